@@ -1,0 +1,2 @@
+//! Capstan.
+fn main() {}

@@ -1,1 +1,17 @@
-//! Under construction.
+//! Sources and sinks on a client: walking and reading what is to be saved, and writing what comes
+//! back, with all its metadata. Knows file systems, not devices or media.
+//!
+//! Backup: [`walk`] lists directories in one order and deals names to streams, [`backup`] opens and reads them,
+//! [`stream`] builds frames and blocks ([`squeeze`] decides how hard to compress). [`select`] says what is left out.
+//! Restore: [`target`]. What is particular to Linux is in [`linux`]; everything else is written against it.
+
+pub mod backup;
+mod hardlinks;
+mod huge;
+pub mod linux;
+pub mod owners;
+pub mod select;
+pub mod squeeze;
+pub mod stream;
+pub mod target;
+pub mod walk;

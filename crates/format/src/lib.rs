@@ -1,3 +1,24 @@
 //! What is on a Capstan medium: blocks, frames, batches, segments and keys.
+//!
+//! Pure functions: bytes in, values out, and back. No I/O, no clock, no randomness of its own; nothing here panics on
+//! what it reads. The bytes are specified in `docs/format.md`, so well that an independent reader can be written from
+//! it; what is decided here lives as long as the media do.
+//!
+//! Smallest things first: [`bytes`] and [`crc`], [`entry`] (what is known of a file), [`batch`] (many of them as
+//! columns), [`frame`] (the unit of compression, encryption and check), [`mod@block`] (the unit written), [`index`] and
+//! [`record`] (catalogs and segment records), [`keys`].
+
+pub mod batch;
+pub mod block;
+pub mod bytes;
+pub mod codec;
+pub mod crc;
 pub mod entry;
+mod error;
+pub mod frame;
 pub mod id;
+pub mod index;
+pub mod keys;
+pub mod record;
+
+pub use error::{FormatError, Result};

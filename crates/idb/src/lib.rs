@@ -1,1 +1,35 @@
-//! Under construction.
+//! The internal database (IDB): what was backed up, by which session, on which media.
+//!
+//! Two parts below one home directory: `capstan.db`, an SQLite database with one row per object,
+//! version, session, medium and segment; and `catalogs/<segment>.catalog`, one file per segment
+//! with the batches that name its files. Rows per file exist nowhere: the database stays small
+//! however many files are backed up.
+//!
+//! The order of a commit is the caller's: segments durable on the medium, then
+//! [`Idb::write_catalog`], then [`Idb::commit_segments`]. Whatever a crash leaves between the last
+//! two is removed by [`Idb::reconcile_catalogs`].
+//!
+//! Rows refer to each other: an object comes before its versions, a version before its sessions, a
+//! session and a medium before their segments.
+//!
+//! The interface blocks. Bulk stages of Capstan are threads, and each call is one short
+//! transaction; it must not be made on a thread that runs asynchronous tasks.
+#![deny(missing_docs)]
+
+mod catalog_files;
+mod db;
+mod decode;
+mod error;
+mod media;
+mod objects;
+mod rows;
+mod sessions;
+
+pub use db::Idb;
+pub use error::IdbError;
+pub use rows::{
+    KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
+};
+
+/// What every call returns.
+pub type Result<T> = std::result::Result<T, IdbError>;

@@ -1,0 +1,81 @@
+//! What can go wrong with a device, in words an administrator can act on.
+
+use std::io;
+
+use capstan_format::FormatError;
+
+/// Why a device or medium cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The device's name cannot be understood.
+    #[error("'{0}' is not a device; write a directory as file:/path (or just its path), or null:")]
+    BadAddress(String),
+    /// The operating system refused.
+    #[error("cannot {action} {path}: {source}{}", hint(.source))]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The directory has other things in it.
+    #[error(
+        "{0} is not empty and not a Capstan medium; name an empty or new directory, or one made by capstan"
+    )]
+    NotOurs(String),
+    /// The directory holds no medium.
+    #[error("{0} holds no Capstan medium; check the path, or back up to it first")]
+    NoMedium(String),
+    /// The medium's header cannot be read.
+    #[error("the medium in {path} cannot be used: {source}")]
+    Medium {
+        /// Where it is.
+        path: String,
+        /// What is wrong.
+        #[source]
+        source: FormatError,
+    },
+    /// Another process writes to it.
+    #[error("the medium in {path} is in use by {holder}; wait until it ends, or use another device")]
+    Busy {
+        /// Where it is.
+        path: String,
+        /// Who holds it.
+        holder: String,
+    },
+    /// The block size asked for is not the medium's.
+    #[error(
+        "the medium in {path} has blocks of {have} bytes, and {want} were asked for; leave --block-size out or use \
+         another medium"
+    )]
+    BlockSize {
+        /// Where it is.
+        path: String,
+        /// The medium's block size.
+        have: u32,
+        /// What was asked for.
+        want: u32,
+    },
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => {
+            "; free space on it or use another device, what was committed is kept"
+        }
+        io::ErrorKind::PermissionDenied => "; check its owner and mode, or run as its owner",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount it read-write",
+        _ => "",
+    }
+}
+
+impl DeviceError {
+    /// Whether the device is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull
+            || source.kind() == io::ErrorKind::QuotaExceeded)
+    }
+}

@@ -1,0 +1,354 @@
+//! The file device: a directory is a medium, each segment a file of it.
+//!
+//! `medium.capstan` is the medium's header and what writers lock; `00000001.segment` the first segment. A segment is
+//! written as `….segment.part` and gets its name when all its bytes are durable: so a name without `.part` is a
+//! complete segment, and a `.part` is what a killed writer left, removed by the next.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use capstan_format::block::{BLOCK_ALIGN, BlockKind};
+use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
+use capstan_format::record::{MediumHeader, decode_record, encode_record};
+use capstan_engine::buffer::Buffer;
+use rustix::fs::FlockOperation;
+
+use crate::holder::holder_of;
+use crate::storage::{ReadFile, RealStorage, Storage, WriteFile};
+use crate::{Device, DeviceError};
+
+/// Name of the medium's header in its directory.
+pub const HEADER_NAME: &str = "medium.capstan";
+const HEADER_TEMPORARY: &str = "medium.capstan.new";
+const SUFFIX: &str = ".segment";
+const PART_SUFFIX: &str = ".segment.part";
+
+/// Whether a file of that name in a medium's directory is one of ours.
+pub fn is_our_name(name: &str) -> bool {
+    name == HEADER_NAME
+        || name == HEADER_TEMPORARY
+        || segment_number(name, SUFFIX).is_some()
+        || segment_number(name, PART_SUFFIX).is_some()
+}
+
+fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
+    let digits = name.strip_suffix(suffix)?;
+    let ok = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
+    if !ok {
+        return None;
+    }
+    let number = digits.parse().ok().filter(|n| *n > 0)?;
+    (format!("{number:08}") == digits).then_some(SegmentNumber(number))
+}
+
+fn segment_name(number: SegmentNumber, suffix: &str) -> String {
+    format!("{:08}{suffix}", number.0)
+}
+
+/// A medium in a directory, to read.
+#[derive(Clone)]
+pub struct FileMedium {
+    storage: Arc<dyn Storage>,
+    path: String,
+    header: MediumHeader,
+}
+
+impl FileMedium {
+    /// Opens the medium in `path`.
+    pub fn open(path: &Path) -> Result<Self, DeviceError> {
+        let at = path.display().to_string();
+        let storage = RealStorage::open(path).map_err(|e| io_error("open", &at)(e))?;
+        Self::on(Arc::new(storage), &at)
+    }
+
+    /// Opens the medium in a storage; `path` is what errors call it.
+    pub fn on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
+        let header = match read_header(&*storage, path)? {
+            Some(header) => header,
+            // A medium whose header file is lost still says in every segment what it is.
+            None => header_from_segments(&storage, path)?,
+        };
+        Ok(Self { storage, path: path.to_owned(), header })
+    }
+
+    /// What the medium says of itself.
+    pub fn header(&self) -> &MediumHeader {
+        &self.header
+    }
+
+    /// Where it is, as text.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Numbers of its complete segments, ascending.
+    pub fn segments(&self) -> Result<Vec<SegmentNumber>, DeviceError> {
+        segments(&*self.storage, &self.path)
+    }
+
+    /// Opens a segment.
+    pub fn open_segment(&self, number: SegmentNumber) -> Result<Box<dyn ReadFile>, DeviceError> {
+        let name = segment_name(number, SUFFIX);
+        self.storage.open(&name).map_err(io_error("open", &format!("{}/{name}", self.path)))
+    }
+}
+
+fn segments(storage: &dyn Storage, path: &str) -> Result<Vec<SegmentNumber>, DeviceError> {
+    let names = storage.list().map_err(io_error("list", path))?;
+    let mut numbers: Vec<_> = names.iter().filter_map(|n| segment_number(n, SUFFIX)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn io_error(action: &'static str, path: &str) -> impl FnOnce(std::io::Error) -> DeviceError {
+    let path = path.to_owned();
+    move |source| DeviceError::Io { action, path, source }
+}
+
+fn read_header(storage: &dyn Storage, path: &str) -> Result<Option<MediumHeader>, DeviceError> {
+    let file = match storage.open(HEADER_NAME) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io_error("open", &format!("{path}/{HEADER_NAME}"))(e)),
+    };
+    let mut bytes = vec![0; 64 << 10];
+    let n = file.read_at(&mut bytes, 0).map_err(io_error("read", path))?;
+    let header = decode_record::<MediumHeader>(BlockKind::MediumHeader, &bytes[..n])
+        .map_err(|source| DeviceError::Medium { path: path.to_owned(), source });
+    match header {
+        Ok((_, header)) => check(header, path).map(Some),
+        // A damaged header is repaired from the segments' copies, if there are any.
+        Err(e) => match segments(storage, path)?.is_empty() {
+            true => Err(e),
+            false => Ok(None),
+        },
+    }
+}
+
+fn check(header: MediumHeader, path: &str) -> Result<MediumHeader, DeviceError> {
+    let bad = |source| DeviceError::Medium { path: path.to_owned(), source };
+    header.check().map_err(bad)?;
+    Ok(header)
+}
+
+fn header_from_segments(storage: &Arc<dyn Storage>, path: &str) -> Result<MediumHeader, DeviceError> {
+    #[derive(serde::Deserialize)]
+    struct OnlyMedium {
+        medium: MediumHeader,
+    }
+    for number in segments(&**storage, path)? {
+        let Ok(file) = storage.open(&segment_name(number, SUFFIX)) else { continue };
+        let mut bytes = vec![0; 256 << 10];
+        let Ok(n) = file.read_at(&mut bytes, 0) else { continue };
+        if let Ok((_, r)) =
+            decode_record::<OnlyMedium>(BlockKind::SegmentHeader, &bytes[..n])
+        {
+            return check(r.medium, path);
+        }
+    }
+    Err(DeviceError::NoMedium(path.to_owned()))
+}
+
+/// A medium in a directory, held for writing.
+pub struct FileDevice {
+    medium: FileMedium,
+    /// Holds the lock as long as the device lives; a kill frees it.
+    _lock: Option<File>,
+    next: u32,
+    open: Option<(SegmentNumber, Box<dyn WriteFile>)>,
+    ended: Vec<(SegmentNumber, Box<dyn WriteFile>)>,
+    copy: Buffer,
+}
+
+impl FileDevice {
+    /// Opens the medium in the directory `path` to write, and makes directory and medium where there is none.
+    /// `new` is the header of a medium made now; `block_size` the block size asked for, if any.
+    pub fn open(
+        path: &Path,
+        new: impl FnOnce() -> std::io::Result<MediumHeader>,
+        block_size: Option<u32>,
+    ) -> Result<Self, DeviceError> {
+        let at = path.display().to_string();
+        if let Err(e) = std::fs::create_dir(path)
+            && e.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(io_error("create the directory", &at)(e));
+        }
+        let real = RealStorage::open(path).map_err(io_error("open", &at))?;
+        ensure_medium(&real, &at, new)?;
+        let lock = real.open_file(HEADER_NAME).map_err(io_error("open", &at))?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(DeviceError::Busy { path: at, holder: holder_of(&lock) });
+            }
+            Err(e) => return Err(io_error("lock", &at)(e.into())),
+        }
+        Self::on(Arc::new(real), &at, Some(lock), block_size)
+    }
+
+    /// Opens a medium in a storage to write; for tests on a storage that fails, which has no lock.
+    pub fn on_storage(
+        storage: Arc<dyn Storage>,
+        path: &str,
+        new: impl FnOnce() -> std::io::Result<MediumHeader>,
+    ) -> Result<Self, DeviceError> {
+        ensure_medium(&*storage, path, new)?;
+        Self::on(storage, path, None, None)
+    }
+
+    fn on(
+        storage: Arc<dyn Storage>,
+        path: &str,
+        lock: Option<File>,
+        block_size: Option<u32>,
+    ) -> Result<Self, DeviceError> {
+        let medium = FileMedium::on(storage, path)?;
+        let have = medium.header.block_size;
+        if let Some(want) = block_size.filter(|want| *want != have) {
+            return Err(DeviceError::BlockSize { path: path.to_owned(), have, want });
+        }
+        // Where to append is read from the medium. What a killed writer left is ours to remove: we hold the lock.
+        let names = medium.storage.list().map_err(io_error("list", path))?;
+        for name in names.iter().filter(|n| segment_number(n, PART_SUFFIX).is_some()) {
+            medium.storage.remove(name).map_err(io_error("remove", &format!("{path}/{name}")))?;
+        }
+        let next = medium.segments()?.last().map_or(1, |n| n.0.saturating_add(1));
+        Ok(Self {
+            medium,
+            _lock: lock,
+            next,
+            open: None,
+            ended: Vec::new(),
+            copy: Buffer::new(BLOCK_ALIGN),
+        })
+    }
+
+    /// The medium.
+    pub fn medium(&self) -> &FileMedium {
+        &self.medium
+    }
+
+    fn name_of(&self, number: SegmentNumber) -> String {
+        format!("{}/{}", self.medium.path, segment_name(number, SUFFIX))
+    }
+}
+
+fn ensure_medium(
+    storage: &dyn Storage,
+    path: &str,
+    new: impl FnOnce() -> std::io::Result<MediumHeader>,
+) -> Result<(), DeviceError> {
+    let names = storage.list().map_err(io_error("list", path))?;
+    if names.iter().any(|n| n == HEADER_NAME) {
+        return Ok(());
+    }
+    if names.iter().any(|n| !is_our_name(n) && n != "lost+found") {
+        return Err(DeviceError::NotOurs(path.to_owned()));
+    }
+    let header = match names.iter().any(|n| segment_number(n, SUFFIX).is_some()) {
+        true => {
+            // The header was lost; the segments have copies.
+            let n = names.iter().filter_map(|n| segment_number(n, SUFFIX)).min();
+            return Err(DeviceError::Medium {
+                path: format!("{path} (segments from {:?}, but no {HEADER_NAME})", n.map(|n| n.0)),
+                source: capstan_format::FormatError::NotA("medium header"),
+            });
+        }
+        false => new().map_err(io_error("make a new medium in", path))?,
+    };
+    let block = encode_record(
+        BlockKind::MediumHeader,
+        SegmentId([0; 16]),
+        BlockIndex(0),
+        &header,
+        BLOCK_ALIGN,
+    )
+    .map_err(|source| DeviceError::Medium { path: path.to_owned(), source })?;
+    let mut aligned = Buffer::new(block.len());
+    aligned.copy_from_slice(&block);
+    let write = || -> std::io::Result<()> {
+        if names.iter().any(|n| n == HEADER_TEMPORARY) {
+            storage.remove(HEADER_TEMPORARY)?;
+        }
+        let mut file = storage.create(HEADER_TEMPORARY)?;
+        file.append(&aligned)?;
+        file.sync()?;
+        match storage.rename(HEADER_TEMPORARY, HEADER_NAME) {
+            // Another process was first; its header stands.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                storage.remove(HEADER_TEMPORARY)?;
+            }
+            other => other?,
+        }
+        storage.sync()
+    };
+    write().map_err(io_error("make a new medium in", path))
+}
+
+impl Device for FileDevice {
+    fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError> {
+        let number = SegmentNumber(self.next);
+        let file = self.medium.storage.create(&segment_name(number, PART_SUFFIX));
+        let file = file.map_err(io_error("create", &self.name_of(number)))?;
+        self.open = Some((number, file));
+        self.next = self.next.saturating_add(1);
+        Ok(number)
+    }
+
+    fn write(&mut self, block: &[u8]) -> Result<(), DeviceError> {
+        let Some((number, file)) = &mut self.open else {
+            return Err(DeviceError::NoMedium(self.medium.path.clone()));
+        };
+        let result = if (block.as_ptr() as usize).is_multiple_of(BLOCK_ALIGN) {
+            file.append(block)
+        } else {
+            if self.copy.len() < block.len() {
+                self.copy = Buffer::new(block.len());
+            }
+            self.copy[..block.len()].copy_from_slice(block);
+            file.append(&self.copy[..block.len()])
+        };
+        let number = *number;
+        result.map_err(|e| io_error("write", &self.name_of(number))(e))
+    }
+
+    fn end_segment(&mut self) -> Result<(), DeviceError> {
+        self.ended.extend(self.open.take());
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), DeviceError> {
+        let mut numbers = Vec::new();
+        for (number, mut file) in std::mem::take(&mut self.ended) {
+            file.sync().map_err(io_error("synchronise", &self.name_of(number)))?;
+            numbers.push(number);
+        }
+        for number in numbers {
+            let (part, full) =
+                (segment_name(number, PART_SUFFIX), segment_name(number, SUFFIX));
+            let renamed = self.medium.storage.rename(&part, &full);
+            renamed.map_err(io_error("name", &self.name_of(number)))?;
+        }
+        self.medium.storage.sync().map_err(io_error("synchronise", &self.medium.path))
+    }
+
+    fn abandon_segment(&mut self) {
+        for (number, file) in self.open.take().into_iter().chain(self.ended.drain(..)) {
+            drop(file);
+            // Left behind it would be removed by the next writer.
+            let _ = self.medium.storage.remove(&segment_name(number, PART_SUFFIX));
+        }
+    }
+
+    fn short_blocks(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for FileDevice {
+    fn drop(&mut self) {
+        self.abandon_segment();
+    }
+}

@@ -1,0 +1,190 @@
+//! The narrow door to the file system that a medium's directory lies in.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+/// A flat directory of files that are written once, from the begin, and never changed.
+pub trait Storage: Send + Sync {
+    /// Creates a file that must not exist.
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
+    /// Opens a file to read.
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>>;
+    /// Gives a file another name; replaces nothing.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Makes creations, renames and removals durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A file being written from begin to end.
+pub trait WriteFile: Send {
+    /// Appends; `bytes` is aligned and a multiple of 4096 long.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes the contents durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A file being read at offsets.
+pub trait ReadFile: Send + Sync {
+    /// Reads up to `out.len()` bytes at `offset`; fewer only at the end of the file.
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether it has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// A real directory. Files are written with O_DIRECT where the file system has it, so that a backup does not push the
+/// machine's working set out of the page cache.
+pub struct RealStorage {
+    path: PathBuf,
+    fd: OwnedFd,
+}
+
+impl RealStorage {
+    /// Opens an existing directory.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { path: path.to_owned(), fd })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a file as it is, for locking.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?))
+    }
+
+    fn create_fd(&self, name: &str, extra: OFlags) -> io::Result<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | extra;
+        Ok(rustix::fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?)
+    }
+}
+
+impl Storage for RealStorage {
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        let direct = self.create_fd(name, OFlags::DIRECT);
+        let (fd, direct) = match direct {
+            Ok(fd) => (fd, true),
+            // Some file systems make the file and then refuse O_DIRECT.
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+                let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::empty());
+                (self.create_fd(name, OFlags::empty())?, false)
+            }
+            Err(e) => return Err(e),
+        };
+        Ok(Box::new(RealWriteFile { file: File::from(fd), direct, at: 0 }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        Ok(Box::new(RealReadFile { file: self.open_file(name)? }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, flags) {
+            // File systems without RENAME_NOREPLACE: the medium's lock keeps others out.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            match entry.file_name().to_str() {
+                Ok("." | "..") => {}
+                Ok(name) => names.push(name.to_owned()),
+                // Not one of ours, but it must be seen that the directory is not empty.
+                Err(_) => names.push(entry.file_name().to_string_lossy().into_owned()),
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+}
+
+struct RealWriteFile {
+    file: File,
+    direct: bool,
+    at: u64,
+}
+
+impl WriteFile for RealWriteFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pwrite(self.file.as_fd(), &bytes[done..], self.at + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => done += n,
+                Err(rustix::io::Errno::INTR) => {}
+                // Accepted at open, refused at write: go on through the page cache.
+                Err(rustix::io::Errno::INVAL) if self.direct => {
+                    let flags = rustix::fs::fcntl_getfl(&self.file)?;
+                    rustix::fs::fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
+                    self.direct = false;
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if !self.direct {
+            let advice = rustix::fs::Advice::DontNeed;
+            // Advice only: what stays cached does no harm to the medium.
+            let _ = rustix::fs::fadvise(&self.file, 0, None, advice);
+        }
+        Ok(())
+    }
+}
+
+struct RealReadFile {
+    file: File,
+}
+
+impl ReadFile for RealReadFile {
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            match rustix::io::pread(&self.file, &mut out[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(done)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}

@@ -1,0 +1,778 @@
+//! Reading a source into streams: files are opened in groups, their rows sent, then their contents.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use capstan_engine::link::{BlockPort, LinkClosed};
+use capstan_engine::message::{Code, Listener, Message, path_text};
+use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::queue::{Queue, Taken};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome, OutcomeCode, join};
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use crate::hardlinks::HardLinks;
+use crate::huge::{HUGE, HugeFile, Pieces};
+use crate::linux::{locks, source};
+use crate::owners::OwnerNames;
+use crate::select::Selection;
+use crate::stream::{StreamOptions, StreamWriter};
+use crate::walk::{BaseCursor, BaseRow, WalkEvent, WalkItem, Walker};
+
+/// Groups that wait for a stream.
+const GROUPS_WAITING: usize = 4;
+/// A file that was changed this short a time ago may still be open for writing.
+const RECENT: Duration = Duration::from_secs(120);
+
+/// What to do with files in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locked {
+    /// Save them and say so.
+    Warn,
+    /// Leave them out and say so.
+    Skip,
+    /// Save them and count them as errors.
+    Error,
+}
+
+/// How to read.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// What to do with files in use.
+    pub locked: Locked,
+    /// Hold a shared lock on each file while it is read.
+    pub lock_files: bool,
+    /// Store each name of an inode as a file of its own.
+    pub hard_links_as_files: bool,
+    /// How often a file that changed while it was read is read again.
+    pub retries: u32,
+    /// How long to wait before that.
+    pub retry_wait: Duration,
+}
+
+/// What a backup counts.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Names found so far.
+    pub found: AtomicU64,
+    /// Files stored, all that are not directories.
+    pub files: AtomicU64,
+    /// Directories stored.
+    pub dirs: AtomicU64,
+    /// Names left out by options.
+    pub skipped: AtomicU64,
+    /// Files that were in use.
+    pub in_use: AtomicU64,
+    /// Files stored with unreadable parts.
+    pub corrupt: AtomicU64,
+    /// Files that an earlier run of the version has.
+    pub kept: AtomicU64,
+    /// Errors: what is missing from the backup.
+    pub errors: AtomicU64,
+    /// Bytes of contents read.
+    pub bytes: AtomicU64,
+}
+
+/// A backup of file system trees: what all its threads share.
+pub struct Backup<'a> {
+    /// The media agent.
+    pub port: Arc<dyn BlockPort>,
+    /// Where the time goes.
+    pub meters: Arc<Meters>,
+    /// Names of owners.
+    pub owners: Arc<OwnerNames>,
+    /// What is left out.
+    pub selection: &'a Selection,
+    /// How to read.
+    pub options: &'a ReadOptions,
+    /// Set to end early: what is begun is finished.
+    pub stop: &'a AtomicBool,
+    /// What is counted.
+    pub counters: &'a Counters,
+    /// Takes messages.
+    pub listener: &'a dyn Listener,
+}
+
+impl Backup<'_> {
+    /// Saves the roots into as many streams as are given. Returns when everything was handed to the media agent.
+    pub fn run(
+        &self,
+        roots: &[Vec<u8>],
+        base: Option<&mut dyn BaseCursor>,
+        streams: Vec<StreamOptions>,
+    ) -> Result<(), LinkClosed> {
+        source::raise_open_files();
+        let queues: Vec<_> = streams.iter().map(|_| Queue::new(GROUPS_WAITING)).collect();
+        let pieces = Pieces::default();
+        let busy = Mutex::new(streams.len());
+        let single = streams.len() == 1;
+        // All streams are known to the media agent before the first asks for a block.
+        let writers: Vec<_> = streams.into_iter().map(|o| self.open_stream(o)).collect();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = writers
+                .into_iter()
+                .zip(&queues)
+                .map(|(writer, queue)| {
+                    let reader = StreamReader {
+                        backup: self,
+                        writer,
+                        queue,
+                        pieces: &pieces,
+                        single,
+                        links: HardLinks::default(),
+                        locks: locks::LockTable::default(),
+                        buffers: source::Buffers::default(),
+                        reader: source::Reader::default(),
+                        now: SystemTime::now(),
+                    };
+                    let queues = &queues;
+                    let busy = &busy;
+                    scope.spawn(move || {
+                        let result = reader.run(busy);
+                        if result.is_err() {
+                            // Nobody takes blocks any more: the walk need not go on.
+                            queues.iter().for_each(Queue::close);
+                        }
+                        result
+                    })
+                })
+                .collect();
+            let walker = Walker {
+                selection: self.selection,
+                queues: &queues,
+                stop: self.stop,
+                found: &self.counters.found,
+                meters: &self.meters,
+                event: &|event| self.walk_event(event),
+            };
+            walker.run(roots, base);
+            threads.into_iter().fold(Ok(()), |all, t| all.and(t.join().unwrap_or(Err(LinkClosed))))
+        })
+    }
+
+    fn open_stream(&self, options: StreamOptions) -> StreamWriter {
+        StreamWriter::open(self.port.clone(), self.meters.clone(), self.owners.clone(), options)
+    }
+
+    /// Saves what a reader gives as one file of that name. Its length is not known before, so it is stored in parts.
+    pub fn run_input(
+        &self,
+        name: &[u8],
+        input: &mut dyn std::io::Read,
+        stream: StreamOptions,
+    ) -> Result<std::io::Result<u64>, LinkClosed> {
+        let mut writer = self.open_stream(stream);
+        let mut offset = 0;
+        let mut buffer = vec![0; 1 << 20];
+        let result = loop {
+            let mut filled = 0;
+            let read = loop {
+                match input.read(&mut buffer[filled..]) {
+                    Ok(0) => break Ok(()),
+                    Ok(n) => filled += n,
+                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(e) => break Err(e),
+                }
+                if filled == buffer.len() || self.stop.load(Relaxed) {
+                    break Ok(());
+                }
+            };
+            writer.mark(Stage::Source);
+            if let Err(e) = read {
+                break Err(e);
+            }
+            if filled == 0 {
+                break Ok(offset);
+            }
+            let part = Entry {
+                kind: Kind::Part,
+                name: name.to_vec(),
+                size: filled as u64,
+                part_offset: offset,
+                ..Entry::default()
+            };
+            writer.rows(vec![part])?;
+            let mut rest = &buffer[..filled];
+            while !rest.is_empty() {
+                let space = writer.space()?;
+                let n = space.len().min(rest.len());
+                space[..n].copy_from_slice(&rest[..n]);
+                rest = &rest[n..];
+                writer.advance(n)?;
+            }
+            offset += filled as u64;
+            self.counters.bytes.fetch_add(filled as u64, Relaxed);
+            self.meters.of(Stage::Source).bytes(filled as u64);
+            if self.stop.load(Relaxed) {
+                break Err(std::io::Error::other("stopped"));
+            }
+        };
+        if result.is_ok() {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let time = capstan_format::entry::Timestamp {
+                sec: now.as_secs() as i64,
+                nsec: now.subsec_nanos(),
+            };
+            let extents = if offset > 0 {
+                vec![Extent { len: offset, kind: ExtentKind::Parts }]
+            } else {
+                Vec::new()
+            };
+            let entry = Entry {
+                name: name.to_vec(),
+                mode: 0o600,
+                uid: rustix::process::geteuid().as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+                size: offset,
+                mtime: time,
+                ctime: time,
+                extents,
+                ..Entry::default()
+            };
+            writer.rows(vec![entry])?;
+            self.counters.files.fetch_add(1, Relaxed);
+        }
+        writer.finish()?;
+        Ok(result)
+    }
+
+    fn walk_event(&self, event: WalkEvent<'_>) {
+        match event {
+            WalkEvent::Skipped(_) => {
+                self.counters.skipped.fetch_add(1, Relaxed);
+            }
+            WalkEvent::LeftOut(path, why) => {
+                self.say(Code::LeftOut, path, format!("left out: {why}"));
+            }
+            WalkEvent::Failed(path, Errno::NOENT) => {
+                self.say(Code::Vanished, path, "vanished while the tree was walked".to_owned());
+            }
+            WalkEvent::Failed(path, e) => {
+                self.error(Code::NotOpened, path, format!("cannot list the directory: {}", text(e)));
+            }
+        }
+    }
+
+    fn say(&self, code: Code, path: &[u8], text: String) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.listener.message(Message {
+            code,
+            agent: "disk agent",
+            path: format!("/{}", path_text(path)),
+            text,
+            time_us: now.as_micros() as i64,
+        });
+    }
+
+    fn error(&self, code: Code, path: &[u8], text: String) {
+        self.counters.errors.fetch_add(1, Relaxed);
+        self.say(code, path, text);
+    }
+}
+
+fn text(e: Errno) -> String {
+    let full = std::io::Error::from(e).to_string();
+    full.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// A file whose row was made, with what reading its contents needs.
+struct Opened {
+    fd: OwnedFd,
+    before: Stat,
+    /// Data ranges; empty for a file without holes, which is read from begin to end.
+    ranges: Vec<(u64, u64)>,
+    in_use: bool,
+    /// Which of the group's rows is its.
+    row: usize,
+    item: usize,
+}
+
+/// One stream's thread.
+struct StreamReader<'a> {
+    backup: &'a Backup<'a>,
+    writer: StreamWriter,
+    queue: &'a Queue<Vec<WalkItem>>,
+    pieces: &'a Pieces,
+    /// There is no other stream to share a huge file with.
+    single: bool,
+    links: HardLinks,
+    locks: locks::LockTable,
+    buffers: source::Buffers,
+    reader: source::Reader,
+    now: SystemTime,
+}
+
+impl StreamReader<'_> {
+    fn run(mut self, busy: &Mutex<usize>) -> Result<(), LinkClosed> {
+        let mut walked = false;
+        loop {
+            while let Some((file, at, len)) = self.pieces.take() {
+                self.piece(&file, at, len)?;
+            }
+            if walked {
+                // Another stream may still find a huge file: its pieces are for all.
+                if *busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == 0 {
+                    break;
+                }
+                self.writer.idle()?;
+                std::thread::sleep(Duration::from_millis(2));
+                self.writer.mark_wait_in();
+                continue;
+            }
+            let mut waited = Duration::ZERO;
+            let mut taken = self.queue.take_within(Duration::ZERO, &mut waited);
+            if taken_is_nothing(&taken) {
+                self.writer.mark(Stage::Cpu);
+                taken = self.queue.take_within(Duration::from_millis(20), &mut waited);
+                self.writer.mark_wait_in();
+            }
+            match taken {
+                Taken::Item(group) => self.group(group)?,
+                Taken::Nothing => self.writer.idle()?,
+                Taken::Closed => {
+                    walked = true;
+                    *busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner) -= 1;
+                }
+            }
+        }
+        self.writer.finish()
+    }
+
+    /// Opens a group, sends its rows, then its contents; what changed meanwhile is read again.
+    fn group(&mut self, mut group: Vec<WalkItem>) -> Result<(), LinkClosed> {
+        self.now = SystemTime::now();
+        let retries = self.backup.options.retries;
+        for attempt in 0..=retries {
+            let mut again = Vec::new();
+            let mut rows = Vec::with_capacity(group.len());
+            let mut opened = Vec::new();
+            for (index, item) in group.iter().enumerate() {
+                self.open(item, index, attempt > 0, &mut rows, &mut opened);
+            }
+            self.writer.mark(Stage::Metadata);
+            let names: Vec<_> =
+                opened.iter().map(|o: &Opened| (rows[o.row].name.clone(), rows[o.row].size)).collect();
+            if !rows.is_empty() {
+                self.writer.rows(rows)?;
+            }
+            for (file, (name, size)) in opened.into_iter().zip(names) {
+                let item = file.item;
+                let dir = group[item].dir.path.clone();
+                if self.contents(file, &dir, &name, size, attempt == retries)? {
+                    again.push(item);
+                }
+                if self.backup.stop.load(Relaxed) {
+                    // What is promised is finished below as filling, and the session is not complete.
+                    again.clear();
+                }
+            }
+            if again.is_empty() {
+                break;
+            }
+            self.writer.mark(Stage::Source);
+            std::thread::sleep(self.backup.options.retry_wait);
+            self.writer.mark_wait_in();
+            let mut index = 0;
+            group.retain(|_| {
+                index += 1;
+                again.contains(&(index - 1))
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes the row of a name, and opens what has contents.
+    fn open(
+        &mut self,
+        item: &WalkItem,
+        index: usize,
+        retry: bool,
+        rows: &mut Vec<Entry>,
+        opened: &mut Vec<Opened>,
+    ) {
+        if item.gone {
+            rows.push(Entry {
+                kind: Kind::Tombstone,
+                dir: item.dir.path.clone(),
+                name: item.listed.name.clone(),
+                ..Entry::default()
+            });
+            return;
+        }
+        let result = match item.listed.kind {
+            Some(Kind::File) => self.open_file(item, index, rows, opened),
+            Some(Kind::Dir) => self.open_dir(item),
+            _ => self.open_node(item),
+        };
+        let name = &item.listed.name;
+        match result {
+            Ok(Some(mut entry)) => {
+                entry.replaces = retry || item.base.is_some();
+                if !retry {
+                    let counters = self.backup.counters;
+                    let counter =
+                        if entry.kind == Kind::Dir { &counters.dirs } else { &counters.files };
+                    counter.fetch_add(1, Relaxed);
+                }
+                rows.push(entry);
+            }
+            Ok(None) => {}
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => {
+                let path = join(&item.dir.path, name);
+                self.backup.say(Code::Vanished, &path, "vanished before it was read".to_owned());
+            }
+            Err(e) => {
+                let path = join(&item.dir.path, name);
+                self.backup.error(Code::NotOpened, &path, format!("cannot open: {}", text(e)));
+            }
+        }
+    }
+
+    fn open_file(
+        &mut self,
+        item: &WalkItem,
+        index: usize,
+        rows: &[Entry],
+        opened: &mut Vec<Opened>,
+    ) -> Result<Option<Entry>, Errno> {
+        let name = &item.listed.name;
+        let fd = match source::open_at(&item.dir, name, false) {
+            Ok(fd) => fd,
+            // It became something else since it was listed.
+            Err(Errno::LOOP | Errno::NXIO) => return self.open_node(item),
+            Err(e) => return Err(e),
+        };
+        let before = source::stat(&fd)?;
+        let Some(mut entry) = source::entry_of(&item.dir, name, &before) else { return Ok(None) };
+        if entry.kind != Kind::File {
+            return self.open_node(item);
+        }
+        if self.backup.selection.sizes.as_ref().is_some_and(|s| !s.contains(&entry.size)) {
+            self.backup.counters.skipped.fetch_add(1, Relaxed);
+            return Ok(None);
+        }
+        let options = self.backup.options;
+        if before.st_nlink > 1 && !options.hard_links_as_files {
+            let path = entry.path();
+            match self.links.first((entry.dev, entry.ino), before.st_nlink as u64, &path) {
+                Ok(Some(first)) if first != path => {
+                    entry.link = true;
+                    entry.target = first;
+                    let same = item.base.as_ref().is_some_and(|b| is_same(b, &entry));
+                    return Ok(self.unless_kept(same, entry));
+                }
+                Ok(_) => {}
+                Err(e) => {
+                    let why = format!("cannot remember its further names, they are stored as files: {e}");
+                    self.backup.say(Code::Adapted, &path, why);
+                }
+            }
+        }
+        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+            return Ok(self.unless_kept(true, entry));
+        }
+        self.details(&fd, &mut entry);
+        let in_use = self.in_use(&fd, &before);
+        if in_use {
+            self.backup.counters.in_use.fetch_add(1, Relaxed);
+            let path = entry.path();
+            let text = "locked or open for writing".to_owned();
+            match options.locked {
+                Locked::Warn => self.backup.say(Code::InUse, &path, text),
+                Locked::Error => self.backup.error(Code::InUse, &path, text),
+                Locked::Skip => {
+                    self.backup.say(Code::InUse, &path, text + "; left out");
+                    self.backup.counters.skipped.fetch_add(1, Relaxed);
+                    return Ok(None);
+                }
+            }
+        }
+        if options.lock_files {
+            locks::lock_shared(&fd);
+        }
+        if entry.size == 0 {
+            return Ok(Some(entry));
+        }
+        let mut ranges = Vec::new();
+        if source::may_be_sparse(&before) {
+            ranges = source::data_ranges(&fd, entry.size)?;
+            if ranges == [(0, entry.size)] {
+                ranges.clear();
+            } else {
+                entry.extents = extents(&ranges, entry.size, ExtentKind::Data);
+            }
+        }
+        let data: u64 =
+            if entry.extents.is_empty() { entry.size } else { ranges.iter().map(|r| r.1).sum() };
+        if data >= HUGE && !self.single && !in_use {
+            let ranges = if ranges.is_empty() { vec![(0, entry.size)] } else { ranges };
+            entry.extents = extents(&ranges, entry.size, ExtentKind::Parts);
+            self.pieces.add(HugeFile::new(fd, entry.clone(), before, ranges));
+            return Ok(Some(entry));
+        }
+        if data > 0 {
+            opened.push(Opened { fd, before, ranges, in_use, row: rows.len(), item: index });
+        }
+        Ok(Some(entry))
+    }
+
+    fn unless_kept(&self, kept: bool, entry: Entry) -> Option<Entry> {
+        if kept {
+            self.backup.counters.kept.fetch_add(1, Relaxed);
+            return None;
+        }
+        Some(entry)
+    }
+
+    fn open_dir(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
+        let name = &item.listed.name;
+        let (stat, fd) = match source::open_at(&item.dir, name, true) {
+            Ok(fd) => (source::stat(&fd)?, Some(fd)),
+            // That it cannot be listed the walker says; its row is kept.
+            Err(Errno::ACCESS | Errno::PERM) => (source::stat_at(&item.dir, name)?, None),
+            Err(e) => return Err(e),
+        };
+        let Some(mut entry) = source::entry_of(&item.dir, name, &stat) else { return Ok(None) };
+        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+            return Ok(self.unless_kept(true, entry));
+        }
+        if let Some(fd) = fd {
+            self.details(&fd, &mut entry);
+        }
+        Ok(Some(entry))
+    }
+
+    fn open_node(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
+        let name = &item.listed.name;
+        let stat = source::stat_at(&item.dir, name)?;
+        let Some(mut entry) = source::entry_of(&item.dir, name, &stat) else { return Ok(None) };
+        if entry.kind == Kind::File {
+            // A regular file where listing or opening saw something else: it is changing under our hands.
+            return Err(Errno::AGAIN);
+        }
+        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+            return Ok(self.unless_kept(true, entry));
+        }
+        if entry.kind == Kind::Symlink {
+            entry.target = source::read_link(&item.dir, name)?;
+        }
+        if stat.st_nlink > 1 && entry.kind != Kind::Dir && !self.backup.options.hard_links_as_files {
+            let path = entry.path();
+            if let Ok(Some(first)) =
+                self.links.first((entry.dev, entry.ino), stat.st_nlink as u64, &path)
+                && first != path
+            {
+                entry.link = true;
+                entry.target = first;
+                return Ok(Some(entry));
+            }
+        }
+        if let Err(e) = source::add_details_at(&item.dir, &mut entry, &mut self.buffers) {
+            self.no_metadata(&entry, e);
+        }
+        Ok(Some(entry))
+    }
+
+    fn details(&mut self, fd: &OwnedFd, entry: &mut Entry) {
+        if let Err(e) = source::add_details(fd, entry, &mut self.buffers) {
+            self.no_metadata(entry, e);
+        }
+    }
+
+    fn no_metadata(&self, entry: &Entry, e: Errno) {
+        let why = format!("cannot read its extended attributes: {}", text(e));
+        self.backup.error(Code::NoMetadata, &entry.path(), why);
+    }
+
+    fn in_use(&mut self, fd: &OwnedFd, stat: &Stat) -> bool {
+        let changed = Duration::from_secs(stat.st_mtime.max(0) as u64);
+        let recent = self
+            .now
+            .duration_since(SystemTime::UNIX_EPOCH + changed)
+            .map_or(true, |age| age < RECENT);
+        let look = recent || self.backup.options.locked != Locked::Warn;
+        self.locks.is_locked(stat) || (look && locks::is_open_for_writing(fd))
+    }
+
+    /// Sends a file's contents. Returns whether it changed and is to be read again.
+    fn contents(
+        &mut self,
+        file: Opened,
+        dir: &[u8],
+        name: &[u8],
+        size: u64,
+        last: bool,
+    ) -> Result<bool, LinkClosed> {
+        let whole = [(0, size)];
+        let ranges = if file.ranges.is_empty() { &whole[..] } else { &file.ranges };
+        let mut failed = false;
+        for (at, len) in ranges {
+            failed |= !self.range(&file.fd, dir, name, *at, *len, failed)?;
+        }
+        let changed = match source::stat(&file.fd) {
+            Ok(after) => source::changed(&file.before, &after),
+            Err(_) => false,
+        };
+        drop(file.fd);
+        if changed {
+            if last {
+                self.backup.error(
+                    Code::Changed,
+                    &join(dir, name),
+                    "changed while it was read; what is stored may mix two states".to_owned(),
+                );
+            }
+            self.outcome(dir, name, OutcomeCode::Changed, 0, 0);
+        } else if file.in_use {
+            self.outcome(dir, name, OutcomeCode::InUse, 0, 0);
+        }
+        Ok(changed && !last)
+    }
+
+    /// Sends `len` bytes from `at`; what cannot be read is filled. Returns whether all was read.
+    fn range(
+        &mut self,
+        fd: &OwnedFd,
+        dir: &[u8],
+        name: &[u8],
+        at: u64,
+        len: u64,
+        silent: bool,
+    ) -> Result<bool, LinkClosed> {
+        let mut done = 0;
+        while done < len {
+            if self.backup.stop.load(Relaxed) {
+                // The session ends here: the file is not whole, and a resumed session reads it again.
+                self.writer.fill(len - done)?;
+                self.outcome(dir, name, OutcomeCode::Short, 0, at + done);
+                return Ok(false);
+            }
+            let space = self.writer.space()?;
+            let want = space.len().min(usize::try_from(len - done).unwrap_or(usize::MAX));
+            let result = self.reader.read_at(fd, &mut space[..want], at + done);
+            match result {
+                Ok(0) => {
+                    self.writer.fill(len - done)?;
+                    if !silent {
+                        let text = format!("ends at byte {} while it was read", at + done);
+                        self.backup.say(Code::Short, &join(dir, name), text);
+                        self.outcome(dir, name, OutcomeCode::Short, 0, at + done);
+                    }
+                    return Ok(false);
+                }
+                Ok(n) => {
+                    self.writer.advance(n)?;
+                    done += n as u64;
+                    self.count(n as u64);
+                }
+                Err(e) => {
+                    self.writer.fill(len - done)?;
+                    if !silent {
+                        self.backup.counters.corrupt.fetch_add(1, Relaxed);
+                        let text = format!("cannot be read from byte {} on: {}", at + done, text(e));
+                        self.backup.error(Code::Unreadable, &join(dir, name), text);
+                        let errno = e.raw_os_error().unsigned_abs();
+                        self.outcome(dir, name, OutcomeCode::Unreadable, errno, at + done);
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn count(&self, bytes: u64) {
+        self.backup.counters.bytes.fetch_add(bytes, Relaxed);
+        self.backup.meters.of(Stage::Source).bytes(bytes);
+    }
+
+    fn outcome(&mut self, dir: &[u8], name: &[u8], code: OutcomeCode, errno: u32, offset: u64) {
+        self.writer.outcome(Entry {
+            kind: Kind::Outcome,
+            dir: dir.to_vec(),
+            name: name.to_vec(),
+            outcome: Some(Outcome { code, errno, offset }),
+            ..Entry::default()
+        });
+    }
+
+    /// Sends a piece of a huge file.
+    fn piece(&mut self, file: &HugeFile, at: u64, len: u64) -> Result<(), LinkClosed> {
+        let part = Entry {
+            kind: Kind::Part,
+            size: len,
+            part_offset: at,
+            extents: Vec::new(),
+            xattrs: Vec::new(),
+            inode_flags: 0,
+            ..file.entry.clone()
+        };
+        let (dir, name) = (&file.entry.dir, &file.entry.name);
+        self.writer.rows(vec![part])?;
+        let silent = file.failed.load(Relaxed);
+        if !self.range(&file.fd, dir, name, at, len, silent)? {
+            file.failed.store(true, Relaxed);
+        }
+        if file.piece_done() {
+            let changed = source::stat(&file.fd).is_ok_and(|s| source::changed(&file.before, &s));
+            if changed {
+                let text = "changed while it was read; what is stored may mix two states".to_owned();
+                self.backup.error(Code::Changed, &join(dir, name), text);
+                self.outcome(dir, name, OutcomeCode::Changed, 0, 0);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn taken_is_nothing<T>(taken: &Taken<T>) -> bool {
+    matches!(taken, Taken::Nothing)
+}
+
+/// Whether the base has this very state of the file, whole.
+fn is_same(base: &BaseRow, entry: &Entry) -> bool {
+    base.complete
+        && base.kind == entry.kind
+        && base.size == entry.size
+        && base.mtime == entry.mtime
+        && base.ctime == entry.ctime
+        && base.ino == entry.ino
+}
+
+/// The extents of a file of `size` bytes with these data ranges; what is between them is hole.
+fn extents(ranges: &[(u64, u64)], size: u64, kind: ExtentKind) -> Vec<Extent> {
+    let mut extents = Vec::with_capacity(ranges.len() * 2 + 1);
+    let mut at = 0;
+    for (from, len) in ranges {
+        if *from > at {
+            extents.push(Extent { len: from - at, kind: ExtentKind::Hole });
+        }
+        extents.push(Extent { len: *len, kind: kind.clone() });
+        at = from + len;
+    }
+    if at < size {
+        extents.push(Extent { len: size - at, kind: ExtentKind::Hole });
+    }
+    extents
+}
+
+/// The paths to back up, as they are walked: resolved, sorted, none inside another.
+pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Vec<Vec<u8>>, (String, std::io::Error)> {
+    let mut roots = Vec::new();
+    for path in paths {
+        let path = path.as_ref();
+        roots.push(source::resolve(path).map_err(|e| (path.display().to_string(), e))?);
+    }
+    roots.sort();
+    roots.dedup();
+    let all = roots.clone();
+    let inside = |path: &[u8], root: &[u8]| {
+        path != root
+            && (root.is_empty() || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")))
+    };
+    roots.retain(|path| !all.iter().any(|root| inside(path, root)));
+    Ok(roots)
+}

@@ -1,0 +1,89 @@
+//! Whether a file is in use: locked by somebody, or open for writing.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::Stat;
+
+/// How long a reading of the kernel's table of locks is believed.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// The inodes that are locked, as the kernel's table says.
+#[derive(Debug, Default)]
+pub struct LockTable {
+    read: Option<Instant>,
+    locked: HashSet<(u32, u32, u64)>,
+}
+
+impl LockTable {
+    /// Whether somebody holds a lock on the file.
+    pub fn is_locked(&mut self, stat: &Stat) -> bool {
+        if self.read.is_none_or(|at| at.elapsed() > FRESH) {
+            self.read = Some(Instant::now());
+            self.locked = parse(&std::fs::read_to_string("/proc/locks").unwrap_or_default());
+        }
+        let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+        !self.locked.is_empty() && self.locked.contains(&(major, minor, stat.st_ino))
+    }
+}
+
+/// Lines are `1: POSIX ADVISORY WRITE 123 fe:00:4711 0 EOF`; a waiting lock has `->` after its number.
+fn parse(table: &str) -> HashSet<(u32, u32, u64)> {
+    let inode = |line: &str| {
+        let word = line.split_whitespace().find(|w| w.matches(':').count() == 2)?;
+        let mut parts = word.split(':');
+        let major = u32::from_str_radix(parts.next()?, 16).ok()?;
+        let minor = u32::from_str_radix(parts.next()?, 16).ok()?;
+        Some((major, minor, parts.next()?.parse().ok()?))
+    };
+    table.lines().filter(|l| !l.contains("LEASE")).filter_map(inode).collect()
+}
+
+/// Whether somebody has the file open for writing. Known only of files that are ours or to a privileged process.
+pub fn is_open_for_writing(fd: impl AsFd) -> bool {
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: plain system calls on an open descriptor. A read lease is refused with EAGAIN while the file is open for
+    // writing; where it is granted it is given back at once.
+    unsafe {
+        if libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0 {
+            libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
+            return false;
+        }
+    }
+    std::io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
+}
+
+/// Takes a shared advisory lock for as long as the file is open; `false` if another holds an exclusive one.
+pub fn lock_shared(fd: impl AsFd) -> bool {
+    rustix::fs::flock(fd, rustix::fs::FlockOperation::NonBlockingLockShared).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{File, OpenOptions};
+
+    #[test]
+    fn writers_and_locks_are_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let writer = File::create(&path).unwrap();
+        let reader = File::open(&path).unwrap();
+        assert!(is_open_for_writing(&reader));
+        drop(writer);
+        assert!(!is_open_for_writing(&reader));
+        let stat = rustix::fs::fstat(&reader).unwrap();
+        assert!(!LockTable::default().is_locked(&stat));
+        let holder = OpenOptions::new().write(true).open(&path).unwrap();
+        rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        assert!(LockTable::default().is_locked(&stat));
+        assert!(!lock_shared(&reader));
+    }
+
+    #[test]
+    fn the_kernels_table_is_understood() {
+        let table = "1: FLOCK  ADVISORY  WRITE 123 fe:00:4711 0 EOF\n1: -> POSIX ADVISORY READ 5 00:1f:9 0 5\n";
+        assert_eq!(parse(table), HashSet::from([(0xfe, 0, 4711), (0, 0x1f, 9)]));
+    }
+}

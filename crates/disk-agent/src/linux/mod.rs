@@ -1,0 +1,8 @@
+//! The operating system calls of the disk agent, in terms that the rest of the crate needs.
+
+pub mod flags;
+pub mod locks;
+pub mod names;
+pub mod restore;
+pub mod source;
+pub mod users;

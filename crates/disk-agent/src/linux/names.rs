@@ -1,0 +1,50 @@
+//! The local user database: names of users and groups by number.
+
+use std::ffi::CStr;
+
+/// The name of the user with that number, if there is one.
+pub fn name_of_uid(uid: u32) -> Option<Vec<u8>> {
+    let mut buffer = vec![0u8; 64 << 10];
+    // SAFETY: an all-zero `passwd` is valid (null pointers, zero numbers).
+    let mut record: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut found = std::ptr::null_mut();
+    // SAFETY: record, buffer (with its true length) and `found` are ours and outlive the call.
+    let rc = unsafe {
+        libc::getpwuid_r(
+            uid,
+            &raw mut record,
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            &raw mut found,
+        )
+    };
+    if rc != 0 || found.is_null() || record.pw_name.is_null() {
+        return None;
+    }
+    // SAFETY: on success the name is a C string inside `buffer`, which is still alive.
+    Some(unsafe { CStr::from_ptr(record.pw_name) }.to_bytes().to_vec())
+}
+
+/// The name of the group with that number, if there is one.
+pub fn name_of_gid(gid: u32) -> Option<Vec<u8>> {
+    // Groups with very many members have large records.
+    let mut buffer = vec![0u8; 1 << 20];
+    // SAFETY: an all-zero `group` is valid (null pointers, zero numbers).
+    let mut record: libc::group = unsafe { std::mem::zeroed() };
+    let mut found = std::ptr::null_mut();
+    // SAFETY: as in `name_of_uid`.
+    let rc = unsafe {
+        libc::getgrgid_r(
+            gid,
+            &raw mut record,
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            &raw mut found,
+        )
+    };
+    if rc != 0 || found.is_null() || record.gr_name.is_null() {
+        return None;
+    }
+    // SAFETY: as in `name_of_uid`.
+    Some(unsafe { CStr::from_ptr(record.gr_name) }.to_bytes().to_vec())
+}

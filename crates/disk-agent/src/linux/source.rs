@@ -1,0 +1,317 @@
+//! Reading a file system: directories, metadata and contents, with the page cache and access times left as they are.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat};
+use rustix::io::Errno;
+
+/// Read without leaving in the page cache what was not there (Linux 6.14; `RWF_DONTCACHE` of linux/fs.h).
+const RWF_DONTCACHE: u32 = 0x80;
+/// Most bytes of extended attributes of one file that a row can carry.
+const XATTRS_MAX: usize = 512 << 10;
+
+/// An open directory of the source, with its path (absolute, without the leading slash).
+#[derive(Debug)]
+pub struct DirHandle {
+    /// The open directory.
+    pub fd: OwnedFd,
+    /// Its path.
+    pub path: Vec<u8>,
+}
+
+/// A name in a directory, as listing gives it: no stat was made.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The name.
+    pub name: Vec<u8>,
+    /// Its type, `None` where the file system does not say.
+    pub kind: Option<Kind>,
+    /// Its inode number.
+    pub ino: u64,
+}
+
+fn kind_of(t: FileType) -> Option<Kind> {
+    Some(match t {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Dir,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice => Kind::CharDevice,
+        FileType::BlockDevice => Kind::BlockDevice,
+        FileType::Unknown => return None,
+    })
+}
+
+/// Lets the process have as many open files as it is allowed.
+pub fn raise_open_files() {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    // Fewer open files make smaller groups, not a failure.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+}
+
+/// Opens the root directory, where every walk begins.
+pub fn open_root() -> io::Result<DirHandle> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(DirHandle { fd: rustix::fs::open("/", flags, Mode::empty())?, path: Vec::new() })
+}
+
+/// Opens a name in a directory for reading, following no symbolic link, not waiting, and where it may be without
+/// changing its access time.
+pub fn open_at(dir: &DirHandle, name: &[u8], directory: bool) -> Result<OwnedFd, Errno> {
+    let mut flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if directory {
+        flags |= OFlags::DIRECTORY;
+    }
+    match rustix::fs::openat(&dir.fd, name, flags | OFlags::NOATIME, Mode::empty()) {
+        // Only the owner may read without changing the access time.
+        Err(Errno::PERM) => rustix::fs::openat(&dir.fd, name, flags, Mode::empty()),
+        other => other,
+    }
+}
+
+/// Opens a subdirectory.
+pub fn open_dir(dir: &DirHandle, name: &[u8]) -> Result<DirHandle, Errno> {
+    let fd = open_at(dir, name, true)?;
+    Ok(DirHandle { fd, path: capstan_format::entry::join(&dir.path, name) })
+}
+
+/// Lists a directory, in the order the file system gives.
+pub fn list(dir: &DirHandle) -> Result<Vec<Listed>, Errno> {
+    let mut buffer = Vec::with_capacity(64 << 10);
+    let mut raw = RawDir::new(&dir.fd, buffer.spare_capacity_mut());
+    let mut listed = Vec::new();
+    while let Some(entry) = raw.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            let kind = kind_of(entry.file_type());
+            listed.push(Listed { name: name.to_vec(), kind, ino: entry.ino() });
+        }
+    }
+    Ok(listed)
+}
+
+/// Identity of an open file: device and inode number.
+pub fn identity(fd: impl AsFd) -> Result<(u64, u64), Errno> {
+    let stat = rustix::fs::fstat(fd)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Whether the file system has no files worth saving: made by the kernel as it is read.
+pub fn is_pseudo(fd: impl AsFd) -> bool {
+    // linux/magic.h: proc, sysfs, devpts, cgroup, cgroup2, debugfs, tracefs, securityfs, pstore, bpf, configfs,
+    // mqueue, binfmt_misc, efivarfs, fusectl, nsfs, selinuxfs.
+    const PSEUDO: [u64; 17] = [
+        0x9fa0, 0x6265_6572, 0x1cd1, 0x27_e0eb, 0x6367_7270, 0x6462_6720, 0x7472_6163, 0x7363_6673,
+        0x6165_676c, 0xcafe_4a11, 0x6265_6570, 0x1980_0202, 0x4249_4e4d, 0xde5e_81e4, 0x6573_5543,
+        0x6e73_6673, 0xf97c_ff8c,
+    ];
+    rustix::fs::fstatfs(fd).is_ok_and(|s| PSEUDO.contains(&(s.f_type as u64)))
+}
+
+/// What stat says of an open file.
+pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
+    rustix::fs::fstat(fd)
+}
+
+/// What stat says of a name, not following a symbolic link.
+pub fn stat_at(dir: &DirHandle, name: &[u8]) -> Result<Stat, Errno> {
+    rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// The row of a file that stat described; without what stat does not say.
+pub fn entry_of(dir: &DirHandle, name: &[u8], stat: &Stat) -> Option<Entry> {
+    let kind = kind_of(FileType::from_raw_mode(stat.st_mode))?;
+    let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
+    Some(Entry {
+        kind,
+        dir: dir.path.clone(),
+        name: name.to_vec(),
+        mode: (stat.st_mode & 0o7777) as u16,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        size: if kind == Kind::File { stat.st_size.max(0) as u64 } else { 0 },
+        mtime: Timestamp { sec: stat.st_mtime, nsec: (stat.st_mtime_nsec as u32).min(999_999_999) },
+        ctime: Timestamp { sec: stat.st_ctime, nsec: (stat.st_ctime_nsec as u32).min(999_999_999) },
+        ino: stat.st_ino,
+        dev: stat.st_dev,
+        rdev: if device {
+            (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev))
+        } else {
+            (0, 0)
+        },
+        ..Entry::default()
+    })
+}
+
+/// Whether a file changed between two stats, as far as its contents go.
+pub fn changed(before: &Stat, after: &Stat) -> bool {
+    (before.st_size, before.st_mtime, before.st_mtime_nsec)
+        != (after.st_size, after.st_mtime, after.st_mtime_nsec)
+}
+
+/// Adds to a row what an open file has beyond stat: extended attributes and inode flags.
+pub fn add_details(fd: impl AsFd, entry: &mut Entry, buffers: &mut Buffers) -> Result<(), Errno> {
+    let fd = fd.as_fd();
+    entry.xattrs = xattrs(buffers, |b| rustix::fs::flistxattr(fd, b), |n, b| rustix::fs::fgetxattr(fd, n, b))?;
+    // File systems without inode flags say so; that is no loss.
+    if let Ok(flags) = rustix::fs::ioctl_getflags(fd) {
+        entry.inode_flags = super::flags::settable(flags.bits());
+    }
+    Ok(())
+}
+
+/// Adds the extended attributes of what cannot be opened (symbolic links, nodes).
+pub fn add_details_at(dir: &DirHandle, entry: &mut Entry, buffers: &mut Buffers) -> Result<(), Errno> {
+    let mut path = format!("/proc/self/fd/{}/", dir.fd.as_raw_fd()).into_bytes();
+    path.extend_from_slice(&entry.name);
+    let Ok(path) = CString::new(path) else { return Err(Errno::INVAL) };
+    let path = path.as_c_str();
+    entry.xattrs = xattrs(buffers, |b| rustix::fs::llistxattr(path, b), |n, b| rustix::fs::lgetxattr(path, n, b))?;
+    Ok(())
+}
+
+/// Memory reused from file to file.
+pub struct Buffers {
+    names: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self { names: vec![0; 1 << 10], value: vec![0; 1 << 10] }
+    }
+}
+
+fn xattrs(
+    buffers: &mut Buffers,
+    list: impl Fn(&mut [u8]) -> Result<usize, Errno>,
+    get: impl Fn(&std::ffi::CStr, &mut [u8]) -> Result<usize, Errno>,
+) -> Result<Vec<Xattr>, Errno> {
+    let n = match growing(&mut buffers.names, &list) {
+        Ok(0) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
+        Ok(n) => n,
+        Err(e) => return Err(e),
+    };
+    let mut out: Vec<Xattr> = Vec::new();
+    let mut total = 0;
+    for name in buffers.names[..n].split_inclusive(|b| *b == 0) {
+        let Ok(c_name) = std::ffi::CStr::from_bytes_with_nul(name) else { continue };
+        match growing(&mut buffers.value, |b| get(c_name, b)) {
+            Ok(len) => {
+                total += name.len() + len;
+                if total > XATTRS_MAX {
+                    return Err(Errno::TOOBIG);
+                }
+                out.push((c_name.to_bytes().to_vec(), buffers.value[..len].to_vec()));
+            }
+            // Removed since it was listed, or not ours to read.
+            Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+fn growing(
+    buffer: &mut Vec<u8>,
+    call: impl Fn(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    loop {
+        match call(buffer) {
+            Err(Errno::RANGE) if buffer.len() < (1 << 20) => {
+                let len = buffer.len() * 4;
+                buffer.resize(len, 0);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The text of a symbolic link.
+pub fn read_link(dir: &DirHandle, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    Ok(rustix::fs::readlinkat(&dir.fd, name, Vec::new())?.into_bytes())
+}
+
+/// Data ranges of a file of `size` bytes: offset and length, ascending. What is between them are holes.
+pub fn data_ranges(fd: impl AsFd, size: u64) -> Result<Vec<(u64, u64)>, Errno> {
+    let fd = fd.as_fd();
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let from = match rustix::fs::seek(fd, SeekFrom::Data(at)) {
+            Ok(from) => from.min(size),
+            Err(Errno::NXIO) => break,
+            // No such seek here: all is data.
+            Err(Errno::INVAL) => return Ok(vec![(0, size)]),
+            Err(e) => return Err(e),
+        };
+        let to = rustix::fs::seek(fd, SeekFrom::Hole(from))?.min(size);
+        if to <= from {
+            break;
+        }
+        ranges.push((from, to - from));
+        at = to;
+    }
+    Ok(ranges)
+}
+
+/// Whether the file may have holes: it takes less room than its length.
+pub fn may_be_sparse(stat: &Stat) -> bool {
+    (stat.st_blocks as i128) * 512 < stat.st_size as i128
+}
+
+/// How contents are read without pushing others' pages out of the cache.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// The file system refused RWF_DONTCACHE.
+    plain: bool,
+}
+
+impl Reader {
+    /// Reads up to `out.len()` bytes at `offset`; 0 is the end of the file.
+    pub fn read_at(&mut self, fd: impl AsFd, out: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let fd = fd.as_fd();
+        loop {
+            let result = if self.plain {
+                rustix::io::pread(fd, &mut *out, offset)
+            } else {
+                let flags = rustix::io::ReadWriteFlags::from_bits_retain(RWF_DONTCACHE);
+                let mut slices = [io::IoSliceMut::new(&mut *out)];
+                rustix::io::preadv2(fd, &mut slices, offset, flags)
+            };
+            match result {
+                Err(Errno::OPNOTSUPP | Errno::INVAL) if !self.plain => self.plain = true,
+                Err(Errno::INTR) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Whether pages read must be dropped by hand.
+    pub fn must_drop(&self) -> bool {
+        self.plain
+    }
+}
+
+/// Resolves a path as people write it: absolute, with no `.`, `..` or symbolic link but in its last component.
+/// Returned without the leading slash.
+pub fn resolve(path: &Path) -> io::Result<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt;
+    let absolute = std::path::absolute(path)?;
+    // Says what is wrong with the path itself before its parent is looked at.
+    std::fs::symlink_metadata(&absolute)?;
+    let resolved = match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => std::fs::canonicalize(parent)?.join(name),
+        _ => std::fs::canonicalize(&absolute)?,
+    };
+    let bytes = resolved.into_os_string().into_vec();
+    Ok(bytes.strip_prefix(b"/").unwrap_or(&bytes).to_vec())
+}

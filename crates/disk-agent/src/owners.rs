@@ -1,0 +1,32 @@
+//! Names of owners and groups, looked up once each.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::linux::names as numbers;
+
+type Names = Mutex<HashMap<u32, Option<Vec<u8>>>>;
+
+/// Remembers the names of user and group numbers.
+#[derive(Debug, Default)]
+pub struct OwnerNames {
+    users: Names,
+    groups: Names,
+}
+
+impl OwnerNames {
+    /// The user's name, if the machine knows one.
+    pub fn user(&self, uid: u32) -> Option<Vec<u8>> {
+        remember(&self.users, uid, numbers::name_of_uid)
+    }
+
+    /// The group's name, if the machine knows one.
+    pub fn group(&self, gid: u32) -> Option<Vec<u8>> {
+        remember(&self.groups, gid, numbers::name_of_gid)
+    }
+}
+
+fn remember(names: &Names, id: u32, find: fn(u32) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
+    names.entry(id).or_insert_with(|| find(id)).clone()
+}

@@ -1,0 +1,99 @@
+//! What becomes of a name that exists where something is to be restored.
+
+use std::ffi::CStr;
+
+use capstan_format::entry::{Entry, Kind};
+
+use super::dirs::{Dir, a};
+use super::error::{ShownPath, TargetError};
+use super::tally::count;
+use super::{Overwrite, Target};
+use crate::linux::restore::{self as sys, Errno, Stat};
+
+/// How often a name that comes and goes at the same time as we look is tried.
+pub const TRIES: usize = 8;
+
+/// What to do about an existing name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It stays, and is counted.
+    Keep,
+    /// It makes way.
+    Replace,
+    /// It already is what is wanted.
+    Done,
+    /// It is gone meanwhile.
+    Gone,
+}
+
+/// What to do about `name` in `dir`, where `entry` is to be. A directory is a conflict.
+pub fn existing(
+    target: &Target,
+    dir: &Dir,
+    name: &CStr,
+    entry: &Entry,
+) -> Result<Way, TargetError> {
+    let Some(stat) = examine(dir, name, a(Some(entry.kind)))? else {
+        return Ok(Way::Gone);
+    };
+    let replace = match target.overwrite {
+        Overwrite::Never => false,
+        Overwrite::Always => true,
+        Overwrite::IfNewer => entry.mtime > stat.mtime,
+        Overwrite::IfDifferent => differs(dir, name, &stat, entry),
+    };
+    Ok(verdict(target, replace))
+}
+
+/// What to do about `name` in `dir`, where a further name of the inode `of` is to be.
+pub fn existing_link(
+    target: &Target,
+    dir: &Dir,
+    name: &CStr,
+    of: &Stat,
+) -> Result<Way, TargetError> {
+    let Some(stat) = examine(dir, name, "a hard link")? else {
+        return Ok(Way::Gone);
+    };
+    let replace = match target.overwrite {
+        Overwrite::Never => false,
+        Overwrite::IfNewer => of.mtime > stat.mtime,
+        Overwrite::IfDifferent | Overwrite::Always => true,
+    };
+    Ok(verdict(target, replace))
+}
+
+fn verdict(target: &Target, replace: bool) -> Way {
+    if replace {
+        return Way::Replace;
+    }
+    count(&target.tally.skipped_existing);
+    Way::Keep
+}
+
+fn examine(dir: &Dir, name: &CStr, wanted: &'static str) -> Result<Option<Stat>, TargetError> {
+    match sys::stat(&dir.fd, name) {
+        Ok(stat) if stat.kind == Some(Kind::Dir) => Err(TargetError::Conflict {
+            path: ShownPath(dir.path_of(name.to_bytes())),
+            found: a(stat.kind),
+            wanted,
+        }),
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(e) => Err(TargetError::io("examine", dir.path_of(name.to_bytes()), e)),
+    }
+}
+
+fn differs(dir: &Dir, name: &CStr, stat: &Stat, entry: &Entry) -> bool {
+    if stat.kind != Some(entry.kind) || stat.mtime != entry.mtime {
+        return true;
+    }
+    match entry.kind {
+        Kind::File => stat.size != entry.size,
+        Kind::Symlink => {
+            !sys::read_link(&dir.fd, name).is_ok_and(|text| text.as_bytes() == entry.target)
+        }
+        Kind::CharDevice | Kind::BlockDevice => stat.rdev != entry.rdev,
+        _ => false,
+    }
+}

@@ -1,0 +1,333 @@
+//! Walking a source: directories are listed and their names dealt to streams in one order, without a stat of any file.
+//!
+//! The order is directory path by component, then name, bytewise: all names of a directory first, then its
+//! subdirectories one after the other. A name goes to the stream that its inode number says, so that all names of one
+//! inode meet in one stream.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_engine::queue::Queue;
+use capstan_format::entry::{Kind, Timestamp, join};
+use rustix::io::Errno;
+
+use crate::linux::source::{self, DirHandle, Listed};
+use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
+
+/// What a backup of `/` leaves out by itself.
+const VOLATILE: [&[u8]; 4] = [b"dev", b"proc", b"run", b"sys"];
+
+/// Names in a group: what a stream opens before it reads.
+pub const GROUP: usize = 256;
+
+/// A name to be saved.
+#[derive(Debug)]
+pub struct WalkItem {
+    /// The directory it is in.
+    pub dir: Arc<DirHandle>,
+    /// What listing said of it.
+    pub listed: Listed,
+    /// What the base has under that name.
+    pub base: Option<BaseRow>,
+    /// It is in the base and no longer in the source.
+    pub gone: bool,
+}
+
+/// What a base says of a name: enough to see whether it changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseRow {
+    /// Whether all of it can be restored from the base. If not, it is to be saved again.
+    pub complete: bool,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its times.
+    pub mtime: Timestamp,
+    /// Its inode's time.
+    pub ctime: Timestamp,
+    /// Its inode number.
+    pub ino: u64,
+}
+
+/// Looks names up in a base. Asked in the order of the walk, so that memory stays flat.
+pub trait BaseCursor: Send {
+    /// What the base has under that name. What it has before that name and was not asked for is `passed`.
+    fn find(&mut self, dir: &[u8], name: &[u8], passed: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Option<BaseRow>;
+    /// What is left after the last name asked for.
+    fn rest(&mut self, passed: &mut Vec<(Vec<u8>, Vec<u8>)>);
+}
+
+/// Why a name was left out, or a directory could not be entered.
+#[derive(Debug)]
+pub enum WalkEvent<'a> {
+    /// Left out by an option.
+    Skipped(&'a [u8]),
+    /// Left out by itself, and why.
+    LeftOut(&'a [u8], &'static str),
+    /// Could not be listed.
+    Failed(&'a [u8], Errno),
+}
+
+/// Lists the source and deals names to streams.
+pub struct Walker<'a> {
+    /// What is left out.
+    pub selection: &'a Selection,
+    /// One queue of groups per stream.
+    pub queues: &'a [Queue<Vec<WalkItem>>],
+    /// Set to end the walk early.
+    pub stop: &'a AtomicBool,
+    /// Names found so far.
+    pub found: &'a AtomicU64,
+    /// Where the time goes.
+    pub meters: &'a Meters,
+    /// Takes what was left out.
+    pub event: &'a (dyn Fn(WalkEvent<'_>) + Sync),
+}
+
+/// A subdirectory to enter.
+enum Sub {
+    /// With all that is in it.
+    Whole(Vec<u8>),
+    /// An ancestor of roots: only these paths below it.
+    Towards(Vec<u8>, Vec<Vec<u8>>),
+}
+
+struct Level {
+    dir: Arc<DirHandle>,
+    /// Subdirectories to enter, last first.
+    subdirs: Vec<Sub>,
+    /// The file system the root lies on; `None` above the roots.
+    device: Option<u64>,
+}
+
+impl Walker<'_> {
+    /// Walks the roots (absolute, without the leading slash, none inside another) and closes the queues. `base` is what
+    /// an earlier run of the same version has.
+    pub fn run(&self, roots: &[Vec<u8>], base: Option<&mut dyn BaseCursor>) {
+        let mut deal =
+            Deal { walker: self, groups: Vec::new(), lap: Lap::start(), stopped: false, base };
+        deal.groups.resize_with(self.queues.len(), Vec::new);
+        match source::open_root() {
+            Ok(top) => self.tree(Arc::new(top), roots, &mut deal),
+            Err(e) => {
+                let errno = e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
+                (self.event)(WalkEvent::Failed(b"", errno));
+            }
+        }
+        deal.finish();
+        self.queues.iter().for_each(Queue::close);
+    }
+
+    /// Deals the roots' ancestors and the roots with all that is in them, in order.
+    fn tree(&self, top: Arc<DirHandle>, roots: &[Vec<u8>], deal: &mut Deal<'_, '_>) {
+        let whole = roots.iter().any(Vec::is_empty);
+        let first =
+            if whole { self.enter(top, None, whole, deal) } else { Some(self.towards(top, roots, deal)) };
+        let mut levels: Vec<Level> = first.into_iter().collect();
+        while let Some(level) = levels.last_mut() {
+            if self.stop.load(Relaxed) || deal.stopped {
+                return;
+            }
+            let Some(sub) = level.subdirs.pop() else {
+                levels.pop();
+                continue;
+            };
+            let device = level.device;
+            let (Sub::Whole(name) | Sub::Towards(name, _)) = &sub;
+            match (source::open_dir(&level.dir, name), &sub) {
+                (Ok(dir), Sub::Whole(_)) => {
+                    levels.extend(self.enter(Arc::new(dir), device, whole, deal));
+                }
+                (Ok(dir), Sub::Towards(_, roots)) => {
+                    levels.push(self.towards(Arc::new(dir), roots, deal));
+                }
+                (Err(e), _) => (self.event)(WalkEvent::Failed(&join(&level.dir.path, name), e)),
+            }
+        }
+    }
+
+    /// Deals the names in an ancestor that lead to roots. The roots are given as paths below it.
+    fn towards(&self, dir: Arc<DirHandle>, roots: &[Vec<u8>], deal: &mut Deal<'_, '_>) -> Level {
+        let mut names: BTreeMap<&[u8], Vec<Vec<u8>>> = BTreeMap::new();
+        for root in roots {
+            let (name, rest) = match root.iter().position(|b| *b == b'/') {
+                Some(at) => (&root[..at], Some(root[at + 1..].to_vec())),
+                None => (&root[..], None),
+            };
+            names.entry(name).or_default().extend(rest);
+        }
+        let mut subdirs = Vec::new();
+        for (name, rest) in names {
+            let stat = match source::stat_at(&dir, name) {
+                Ok(stat) => stat,
+                Err(e) => {
+                    (self.event)(WalkEvent::Failed(&join(&dir.path, name), e));
+                    continue;
+                }
+            };
+            let kind = source::entry_of(&dir, name, &stat).map(|e| e.kind);
+            deal.give(dir.clone(), Listed { name: name.to_vec(), kind, ino: stat.st_ino });
+            if kind == Some(Kind::Dir) {
+                let name = name.to_vec();
+                subdirs.push(if rest.is_empty() { Sub::Whole(name) } else { Sub::Towards(name, rest) });
+            }
+        }
+        subdirs.reverse();
+        Level { dir, subdirs, device: None }
+    }
+
+    /// Lists a directory and deals its names; returns it with the subdirectories to enter.
+    /// `whole`: the walk began at the root directory.
+    fn enter(
+        &self,
+        dir: Arc<DirHandle>,
+        device: Option<u64>,
+        whole: bool,
+        deal: &mut Deal<'_, '_>,
+    ) -> Option<Level> {
+        let id = match source::identity(&dir.fd) {
+            Ok(id) => id,
+            Err(e) => {
+                (self.event)(WalkEvent::Failed(&dir.path, e));
+                return None;
+            }
+        };
+        if self.selection.never.contains(&id) {
+            (self.event)(WalkEvent::LeftOut(&dir.path, "it is capstan's own medium or home"));
+            return None;
+        }
+        let other_device = device.is_some_and(|d| d != id.0);
+        if other_device && self.selection.one_file_system {
+            (self.event)(WalkEvent::LeftOut(&dir.path, "it is another file system"));
+            return None;
+        }
+        let volatile = whole && VOLATILE.contains(&dir.path.as_slice());
+        if volatile || (other_device && source::is_pseudo(dir.fd.as_fd())) {
+            (self.event)(WalkEvent::LeftOut(&dir.path, "it is made by the kernel or lost at boot"));
+            return None;
+        }
+        let mut names = match source::list(&dir) {
+            Ok(names) => names,
+            Err(e) => {
+                (self.event)(WalkEvent::Failed(&dir.path, e));
+                return None;
+            }
+        };
+        names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        if let Some(tag) = self.tag(&dir, &names) {
+            names.retain(|n| n.name == tag);
+            (self.event)(WalkEvent::Skipped(&dir.path));
+        }
+        let mut subdirs = Vec::new();
+        for mut listed in names {
+            if listed.kind.is_none() {
+                let stat = source::stat_at(&dir, &listed.name);
+                listed.kind = stat.ok().and_then(|s| source::entry_of(&dir, &listed.name, &s)).map(|e| e.kind);
+            }
+            let is_dir = listed.kind == Some(Kind::Dir);
+            if self.selection.has_patterns() {
+                let path = join(&dir.path, &listed.name);
+                if self.selection.excludes(&path, is_dir) {
+                    (self.event)(WalkEvent::Skipped(&path));
+                    continue;
+                }
+            }
+            if is_dir {
+                subdirs.push(Sub::Whole(listed.name.clone()));
+            }
+            deal.give(dir.clone(), listed);
+        }
+        subdirs.reverse();
+        Some(Level { dir, subdirs, device: device.or(Some(id.0)) })
+    }
+
+    /// The name that tags a directory as not to be saved, if there is one.
+    fn tag(&self, dir: &DirHandle, names: &[Listed]) -> Option<Vec<u8>> {
+        let has = |name: &[u8]| names.binary_search_by(|n| n.name.as_slice().cmp(name)).is_ok();
+        let present = self.selection.exclude_if_present.iter().find(|n| has(n));
+        if let Some(name) = present {
+            return Some(name.clone());
+        }
+        let tag = CACHE_TAG.as_bytes();
+        if !self.selection.exclude_caches || !has(tag) {
+            return None;
+        }
+        let fd = source::open_at(dir, tag, false).ok()?;
+        let mut begin = [0; CACHE_SIGNATURE.len()];
+        let n = source::Reader::default().read_at(&fd, &mut begin, 0).ok()?;
+        (begin[..n] == *CACHE_SIGNATURE).then(|| tag.to_vec())
+    }
+}
+
+/// Deals names to the streams, in groups.
+struct Deal<'a, 'b> {
+    walker: &'a Walker<'a>,
+    groups: Vec<Vec<WalkItem>>,
+    lap: Lap,
+    stopped: bool,
+    base: Option<&'b mut dyn BaseCursor>,
+}
+
+impl Deal<'_, '_> {
+    fn give(&mut self, dir: Arc<DirHandle>, listed: Listed) {
+        let mut base = None;
+        if let Some(cursor) = &mut self.base {
+            let mut passed = Vec::new();
+            base = cursor.find(&dir.path, &listed.name, &mut passed);
+            passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
+        }
+        self.walker.found.fetch_add(1, Relaxed);
+        self.push(WalkItem { dir, listed, base, gone: false });
+    }
+
+    /// The base has it, the source does not.
+    fn gone(&mut self, dir: Vec<u8>, name: Vec<u8>) {
+        // Names left out by options or in directories that could not be read are not gone.
+        let Ok(top) = source::open_root() else { return };
+        let path = join(&dir, &name);
+        if matches!(source::stat_at(&top, &path), Err(Errno::NOENT | Errno::NOTDIR)) {
+            let dir = Arc::new(DirHandle { fd: top.fd, path: dir });
+            let listed = Listed { name, kind: Some(Kind::Tombstone), ino: 0 };
+            self.push(WalkItem { dir, listed, base: None, gone: true });
+        }
+    }
+
+    fn push(&mut self, item: WalkItem) {
+        let stream = stream_of(item.listed.ino, self.groups.len());
+        self.groups[stream].push(item);
+        if self.groups[stream].len() >= GROUP {
+            self.send(stream);
+        }
+    }
+
+    fn send(&mut self, stream: usize) {
+        let group = std::mem::take(&mut self.groups[stream]);
+        if !group.is_empty() {
+            self.lap.busy(self.walker.meters.of(Stage::Metadata));
+            self.stopped |= self.walker.queues[stream].give(group).is_err();
+            // Waiting for streams that have enough to do limits nothing.
+            self.lap.split();
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(cursor) = self.base.take()
+            && !self.stopped
+            && !self.walker.stop.load(Relaxed)
+        {
+            let mut passed = Vec::new();
+            cursor.rest(&mut passed);
+            passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
+        }
+        (0..self.groups.len()).for_each(|s| self.send(s));
+    }
+}
+
+/// The stream of an inode number: neighbours spread evenly (Fibonacci hashing, Knuth vol. 3, 6.4).
+fn stream_of(ino: u64, streams: usize) -> usize {
+    ((u128::from(ino.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * streams as u128) >> 64) as usize
+}

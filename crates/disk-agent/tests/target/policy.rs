@@ -1,0 +1,130 @@
+//! What becomes of files that exist.
+
+use std::fs::{self, File, FileTimes};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use capstan_disk_agent::target::{Created, Made, Overwrite, Target};
+use capstan_format::entry::{Entry, Kind};
+
+use crate::{TIME, entry, file, options, restore};
+
+const OLD: &[u8] = b"old";
+const NEW: &[u8] = b"new";
+
+fn age(path: &Path, seconds: i64) {
+    let time = Duration::new((TIME.sec + seconds) as u64, TIME.nsec);
+    let times = FileTimes::new().set_modified(UNIX_EPOCH + time);
+    File::options().write(true).open(path).unwrap().set_times(times).unwrap();
+}
+
+/// Restores "new" over a file of that content and age; whether it was replaced.
+fn replaces(overwrite: Overwrite, content: &[u8], seconds: i64) -> bool {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("f");
+    fs::write(&path, content).unwrap();
+    age(&path, seconds);
+    let target = Target::open(tmp.path(), options(overwrite)).unwrap();
+    let new = Entry { size: 3, ..file(0o644) };
+    restore(&mut target.worker(), &new, b"", b"f", NEW).unwrap();
+    let replaced = fs::read(&path).unwrap() == NEW;
+    assert_eq!(target.tally().totals().skipped_existing, u64::from(!replaced));
+    if !replaced {
+        assert_eq!(fs::metadata(&path).unwrap().mtime(), TIME.sec + seconds, "left as it was");
+    }
+    replaced
+}
+
+#[test]
+fn policies_for_files() {
+    use Overwrite::{Always, IfDifferent, IfNewer, Never};
+    for (policy, content, seconds, expected) in [
+        (Never, OLD, -1, false),
+        (Always, OLD, 0, true),
+        (Always, OLD, 1, true),
+        (IfDifferent, OLD, 0, false),
+        (IfDifferent, OLD, 1, true),
+        (IfDifferent, OLD, -1, true),
+        (IfDifferent, b"longer", 0, true),
+        (IfNewer, OLD, -1, true),
+        (IfNewer, OLD, 0, false),
+        (IfNewer, OLD, 1, false),
+    ] {
+        assert_eq!(replaces(policy, content, seconds), expected, "{policy:?} {seconds}");
+    }
+}
+
+#[test]
+fn a_replaced_file_keeps_its_other_names_and_readers() {
+    let tmp = tempfile::tempdir().unwrap();
+    fs::write(tmp.path().join("f"), OLD).unwrap();
+    fs::hard_link(tmp.path().join("f"), tmp.path().join("other")).unwrap();
+    let mut reader = File::open(tmp.path().join("f")).unwrap();
+    let target = Target::open(tmp.path(), options(Overwrite::Always)).unwrap();
+    restore(&mut target.worker(), &file(0o644), b"", b"f", NEW).unwrap();
+    assert_eq!(fs::read(tmp.path().join("f")).unwrap(), NEW);
+    assert_eq!(fs::read(tmp.path().join("other")).unwrap(), OLD);
+    let mut read = Vec::new();
+    reader.read_to_end(&mut read).unwrap();
+    assert_eq!(read, OLD);
+}
+
+#[test]
+fn policies_for_links_and_nodes() {
+    let tmp = tempfile::tempdir().unwrap();
+    let at = |name: &str| tmp.path().join(name);
+    symlink("old", at("link")).unwrap();
+    fs::write(at("fifo"), OLD).unwrap();
+    fs::write(at("first"), OLD).unwrap();
+    fs::write(at("second"), OLD).unwrap();
+    let link = Entry { target: b"new".to_vec(), ..entry(Kind::Symlink, 0o777) };
+    let fifo = entry(Kind::Fifo, 0o600);
+
+    let never = Target::open(tmp.path(), options(Overwrite::Never)).unwrap();
+    let mut worker = never.worker();
+    assert_eq!(worker.make_node(&link, b"", b"link").unwrap(), Made::Skipped);
+    assert_eq!(worker.make_node(&fifo, b"", b"fifo").unwrap(), Made::Skipped);
+    assert_eq!(worker.make_link(b"", b"second", b"", b"first").unwrap(), Made::Skipped);
+    let created = worker.create_file(&file(0o600), b"", b"link").unwrap();
+    assert!(matches!(created, Created::Skipped));
+    assert_eq!(never.tally().totals().skipped_existing, 4);
+    assert_eq!(fs::read(at("fifo")).unwrap(), OLD);
+    assert_eq!(fs::read_link(at("link")).unwrap().to_str(), Some("old"));
+
+    let different = Target::open(tmp.path(), options(Overwrite::IfDifferent)).unwrap();
+    let mut worker = different.worker();
+    assert_eq!(worker.make_node(&link, b"", b"link").unwrap(), Made::Made);
+    let inode = fs::symlink_metadata(at("link")).unwrap().ino();
+    assert_eq!(worker.make_node(&link, b"", b"link").unwrap(), Made::Skipped);
+    assert_eq!(fs::symlink_metadata(at("link")).unwrap().ino(), inode);
+    let other = Entry { target: b"wen".to_vec(), ..link };
+    assert_eq!(worker.make_node(&other, b"", b"link").unwrap(), Made::Made);
+    assert_eq!(fs::read_link(at("link")).unwrap().to_str(), Some("wen"));
+    assert_eq!(worker.make_node(&fifo, b"", b"fifo").unwrap(), Made::Made);
+    assert_eq!(worker.make_node(&fifo, b"", b"fifo").unwrap(), Made::Skipped);
+    assert_eq!(worker.make_link(b"", b"second", b"", b"first").unwrap(), Made::Made);
+    assert_eq!(fs::metadata(at("second")).unwrap().nlink(), 2);
+    assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 4, "nothing is left beside them");
+}
+
+#[test]
+fn never_leaves_existing_directories_alone() {
+    let tmp = tempfile::tempdir().unwrap();
+    fs::create_dir(tmp.path().join("there")).unwrap();
+    let before = fs::metadata(tmp.path().join("there")).unwrap();
+    let target = Target::open(tmp.path(), options(Overwrite::Never)).unwrap();
+    let dir = entry(Kind::Dir, 0o711);
+    target.worker().make_dir(b"new/er").unwrap();
+    for path in [&b"there"[..], b"new/er", b"new"] {
+        // Another worker than the one that made it.
+        target.worker().finish_dir(&dir, path).unwrap();
+    }
+    let after = fs::metadata(tmp.path().join("there")).unwrap();
+    assert_eq!((after.mode(), after.mtime()), (before.mode(), before.mtime()));
+    for new in ["new", "new/er"] {
+        let meta = fs::metadata(tmp.path().join(new)).unwrap();
+        assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o711, TIME.sec));
+    }
+}

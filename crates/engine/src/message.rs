@@ -1,0 +1,173 @@
+//! Messages: what a session says of one object, one file, one device.
+
+use std::fmt;
+
+/// How grave a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// For the record.
+    Note,
+    /// Something was left out or is not as it was asked for; nothing is lost that could be had.
+    Warning,
+    /// Something is missing from the backup or restore.
+    Error,
+}
+
+/// What a message is about. Each has a name, a severity and a hint: the table that docs/errors.md prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// A file vanished between listing and reading.
+    Vanished,
+    /// A file changed while it was read.
+    Changed,
+    /// A file became shorter while it was read.
+    Short,
+    /// A file could not be read from an offset on.
+    Unreadable,
+    /// A file or directory could not be opened.
+    NotOpened,
+    /// A file is locked or open for writing.
+    InUse,
+    /// Metadata of a file could not be read.
+    NoMetadata,
+    /// A directory was left out by itself.
+    LeftOut,
+    /// A command or standard input failed.
+    InputFailed,
+    /// A frame of a medium is damaged.
+    Damaged,
+    /// A file's data are missing from the media at hand.
+    Missing,
+    /// A name on a medium cannot be a file's name.
+    BadName,
+    /// Something in the way of a restored file.
+    Conflict,
+    /// A file could not be written.
+    NotWritten,
+    /// Metadata could not be restored.
+    NotRestored,
+    /// Options were adapted.
+    Adapted,
+}
+
+impl Code {
+    /// All codes.
+    pub const ALL: [Self; 16] = [
+        Self::Vanished,
+        Self::Changed,
+        Self::Short,
+        Self::Unreadable,
+        Self::NotOpened,
+        Self::InUse,
+        Self::NoMetadata,
+        Self::LeftOut,
+        Self::InputFailed,
+        Self::Damaged,
+        Self::Missing,
+        Self::BadName,
+        Self::Conflict,
+        Self::NotWritten,
+        Self::NotRestored,
+        Self::Adapted,
+    ];
+
+    /// The code's number, name, severity, and the hint what to do.
+    pub const fn row(self) -> (u16, &'static str, Severity, &'static str) {
+        use Severity::{Error, Note, Warning};
+        match self {
+            Self::Vanished => (101, "vanished", Note, "nothing to do: it was removed during the backup"),
+            Self::Changed => (
+                102,
+                "changed",
+                Warning,
+                "back it up when it is quiet, from a snapshot, or with --retries",
+            ),
+            Self::Short => (103, "short", Warning, "it shrank while it was read; back it up when it is quiet"),
+            Self::Unreadable => (
+                104,
+                "unreadable",
+                Error,
+                "check the disk (dmesg, smartctl); what could be read is stored, the rest reads as zeros",
+            ),
+            Self::NotOpened => (105, "not-opened", Error, "run as a user who may read it, or exclude it"),
+            Self::InUse => (106, "in-use", Warning, "close what writes to it, or use --locked skip or error"),
+            Self::NoMetadata => {
+                (107, "no-metadata", Error, "check the file system; the file is stored without what could not be read")
+            }
+            Self::LeftOut => (108, "left-out", Note, "nothing to do; name it as a PATH of its own to include it"),
+            Self::InputFailed => (109, "input-failed", Error, "run the command by hand to see why it fails"),
+            Self::Damaged => (201, "damaged", Error, "restore the named files from another version or copy"),
+            Self::Missing => (202, "missing", Error, "make the missing medium available and restore again"),
+            Self::BadName => (203, "bad-name", Error, "the medium was not written by an honest capstan; do not trust it"),
+            Self::Conflict => (301, "conflict", Error, "move what is in the way, or restore into an empty directory"),
+            Self::NotWritten => (302, "not-written", Error, "check space and permissions of the target"),
+            Self::NotRestored => (303, "not-restored", Warning, "run as root to restore owners, device nodes and all attributes"),
+            Self::Adapted => (401, "adapted", Note, "nothing to do"),
+        }
+    }
+
+    /// The code's name in logs and JSON.
+    pub const fn name(self) -> &'static str {
+        self.row().1
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One message.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// What it is about.
+    pub code: Code,
+    /// Which agent says it: `disk agent`, `media agent`, `cell`.
+    pub agent: &'static str,
+    /// The file, directory or device, as text.
+    pub path: String,
+    /// What happened.
+    pub text: String,
+    /// When, in microseconds since 1970.
+    pub time_us: i64,
+}
+
+/// Who takes messages. Called from many threads.
+pub trait Listener: Send + Sync {
+    /// Takes a message.
+    fn message(&self, message: Message);
+}
+
+/// Bytes of a path as text: UTF-8 where it is, `\xNN` for each byte that is not.
+pub fn path_text(path: &[u8]) -> String {
+    let mut out = String::with_capacity(path.len() + 1);
+    for chunk in path.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+        }
+        chunk.invalid().iter().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_print_safely() {
+        assert_eq!(path_text(b"a/\xff\xc3\xa9\x1b[31m"), "a/\\xffé\\u{1b}[31m");
+    }
+
+    #[test]
+    fn codes_are_distinct() {
+        for (i, a) in Code::ALL.iter().enumerate() {
+            for b in &Code::ALL[i + 1..] {
+                assert_ne!(a.row().0, b.row().0);
+                assert_ne!(a.name(), b.name());
+            }
+        }
+    }
+}

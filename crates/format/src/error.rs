@@ -1,0 +1,43 @@
+//! The one error of this crate: what is wrong with bytes that claim to be part of a medium.
+
+/// Why bytes are not what the format says they should be. Nothing read from a medium causes a panic.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// The bytes do not begin with the magic of the thing expected.
+    #[error("no {0} here")]
+    NotA(&'static str),
+    /// A checksum does not hold.
+    #[error("the checksum of the {0} does not match: it is damaged")]
+    Checksum(&'static str),
+    /// The bytes end before the thing does.
+    #[error("the {0} is cut short")]
+    Truncated(&'static str),
+    /// A value is outside what the format allows.
+    #[error("the {0} holds a value the format does not allow")]
+    Invalid(&'static str),
+    /// Bytes that must be zero are not.
+    #[error("the padding of the {0} is not zero: it is damaged")]
+    Padding(&'static str),
+    /// Written by a newer version of the format.
+    #[error("the {what} is of format version {found}, this program reads up to {known}; use a newer capstan")]
+    Newer {
+        /// What was read.
+        what: &'static str,
+        /// The version found.
+        found: u32,
+        /// The newest version known.
+        known: u32,
+    },
+    /// An incompatible feature bit is set that this version does not know.
+    #[error("the medium uses features {0:#x} that this program does not know; use a newer capstan")]
+    UnknownFeatures(u64),
+    /// A frame is encrypted and no key, or not the right one, is at hand.
+    #[error("the {0} is encrypted and the key at hand does not open it")]
+    Sealed(&'static str),
+    /// Compressed data does not decompress to what was promised.
+    #[error("the compressed {0} does not unpack to its stated length: it is damaged")]
+    Codec(&'static str),
+}
+
+/// A result with [`FormatError`].
+pub type Result<T> = std::result::Result<T, FormatError>;

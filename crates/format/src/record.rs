@@ -1,0 +1,244 @@
+//! Records: the few, small, self-describing things on a medium, as JSON in a block of their own or in a frame.
+//!
+//! A record block is the media agent's header, the JSON's length and CRC, the JSON, zeros.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader};
+use crate::bytes::{is_zero, le32};
+use crate::crc::crc32c;
+use crate::error::{FormatError, Result};
+use crate::id::{BlockIndex, KeyId, MediumId, ObjectId, SegmentId, SegmentNumber};
+use crate::id::{SessionId, StreamId, VersionId};
+use crate::keys::Cipher;
+
+/// The version of the format that this program writes, and the newest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+/// Incompatible features that this program knows: none yet.
+pub const INCOMPATIBLE_KNOWN: u64 = 0;
+/// Most bytes of a record's JSON.
+pub const RECORD_MAX: usize = 1 << 20;
+/// Bytes of a record block before its JSON.
+pub const RECORD_AT: usize = HEADER_LEN + 8;
+
+/// Until when what a medium holds may not be overwritten.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protection {
+    /// Not protected.
+    None,
+    /// Until that time, in microseconds since 1970.
+    UntilUs(i64),
+    /// For ever.
+    Permanent,
+}
+
+/// What a medium says of itself; repeated in every segment header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediumHeader {
+    /// Version of the format.
+    pub format: u32,
+    /// Feature bits of which a reader must know all.
+    pub incompatible: u64,
+    /// Feature bits that a reader may ignore.
+    pub compatible: u64,
+    /// The medium's identity.
+    pub medium: MediumId,
+    /// The label people know it by.
+    pub label: String,
+    /// Its block size in bytes.
+    pub block_size: u32,
+    /// When it was initialised, in microseconds since 1970.
+    pub created_us: i64,
+    /// Protection at the time of writing.
+    pub protection: Protection,
+}
+
+impl MediumHeader {
+    /// Refuses what this program cannot read: a newer format, unknown incompatible features, an impossible block size.
+    pub fn check(&self) -> Result<()> {
+        if self.format > FORMAT_VERSION {
+            return Err(FormatError::Newer {
+                what: "medium",
+                found: self.format,
+                known: FORMAT_VERSION,
+            });
+        }
+        let unknown = self.incompatible & !INCOMPATIBLE_KNOWN;
+        if unknown != 0 {
+            return Err(FormatError::UnknownFeatures(unknown));
+        }
+        if !crate::block::is_block_size(self.block_size) {
+            return Err(FormatError::Invalid("medium header"));
+        }
+        Ok(())
+    }
+}
+
+/// What is said in clear of the session that writes a segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionLabel {
+    /// The session.
+    pub session: SessionId,
+    /// The object it backs up.
+    pub object: ObjectId,
+    /// The object version it makes, or goes on with.
+    pub version: VersionId,
+    /// The session it goes on with, if it resumes one.
+    pub parent: Option<SessionId>,
+    /// The version it builds on, if it is not a full.
+    pub base: Option<VersionId>,
+    /// When it started, in microseconds since 1970.
+    pub started_us: i64,
+    /// The keys its names and contents are encrypted with.
+    pub key: Option<KeyId>,
+    /// The cipher they are used with.
+    pub cipher: Option<Cipher>,
+}
+
+/// A segment's first block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SegmentHeader {
+    /// The medium's header, once more.
+    pub medium: MediumHeader,
+    /// The segment.
+    pub segment: SegmentId,
+    /// Its place in the order of this medium.
+    pub number: SegmentNumber,
+    /// The session that writes it.
+    pub session: SessionLabel,
+    /// The wrapped keys of every session whose frames lie in it ([`crate::keys::KeyRecord`]).
+    pub keys: Vec<serde_json::Value>,
+    /// When it was begun, in microseconds since 1970.
+    pub written_us: i64,
+}
+
+/// What of a stream lies in a segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamExtent {
+    /// The stream.
+    pub stream: StreamId,
+    /// The version its files belong to.
+    pub version: VersionId,
+    /// Its logical offset where the segment begins.
+    pub logical_start: u64,
+    /// Its logical offset where the segment ends.
+    pub logical_end: u64,
+    /// Sequence of its first frame in the segment.
+    pub first_sequence: u64,
+    /// Number of its frames in the segment.
+    pub frames: u64,
+    /// Rows of its batches in the segment.
+    pub rows: u64,
+}
+
+/// How a session ended, and its totals. Without it a session is incomplete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionEnd {
+    /// `completed`, `completed_with_errors` or `failed`.
+    pub status: String,
+    /// When it ended, in microseconds since 1970.
+    pub ended_us: i64,
+    /// Files stored.
+    pub files: u64,
+    /// Directories stored.
+    pub dirs: u64,
+    /// Bytes read from the source.
+    pub bytes_read: u64,
+    /// Bytes written to the medium in the segments before this record's.
+    pub bytes_written: u64,
+}
+
+/// A segment's last block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SegmentEnd {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Its place in the order of this medium.
+    pub number: SegmentNumber,
+    /// The session that wrote it.
+    pub session: SessionId,
+    /// Data blocks: indices 1 to this.
+    pub data_blocks: u32,
+    /// All blocks, header, catalog and this one included.
+    pub blocks: u32,
+    /// Where the catalog begins, in bytes from the segment's begin (on a device with byte addresses).
+    pub catalog_at: u64,
+    /// Blocks shorter than the block size: index and length in bytes. (The header and the end are not counted here.)
+    pub short_blocks: Vec<(u32, u32)>,
+    /// The streams that have blocks here.
+    pub streams: Vec<StreamExtent>,
+    /// The session's end, if it ends here.
+    pub session_end: Option<SessionEnd>,
+    /// When it was written, in microseconds since 1970.
+    pub written_us: i64,
+}
+
+/// The first frame of a stream in a segment: whose it is, in clear.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamLabel {
+    /// The session that wrote it, with object, version and keys.
+    #[serde(flatten)]
+    pub session: SessionLabel,
+}
+
+/// What is secret of a stream's label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamNames {
+    /// The object's name.
+    pub name: String,
+    /// The host it is of.
+    pub host: String,
+    /// Method: `full`, `incr`, …
+    pub method: String,
+    /// Tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+}
+
+/// Encodes a record as a block of its own: a multiple of 4096 bytes, at least `length`.
+pub fn encode_record<T: Serialize>(
+    kind: BlockKind,
+    segment: SegmentId,
+    index: BlockIndex,
+    record: &T,
+    length: usize,
+) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(record).map_err(|_| FormatError::Invalid("record"))?;
+    if json.len() > RECORD_MAX {
+        return Err(FormatError::Invalid("record"));
+    }
+    let len = (RECORD_AT + json.len()).next_multiple_of(BLOCK_ALIGN).max(length);
+    if len > BLOCK_SIZE_MAX as usize {
+        return Err(FormatError::Invalid("record"));
+    }
+    let mut block = vec![0; len];
+    block[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&(json.len() as u32).to_le_bytes());
+    block[HEADER_LEN + 4..RECORD_AT].copy_from_slice(&crc32c(&json).to_le_bytes());
+    block[RECORD_AT..RECORD_AT + json.len()].copy_from_slice(&json);
+    MaHeader { kind, segment, index, length: len as u32 }.encode(&mut block);
+    Ok(block)
+}
+
+/// Reads a record block of that kind; checks header, JSON and padding.
+pub fn decode_record<T: DeserializeOwned>(kind: BlockKind, bytes: &[u8]) -> Result<(MaHeader, T)> {
+    const WHAT: &str = "record";
+    let header = MaHeader::decode(bytes)?;
+    if header.kind != kind {
+        return Err(FormatError::NotA("record of that kind"));
+    }
+    let block = bytes.get(..header.length as usize).ok_or(FormatError::Truncated(WHAT))?;
+    let len = le32(block, HEADER_LEN) as usize;
+    if len > RECORD_MAX || len > block.len() - RECORD_AT {
+        return Err(FormatError::Invalid(WHAT));
+    }
+    let (json, padding) = block[RECORD_AT..].split_at(len);
+    if crc32c(json) != le32(block, HEADER_LEN + 4) {
+        return Err(FormatError::Checksum(WHAT));
+    }
+    if !is_zero(padding) {
+        return Err(FormatError::Padding(WHAT));
+    }
+    let record = serde_json::from_slice(json).map_err(|_| FormatError::Invalid(WHAT))?;
+    Ok((header, record))
+}

@@ -1,0 +1,162 @@
+//! The catalog files: for each committed segment one file with the batches that name its files.
+//!
+//! A file appears whole or not at all, and durably, before the segment's row does. Files whose row
+//! never came are removed after a grace time.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use capstan_format::id::SegmentId;
+use sqlx::{QueryBuilder, Sqlite};
+
+use crate::Result;
+use crate::db::Idb;
+use crate::decode;
+use crate::error::IdbError;
+
+/// How many files are looked up in the database at once.
+const LOOKUP_BATCH: usize = 256;
+
+impl Idb {
+    /// Writes a segment's catalog file: `parts`, one after the other. It is durable on return and
+    /// replaces a former one.
+    pub fn write_catalog(&self, segment: SegmentId, parts: &[&[u8]]) -> Result<()> {
+        let target = self.catalog_path(segment);
+        let temporary = self.temporary_path(segment);
+        let written = write_durably(&temporary, parts)
+            .and_then(|()| fs::rename(&temporary, &target))
+            .and_then(|()| File::open(&self.catalogs)?.sync_all());
+        written.map_err(|e| {
+            // Gone already if it was renamed; else the reconciler would find it.
+            let _ = fs::remove_file(&temporary);
+            IdbError::io("write the catalog file", &target, e)
+        })
+    }
+
+    /// Opens a segment's catalog file; `None` if there is none.
+    pub fn read_catalog(&self, segment: SegmentId) -> Result<Option<File>> {
+        let path = self.catalog_path(segment);
+        match File::open(&path) {
+            Ok(file) => Ok(Some(file)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(IdbError::io("open the catalog file", &path, e)),
+        }
+    }
+
+    /// Removes what an interrupted commit left: catalog files without a segment's row, and
+    /// temporary files, both only if older than `grace`. Returns how many it removed.
+    ///
+    /// `grace` must exceed the time between a catalog file and its row.
+    pub fn reconcile_catalogs(&self, grace: Duration) -> Result<usize> {
+        let failed = |e| IdbError::io("list the directory of catalogs", &self.catalogs, e);
+        let mut removed = 0;
+        let mut batch = Vec::with_capacity(LOOKUP_BATCH);
+        for entry in fs::read_dir(&self.catalogs).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            match kind_of(&path) {
+                Kind::Catalog(segment) if is_older(&path, grace)? => batch.push(segment),
+                Kind::Temporary => removed += usize::from(remove_if_older(&path, grace)?),
+                Kind::Catalog(_) | Kind::Foreign => {}
+            }
+            if batch.len() == LOOKUP_BATCH {
+                removed += self.remove_unreferenced(&batch, grace)?;
+                batch.clear();
+            }
+        }
+        removed += self.remove_unreferenced(&batch, grace)?;
+        Ok(removed)
+    }
+
+    fn remove_unreferenced(&self, candidates: &[SegmentId], grace: Duration) -> Result<usize> {
+        let referenced = self.recorded(candidates)?;
+        let mut removed = 0;
+        for &segment in candidates.iter().filter(|segment| !referenced.contains(segment)) {
+            // Looked at again: it may have been written anew meanwhile, its row still to come.
+            removed += usize::from(remove_if_older(&self.catalog_path(segment), grace)?);
+        }
+        Ok(removed)
+    }
+
+    /// Which of these segments have a row.
+    fn recorded(&self, segments: &[SegmentId]) -> Result<HashSet<SegmentId>> {
+        if segments.is_empty() {
+            return Ok(HashSet::new());
+        }
+        self.read(format_args!("look up segments"), async |conn| {
+            let mut query = QueryBuilder::<Sqlite>::new("SELECT id FROM segments WHERE id IN (");
+            let mut ids = query.separated(", ");
+            for segment in segments {
+                ids.push_bind(segment.to_string());
+            }
+            query.push(")");
+            let rows = query.build().fetch_all(conn).await?;
+            rows.iter().map(|row| decode::parsed(row, "id")).collect()
+        })
+    }
+
+    fn catalog_path(&self, segment: SegmentId) -> PathBuf {
+        self.catalogs.join(format!("{segment}.catalog"))
+    }
+
+    /// A name that no other process and no other call uses.
+    fn temporary_path(&self, segment: SegmentId) -> PathBuf {
+        static CALLS: AtomicU64 = AtomicU64::new(0);
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        self.catalogs.join(format!("{segment}.{}-{call}.tmp", process::id()))
+    }
+}
+
+enum Kind {
+    Catalog(SegmentId),
+    Temporary,
+    /// Not ours: left alone.
+    Foreign,
+}
+
+fn kind_of(path: &Path) -> Kind {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let segment_of = |stem: &str| stem.parse::<SegmentId>().ok();
+    if let Some(segment) = name.strip_suffix(".catalog").and_then(segment_of) {
+        return Kind::Catalog(segment);
+    }
+    let temporary = name.strip_suffix(".tmp").and_then(|stem| stem.split_once('.'));
+    match temporary.and_then(|(stem, _)| segment_of(stem)) {
+        Some(_) => Kind::Temporary,
+        None => Kind::Foreign,
+    }
+}
+
+fn write_durably(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut writer = BufWriter::new(file);
+    parts.iter().try_for_each(|part| writer.write_all(part))?;
+    writer.into_inner()?.sync_all()
+}
+
+/// Whether the file exists and was last written before `grace` ago. A time in the future, after
+/// the clock was set back, counts as new.
+fn is_older(path: &Path, grace: Duration) -> Result<bool> {
+    match fs::symlink_metadata(path).and_then(|metadata| metadata.modified()) {
+        Ok(written) => Ok(written.elapsed().is_ok_and(|age| age >= grace)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(IdbError::io("look at the catalog file", path, e)),
+    }
+}
+
+fn remove_if_older(path: &Path, grace: Duration) -> Result<bool> {
+    if !is_older(path, grace)? {
+        return Ok(false);
+    }
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        // Another process's reconciler was faster.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(IdbError::io("remove the catalog file", path, e)),
+    }
+}

@@ -1,0 +1,158 @@
+//! What can go wrong in the internal database, and what the administrator can do about it.
+//!
+//! The text of an error says what failed, on what, and what to do; what the system or SQLite said
+//! is the error's source.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of the internal database.
+#[derive(Debug, thiserror::Error)]
+pub enum IdbError {
+    /// The database refused or failed.
+    #[error("cannot {what} in the internal database {}; {hint}", path.display())]
+    Sql {
+        /// What was attempted, as "record session 1f2e3d4c".
+        what: String,
+        /// The database file.
+        path: PathBuf,
+        /// What to do about it.
+        hint: &'static str,
+        /// What the database said.
+        source: Box<sqlx::Error>,
+    },
+    /// The database was written by a newer Capstan.
+    #[error(
+        "the internal database {} has schema {found}, this program knows up to {known}; \
+         use the newer version of capstan that wrote it, or another home", path.display()
+    )]
+    NewerSchema {
+        /// The database file.
+        path: PathBuf,
+        /// The schema found in it.
+        found: i64,
+        /// The newest schema this program knows.
+        known: i64,
+    },
+    /// A file or directory of the database could not be read or written.
+    #[error("cannot {what} {}; {hint}", path.display())]
+    Io {
+        /// What was attempted, as "write the catalog file".
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What to do about it.
+        hint: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A row holds what this program cannot have written.
+    #[error(
+        "the internal database has '{value}' as {column} of a row; the row is damaged or was \
+         edited: restore the database, or build a new one by importing the media"
+    )]
+    BadRow {
+        /// The column.
+        column: &'static str,
+        /// What it holds, cut to a readable length.
+        value: String,
+    },
+    /// A number that the database cannot hold.
+    #[error(
+        "{column} is {value}, more than the internal database can hold (2^63 - 1); what reported \
+         it is damaged: verify the medium"
+    )]
+    TooLarge {
+        /// The column.
+        column: &'static str,
+        /// The number.
+        value: u64,
+    },
+    /// Something that should be recorded is not.
+    #[error(
+        "{what} {id} is not in the internal database; was it removed meanwhile? Import the medium \
+         that holds it"
+    )]
+    Unknown {
+        /// The kind of thing, as "session".
+        what: &'static str,
+        /// Its identity.
+        id: String,
+    },
+    /// A session wants to write to a version that is already complete.
+    #[error("version {id} is complete and cannot be written to again; start a new version")]
+    VersionComplete {
+        /// The version.
+        id: String,
+    },
+    /// The call was made on a thread that runs asynchronous tasks.
+    #[error(
+        "the internal database was called from within an asynchronous task; this is a mistake in \
+         the program: call it on a thread of its own"
+    )]
+    InsideRuntime,
+}
+
+impl IdbError {
+    /// An error of the database, with the hint that fits what it said.
+    pub(crate) fn sql(what: fmt::Arguments<'_>, path: &Path, source: sqlx::Error) -> Self {
+        let (what, path, hint) = (what.to_string(), path.to_owned(), sql_hint(&source));
+        Self::Sql { what, path, hint, source: Box::new(source) }
+    }
+
+    /// An error of the file system, with the hint that fits what it said.
+    pub(crate) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { what, path: path.to_owned(), hint: io_hint(&source), source }
+    }
+}
+
+/// The hint for an error of SQLite, by its primary result code.
+fn sql_hint(error: &sqlx::Error) -> &'static str {
+    let sqlx::Error::Database(database) = error else {
+        return match error {
+            sqlx::Error::PoolTimedOut => "it is overloaded: try again",
+            sqlx::Error::Io(e) => io_hint(e),
+            sqlx::Error::Migrate(_) => {
+                "its tables are not those of this program: put it aside and build a new one by \
+                 importing the media"
+            }
+            _ => "see the cause; if it persists, report it as a bug",
+        };
+    };
+    let code = database.code().and_then(|c| c.parse::<u32>().ok());
+    match code.map(|extended| extended & 0xff) {
+        Some(5 | 6) => "another process keeps it locked: wait for that to end and try again",
+        Some(8) => "it is read-only: check its owner and mode and how its file system is mounted",
+        Some(10) => "its disk reports errors: check the disk and the system log",
+        Some(11 | 26) => {
+            "it is damaged: put it aside and build a new one by importing the media, or restore it"
+        }
+        Some(13) => "its file system is full: make room and try again",
+        Some(14) => "it cannot be opened: check the owner and mode of its directory",
+        Some(19) => {
+            "what it refers to is not recorded: import the media of the objects concerned, and if \
+             that does not help, report it as a bug"
+        }
+        _ => "see the cause; if it persists, report it as a bug",
+    }
+}
+
+/// The hint for an error of the file system.
+fn io_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the file system is full: make room and try again"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "permission is denied: check owner and mode, or set CAPSTAN_HOME to a directory of yours"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "the file system is read-only: mount it writable or set CAPSTAN_HOME to another place"
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "something else is in its place: remove that or set CAPSTAN_HOME to another place"
+        }
+        _ => "check the disk and the system log",
+    }
+}

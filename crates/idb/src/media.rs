@@ -1,0 +1,262 @@
+//! Where the data lies: media, segments, what of which stream is in them; and the wrapped keys.
+
+use capstan_format::id::{KeyId, MediumId, SegmentNumber, VersionId};
+use sqlx::Row as _;
+
+use crate::Result;
+use crate::db::{Conn, Idb};
+use crate::decode::{self, Fault, Row};
+use crate::rows::{KeyRecord, Medium, Segment, StreamPart};
+
+impl Idb {
+    /// Records a medium, or what changed of it.
+    pub fn put_medium(&self, medium: &Medium) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.id.short()), async |conn| {
+            sqlx::query(
+                "INSERT INTO media (id, label, device, block_size, created_us) \
+                 VALUES ($1, $2, $3, $4, $5) \
+                 ON CONFLICT (id) DO UPDATE SET label = excluded.label, device = excluded.device, \
+                 block_size = excluded.block_size, created_us = excluded.created_us",
+            )
+            .bind(medium.id.to_string())
+            .bind(&medium.label)
+            .bind(&medium.device)
+            .bind(i64::from(medium.block_size))
+            .bind(medium.created_us)
+            .execute(conn)
+            .await?;
+            Ok(())
+        })
+    }
+
+    /// All media, by label.
+    pub fn media(&self) -> Result<Vec<Medium>> {
+        self.read(format_args!("list the media"), async |conn| {
+            let query = sqlx::query("SELECT * FROM media ORDER BY label, id");
+            query.fetch_all(conn).await?.iter().map(medium).collect()
+        })
+    }
+
+    /// A medium by its identity.
+    pub fn medium(&self, id: MediumId) -> Result<Option<Medium>> {
+        self.read(format_args!("look up medium {}", id.short()), async |conn| {
+            let query = sqlx::query("SELECT * FROM media WHERE id = $1").bind(id.to_string());
+            query.fetch_optional(conn).await?.as_ref().map(medium).transpose()
+        })
+    }
+
+    /// The media with exactly this label; if there are none, those whose identity begins with it.
+    pub fn media_by_label_or_id_prefix(&self, typed: &str) -> Result<Vec<Medium>> {
+        self.read(format_args!("look up medium {typed}"), async |conn| {
+            let query = sqlx::query("SELECT * FROM media WHERE label = $1 ORDER BY id").bind(typed);
+            let mut rows = query.fetch_all(&mut *conn).await?;
+            if rows.is_empty()
+                && let Some((low, high)) = decode::prefix_range(typed)
+            {
+                let sql = "SELECT * FROM media WHERE id >= $1 AND id < $2 ORDER BY id";
+                rows = sqlx::query(sql).bind(low).bind(high).fetch_all(conn).await?;
+            }
+            rows.iter().map(medium).collect()
+        })
+    }
+
+    /// Records committed segments and what lies in them, in one transaction.
+    ///
+    /// Doing it again changes nothing, also when an import finds the same segment: a segment is
+    /// never rewritten. Found on another medium (a mirror, a copy), it gets a further place.
+    pub fn commit_segments(&self, segments: &[(Segment, Vec<StreamPart>)]) -> Result<()> {
+        if segments.is_empty() {
+            return Ok(());
+        }
+        self.write(format_args!("record {} segments", segments.len()), async |conn| {
+            for (segment, parts) in segments {
+                put_segment(conn, segment).await?;
+                for part in parts {
+                    put_part(conn, part).await?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Where a version's data lies: its parts by segment, in the order of the sessions that wrote
+    /// them, then medium and number.
+    pub fn segments_of_version(
+        &self,
+        version: VersionId,
+    ) -> Result<Vec<(Segment, Vec<StreamPart>)>> {
+        self.read(format_args!("look up version {}", version.short()), async |conn| {
+            let rows = sqlx::query(
+                "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
+                 l.medium_id, l.number, \
+                 p.segment_id, p.stream_id, p.version_id, p.logical_start, p.logical_end, \
+                 p.row_count \
+                 FROM stream_parts p \
+                 JOIN segments g ON g.id = p.segment_id \
+                 JOIN segment_places l ON l.segment_id = g.id \
+                 JOIN sessions s ON s.id = g.session_id \
+                 WHERE p.version_id = $1 \
+                 ORDER BY s.started_us, s.id, l.medium_id, l.number, g.id, \
+                 p.logical_start, p.stream_id",
+            )
+            .bind(version.to_string())
+            .fetch_all(conn)
+            .await?;
+            let mut found: Vec<(Segment, Vec<StreamPart>)> = Vec::new();
+            for row in &rows {
+                let (here, part) = (segment(row)?, part(row)?);
+                match found.last_mut() {
+                    Some((last, parts)) if (last.id, last.medium) == (here.id, here.medium) => {
+                        parts.push(part);
+                    }
+                    _ => found.push((here, vec![part])),
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// The segments on a medium, in their order.
+    pub fn segments_of_medium(&self, medium: MediumId) -> Result<Vec<Segment>> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let rows = sqlx::query(
+                "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
+                 l.medium_id, l.number \
+                 FROM segment_places l JOIN segments g ON g.id = l.segment_id \
+                 WHERE l.medium_id = $1 ORDER BY l.number, g.id",
+            )
+            .bind(medium.to_string())
+            .fetch_all(conn)
+            .await?;
+            rows.iter().map(segment).collect()
+        })
+    }
+
+    /// The number of the last segment recorded for a medium. From there the medium is read on:
+    /// where to append is never decided by the database.
+    pub fn last_segment_number(&self, medium: MediumId) -> Result<Option<SegmentNumber>> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let sql = "SELECT number FROM segment_places WHERE medium_id = $1 \
+                       ORDER BY number DESC LIMIT 1";
+            let row = sqlx::query(sql).bind(medium.to_string()).fetch_optional(conn).await?;
+            row.map(|row| decode::count(&row, "number").map(SegmentNumber)).transpose()
+        })
+    }
+
+    /// Records wrapped keys, replacing a former record, as after a change of the passphrase.
+    pub fn put_key(&self, key: &KeyRecord) -> Result<()> {
+        let sql = "INSERT INTO wrapped_keys (id, record) VALUES ($1, $2) \
+                   ON CONFLICT (id) DO UPDATE SET record = excluded.record";
+        self.insert_key(sql, key)
+    }
+
+    /// Records wrapped keys found on a medium, unless the key is known: what the medium has may be
+    /// wrapped with an older passphrase.
+    pub fn import_key(&self, key: &KeyRecord) -> Result<()> {
+        let sql =
+            "INSERT INTO wrapped_keys (id, record) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+        self.insert_key(sql, key)
+    }
+
+    fn insert_key(&self, sql: &'static str, key: &KeyRecord) -> Result<()> {
+        self.write(format_args!("record key {}", key.id.short()), async |conn| {
+            sqlx::query(sql).bind(key.id.to_string()).bind(&key.record).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Wrapped keys by their identity.
+    pub fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
+        self.read(format_args!("look up key {}", id.short()), async |conn| {
+            let sql = "SELECT id, record FROM wrapped_keys WHERE id = $1";
+            let row = sqlx::query(sql).bind(id.to_string()).fetch_optional(conn).await?;
+            let record = |row: &Row| {
+                Ok(KeyRecord { id: decode::parsed(row, "id")?, record: row.try_get("record")? })
+            };
+            row.as_ref().map(record).transpose()
+        })
+    }
+}
+
+async fn put_segment(conn: &mut Conn, segment: &Segment) -> std::result::Result<(), Fault> {
+    let id = segment.id.to_string();
+    // committed_us stays: an import knows only when it found the segment.
+    sqlx::query(
+        "INSERT INTO segments (id, session_id, blocks, bytes, committed_us) \
+         VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, \
+         blocks = excluded.blocks, bytes = excluded.bytes",
+    )
+    .bind(&id)
+    .bind(segment.session.to_string())
+    .bind(i64::from(segment.blocks))
+    .bind(decode::count_in("bytes", segment.bytes)?)
+    .bind(segment.committed_us)
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "INSERT INTO segment_places (segment_id, medium_id, number) VALUES ($1, $2, $3) \
+         ON CONFLICT (segment_id, medium_id) DO UPDATE SET number = excluded.number",
+    )
+    .bind(&id)
+    .bind(segment.medium.to_string())
+    .bind(i64::from(segment.number.0))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn put_part(conn: &mut Conn, part: &StreamPart) -> std::result::Result<(), Fault> {
+    // An import without the key cannot count rows and says 0: a known count stays.
+    sqlx::query(
+        "INSERT INTO stream_parts \
+         (segment_id, stream_id, version_id, logical_start, logical_end, row_count) \
+         VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (segment_id, stream_id, version_id) DO UPDATE SET \
+         logical_start = excluded.logical_start, logical_end = excluded.logical_end, \
+         row_count = CASE WHEN excluded.row_count > stream_parts.row_count \
+         THEN excluded.row_count ELSE stream_parts.row_count END",
+    )
+    .bind(part.segment.to_string())
+    .bind(part.stream.to_string())
+    .bind(part.version.to_string())
+    .bind(decode::count_in("logical_start", part.logical_start)?)
+    .bind(decode::count_in("logical_end", part.logical_end)?)
+    .bind(decode::count_in("row_count", part.rows)?)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+fn medium(row: &Row) -> std::result::Result<Medium, Fault> {
+    Ok(Medium {
+        id: decode::parsed(row, "id")?,
+        label: row.try_get("label")?,
+        device: row.try_get("device")?,
+        block_size: decode::count(row, "block_size")?,
+        created_us: row.try_get("created_us")?,
+    })
+}
+
+fn segment(row: &Row) -> std::result::Result<Segment, Fault> {
+    Ok(Segment {
+        id: decode::parsed(row, "id")?,
+        medium: decode::parsed(row, "medium_id")?,
+        number: SegmentNumber(decode::count(row, "number")?),
+        session: decode::parsed(row, "session_id")?,
+        blocks: decode::count(row, "blocks")?,
+        bytes: decode::count(row, "bytes")?,
+        committed_us: row.try_get("committed_us")?,
+    })
+}
+
+fn part(row: &Row) -> std::result::Result<StreamPart, Fault> {
+    Ok(StreamPart {
+        segment: decode::parsed(row, "segment_id")?,
+        stream: decode::parsed(row, "stream_id")?,
+        version: decode::parsed(row, "version_id")?,
+        logical_start: decode::count(row, "logical_start")?,
+        logical_end: decode::count(row, "logical_end")?,
+        rows: decode::count(row, "row_count")?,
+    })
+}

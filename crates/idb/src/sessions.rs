@@ -1,0 +1,275 @@
+//! What was done: sessions, from their begin to their end or to the discovery that they died.
+
+use capstan_format::id::{SessionId, VersionId};
+use sqlx::Row as _;
+
+use crate::Result;
+use crate::db::{Conn, Idb};
+use crate::decode::{self, Fault, Row};
+use crate::error::IdbError;
+use crate::objects;
+use crate::rows::{Session, Status, Totals, Version};
+
+impl Idb {
+    /// Records that a session begins and, in the same transaction, the version it writes.
+    ///
+    /// To resume, `new_version` is the incomplete version with status `Running`; a session that
+    /// only reads gives none. The object must be recorded already.
+    pub fn begin_session(&self, session: &Session, new_version: Option<&Version>) -> Result<()> {
+        self.write(format_args!("record session {}", session.id.short()), async |conn| {
+            if let Some(version) = new_version {
+                objects::begin_version(conn, version).await?;
+            }
+            put_session(conn, session).await
+        })
+    }
+
+    /// Records how a session ended and, in the same transaction, what that makes of its version.
+    pub fn end_session(
+        &self,
+        id: SessionId,
+        status: Status,
+        ended_us: i64,
+        totals: &Totals,
+        report: &str,
+        version_status: Option<Status>,
+    ) -> Result<()> {
+        self.write(format_args!("record the end of session {}", id.short()), async |conn| {
+            let ended = sqlx::query(
+                "UPDATE sessions SET status = $2, ended_us = $3, files = $4, dirs = $5, \
+                 bytes_read = $6, bytes_written = $7, report = $8 WHERE id = $1",
+            )
+            .bind(id.to_string())
+            .bind(status.as_str())
+            .bind(ended_us)
+            .bind(decode::count_in("files", totals.files)?)
+            .bind(decode::count_in("dirs", totals.dirs)?)
+            .bind(decode::count_in("bytes_read", totals.bytes_read)?)
+            .bind(decode::count_in("bytes_written", totals.bytes_written)?)
+            .bind(report)
+            .execute(&mut *conn)
+            .await?;
+            known("session", id, ended.rows_affected())?;
+            let Some(version_status) = version_status else { return Ok(()) };
+            let updated = sqlx::query(
+                "UPDATE versions SET status = $2 \
+                 WHERE id = (SELECT version_id FROM sessions WHERE id = $1)",
+            )
+            .bind(id.to_string())
+            .bind(version_status.as_str())
+            .execute(conn)
+            .await?;
+            known("the version of session", id, updated.rows_affected())
+        })
+    }
+
+    /// Records a session found on a medium. A recorded one gives way only to one that says more
+    /// (an end, where there was none); of two that say as much, the gaps are filled and the
+    /// greater totals stay.
+    pub fn upsert_session(&self, found: &Session) -> Result<()> {
+        self.write(format_args!("record session {}", found.id.short()), async |conn| {
+            let query = sqlx::query("SELECT * FROM sessions WHERE id = $1");
+            let row = query.bind(found.id.to_string()).fetch_optional(&mut *conn).await?;
+            match row.as_ref().map(session).transpose()? {
+                None => put_session(conn, found).await,
+                Some(recorded) => put_session(conn, &merge(recorded, found)).await,
+            }
+        })
+    }
+
+    /// The last `limit` sessions, newest first.
+    pub fn sessions(&self, limit: usize) -> Result<Vec<Session>> {
+        self.read(format_args!("list the sessions"), async |conn| {
+            let sql = "SELECT * FROM sessions ORDER BY started_us DESC, id DESC LIMIT $1";
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            sqlx::query(sql).bind(limit).fetch_all(conn).await?.iter().map(session).collect()
+        })
+    }
+
+    /// A session by its identity.
+    pub fn session(&self, id: SessionId) -> Result<Option<Session>> {
+        self.read(format_args!("look up session {}", id.short()), async |conn| {
+            let query = sqlx::query("SELECT * FROM sessions WHERE id = $1").bind(id.to_string());
+            query.fetch_optional(conn).await?.as_ref().map(session).transpose()
+        })
+    }
+
+    /// The sessions whose identity begins with these hexadecimal digits, newest first. Anything
+    /// else, and nothing at all, is the beginning of none.
+    pub fn sessions_by_prefix(&self, typed: &str) -> Result<Vec<Session>> {
+        let Some((low, high)) = decode::prefix_range(typed) else { return Ok(Vec::new()) };
+        self.read(format_args!("look up session {typed}"), async |conn| {
+            let sql = "SELECT * FROM sessions WHERE id >= $1 AND id < $2 \
+                       ORDER BY started_us DESC, id DESC";
+            let rows = sqlx::query(sql).bind(low).bind(high).fetch_all(conn).await?;
+            rows.iter().map(session).collect()
+        })
+    }
+
+    /// The sessions that wrote or read a version, oldest first.
+    pub fn sessions_of_version(&self, version: VersionId) -> Result<Vec<Session>> {
+        self.read(format_args!("look up version {}", version.short()), async |conn| {
+            let sql = "SELECT * FROM sessions WHERE version_id = $1 ORDER BY started_us, id";
+            let rows = sqlx::query(sql).bind(version.to_string()).fetch_all(conn).await?;
+            rows.iter().map(session).collect()
+        })
+    }
+
+    /// Sessions recorded as running whose process is gone become incomplete, and so does a running
+    /// version with no running session left. Returns those sessions, oldest first.
+    ///
+    /// `is_alive` is asked with the process and the boot in which it was started.
+    pub fn mark_dead_sessions(
+        &self,
+        is_alive: &dyn Fn(u32, &str) -> bool,
+    ) -> Result<Vec<SessionId>> {
+        let running: Vec<Session> =
+            self.read(format_args!("look for sessions that died"), async |conn| {
+                let sql = "SELECT * FROM sessions WHERE status = $1 ORDER BY started_us, id";
+                let rows = sqlx::query(sql).bind(Status::Running.as_str()).fetch_all(conn).await?;
+                rows.iter().map(session).collect()
+            })?;
+        let dead = running.iter().filter(|session| !is_alive(session.pid, &session.boot_id));
+        let dead: Vec<SessionId> = dead.map(|session| session.id).collect();
+        // No write lock where there is nothing to write: this is asked at every start.
+        if dead.is_empty() && !self.has_abandoned_version()? {
+            return Ok(dead);
+        }
+        self.write(format_args!("mark sessions that died"), async |conn| {
+            let mut marked = Vec::with_capacity(dead.len());
+            for id in dead {
+                // Still running: it may have ended itself between the two transactions.
+                let sql = "UPDATE sessions SET status = $2 WHERE id = $1 AND status = $3";
+                let update = sqlx::query(sql)
+                    .bind(id.to_string())
+                    .bind(Status::Incomplete.as_str())
+                    .bind(Status::Running.as_str());
+                if update.execute(&mut *conn).await?.rows_affected() > 0 {
+                    marked.push(id);
+                }
+            }
+            sqlx::query(
+                "UPDATE versions SET status = $1 WHERE status = $2 AND NOT EXISTS \
+                 (SELECT 1 FROM sessions s WHERE s.version_id = versions.id AND s.status = $2)",
+            )
+            .bind(Status::Incomplete.as_str())
+            .bind(Status::Running.as_str())
+            .execute(conn)
+            .await?;
+            Ok(marked)
+        })
+    }
+
+    /// Whether a version counts as running though no session does that could be writing it.
+    fn has_abandoned_version(&self) -> Result<bool> {
+        self.read(format_args!("look for versions left by dead sessions"), async |conn| {
+            let row = sqlx::query(
+                "SELECT 1 FROM versions WHERE status = $1 AND NOT EXISTS \
+                 (SELECT 1 FROM sessions s WHERE s.version_id = versions.id AND s.status = $1) \
+                 LIMIT 1",
+            )
+            .bind(Status::Running.as_str())
+            .fetch_optional(conn)
+            .await?;
+            Ok(row.is_some())
+        })
+    }
+}
+
+fn known(what: &'static str, id: SessionId, rows: u64) -> std::result::Result<(), Fault> {
+    match rows {
+        0 => Err(IdbError::Unknown { what, id: id.to_string() }.into()),
+        _ => Ok(()),
+    }
+}
+
+fn merge(recorded: Session, found: &Session) -> Session {
+    let found = found.clone();
+    if recorded.status.says_more_than(found.status) {
+        return recorded;
+    }
+    let more = found.status.says_more_than(recorded.status);
+    let (first, second) = if more { (found, recorded) } else { (recorded, found) };
+    let text = |first: String, second: String| if first.is_empty() { second } else { first };
+    // With an end record its totals are the truth; two pieces each count what they saw.
+    let total = |first: u64, second: u64| if more { first } else { first.max(second) };
+    Session {
+        id: first.id,
+        kind: text(first.kind, second.kind),
+        object: first.object.or(second.object),
+        version: first.version.or(second.version),
+        parent: first.parent.or(second.parent),
+        status: first.status,
+        host: text(first.host, second.host),
+        device: text(first.device, second.device),
+        started_us: first.started_us,
+        ended_us: first.ended_us.or(second.ended_us),
+        files: total(first.files, second.files),
+        dirs: total(first.dirs, second.dirs),
+        bytes_read: total(first.bytes_read, second.bytes_read),
+        bytes_written: total(first.bytes_written, second.bytes_written),
+        tags: if first.tags.is_empty() { second.tags } else { first.tags },
+        report: first.report.or(second.report),
+        pid: first.pid,
+        boot_id: first.boot_id,
+    }
+}
+
+async fn put_session(conn: &mut Conn, session: &Session) -> std::result::Result<(), Fault> {
+    sqlx::query(
+        "INSERT INTO sessions (id, kind, object_id, version_id, parent_id, status, host, device, \
+         started_us, ended_us, files, dirs, bytes_read, bytes_written, tags, report, pid, boot_id) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+         ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, object_id = excluded.object_id, \
+         version_id = excluded.version_id, parent_id = excluded.parent_id, \
+         status = excluded.status, host = excluded.host, device = excluded.device, \
+         started_us = excluded.started_us, ended_us = excluded.ended_us, \
+         files = excluded.files, dirs = excluded.dirs, bytes_read = excluded.bytes_read, \
+         bytes_written = excluded.bytes_written, tags = excluded.tags, \
+         report = excluded.report, pid = excluded.pid, boot_id = excluded.boot_id",
+    )
+    .bind(session.id.to_string())
+    .bind(&session.kind)
+    .bind(session.object.map(|id| id.to_string()))
+    .bind(session.version.map(|id| id.to_string()))
+    .bind(session.parent.map(|id| id.to_string()))
+    .bind(session.status.as_str())
+    .bind(&session.host)
+    .bind(&session.device)
+    .bind(session.started_us)
+    .bind(session.ended_us)
+    .bind(decode::count_in("files", session.files)?)
+    .bind(decode::count_in("dirs", session.dirs)?)
+    .bind(decode::count_in("bytes_read", session.bytes_read)?)
+    .bind(decode::count_in("bytes_written", session.bytes_written)?)
+    .bind(decode::texts_in("tags", &session.tags)?)
+    .bind(&session.report)
+    .bind(i64::from(session.pid))
+    .bind(&session.boot_id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+fn session(row: &Row) -> std::result::Result<Session, Fault> {
+    Ok(Session {
+        id: decode::parsed(row, "id")?,
+        kind: row.try_get("kind")?,
+        object: decode::parsed_opt(row, "object_id")?,
+        version: decode::parsed_opt(row, "version_id")?,
+        parent: decode::parsed_opt(row, "parent_id")?,
+        status: decode::parsed(row, "status")?,
+        host: row.try_get("host")?,
+        device: row.try_get("device")?,
+        started_us: row.try_get("started_us")?,
+        ended_us: row.try_get("ended_us")?,
+        files: decode::count(row, "files")?,
+        dirs: decode::count(row, "dirs")?,
+        bytes_read: decode::count(row, "bytes_read")?,
+        bytes_written: decode::count(row, "bytes_written")?,
+        tags: decode::texts(row, "tags")?,
+        report: row.try_get("report")?,
+        pid: decode::count(row, "pid")?,
+        boot_id: row.try_get("boot_id")?,
+    })
+}

@@ -1,0 +1,105 @@
+//! Rows to test with: each test names only what matters to it.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use capstan_format::id::{
+    MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
+};
+use capstan_idb::{Idb, Medium, Object, Segment, Session, Status, StreamPart, Version};
+use tempfile::TempDir;
+
+/// A fresh home and the database in it.
+pub fn fresh() -> (TempDir, Idb) {
+    let dir = tempfile::tempdir().unwrap();
+    let idb = Idb::open(&dir.path().join("home")).unwrap();
+    (dir, idb)
+}
+
+/// The bytes of the n-th identity: the first byte tells them apart, as in a random one.
+pub fn nth(n: u8) -> [u8; 16] {
+    let mut bytes = [0xee; 16];
+    bytes[0] = n;
+    bytes
+}
+
+pub fn object(n: u8, name: &str) -> Object {
+    Object { id: ObjectId(nth(n)), name: name.into(), host: "alpha".into(), sealed: None }
+}
+
+pub fn medium(n: u8, label: &str) -> Medium {
+    Medium {
+        id: MediumId(nth(n)),
+        label: label.into(),
+        device: "file:/mnt/backup".into(),
+        block_size: 256 << 10,
+        created_us: 1_700_000_000_000_000,
+    }
+}
+
+pub fn version(n: u8, object: u8, status: Status) -> Version {
+    Version {
+        id: VersionId(nth(n)),
+        object: ObjectId(nth(object)),
+        status,
+        method: "full".into(),
+        base: None,
+        key: None,
+        null_device: false,
+        created_us: 1_000 + i64::from(n),
+    }
+}
+
+pub fn session(n: u8, version: Option<u8>, status: Status) -> Session {
+    Session {
+        id: SessionId(nth(n)),
+        kind: "backup".into(),
+        object: None,
+        version: version.map(|v| VersionId(nth(v))),
+        parent: None,
+        status,
+        host: "alpha".into(),
+        device: "file:/mnt/backup".into(),
+        started_us: 2_000 + i64::from(n),
+        ended_us: None,
+        files: 0,
+        dirs: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+        tags: vec!["nightly".into(), "a \"quoted\", tag".into()],
+        report: None,
+        pid: 100 + u32::from(n),
+        boot_id: "boot".into(),
+    }
+}
+
+pub fn segment(n: u8, medium: u8, number: u32, session: u8) -> Segment {
+    Segment {
+        id: SegmentId(nth(n)),
+        medium: MediumId(nth(medium)),
+        number: SegmentNumber(number),
+        session: SessionId(nth(session)),
+        blocks: 16,
+        bytes: 16 * (256 << 10),
+        committed_us: 3_000 + i64::from(n),
+    }
+}
+
+pub fn part(segment: u8, stream: u8, version: u8, from: u64, to: u64) -> StreamPart {
+    StreamPart {
+        segment: SegmentId(nth(segment)),
+        stream: StreamId(nth(stream)),
+        version: VersionId(nth(version)),
+        logical_start: from,
+        logical_end: to,
+        rows: 7,
+    }
+}
+
+/// Object 1, its running version 1 written by running session 1, and medium 1.
+pub fn begun() -> (TempDir, Idb) {
+    let (dir, idb) = fresh();
+    idb.put_object(&object(1, "etc")).unwrap();
+    idb.put_medium(&medium(1, "monday")).unwrap();
+    idb.begin_session(&session(1, Some(1), Status::Running), Some(&version(1, 1, Status::Running)))
+        .unwrap();
+    (dir, idb)
+}

@@ -1,0 +1,304 @@
+//! Who gets which buffer for which segment: the state that disk agents and the writing thread share.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use capstan_engine::buffer::Buffer;
+use capstan_engine::link::{Grant, LinkClosed, SegmentOrdinal};
+use capstan_format::id::StreamId;
+
+/// How segments are cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub block_size: usize,
+    /// Blocks of a segment, about: streams end theirs together.
+    pub blocks: u32,
+    /// Bytes of catalog of a segment.
+    pub catalog: u64,
+    /// Buffers in all.
+    pub buffers: usize,
+}
+
+#[derive(Default)]
+struct Segment {
+    granted: u32,
+    /// Granted and not yet written or given back.
+    outstanding: u32,
+    /// No stream enters it any more; those in it get one last block each.
+    closing: bool,
+    catalog: u64,
+}
+
+#[derive(Default)]
+struct Stream {
+    /// The segment it has blocks of and may still need one of.
+    open_in: Option<u32>,
+    /// The first segment it may have blocks of.
+    next: u32,
+}
+
+#[derive(Default)]
+struct State {
+    /// Last in, first out: the buffer used last is still in the core's cache.
+    free: Vec<Buffer>,
+    allocated: usize,
+    /// Ordinal of the segment being written, the front of `segments`.
+    base: u32,
+    segments: VecDeque<Segment>,
+    streams: HashMap<StreamId, Stream>,
+    failed: bool,
+}
+
+impl State {
+    fn segment(&mut self, ordinal: u32) -> &mut Segment {
+        let at = ordinal.saturating_sub(self.base) as usize;
+        while self.segments.len() <= at {
+            self.segments.push_back(Segment::default());
+        }
+        &mut self.segments[at]
+    }
+
+    fn open_in(&self, ordinal: u32) -> usize {
+        self.streams.values().filter(|s| s.open_in == Some(ordinal)).count()
+    }
+}
+
+pub(crate) struct Grants {
+    state: Mutex<State>,
+    changed: Condvar,
+    limits: Limits,
+}
+
+impl Grants {
+    pub fn new(limits: Limits) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), limits }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn open_stream(&self, stream: StreamId) {
+        self.lock().streams.insert(stream, Stream::default());
+    }
+
+    pub fn close_stream(&self, stream: StreamId) {
+        self.lock().streams.remove(&stream);
+    }
+
+    /// Waits for a buffer of the stream's segment.
+    pub fn grant(&self, stream: StreamId) -> Result<Grant, LinkClosed> {
+        let mut state = self.lock();
+        loop {
+            if state.failed {
+                return Err(LinkClosed);
+            }
+            let (open_in, next) =
+                state.streams.get(&stream).map_or((None, 0), |s| (s.open_in, s.next));
+            let mut ordinal = next.max(state.base);
+            while open_in != Some(ordinal) && state.segment(ordinal).closing {
+                ordinal += 1;
+            }
+            // Ahead of the segment being written, streams leave a buffer for each one that must still finish in it.
+            let reserve = if ordinal > state.base { state.open_in(state.base) } else { 0 };
+            let available = state.free.len() + (self.limits.buffers - state.allocated.min(self.limits.buffers));
+            if available > reserve {
+                return Ok(self.take(&mut state, stream, ordinal));
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn take(&self, state: &mut State, stream: StreamId, ordinal: u32) -> Grant {
+        let buffer = state.free.pop().unwrap_or_else(|| {
+            state.allocated += 1;
+            Buffer::new(self.limits.block_size)
+        });
+        let active = state.streams.len() as u32;
+        let limit = self.limits.blocks;
+        let segment = state.segment(ordinal);
+        segment.granted += 1;
+        segment.outstanding += 1;
+        if segment.granted.saturating_add(active) > limit {
+            segment.closing = true;
+        }
+        let last = segment.closing;
+        if let Some(s) = state.streams.get_mut(&stream) {
+            (s.open_in, s.next) =
+                if last { (None, ordinal + 1) } else { (Some(ordinal), ordinal) };
+        }
+        Grant { buffer, segment: SegmentOrdinal(ordinal), last }
+    }
+
+    /// One more buffer for a segment whose last was granted; the number of buffers is exceeded rather than waited for.
+    pub fn grant_more(&self, ordinal: SegmentOrdinal) -> Result<Grant, LinkClosed> {
+        let mut state = self.lock();
+        if state.failed {
+            return Err(LinkClosed);
+        }
+        let buffer = state.free.pop().unwrap_or_else(|| {
+            state.allocated += 1;
+            Buffer::new(self.limits.block_size)
+        });
+        let segment = state.segment(ordinal.0);
+        segment.granted += 1;
+        segment.outstanding += 1;
+        Ok(Grant { buffer, segment: ordinal, last: true })
+    }
+
+    /// A block was filled: its catalog bytes count, and the stream may be done with its segment.
+    pub fn filled(
+        &self,
+        stream: StreamId,
+        ordinal: SegmentOrdinal,
+        catalog: u64,
+        ends_segment: bool,
+    ) -> Result<(), LinkClosed> {
+        let mut state = self.lock();
+        if state.failed {
+            return Err(LinkClosed);
+        }
+        let limit = self.limits.catalog;
+        let segment = state.segment(ordinal.0);
+        segment.catalog += catalog;
+        segment.closing |= segment.catalog >= limit;
+        if ends_segment && let Some(s) = state.streams.get_mut(&stream) {
+            s.open_in = None;
+            s.next = s.next.max(ordinal.0 + 1);
+        }
+        Ok(())
+    }
+
+    /// The stream has nothing more for the segment it is in.
+    pub fn leave(&self, stream: StreamId) {
+        let mut state = self.lock();
+        if let Some(s) = state.streams.get_mut(&stream) {
+            s.open_in = None;
+        }
+    }
+
+    /// A buffer is free again.
+    pub fn release(&self, ordinal: SegmentOrdinal, buffer: Buffer) {
+        let mut state = self.lock();
+        if ordinal.0 >= state.base {
+            let segment = state.segment(ordinal.0);
+            segment.outstanding = segment.outstanding.saturating_sub(1);
+        }
+        if state.allocated > self.limits.buffers {
+            state.allocated -= 1;
+        } else {
+            state.free.push(buffer);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    pub fn is_closing(&self, ordinal: SegmentOrdinal) -> bool {
+        let state = self.lock();
+        let at = (ordinal.0.checked_sub(state.base)).and_then(|i| state.segments.get(i as usize));
+        at.is_some_and(|s| s.closing)
+    }
+
+    /// Lets the segment being written end as soon as its streams can.
+    pub fn close_current(&self) {
+        let mut state = self.lock();
+        let base = state.base;
+        if state.segment(base).granted > 0 {
+            state.segment(base).closing = true;
+        }
+    }
+
+    /// Whether the segment being written has all its blocks.
+    pub fn is_complete(&self) -> bool {
+        let mut state = self.lock();
+        let base = state.base;
+        let open = state.open_in(base);
+        let segment = state.segment(base);
+        segment.closing && segment.outstanding == 0 && open == 0
+    }
+
+    /// Whether every stream has ended and every block was written.
+    pub fn is_drained(&self) -> bool {
+        let state = self.lock();
+        state.streams.is_empty() && state.segments.iter().all(|s| s.outstanding == 0)
+    }
+
+    /// The segment being written is finished; the next is.
+    pub fn next_segment(&self) {
+        let mut state = self.lock();
+        state.segments.pop_front();
+        state.base += 1;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Nothing is granted any more.
+    pub fn fail(&self) {
+        self.lock().failed = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants(blocks: u32) -> Grants {
+        Grants::new(Limits { block_size: 65536, blocks, catalog: 1 << 20, buffers: 8 })
+    }
+    const A: StreamId = StreamId([1; 16]);
+    const B: StreamId = StreamId([2; 16]);
+
+    #[test]
+    fn each_stream_gets_one_last_block_of_a_segment() {
+        let g = grants(4);
+        g.open_stream(A);
+        g.open_stream(B);
+        let mut held = Vec::new();
+        let mut sequence = String::new();
+        for stream in [A, A, B, A, A] {
+            let grant = g.grant(stream).unwrap();
+            sequence += &format!("{}{} ", grant.segment.0, if grant.last { "!" } else { "" });
+            held.push(grant);
+        }
+        // A's third is its last in segment 0; B was only in it when it closed, with its last.
+        assert_eq!(sequence, "0 0 0! 0! 1 ");
+        assert!(!g.is_complete());
+        for grant in held {
+            g.release(grant.segment, grant.buffer);
+        }
+        assert!(g.is_complete());
+        g.next_segment();
+        assert!(!g.is_complete());
+    }
+
+    #[test]
+    fn catalogs_close_a_segment() {
+        let g = grants(100);
+        g.open_stream(A);
+        let grant = g.grant(A).unwrap();
+        assert!(!grant.last);
+        g.filled(A, grant.segment, 2 << 20, false).unwrap();
+        assert!(g.is_closing(grant.segment));
+        assert!(g.grant(A).unwrap().last);
+        assert_eq!(g.grant(A).unwrap().segment, SegmentOrdinal(1));
+    }
+
+    #[test]
+    fn failing_wakes_who_waits() {
+        let g = grants(100);
+        g.open_stream(A);
+        let held: Vec<_> = (0..8).map(|_| g.grant(A).unwrap()).collect();
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| g.grant(A).is_err());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            g.fail();
+            assert!(waiter.join().unwrap());
+        });
+        drop(held);
+    }
+}

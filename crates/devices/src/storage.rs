@@ -4,8 +4,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
+
+/// Read without leaving in the page cache what was not there (Linux 6.14; linux/fs.h).
+const RWF_DONTCACHE: u32 = 0x80;
 
 /// A flat directory of files that are written once, from the begin, and never changed.
 pub trait Storage: Send + Sync {
@@ -91,7 +95,7 @@ impl Storage for RealStorage {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(RealReadFile { file: self.open_file(name)? }))
+        Ok(Box::new(RealReadFile { file: self.open_file(name)?, plain: AtomicBool::new(false) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -168,16 +172,30 @@ impl WriteFile for RealWriteFile {
 
 struct RealReadFile {
     file: File,
+    /// The file system refused RWF_DONTCACHE.
+    plain: AtomicBool,
 }
 
 impl ReadFile for RealReadFile {
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < out.len() {
-            match rustix::io::pread(&self.file, &mut out[done..], offset + done as u64) {
+            let at = offset + done as u64;
+            let plain = self.plain.load(Relaxed);
+            let result = if plain {
+                rustix::io::pread(&self.file, &mut out[done..], at)
+            } else {
+                let flags = rustix::io::ReadWriteFlags::from_bits_retain(RWF_DONTCACHE);
+                let mut slices = [io::IoSliceMut::new(&mut out[done..])];
+                rustix::io::preadv2(&self.file, &mut slices, at, flags)
+            };
+            match result {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::INVAL) if !plain => {
+                    self.plain.store(true, Relaxed);
+                }
                 Err(e) => return Err(e.into()),
             }
         }

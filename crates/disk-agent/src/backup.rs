@@ -146,7 +146,7 @@ impl Backup<'_> {
                 stop: self.stop,
                 found: &self.counters.found,
                 meters: &self.meters,
-                event: &|event| self.walk_event(event),
+                event: &|event| walk_event(event, self.counters, self.listener),
             };
             walker.run(roots, base);
             threads.into_iter().fold(Ok(()), |all, t| all.and(t.join().unwrap_or(Err(LinkClosed))))
@@ -239,38 +239,44 @@ impl Backup<'_> {
         Ok(result)
     }
 
-    fn walk_event(&self, event: WalkEvent<'_>) {
-        match event {
-            WalkEvent::Skipped(_) => {
-                self.counters.skipped.fetch_add(1, Relaxed);
-            }
-            WalkEvent::LeftOut(path, why) => {
-                self.say(Code::LeftOut, path, format!("left out: {why}"));
-            }
-            WalkEvent::Failed(path, Errno::NOENT) => {
-                self.say(Code::Vanished, path, "vanished while the tree was walked".to_owned());
-            }
-            WalkEvent::Failed(path, e) => {
-                self.error(Code::NotOpened, path, format!("cannot list the directory: {}", text(e)));
-            }
-        }
-    }
-
     fn say(&self, code: Code, path: &[u8], text: String) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.listener.message(Message {
-            code,
-            agent: "disk agent",
-            path: format!("/{}", path_text(path)),
-            text,
-            time_us: now.as_micros() as i64,
-        });
+        say(self.listener, code, path, text);
     }
 
     fn error(&self, code: Code, path: &[u8], text: String) {
         self.counters.errors.fetch_add(1, Relaxed);
         self.say(code, path, text);
     }
+}
+
+fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener) {
+    match event {
+        WalkEvent::Skipped(_) => {
+            counters.skipped.fetch_add(1, Relaxed);
+        }
+        WalkEvent::LeftOut(path, why) => {
+            say(listener, Code::LeftOut, path, format!("left out: {why}"));
+        }
+        WalkEvent::Failed(path, Errno::NOENT) => {
+            say(listener, Code::Vanished, path, "vanished while the tree was walked".to_owned());
+        }
+        WalkEvent::Failed(path, e) => {
+            counters.errors.fetch_add(1, Relaxed);
+            let why = format!("cannot list the directory: {}", text(e));
+            say(listener, Code::NotOpened, path, why);
+        }
+    }
+}
+
+fn say(listener: &dyn Listener, code: Code, path: &[u8], text: String) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    listener.message(Message {
+        code,
+        agent: "disk agent",
+        path: format!("/{}", path_text(path)),
+        text,
+        time_us: now.as_micros() as i64,
+    });
 }
 
 fn text(e: Errno) -> String {
@@ -775,4 +781,50 @@ pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Vec<Vec<u8>>, (String, std::i
     };
     roots.retain(|path| !all.iter().any(|root| inside(path, root)));
     Ok(roots)
+}
+
+/// Counts what a backup of the roots would store; opens no file.
+pub fn count(
+    roots: &[Vec<u8>],
+    selection: &Selection,
+    stop: &AtomicBool,
+    listener: &dyn Listener,
+) -> Counters {
+    let counters = Counters::default();
+    let queues = [Queue::<Vec<WalkItem>>::new(GROUPS_WAITING)];
+    let meters = Meters::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut waited = Duration::ZERO;
+            while let Some(group) = queues[0].take(&mut waited) {
+                group.iter().for_each(|item| count_item(item, selection, &counters));
+            }
+        });
+        let walker = Walker {
+            selection,
+            queues: &queues,
+            stop,
+            found: &counters.found,
+            meters: &meters,
+            event: &|event| walk_event(event, &counters, listener),
+        };
+        walker.run(roots, None);
+    });
+    counters
+}
+
+fn count_item(item: &WalkItem, selection: &Selection, counters: &Counters) {
+    let Ok(stat) = source::stat_at(&item.dir, &item.listed.name) else { return };
+    let Some(entry) = source::entry_of(&item.dir, &item.listed.name, &stat) else { return };
+    let counter = match entry.kind {
+        Kind::Dir => &counters.dirs,
+        Kind::File if selection.sizes.as_ref().is_some_and(|s| !s.contains(&entry.size)) => {
+            &counters.skipped
+        }
+        _ => {
+            counters.bytes.fetch_add(entry.size, Relaxed);
+            &counters.files
+        }
+    };
+    counter.fetch_add(1, Relaxed);
 }

@@ -49,11 +49,13 @@ pub enum Code {
     NotRestored,
     /// Options were adapted.
     Adapted,
+    /// A device failed.
+    DeviceFailed,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -70,6 +72,7 @@ impl Code {
         Self::NotWritten,
         Self::NotRestored,
         Self::Adapted,
+        Self::DeviceFailed,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -103,6 +106,12 @@ impl Code {
             Self::Conflict => (301, "conflict", Error, "move what is in the way, or restore into an empty directory"),
             Self::NotWritten => (302, "not-written", Error, "check space and permissions of the target"),
             Self::NotRestored => (303, "not-restored", Warning, "run as root to restore owners, device nodes and all attributes"),
+            Self::DeviceFailed => (
+                204,
+                "device-failed",
+                Error,
+                "what was committed is kept: mend the device or name another, then back up with --resume",
+            ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
         }
     }

@@ -47,6 +47,8 @@ pub enum FrameType {
     Index,
     /// In a catalog: the segment's end record, once more.
     Summary,
+    /// In a catalog: the segment's header record, once more.
+    Header,
     /// A type that this version does not know; skipped by its length and counted.
     Unknown(u8),
 }
@@ -62,6 +64,7 @@ impl FrameType {
             Self::Copy => 16,
             Self::Index => 17,
             Self::Summary => 18,
+            Self::Header => 19,
             Self::Unknown(n) => n,
         }
     }
@@ -76,6 +79,7 @@ impl FrameType {
             16 => Self::Copy,
             17 => Self::Index,
             18 => Self::Summary,
+            19 => Self::Header,
             n => Self::Unknown(n),
         }
     }
@@ -92,7 +96,7 @@ impl FrameType {
             Self::Data => "data frame",
             Self::Fill => "fill frame",
             Self::Names => "names frame",
-            Self::Copy | Self::Index | Self::Summary => "catalog frame",
+            Self::Copy | Self::Index | Self::Summary | Self::Header => "catalog frame",
             Self::Unknown(_) => "frame of unknown type",
         }
     }

@@ -164,7 +164,8 @@ pub struct SegmentEnd {
     pub blocks: u32,
     /// Where the catalog begins, in bytes from the segment's begin (on a device with byte addresses).
     pub catalog_at: u64,
-    /// Blocks shorter than the block size: index and length in bytes. (The header and the end are not counted here.)
+    /// Blocks of another length than the block size, up to the last data block: index (0 is the header) and length in
+    /// bytes.
     pub short_blocks: Vec<(u32, u32)>,
     /// The streams that have blocks here.
     pub streams: Vec<StreamExtent>,

@@ -176,6 +176,17 @@ impl Idb {
             row.as_ref().map(record).transpose()
         })
     }
+
+    /// All wrapped keys, by identity.
+    pub fn keys(&self) -> Result<Vec<KeyRecord>> {
+        self.read(format_args!("list the keys"), async |conn| {
+            let query = sqlx::query("SELECT id, record FROM wrapped_keys ORDER BY id");
+            let record = |row: &Row| {
+                Ok(KeyRecord { id: decode::parsed(row, "id")?, record: row.try_get("record")? })
+            };
+            query.fetch_all(conn).await?.iter().map(record).collect()
+        })
+    }
 }
 
 async fn put_segment(conn: &mut Conn, segment: &Segment) -> std::result::Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! The catalog of a segment: what lies where in it, as frames of a stream of its own whose id is the segment's.
 //!
-//! It holds, in this order, copies of every label, names and batch frame of the segment, the frame index of each
-//! stream, and the segment's end record. The IDB keeps the same frames in a file, one after the other.
+//! It holds, in this order, the segment's header record once more, copies of every label, names and batch frame of the
+//! segment, the frame index of each stream, and the segment's end record. The IDB keeps the same frames in a file, one after the other.
 
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::codec::{Codec, Compressor, Method};
@@ -11,7 +11,9 @@ use capstan_format::frame::{
 };
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::{FramePlace, INDEX_FRAMES_MAX, encode_index};
-use capstan_format::record::SegmentEnd;
+use capstan_format::record::{SegmentEnd, SegmentHeader};
+
+use crate::reader::Contents;
 
 /// The stream id of a segment's catalog.
 pub fn catalog_stream(segment: SegmentId) -> StreamId {
@@ -30,16 +32,18 @@ pub struct CatalogBuilder {
 }
 
 impl CatalogBuilder {
-    /// An empty catalog.
-    pub fn new(segment: SegmentId) -> Self {
-        Self {
-            stream: catalog_stream(segment),
+    /// A catalog with nothing but the segment's header.
+    pub fn new(header: &SegmentHeader) -> serde_json::Result<Self> {
+        let mut catalog = Self {
+            stream: catalog_stream(header.segment),
             sequence: 0,
             frames: Vec::new(),
             starts: Vec::new(),
             compressor: Compressor::default(),
             packed: Vec::new(),
-        }
+        };
+        catalog.push(FrameType::Header, &serde_json::to_vec(header)?, Method::Zstd(1));
+        Ok(catalog)
     }
 
     /// Adds a frame of a stream, verbatim.
@@ -82,6 +86,24 @@ impl CatalogBuilder {
         self.frames.resize(padded(self.frames.len()), 0);
         self.sequence += 1;
     }
+}
+
+/// Makes a segment's catalog anew from what was read of it: for the IDB, when the medium's own is damaged.
+pub fn rebuild(contents: &Contents) -> Option<Vec<u8>> {
+    let (header, end) = (contents.header.as_ref()?, contents.end.as_ref()?);
+    let mut builder = CatalogBuilder::new(header).ok()?;
+    for s in &contents.streams {
+        for raw in s.label_frame.iter().chain(&s.names).chain(&s.batches) {
+            let mut frame = vec![0; FRAME_HEADER_LEN];
+            raw.header.encode(s.stream, &mut frame);
+            frame.extend_from_slice(&raw.stored);
+            builder.copy(s.stream, &frame);
+        }
+    }
+    for s in &contents.streams {
+        builder.index(s.stream, &s.index);
+    }
+    Some(builder.finish(end).ok()?.into_frames())
 }
 
 /// A finished catalog.

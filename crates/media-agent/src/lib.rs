@@ -7,4 +7,5 @@
 pub mod catalog;
 mod grants;
 pub mod reader;
+pub mod scan;
 pub mod writer;

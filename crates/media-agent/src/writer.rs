@@ -311,10 +311,14 @@ impl Thread {
                 encode_record(BlockKind::SegmentHeader, segment, BlockIndex(0), &header, length)?;
             self.device.write(&block)?;
             self.open = Some(OpenSegment {
+                catalog: CatalogBuilder::new(&header)?,
                 header,
-                catalog: CatalogBuilder::new(segment),
                 streams: BTreeMap::new(),
-                short_blocks: Vec::new(),
+                short_blocks: if block.len() == self.options.medium.block_size as usize {
+                    Vec::new()
+                } else {
+                    vec![(0, block.len() as u32)]
+                },
                 next_index: 1,
                 bytes: block.len() as u64,
                 begun: Instant::now(),

@@ -1,0 +1,110 @@
+//! The command line: what each command and option is, from which parser, help, man pages and completions come.
+
+mod assess;
+mod backup;
+mod key;
+mod restore;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+
+pub use assess::{AssessCommand, CreateDataArgs};
+pub use backup::BackupArgs;
+pub use key::{KeyCommand, LockArgs, SecretArgs};
+pub use restore::{
+    FindArgs, ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs,
+};
+
+const AFTER: &str = "\
+Examples:
+  capstan backup /etc /home --to /mnt/backup
+  capstan ls /etc,/home
+  capstan restore /etc,/home /etc/hosts --into /tmp/restored
+
+Exit codes:
+  0    completed
+  1    failed or incomplete: what was committed is kept, `backup --resume` goes on
+  2    bad input: nothing was done
+  3    completed with errors: the report names them
+  130  ended at once by a second SIGINT or SIGTERM (the first ends the session in order)
+
+Environment:
+  CAPSTAN_HOME            where the internal database and the key ring are (as --home)
+  CAPSTAN_PASSPHRASE      opens the key ring
+  CAPSTAN_KEY_FILE        path of a key file that opens the key ring
+  CAPSTAN_RECOVERY_CODE   opens the key ring
+  CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)
+
+Sizes: K, M, G, T are powers of 1024 (as in tar and dd), so are KiB, MiB; KB, MB, GB are powers of 1000.";
+
+/// Network backup and restore that keeps the medium streaming and names its bottleneck.
+#[derive(Debug, Parser)]
+#[command(name = "capstan", version, after_help = AFTER, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What holds for all commands.
+    #[command(flatten)]
+    pub global: Global,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that every command has.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Where the internal database and the key ring are [default: /var/lib/capstan for root, else
+    /// $XDG_DATA_HOME/capstan or ~/.local/share/capstan]
+    #[arg(long, value_name = "DIR", env = "CAPSTAN_HOME", hide_env_values = true)]
+    #[arg(global = true, value_hint = ValueHint::DirPath)]
+    pub home: Option<PathBuf>,
+    /// Show notes as well as warnings and errors
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+    /// Show no progress and no warnings; errors and the report remain
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Back up trees, standard input or a command's output to a device
+    Backup(Box<BackupArgs>),
+    /// Restore files into a directory, to where they came from, or as a tar archive
+    Restore(RestoreArgs),
+    /// List the files of a backup
+    Ls(LsArgs),
+    /// Find files in all backups by name
+    Find(FindArgs),
+    /// List sessions, or show the report of one
+    Sessions(SessionsArgs),
+    /// List the backed up versions of one file
+    Versions(VersionsArgs),
+    /// Read and check all that a backup or medium holds
+    Verify(VerifyArgs),
+    /// Record what is on a medium, as after the loss of the internal database
+    Import(ImportArgs),
+    /// Manage the keys of encrypted backups
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Assess performance
+    #[command(subcommand)]
+    Assess(AssessCommand),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  capstan completions bash > /etc/bash_completion.d/capstan")]
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Print the manual page, or write those of all commands to a directory
+    #[command(after_help = "Example:\n  capstan man --dir /usr/local/share/man/man1")]
+    Man {
+        /// Write capstan.1, capstan-backup.1, … there
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        dir: Option<PathBuf>,
+    },
+}

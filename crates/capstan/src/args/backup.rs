@@ -1,0 +1,282 @@
+//! The options of `capstan backup`.
+
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capstan_cell::request::{Compression, Locked, ReadMode};
+use capstan_devices::address::Address;
+use capstan_format::codec::Method;
+use clap::{Args, ValueEnum, ValueHint};
+
+use crate::sizes::{parse_range, parse_size, parse_size_u32};
+
+const AFTER: &str = "\
+Examples:
+  capstan backup /etc /home --to /mnt/backup --name desk --exclude '*.o' --exclude /home/*/.cache
+  capstan backup / --to file:/mnt/backup --one-file-system --exclude-caches --compress zstd:9
+  capstan backup --from-command 'pg_dump shop' --stdin-name shop.sql --name shop --to /mnt/backup
+  find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
+  capstan backup /home --to null: --json | jq .bottleneck
+
+Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in
+the root. What --include matches is kept. The device is a directory (file:/path or just its path) or null:, which keeps
+nothing. Every backup is a full one for now. A first SIGINT or SIGTERM ends the session in order: what was read is
+committed, and --resume goes on from there.";
+
+/// Arguments of `backup`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct BackupArgs {
+    /// Files and directories to back up
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    #[arg(required_unless_present_any = ["files_from", "stdin", "from_command"])]
+    pub paths: Vec<PathBuf>,
+    /// Device to write to: a directory, file:/path, or null:
+    #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+    pub to: Address,
+    /// Name of the object [default: the paths, joined by commas]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Back up everything (every backup does for now)
+    #[arg(long, conflicts_with = "resume")]
+    pub full: bool,
+    /// Go on with the object's last incomplete backup
+    #[arg(long)]
+    pub resume: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Tag the session; can be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// What to read instead of paths.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// What to leave out.
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// What to do about files that others use.
+    #[command(flatten)]
+    pub busy: BusyArgs,
+    /// How the medium is written.
+    #[command(flatten)]
+    pub tune: TuneArgs,
+}
+
+/// Other sources than paths.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub struct InputArgs {
+    /// Read further paths from a file (- is standard input): one per line, or ended by zero bytes if it has any
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files_from: Option<PathBuf>,
+    /// Back up standard input as one file
+    #[arg(long, conflicts_with_all = ["paths", "files_from", "from_command"])]
+    pub stdin: bool,
+    /// Back up the output of a command (run by /bin/sh -c) as one file; if it fails, so does the session
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["paths", "files_from"])]
+    pub from_command: Option<String>,
+    /// Name of that one file
+    #[arg(long, value_name = "NAME", default_value = "stdin")]
+    pub stdin_name: String,
+}
+
+/// Selection.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Selection")]
+pub struct SelectArgs {
+    /// Leave out what matches a pattern; later patterns override earlier ones, and those of files
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Leave out what matches the patterns in a file, written as a .gitignore
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub exclude_from: Vec<PathBuf>,
+    /// Keep what matches a pattern although it is excluded (not below an excluded directory)
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
+    /// Leave out directories tagged as caches by a CACHEDIR.TAG file
+    #[arg(long)]
+    pub exclude_caches: bool,
+    /// Leave out the contents of directories that hold a file of this name
+    #[arg(long, value_name = "NAME")]
+    pub exclude_if_present: Vec<String>,
+    /// Take only files of these sizes: 1M..10G, ..64K, 1G..
+    #[arg(long, value_name = "RANGE", value_parser = parse_range)]
+    pub files_of_size: Option<RangeInclusive<u64>>,
+    /// Do not enter other file systems
+    #[arg(long)]
+    pub one_file_system: bool,
+    /// Store each name of a hard-linked file as a file of its own
+    #[arg(long)]
+    pub hard_links_as_files: bool,
+}
+
+/// Files in use.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Files in use")]
+pub struct BusyArgs {
+    /// Hold a shared lock on each file while it is read
+    #[arg(long)]
+    pub lock_files: bool,
+    /// What to do with files that are locked or open for writing
+    #[arg(long, value_enum, default_value = "warn", value_name = "ACTION")]
+    pub locked: LockedArg,
+    /// Read a file that changed while it was read again, this often
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub retries: u32,
+    /// Seconds to wait before reading it again
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    pub retry_wait: Duration,
+}
+
+/// Speed and layout.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data path")]
+pub struct TuneArgs {
+    /// Streams that read at once [default: as many as processors, 2 to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub streams: Option<u16>,
+    /// Streams that feed the device at once, at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub concurrency: Option<u16>,
+    /// Block size of a new medium, 64K to 8M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
+    pub block_size: Option<u32>,
+    /// Size after which a segment ends and is committed
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub segment_size: Option<u64>,
+    /// Block buffers between streams and device
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub buffers: Option<u32>,
+    /// off, auto (as hard as what limits allows), lz4, zstd or zstd:LEVEL with LEVEL -7 to 19
+    #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = parse_compression)]
+    pub compress: Compression,
+    /// Write no checksums of data frames (those of encrypted frames remain)
+    #[arg(long)]
+    pub no_crc: bool,
+    /// How to read files: through the page cache, past it, or as is best
+    #[arg(long, value_enum, default_value = "auto", value_name = "MODE")]
+    pub read: ReadArg,
+}
+
+/// `--locked`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum LockedArg {
+    /// Back them up and say so
+    Warn,
+    /// Leave them out and say so
+    Skip,
+    /// Back them up and count them as errors
+    Error,
+}
+
+impl From<LockedArg> for Locked {
+    fn from(arg: LockedArg) -> Self {
+        match arg {
+            LockedArg::Warn => Self::Warn,
+            LockedArg::Skip => Self::Skip,
+            LockedArg::Error => Self::Error,
+        }
+    }
+}
+
+/// `--read`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ReadArg {
+    /// As is best for the file system and the file
+    Auto,
+    /// Through the page cache
+    Buffered,
+    /// Past the page cache, where the file system can
+    Direct,
+}
+
+impl From<ReadArg> for ReadMode {
+    fn from(arg: ReadArg) -> Self {
+        match arg {
+            ReadArg::Auto => Self::Auto,
+            ReadArg::Buffered => Self::Buffered,
+            ReadArg::Direct => Self::Direct,
+        }
+    }
+}
+
+/// Reads `off`, `auto`, `lz4`, `zstd`, `zstd:LEVEL`.
+fn parse_compression(text: &str) -> Result<Compression, String> {
+    const LEVELS: RangeInclusive<i32> = -7..=19;
+    match text.split_once(':').map_or((text, None), |(method, level)| (method, Some(level))) {
+        ("off", None) => Ok(Compression::Off),
+        ("auto", None) => Ok(Compression::Auto),
+        ("lz4", None) => Ok(Compression::Fixed(Method::Lz4)),
+        ("zstd", None) => Ok(Compression::Fixed(Method::Zstd(3))),
+        ("zstd", Some(level)) => level
+            .parse()
+            .ok()
+            .filter(|level| LEVELS.contains(level))
+            .map(|level| Compression::Fixed(Method::Zstd(level)))
+            .ok_or_else(|| format!("'{level}' is not a level of zstd; write zstd:-7 to zstd:19")),
+        _ => Err(format!("'{text}' is no way to compress; write off, auto, lz4, zstd or zstd:9")),
+    }
+}
+
+/// Reads seconds, with a fraction if need be, up to an hour.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|s| (0.0..=3600.0).contains(s));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("'{text}' is no number of seconds; write 0 to 3600, as 0.5"))
+}
+
+/// The paths in what `--files-from` names.
+pub fn split_paths(content: &[u8]) -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    // No path has a zero byte, so one tells that they end the paths.
+    let end = if content.contains(&0) { 0 } else { b'\n' };
+    content
+        .split(|b| *b == end)
+        .filter(|path| !path.is_empty())
+        .map(|path| PathBuf::from(OsString::from_vec(path.to_vec())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn compression_reads_methods_and_levels() {
+        assert_eq!(parse_compression("off"), Ok(Compression::Off));
+        assert_eq!(parse_compression("auto"), Ok(Compression::Auto));
+        assert_eq!(parse_compression("zstd"), Ok(Compression::Fixed(Method::Zstd(3))));
+        assert_eq!(parse_compression("zstd:-7"), Ok(Compression::Fixed(Method::Zstd(-7))));
+        assert_eq!(parse_compression("zstd:19"), Ok(Compression::Fixed(Method::Zstd(19))));
+        for bad in ["", "gzip", "zstd:", "zstd:20", "zstd:-8", "zstd:x", "lz4:1", "off:1"] {
+            assert!(parse_compression(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn seconds_have_bounds() {
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "-1", "NaN", "inf", "1e9", "x"] {
+            assert!(parse_seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn paths_end_by_zero_bytes_if_there_are_any() {
+        let bytes = |c: &[u8]| -> Vec<Vec<u8>> {
+            split_paths(c).iter().map(|p| p.as_os_str().as_bytes().to_vec()).collect()
+        };
+        assert_eq!(bytes(b"/a b\n\n/c\xff\n"), [b"/a b".to_vec(), b"/c\xff".to_vec()]);
+        assert_eq!(bytes(b"/a\nb\0/c\0"), [b"/a\nb".to_vec(), b"/c".to_vec()]);
+        assert!(bytes(b"").is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+//! The options of `capstan key`.
+
+use std::path::PathBuf;
+
+use capstan_format::keys::{LockId, Recipient};
+use clap::{Args, Subcommand, ValueHint};
+
+const AFTER_INIT: &str = "\
+Examples:
+  capstan key init                          a passphrase, asked for twice (or CAPSTAN_PASSPHRASE)
+  capstan key init --recovery-code > sheet  a passphrase, and a recovery sheet to print
+  capstan key init --new-key-file /root/capstan.key
+  capstan key init --recipient capstan-pub-…   this machine can write backups and not read them
+
+From then on every backup of this home is encrypted. Every medium carries what the secret opens.";
+const AFTER_ADD: &str = "\
+Examples:
+  capstan key add --key-file /media/stick/capstan.key --label stick
+  capstan key add --passphrase --names-only --label operators
+  capstan key add --recipient capstan-pub-…";
+const AFTER_REMOVE: &str = "\
+Example:
+  capstan key remove 1f2e3d4c5b6a7988
+
+Media that are written keep the lock: who has its secret can still read them. `capstan key rotate` as well keeps them
+out of later backups.";
+const AFTER_ROTATE: &str = "\
+Example:
+  capstan key rotate
+
+Backups from now on are encrypted for a new key pair, opened by the lock given here (a passphrase by default). The
+recorded keys of older backups are wrapped for it too; data are not rewritten. Other locks are not carried over.";
+const AFTER_RECOVERY: &str = "\
+Example:
+  capstan key recovery | lpr";
+
+/// What opens the key ring, where the environment does not say.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Unlocking")]
+pub struct SecretArgs {
+    /// Open the key ring with this key file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub unlock_key_file: Option<PathBuf>,
+}
+
+/// A lock to make.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Lock")]
+pub struct LockArgs {
+    /// A passphrase: CAPSTAN_NEW_PASSPHRASE, else asked for twice (the default)
+    #[arg(long)]
+    pub passphrase: bool,
+    /// The content of a file: 32 random bytes or more
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
+    /// A key file that is made here
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "key_file")]
+    pub new_key_file: Option<PathBuf>,
+    /// A new recovery code, whose sheet is printed
+    #[arg(long)]
+    pub recovery_code: bool,
+    /// What people read in lists
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+}
+
+impl LockArgs {
+    /// Whether no kind of lock is named.
+    pub fn is_empty(&self) -> bool {
+        !self.passphrase
+            && !self.recovery_code
+            && self.key_file.is_none()
+            && self.new_key_file.is_none()
+    }
+}
+
+/// The commands of `key`.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Make a key ring: backups are encrypted from then on
+    #[command(after_help = AFTER_INIT)]
+    Init {
+        /// By what it opens.
+        #[command(flatten)]
+        lock: LockArgs,
+        /// Encrypt for this public key; this machine cannot read its backups then
+        #[arg(long, value_name = "KEY", conflicts_with_all = ["passphrase", "key_file", "new_key_file",
+            "recovery_code", "label"])]
+        recipient: Option<Recipient>,
+    },
+    /// Add a lock: a further way to open the keys
+    #[command(after_help = AFTER_ADD)]
+    Add {
+        /// By what it opens.
+        #[command(flatten)]
+        lock: LockArgs,
+        /// Give access to whoever holds the private half of this public key
+        #[arg(long, value_name = "KEY")]
+        recipient: Option<Recipient>,
+        /// It opens names and metadata only, not contents
+        #[arg(long)]
+        names_only: bool,
+        /// What opens the ring.
+        #[command(flatten)]
+        secret: SecretArgs,
+    },
+    /// Remove a lock
+    #[command(after_help = AFTER_REMOVE)]
+    Remove {
+        /// The lock's id, as `capstan key list` shows it
+        #[arg(value_name = "LOCK")]
+        lock: LockId,
+    },
+    /// List key pairs and their locks
+    #[command(after_help = "Examples:\n  capstan key list\n  capstan key list --json")]
+    List {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Encrypt later backups for a new key pair
+    #[command(after_help = AFTER_ROTATE)]
+    Rotate {
+        /// By what the new pair opens.
+        #[command(flatten)]
+        lock: LockArgs,
+        /// What opens the ring.
+        #[command(flatten)]
+        secret: SecretArgs,
+    },
+    /// Wrap the recorded keys of all backups for the active key pair; data are not rewritten
+    #[command(after_help = "Example:\n  capstan key rewrap")]
+    Rewrap {
+        /// What opens the ring.
+        #[command(flatten)]
+        secret: SecretArgs,
+    },
+    /// Print the public key, with which other machines can write backups for this one
+    #[command(after_help = "Example:\n  capstan key show")]
+    Show,
+    /// Make a recovery code, add it as a lock and print its sheet
+    #[command(after_help = AFTER_RECOVERY)]
+    Recovery {
+        /// Of which machine or cell the keys are [default: the host's name]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        /// What opens the ring.
+        #[command(flatten)]
+        secret: SecretArgs,
+    },
+}

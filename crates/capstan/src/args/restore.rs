@@ -1,0 +1,213 @@
+//! The options of `restore` and of the commands that look at what is backed up.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use capstan_cell::request::{Overwrite, VersionName};
+use capstan_devices::address::Address;
+use clap::{ArgGroup, Args, ValueEnum, ValueHint};
+
+const AFTER_RESTORE: &str = "\
+Examples:
+  capstan restore desk --into /tmp/restored
+  capstan restore desk@1f2e3d4c /etc/hosts /etc/ssh --into /tmp/restored --strip 1
+  capstan restore desk /home/ann/thesis --in-place --overwrite if-different
+  capstan restore desk --to-tar - | ssh host tar -x -C /srv
+
+--into recreates the full path: /etc/hosts becomes DIR/etc/hosts, and with --strip 1 DIR/hosts. Nothing is written
+outside DIR. Without @SESSION the newest complete version is restored.";
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_RESTORE)]
+#[command(group = ArgGroup::new("target").required(true).args(["into", "in_place", "to_tar"]))]
+pub struct RestoreArgs {
+    /// The object's name, and the session if not the newest complete one
+    #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
+    pub version: VersionName,
+    /// Restore only these paths and what is below them
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<OsString>,
+    /// Restore below this directory, with full paths
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub into: Option<PathBuf>,
+    /// Restore to where it came from
+    #[arg(long)]
+    pub in_place: bool,
+    /// Write a tar archive to a file (- is standard output)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub to_tar: Option<PathBuf>,
+    /// Strip this many leading components from each path
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "in_place")]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub strip: u16,
+    /// What to do with files that exist
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "if-different")]
+    pub overwrite: OverwriteArg,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Restore owners by number, not by name
+    #[arg(long)]
+    pub numeric_ids: bool,
+    /// Print the report as one JSON object (on standard error with --to-tar -)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--overwrite`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OverwriteArg {
+    /// Keep what exists
+    Never,
+    /// Replace what differs in kind, size or time of last change
+    IfDifferent,
+    /// Replace what is older than in the backup
+    IfNewer,
+    /// Replace all
+    Always,
+}
+
+impl From<OverwriteArg> for Overwrite {
+    fn from(arg: OverwriteArg) -> Self {
+        match arg {
+            OverwriteArg::Never => Self::Never,
+            OverwriteArg::IfDifferent => Self::IfDifferent,
+            OverwriteArg::IfNewer => Self::IfNewer,
+            OverwriteArg::Always => Self::Always,
+        }
+    }
+}
+
+const AFTER_LS: &str = "\
+Examples:
+  capstan ls desk
+  capstan ls -l desk@1f2e3d4c /etc/ssh
+  capstan ls desk --json | jq -r 'select(.size > 1e9) | .path'
+
+With --json each file is one JSON object on a line of its own. A path that is not UTF-8 has its bytes, base64, in
+`path_bytes` as well.";
+
+/// Arguments of `ls`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_LS)]
+pub struct LsArgs {
+    /// The object's name, and the session if not the newest complete one
+    #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
+    pub version: VersionName,
+    /// List only these paths and what is below them
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<OsString>,
+    /// Show mode, owner, group, size and time
+    #[arg(long, short)]
+    pub long: bool,
+    /// Print a JSON object per file
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_FIND: &str = "\
+Examples:
+  capstan find hosts
+  capstan find '*.odt' --all-versions
+  capstan find '/home/ann/**/thesis*' --json";
+
+/// Arguments of `find`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_FIND)]
+pub struct FindArgs {
+    /// A name or pattern (*, ?, [a-z]), as in a .gitignore
+    #[arg(value_name = "PATTERN")]
+    pub pattern: String,
+    /// Look into all versions, not only the newest of each object
+    #[arg(long)]
+    pub all_versions: bool,
+    /// Print a JSON object per file
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_SESSIONS: &str = "\
+Examples:
+  capstan sessions
+  capstan sessions --show 1f2e3d4c
+  capstan sessions --json | jq -r 'select(.status != \"completed\") | .id'";
+
+/// Arguments of `sessions`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_SESSIONS)]
+pub struct SessionsArgs {
+    /// Show the report of one session, named by the begin of its id
+    #[arg(long, value_name = "ID")]
+    pub show: Option<String>,
+    /// List at most this many, newest first
+    #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "show")]
+    pub limit: u32,
+    /// Print a JSON object per session
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_VERSIONS: &str = "\
+Examples:
+  capstan versions /etc/hosts
+  capstan versions /etc/hosts --json";
+
+/// Arguments of `versions`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_VERSIONS)]
+pub struct VersionsArgs {
+    /// The file's path
+    #[arg(value_name = "PATH")]
+    pub path: OsString,
+    /// Print a JSON object per version
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_VERIFY: &str = "\
+Examples:
+  capstan verify desk
+  capstan verify desk@1f2e3d4c --json
+  capstan verify --medium /mnt/backup";
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_VERIFY)]
+pub struct VerifyArgs {
+    /// The object's name, and the session if not the newest complete one
+    #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
+    #[arg(required_unless_present = "medium", conflicts_with = "medium")]
+    pub version: Option<VersionName>,
+    /// Verify a medium: its label, the begin of its id, or its device
+    #[arg(long, value_name = "MEDIUM")]
+    pub medium: Option<String>,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_IMPORT: &str = "\
+Examples:
+  capstan import /mnt/backup
+  CAPSTAN_HOME=/tmp/other capstan import file:/mnt/backup --json";
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_IMPORT)]
+pub struct ImportArgs {
+    /// Device whose medium to record: a directory or file:/path
+    #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+    pub device: Address,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_version(text: &str) -> Result<VersionName, String> {
+    let version = VersionName::parse(text);
+    if version.name.is_empty() {
+        return Err("it has no name; write NAME or NAME@SESSION, `capstan sessions` lists them".to_owned());
+    }
+    Ok(version)
+}

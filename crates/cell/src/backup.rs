@@ -1,0 +1,618 @@
+//! A backup session.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileDevice;
+use capstan_devices::null::NullDevice;
+use capstan_devices::{Device, DeviceError};
+use capstan_disk_agent::backup::{Backup, Counters, ReadOptions, roots};
+use capstan_disk_agent::linux::source;
+use capstan_disk_agent::owners::OwnerNames;
+use capstan_disk_agent::select::Selection;
+use capstan_disk_agent::squeeze::{Ladder, Squeeze};
+use capstan_disk_agent::stream::{Sealers, StreamOptions};
+use capstan_disk_agent::walk::BaseCursor;
+use capstan_engine::entropy::Entropy;
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::verdict::Lanes;
+use capstan_format::block::is_block_size;
+use capstan_format::id::{MediumId, ObjectId, SegmentId, SessionId, StreamId, VersionId};
+use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
+use capstan_format::record::{
+    FORMAT_VERSION, MediumHeader, Protection, SessionEnd, SessionLabel, StreamLabel, StreamNames,
+};
+use capstan_idb::{Idb, Medium, Object, Segment, Session, Status, StreamPart, Totals, Version};
+use capstan_media_agent::writer::{
+    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions, default_buffers,
+};
+
+use crate::error::{CellError, Result};
+use crate::input::Input;
+use crate::keyring;
+use crate::observe::{Observer, Stop};
+use crate::report::Report;
+use crate::request::{BackupRequest, Source};
+use crate::resume::{Resumed, resumable};
+use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::watch::{Watched, watch};
+use crate::Cell;
+
+/// Block size of new media: 512 KiB. Two frames fill it, and a few blocks stay in a core's cache.
+const BLOCK_SIZE: u32 = 512 << 10;
+/// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
+const SEGMENT_SIZE: u64 = 1 << 30;
+/// A slow source is committed this often.
+const SEGMENT_TIME: Duration = Duration::from_secs(120);
+/// Streams by default: as many as processors, within these bounds.
+const STREAMS: std::ops::RangeInclusive<usize> = 2..=8;
+/// Least space that a medium's file system must have for a session to begin.
+const LEAST_SPACE: u64 = 8 << 20;
+
+/// All that is settled before anything is written.
+struct Plan {
+    roots: Vec<Vec<u8>>,
+    name: String,
+    selection: Selection,
+    read: ReadOptions,
+    streams: usize,
+    buffers: usize,
+    segment_size: u64,
+    null: bool,
+}
+
+impl Cell {
+    /// Backs up.
+    pub fn backup(
+        &self,
+        request: &BackupRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let begun = Instant::now();
+        let started_us = now_us();
+        let ears = Ears::new(observer);
+        let plan = self.plan(request, &ears)?;
+        if request.dry_run {
+            return self.dry_run(request, plan, &ears, stop, started_us);
+        }
+        let host = host();
+        let known = self.idb.objects_by_name(&plan.name)?;
+        let known = known.into_iter().find(|o| o.host == host);
+        let object = match &known {
+            Some(o) => o.id,
+            None => ObjectId(self.new_id()?),
+        };
+        let resumed = match (&known, request.resume) {
+            (Some(o), true) => resumable(self, o, &ears)?,
+            _ => None,
+        };
+        let (device, medium) = self.open_device(request)?;
+        let mut plan = plan;
+        plan.never(&request.device, &self.home);
+        let keys = self.session_keys()?;
+        let session = SessionId(self.new_id()?);
+        let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
+        let label = SessionLabel {
+            session,
+            object,
+            version,
+            parent: resumed.as_ref().map(|r| r.parent),
+            base: None,
+            started_us,
+            key: keys.as_ref().map(|(k, _)| k.id),
+            cipher: keys.as_ref().map(|(_, r)| r.cipher()),
+        };
+        self.record_begin(request, &plan, &host, &label, &medium, keys.as_ref(), known.is_none())?;
+
+        let meters = Arc::new(Meters::default());
+        let key_records = match &keys {
+            Some((_, record)) => {
+                let json = record.to_json()?;
+                vec![serde_json::from_slice(&json).map_err(|_| {
+                    CellError::BadInput("the key record is not JSON".to_owned())
+                })?]
+            }
+            None => Vec::new(),
+        };
+        let options = WriterOptions {
+            medium: medium.clone(),
+            session: label.clone(),
+            keys: key_records,
+            segment_size: plan.segment_size,
+            catalog_limit: CATALOG_LIMIT_DEFAULT,
+            segment_time: SEGMENT_TIME,
+            buffers: plan.buffers,
+            now_us,
+        };
+        let on_commit: Box<OnCommit> = if plan.null {
+            Box::new(|_| Ok(()))
+        } else {
+            let idb = self.idb.clone();
+            Box::new(move |c| record_commit(&idb, c).map_err(Into::into))
+        };
+        let writer = Writer::start(device, options, self.entropy.clone(), meters.clone(), on_commit);
+        let ladder = Arc::new(Ladder::default());
+        let mut streams = Vec::new();
+        for _ in 0..plan.streams {
+            streams.push(self.stream(request, &plan, &host, &label, keys.as_ref(), &ladder)?);
+        }
+        let counters = Counters::default();
+        let backup = Backup {
+            port: Arc::new(writer.port()),
+            meters: meters.clone(),
+            owners: Arc::new(OwnerNames::default()),
+            selection: &plan.selection,
+            options: &plan.read,
+            stop: &stop.0,
+            counters: &counters,
+            listener: &ears,
+        };
+        let expected = self.expected(object, version)?;
+        let end = AtomicBool::new(false);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let watched = Watched {
+            meters: &meters,
+            lanes: Lanes { streams: plan.streams as u32, processors: processors as u32 },
+            ladder: Some(&ladder),
+            stages: (Stage::Source, Stage::Device),
+            progress: &|p| {
+                p.files = counters.files.load(Relaxed) + counters.kept.load(Relaxed);
+                p.files_found = counters.found.load(Relaxed);
+                p.bytes = counters.bytes.load(Relaxed);
+                (p.files_expected, p.bytes_expected) = expected;
+            },
+            each: &|p| ears.progress(p),
+        };
+        let (handed_over, seen, input_failed) = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch(&watched, &end));
+            let (result, failed) = run_source(request, &plan, &backup, resumed, streams);
+            end.store(true, Relaxed);
+            watcher.thread().unpark();
+            (result, watcher.join().ok(), failed)
+        });
+        if let Some(why) = &input_failed {
+            ears.say(Code::InputFailed, "disk agent", &plan.name, why.clone());
+        }
+        let stopped = stop.0.load(Relaxed);
+        let errors = ears.error_count();
+        let mut status = match (handed_over.is_ok(), &input_failed, stopped) {
+            (false, ..) | (_, Some(_), false) => Status::Failed,
+            (.., true) => Status::Incomplete,
+            _ if errors > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let totals = Totals {
+            files: counters.files.load(Relaxed) + counters.kept.load(Relaxed),
+            dirs: counters.dirs.load(Relaxed),
+            bytes_read: counters.bytes.load(Relaxed),
+            bytes_written: 0,
+        };
+        let session_end = (status != Status::Incomplete && handed_over.is_ok()).then(|| SessionEnd {
+            status: status.to_string(),
+            ended_us: now_us(),
+            files: totals.files,
+            dirs: totals.dirs,
+            bytes_read: totals.bytes_read,
+            bytes_written: 0,
+        });
+        let written = writer.finish(session_end);
+        let (bytes_written, failure) = match written {
+            Ok(w) => (w.bytes, None),
+            Err(e) => (meters.of(Stage::Device).read().bytes, Some(e)),
+        };
+        if let Some(e) = &failure {
+            status = Status::Failed;
+            let text = crate::error::chain(e);
+            ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), text);
+        }
+        let ended_us = now_us();
+        let elapsed = begun.elapsed().as_secs_f64();
+        let mut report = Report {
+            session: session.to_string(),
+            name: plan.name.clone(),
+            host,
+            method: "full".to_owned(),
+            base_session: label.parent.map(|p| p.to_string()),
+            status: status.to_string(),
+            start: rfc3339(started_us),
+            end: rfc3339(ended_us),
+            files: totals.files,
+            dirs: totals.dirs,
+            skipped: counters.skipped.load(Relaxed),
+            in_use: counters.in_use.load(Relaxed),
+            corrupt: counters.corrupt.load(Relaxed),
+            kept: counters.kept.load(Relaxed),
+            bytes_read: totals.bytes_read,
+            bytes_written,
+            media: if plan.null { Vec::new() } else { vec![medium.label.clone()] },
+            elapsed_s: elapsed,
+            rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
+            rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
+            peak_rss_bytes: peak_rss(),
+            ..Report::default()
+        };
+        if let Some(seen) = &seen {
+            report.set_stages(&meters, seen.verdict);
+        }
+        ears.fill(&mut report);
+        let totals = Totals { bytes_written, ..totals };
+        let json = serde_json::to_string(&report).unwrap_or_default();
+        // A failed device leaves what was committed: the version can be resumed.
+        let version_status = match status {
+            Status::Failed if input_failed.is_none() => Status::Incomplete,
+            other => other,
+        };
+        self.idb.end_session(session, status, ended_us, &totals, &json, Some(version_status))?;
+        Ok(report)
+    }
+
+    fn plan(&self, request: &BackupRequest, ears: &Ears<'_>) -> Result<Plan> {
+        let (roots, default_name) = match &request.source {
+            Source::Paths(paths) if paths.is_empty() => {
+                return Err(CellError::BadInput("no path is named; name what to back up".to_owned()));
+            }
+            Source::Paths(paths) => {
+                let roots = roots(paths).map_err(|(path, e)| {
+                    CellError::BadInput(format!("cannot back up {path}: {}; check the path", plain(&e)))
+                })?;
+                let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
+                let name = names.collect::<Vec<_>>().join(",");
+                (roots, name)
+            }
+            Source::Stdin(name) | Source::Command(_, name) => (Vec::new(), name.clone()),
+        };
+        if let Some(size) = request.block_size
+            && !is_block_size(size)
+        {
+            return Err(CellError::BadInput(format!(
+                "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
+            )));
+        }
+        let mut selection = Selection::new(&request.exclude, &request.include)
+            .map_err(|e| CellError::BadInput(e.to_string()))?;
+        selection.exclude_caches = request.exclude_caches;
+        selection.exclude_if_present =
+            request.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect();
+        selection.sizes = request.sizes.clone();
+        selection.one_file_system = request.one_file_system;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let inputs = !matches!(request.source, Source::Paths(_));
+        let wanted = request
+            .streams
+            .unwrap_or(processors.clamp(*STREAMS.start(), *STREAMS.end()))
+            .clamp(1, 64);
+        let concurrency = request.concurrency.unwrap_or(wanted).max(1);
+        let streams = if inputs { 1 } else { wanted.min(concurrency) };
+        if streams < wanted && !inputs {
+            let text = format!("{wanted} streams take turns as {streams}: that is the concurrency");
+            ears.say(Code::Adapted, "cell", &default_name, text);
+        }
+        Ok(Plan {
+            roots,
+            name: request.name.clone().unwrap_or(default_name),
+            selection,
+            read: ReadOptions {
+                locked: request.locked,
+                lock_files: request.lock_files,
+                hard_links_as_files: request.hard_links_as_files,
+                retries: request.retries,
+                retry_wait: request.retry_wait,
+            },
+            streams,
+            buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
+            segment_size: request.segment_size.unwrap_or(SEGMENT_SIZE),
+            null: matches!(request.device, Address::Null { .. }),
+        })
+    }
+
+    fn open_device(&self, request: &BackupRequest) -> Result<(Box<dyn Device>, MediumHeader)> {
+        let size = request.block_size.unwrap_or(BLOCK_SIZE);
+        match &request.device {
+            Address::Null { rate } => {
+                let header = new_medium(&self.entropy, "null", size)
+                    .map_err(CellError::io("read", "/dev/urandom"))?;
+                Ok((Box::new(NullDevice::new(*rate)), header))
+            }
+            Address::File(path) => {
+                let label = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
+                let entropy = self.entropy.clone();
+                let new = || new_medium(&entropy, &label, size);
+                check_space(path)?;
+                let device = FileDevice::open(path, new, request.block_size)?;
+                let header = device.medium().header().clone();
+                self.idb.put_medium(&Medium {
+                    id: header.medium,
+                    label: header.label.clone(),
+                    device: absolute(path)?,
+                    block_size: header.block_size,
+                    created_us: header.created_us,
+                })?;
+                Ok((Box::new(device), header))
+            }
+        }
+    }
+
+    /// Keys of an encrypted session: where there is a key ring, every session is.
+    fn session_keys(&self) -> Result<Option<(SessionKeys, KeyRecord)>> {
+        let Some(ring) = keyring::load(&self.home)? else { return Ok(None) };
+        let mut failed = None;
+        let mut rng = |out: &mut [u8]| {
+            if let Err(e) = self.entropy.fill(out) {
+                failed = Some(e);
+            }
+        };
+        let keys = SessionKeys::draw(&mut rng);
+        let record = KeyRecord::wrap(&keys, Cipher::best(), &ring, &[], &mut rng)?;
+        match failed {
+            Some(e) => Err(CellError::io("read", "/dev/urandom")(e)),
+            None => Ok(Some((keys, record))),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call, each a different thing to record")]
+    fn record_begin(
+        &self,
+        request: &BackupRequest,
+        plan: &Plan,
+        host: &str,
+        label: &SessionLabel,
+        medium: &MediumHeader,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        new_object: bool,
+    ) -> Result<()> {
+        let _ = medium;
+        if new_object {
+            let (name, host) = (plan.name.clone(), host.to_owned());
+            self.idb.put_object(&Object { id: label.object, name, host, sealed: None })?;
+        }
+        if let Some((keys, record)) = keys {
+            let record = String::from_utf8_lossy(&record.to_json()?).into_owned();
+            self.idb.put_key(&capstan_idb::KeyRecord { id: keys.id, record })?;
+        }
+        let version = Version {
+            id: label.version,
+            object: label.object,
+            status: Status::Running,
+            method: "full".to_owned(),
+            base: None,
+            key: label.key,
+            null_device: plan.null,
+            created_us: label.started_us,
+        };
+        let session = Session {
+            id: label.session,
+            kind: "backup".to_owned(),
+            object: Some(label.object),
+            version: Some(label.version),
+            parent: label.parent,
+            status: Status::Running,
+            host: host.to_owned(),
+            device: request.device.to_string(),
+            started_us: label.started_us,
+            ended_us: None,
+            files: 0,
+            dirs: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            tags: request.tags.clone(),
+            report: None,
+            pid: std::process::id(),
+            boot_id: boot_id(),
+        };
+        Ok(self.idb.begin_session(&session, Some(&version))?)
+    }
+
+    fn stream(
+        &self,
+        request: &BackupRequest,
+        plan: &Plan,
+        host: &str,
+        label: &SessionLabel,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        ladder: &Arc<Ladder>,
+    ) -> Result<StreamOptions> {
+        let stream = StreamId(self.new_id()?);
+        let names = StreamNames {
+            name: plan.name.clone(),
+            host: host.to_owned(),
+            method: "full".to_owned(),
+            tags: request.tags.clone(),
+        };
+        let json = |e: serde_json::Error| CellError::BadInput(format!("a label is not JSON: {e}"));
+        let sealers = match keys {
+            None => None,
+            Some((keys, record)) => {
+                let of = |purpose: Purpose| {
+                    FrameSealer::new(keys.key(purpose), purpose, stream, record.cipher())
+                };
+                Some(Sealers { names: of(Purpose::Names)?, contents: of(Purpose::Contents)? })
+            }
+        };
+        Ok(StreamOptions {
+            stream,
+            label: serde_json::to_vec(&StreamLabel { session: label.clone() }).map_err(json)?,
+            names: serde_json::to_vec(&names).map_err(json)?,
+            sealers,
+            crc: request.crc,
+            squeeze: Squeeze::new(request.compression, ladder.clone()),
+        })
+    }
+
+    /// Files and bytes to expect: what the object's last complete version had.
+    fn expected(&self, object: ObjectId, but: VersionId) -> Result<(u64, u64)> {
+        for version in self.idb.versions_of(object)?.into_iter().filter(|v| v.id != but) {
+            for session in self.idb.sessions_of_version(version.id)? {
+                if session.status == Status::Completed {
+                    return Ok((session.files, session.bytes_read));
+                }
+            }
+        }
+        Ok((0, 0))
+    }
+
+    /// Says what would be backed up: all is opened and counted, nothing is read.
+    fn dry_run(
+        &self,
+        request: &BackupRequest,
+        mut plan: Plan,
+        ears: &Ears<'_>,
+        stop: &Stop,
+        started_us: i64,
+    ) -> Result<Report> {
+        plan.never(&request.device, &self.home);
+        let totals = capstan_disk_agent::backup::count(
+            &plan.roots,
+            &plan.selection,
+            &stop.0,
+            ears,
+        );
+        let ended_us = now_us();
+        let mut report = Report {
+            name: plan.name,
+            host: host(),
+            method: "dry run".to_owned(),
+            status: "completed".to_owned(),
+            start: rfc3339(started_us),
+            end: rfc3339(ended_us),
+            files: totals.files.load(Relaxed),
+            dirs: totals.dirs.load(Relaxed),
+            skipped: totals.skipped.load(Relaxed),
+            bytes_read: totals.bytes.load(Relaxed),
+            elapsed_s: (ended_us - started_us) as f64 / 1e6,
+            peak_rss_bytes: peak_rss(),
+            ..Report::default()
+        };
+        ears.fill(&mut report);
+        if report.error_count > 0 {
+            report.status = "completed_with_errors".to_owned();
+        }
+        Ok(report)
+    }
+}
+
+impl Plan {
+    /// Our own medium and home are never backed up.
+    fn never(&mut self, device: &Address, home: &Path) {
+        let mut never = vec![home.to_owned()];
+        if let Address::File(path) = device {
+            never.push(path.clone());
+        }
+        for path in never {
+            if let Ok(file) = std::fs::File::open(&path)
+                && let Ok(id) = source::identity(&file)
+            {
+                self.selection.never.push(id);
+            }
+        }
+    }
+}
+
+type HandedOver = std::result::Result<(), capstan_engine::link::LinkClosed>;
+
+/// Runs the disk agents; returns whether all was handed over, and why the input failed.
+fn run_source(
+    request: &BackupRequest,
+    plan: &Plan,
+    backup: &Backup<'_>,
+    resumed: Option<Resumed<'_>>,
+    mut streams: Vec<StreamOptions>,
+) -> (HandedOver, Option<String>) {
+    let (name, input) = match &request.source {
+        Source::Paths(_) => {
+            let mut cursor = resumed.map(|r| r.cursor);
+            let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
+            return (backup.run(&plan.roots, base, streams), None);
+        }
+        Source::Stdin(name) => (name, Ok(Input::Stdin(std::io::stdin()))),
+        Source::Command(line, name) => (name, Input::command(line)),
+    };
+    let mut input = match input {
+        Ok(input) => input,
+        Err(e) => return (Ok(()), Some(format!("cannot start the command: {e}"))),
+    };
+    let Some(stream) = streams.pop() else { return (Ok(()), None) };
+    let name = name.trim_start_matches('/');
+    match backup.run_input(name.as_bytes(), &mut input, stream) {
+        Err(closed) => (Err(closed), None),
+        Ok(read) => {
+            let read = read.map_err(|e| format!("cannot read the input: {e}"));
+            (Ok(()), read.err().or(input.end().err()))
+        }
+    }
+}
+
+/// Records a commit: the catalog file first, then one transaction.
+fn record_commit(idb: &Idb, c: &Committed) -> std::result::Result<(), capstan_idb::IdbError> {
+    idb.write_catalog(c.header.segment, &[&c.catalog])?;
+    let segment = Segment {
+        id: c.header.segment,
+        medium: c.header.medium.medium,
+        number: c.header.number,
+        session: c.header.session.session,
+        blocks: c.end.blocks,
+        bytes: c.bytes,
+        committed_us: c.end.written_us,
+    };
+    let parts = stream_parts(c.header.segment, &c.end.streams);
+    idb.commit_segments(&[(segment, parts)])
+}
+
+/// What of each stream lies in a segment, as the IDB records it.
+pub(crate) fn stream_parts(
+    segment: SegmentId,
+    streams: &[capstan_format::record::StreamExtent],
+) -> Vec<StreamPart> {
+    let part = |s: &capstan_format::record::StreamExtent| StreamPart {
+        segment,
+        stream: s.stream,
+        version: s.version,
+        logical_start: s.logical_start,
+        logical_end: s.logical_end,
+        rows: s.rows,
+    };
+    streams.iter().map(part).collect()
+}
+
+fn new_medium(entropy: &Entropy, label: &str, block_size: u32) -> std::io::Result<MediumHeader> {
+    Ok(MediumHeader {
+        format: FORMAT_VERSION,
+        incompatible: 0,
+        compatible: 0,
+        medium: MediumId(entropy.id()?),
+        label: label.to_owned(),
+        block_size,
+        created_us: now_us(),
+        protection: Protection::None,
+    })
+}
+
+/// Refuses a destination without room before anything is made there.
+fn check_space(path: &Path) -> Result<()> {
+    let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("."));
+    let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
+    if let Ok(stat) = rustix::fs::statvfs(existing)
+        && stat.f_bavail.saturating_mul(stat.f_frsize) < LEAST_SPACE
+    {
+        return Err(CellError::Device(DeviceError::Io {
+            action: "write",
+            path: path.display().to_string(),
+            source: std::io::ErrorKind::StorageFull.into(),
+        }));
+    }
+    Ok(())
+}
+
+fn absolute(path: &Path) -> Result<String> {
+    let path: PathBuf =
+        std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
+    Ok(format!("file:{}", path.display()))
+}
+
+fn plain(e: &std::io::Error) -> String {
+    e.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
+}

@@ -1,0 +1,91 @@
+//! Why a session cannot begin or go on, with what to do about it.
+
+use capstan_devices::DeviceError;
+use capstan_format::FormatError;
+use capstan_format::keys::KeyError;
+use capstan_idb::IdbError;
+use capstan_media_agent::reader::ReadError;
+use capstan_media_agent::writer::WriteError;
+
+/// Why a command of the cell failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    /// What was asked for cannot be done as asked; nothing was written.
+    #[error("{0}")]
+    BadInput(String),
+    /// The internal database.
+    #[error(transparent)]
+    Idb(#[from] IdbError),
+    /// A device or medium.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Reading a medium.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Writing a medium.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// What lies on a medium or in a catalog.
+    #[error("{what}: {source}")]
+    Format {
+        /// Of what.
+        what: String,
+        /// What is wrong.
+        #[source]
+        source: FormatError,
+    },
+    /// Keys.
+    #[error("{0}")]
+    Key(#[from] KeyError),
+    /// The operating system.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A restore's target.
+    #[error(transparent)]
+    Target(#[from] capstan_disk_agent::target::TargetError),
+}
+
+impl CellError {
+    /// The exit code: 2 for bad input, 1 for all else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::BadInput(_) | Self::Key(_) => 2,
+            Self::Device(e) => match e {
+                DeviceError::Io { .. } if e.is_full() => 1,
+                _ => 2,
+            },
+            _ => 1,
+        }
+    }
+
+    /// Adds what was tried on what to an error of the operating system.
+    pub fn io(action: &'static str, path: impl std::fmt::Display) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_string();
+        move |source| Self::Io { action, path, source }
+    }
+}
+
+/// A result with [`CellError`].
+pub type Result<T> = std::result::Result<T, CellError>;
+
+/// An error with all that caused it, in one line, without saying anything twice.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(e) = source {
+        let more = e.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = e.source();
+    }
+    text
+}

@@ -1,0 +1,283 @@
+//! An import session: rebuilds what the internal database knows of a medium from the medium alone.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_engine::message::Code;
+use capstan_format::codec::Decompressor;
+use capstan_format::id::{SegmentNumber, SessionId, VersionId};
+use capstan_format::keys::{KeyRecord, Purpose};
+use capstan_format::record::{SessionEnd, SessionLabel, StreamNames};
+use capstan_idb::{Medium, Object, Segment, Session, Status, Version};
+use capstan_media_agent::catalog::rebuild;
+use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
+use capstan_media_agent::scan::scan;
+
+use crate::backup::stream_parts;
+use crate::error::{CellError, Result};
+use crate::keyring;
+use crate::observe::{Observer, Stop};
+use crate::report::Report;
+use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::version::VersionKeys;
+use crate::Cell;
+
+/// What the segments of a session say of it.
+struct Imported {
+    label: SessionLabel,
+    end: Option<SessionEnd>,
+    names: Option<StreamNames>,
+    sealed: Option<Vec<u8>>,
+    bytes: u64,
+}
+
+impl Cell {
+    /// Imports a medium.
+    pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
+        let (begun, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
+        let Address::File(path) = device else {
+            return Err(CellError::BadInput("the null device keeps nothing to import".to_owned()));
+        };
+        let medium = FileMedium::open(path)?;
+        let header = medium.header().clone();
+        let place = std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
+        self.idb.put_medium(&Medium {
+            id: header.medium,
+            label: header.label.clone(),
+            device: format!("file:{}", place.display()),
+            block_size: header.block_size,
+            created_us: header.created_us,
+        })?;
+        let mut sessions: Vec<Imported> = Vec::new();
+        let mut ends: HashMap<[u8; 16], u64> = HashMap::new();
+        let mut bytes = 0;
+        for number in medium.segments()? {
+            if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
+                break;
+            }
+            bytes += self.import_segment(&medium, number, &mut sessions, &mut ends, &ears)?;
+        }
+        let mut files = 0;
+        let mut dirs = 0;
+        for s in &sessions {
+            let (f, d) = self.import_session(s)?;
+            files += f;
+            dirs += d;
+        }
+        let status = if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
+        let elapsed = begun.elapsed().as_secs_f64();
+        let mut report = Report {
+            name: header.label.clone(),
+            host: host(),
+            method: "import".to_owned(),
+            status: status.to_string(),
+            start: rfc3339(started_us),
+            end: rfc3339(now_us()),
+            files,
+            dirs,
+            bytes_read: bytes,
+            media: vec![header.label],
+            elapsed_s: elapsed,
+            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
+            peak_rss_bytes: peak_rss(),
+            ..Report::default()
+        };
+        ears.fill(&mut report);
+        self.record(&mut report, "import", started_us, status)?;
+        Ok(report)
+    }
+
+    fn import_segment(
+        &self,
+        medium: &FileMedium,
+        number: SegmentNumber,
+        sessions: &mut Vec<Imported>,
+        ends: &mut HashMap<[u8; 16], u64>,
+        ears: &Ears<'_>,
+    ) -> Result<u64> {
+        let reader = SegmentReader::open(medium, number)?;
+        let what = reader.path().to_owned();
+        let contents = match reader.catalog() {
+            Ok(contents) => contents,
+            Err(e) => {
+                let text = format!("{e}; its contents are taken from its streams");
+                ears.say(Code::Damaged, "media agent", &what, text);
+                scan(&reader)?.contents
+            }
+        };
+        let Some(contents) = completed(contents) else {
+            let text = "nothing of it can be read".to_owned();
+            ears.say(Code::Damaged, "media agent", &what, text);
+            return Ok(reader.len());
+        };
+        let (Some(header), Some(end)) = (&contents.header, &contents.end) else {
+            return Ok(reader.len());
+        };
+        for s in &end.streams {
+            // A stream goes on where it ended: what lies between is on a segment that is missing.
+            if let Some(last) = ends.insert(s.stream.0, s.logical_end)
+                && last != s.logical_start
+            {
+                let text = format!("a segment before it is missing: {} bytes", s.logical_start.abs_diff(last));
+                ears.say(Code::Missing, "media agent", &what, text);
+            }
+        }
+        let label = header.session.clone();
+        for key in &header.keys {
+            let json = key.to_string();
+            let record = KeyRecord::from_json(json.as_bytes())?;
+            self.idb.import_key(&capstan_idb::KeyRecord { id: record.id(), record: json })?;
+        }
+        let at = sessions.iter().position(|s| s.label.session == label.session);
+        let at = at.unwrap_or_else(|| {
+            sessions.push(Imported { label: label.clone(), end: None, names: None, sealed: None, bytes: 0 });
+            sessions.len() - 1
+        });
+        let session = &mut sessions[at];
+        session.bytes += reader.len();
+        session.end = session.end.take().or_else(|| end.session_end.clone());
+        if session.names.is_none() {
+            let stream = contents.streams.iter().find(|s| s.names.is_some());
+            match stream.map(|s| self.names(s, header.keys.first())) {
+                Some(Ok(names)) => session.names = Some(names),
+                Some(Err(_)) => {
+                    session.sealed = stream.and_then(|s| s.names.as_ref()).map(|n| n.stored.clone());
+                }
+                None => {}
+            }
+        }
+        self.put_session(session, Status::Incomplete)?;
+        let catalog = rebuild(&contents).unwrap_or_default();
+        self.idb.write_catalog(end.segment, &[&catalog])?;
+        let row = Segment {
+            id: end.segment,
+            medium: medium.header().medium,
+            number,
+            session: label.session,
+            blocks: end.blocks,
+            bytes: reader.len(),
+            committed_us: end.written_us,
+        };
+        self.idb.commit_segments(&[(row, stream_parts(end.segment, &end.streams))])?;
+        Ok(reader.len())
+    }
+
+    /// The object's name, opened where it is encrypted and a key is at hand.
+    fn names(&self, stream: &StreamContents, key: Option<&serde_json::Value>) -> Result<StreamNames> {
+        let what = "the object's name".to_owned();
+        let Some(raw) = &stream.names else {
+            return Err(CellError::BadInput("a stream has no name".to_owned()));
+        };
+        let mut keys = VersionKeys::default();
+        if raw.header.sealed
+            && let Some(key) = key
+        {
+            let record = KeyRecord::from_json(key.to_string().as_bytes())?;
+            let home = keyring::load(&self.home)?;
+            let ring = home.as_ref().unwrap_or(record.ring());
+            // Import works without a key; nobody is asked for one.
+            if !self.secrets.are_given() {
+                return Err(CellError::BadInput("no key is given".to_owned()));
+            }
+            let unlocked = keyring::unlock(ring, &self.secrets)?;
+            keys.add(&record, &unlocked, false)?;
+        }
+        let label = stream.label.as_ref().map(|l| &l.session);
+        let sealer = keys.sealer(Purpose::Names, label, stream.stream)?;
+        let (mut scratch, mut plain) = (Vec::new(), Vec::new());
+        raw.header
+            .open(&raw.stored, sealer.as_ref(), &mut Decompressor::default(), &mut scratch, &mut plain)
+            .map_err(|source| CellError::Format { what, source })?;
+        serde_json::from_slice(&plain)
+            .map_err(|_| CellError::BadInput("an object's name cannot be read".to_owned()))
+    }
+
+    /// Records object, version and session as far as they are known.
+    fn put_session(&self, s: &Imported, status: Status) -> Result<()> {
+        let label = &s.label;
+        let names = s.names.as_ref();
+        self.idb.put_object(&Object {
+            id: label.object,
+            name: names.map(|n| n.name.clone()).unwrap_or_default(),
+            host: names.map(|n| n.host.clone()).unwrap_or_default(),
+            sealed: s.sealed.clone(),
+        })?;
+        self.idb.upsert_version(&Version {
+            id: label.version,
+            object: label.object,
+            status,
+            method: names.map_or("full".to_owned(), |n| n.method.clone()),
+            base: label.base,
+            key: label.key,
+            null_device: false,
+            created_us: label.started_us,
+        })?;
+        let end = s.end.as_ref();
+        self.idb.upsert_session(&Session {
+            id: label.session,
+            kind: "backup".to_owned(),
+            object: Some(label.object),
+            version: Some(label.version),
+            parent: label.parent,
+            status,
+            host: names.map(|n| n.host.clone()).unwrap_or_default(),
+            device: String::new(),
+            started_us: label.started_us,
+            ended_us: end.map(|e| e.ended_us),
+            files: end.map_or(0, |e| e.files),
+            dirs: end.map_or(0, |e| e.dirs),
+            bytes_read: end.map_or(0, |e| e.bytes_read),
+            bytes_written: s.bytes,
+            tags: names.map(|n| n.tags.clone()).unwrap_or_default(),
+            report: None,
+            pid: 0,
+            boot_id: boot_id(),
+        })?;
+        Ok(())
+    }
+
+    /// Records how a session ended; returns its files and directories.
+    fn import_session(&self, s: &Imported) -> Result<(u64, u64)> {
+        let status = match s.end.as_ref().map(|e| e.status.parse::<Status>()) {
+            Some(Ok(status)) => status,
+            _ => Status::Incomplete,
+        };
+        self.put_session(s, status)?;
+        Ok(s.end.as_ref().map_or((0, 0), |e| (e.files, e.dirs)))
+    }
+}
+
+/// Contents with the records that a damaged segment lost, as far as its streams say the same.
+fn completed(mut contents: Contents) -> Option<Contents> {
+    use capstan_format::record::{SegmentEnd, StreamExtent};
+    let header = contents.header.clone()?;
+    if contents.end.is_none() {
+        let label: &SessionLabel = &header.session;
+        let (session, version): (SessionId, VersionId) = (label.session, label.version);
+        let streams = contents.streams.iter().map(|s| StreamExtent {
+            stream: s.stream,
+            version: s.label.as_ref().map_or(version, |l| l.session.version),
+            logical_start: s.index.first().map_or(0, |p| p.logical),
+            logical_end: s.logical_end,
+            first_sequence: s.index.first().map_or(0, |p| p.sequence),
+            frames: s.index.len() as u64,
+            rows: 0,
+        });
+        contents.end = Some(SegmentEnd {
+            segment: header.segment,
+            number: header.number,
+            session,
+            data_blocks: contents.blocks.as_ref().map_or(0, |b| b.len() as u32),
+            blocks: 0,
+            catalog_at: 0,
+            short_blocks: Vec::new(),
+            streams: streams.collect(),
+            session_end: None,
+            written_us: header.written_us,
+        });
+    }
+    Some(contents)
+}

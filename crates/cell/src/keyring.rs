@@ -1,0 +1,311 @@
+//! The key ring of a home: where it is kept, what opens it, and what a new key pair changes.
+//!
+//! A ring in the home means that backups are encrypted. Writing needs its public halves only; reading needs a
+//! [`Secrets`] that opens one of its locks.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use capstan_engine::entropy::Entropy;
+use capstan_format::keys::{
+    KeyError, KeyRecord, KeyRing, LockKind, Purpose, RecoveryCode, Secret, Unlocked,
+};
+use capstan_idb::Idb;
+use zeroize::Zeroizing;
+
+use crate::error::{CellError, Result};
+
+/// The ring's file below the home.
+pub const FILE_NAME: &str = "keyring.json";
+/// The environment variable with a passphrase.
+pub const ENV_PASSPHRASE: &str = "CAPSTAN_PASSPHRASE";
+/// The environment variable with the path of a key file.
+pub const ENV_KEY_FILE: &str = "CAPSTAN_KEY_FILE";
+/// The environment variable with a recovery code.
+pub const ENV_RECOVERY_CODE: &str = "CAPSTAN_RECOVERY_CODE";
+
+/// The longest ring file that is read, in bytes; rings are shorter.
+const FILE_MAX: u64 = 1 << 20;
+/// The longest key file that is read, in bytes: the longest that a lock takes, and one to notice that it is longer.
+const KEY_FILE_MAX: u64 = (1 << 20) + 1;
+/// How often a person is asked for a passphrase.
+const TRIES: usize = 3;
+
+/// Asks a person for a secret, without showing what is typed. The text says for what; `None` if there is nobody to ask.
+pub type Prompt = Box<dyn Fn(&str) -> io::Result<Option<Zeroizing<String>>> + Send + Sync>;
+
+/// Where to get what opens keys.
+#[derive(Default)]
+pub struct Secrets {
+    passphrase: Option<Zeroizing<String>>,
+    key_file: Option<PathBuf>,
+    recovery_code: Option<Zeroizing<String>>,
+    prompt: Option<Prompt>,
+}
+
+impl Secrets {
+    /// No secret: opens nothing.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// What the environment gives: `CAPSTAN_PASSPHRASE`, `CAPSTAN_KEY_FILE`, `CAPSTAN_RECOVERY_CODE`. An empty
+    /// variable is as none.
+    pub fn from_env() -> Result<Self> {
+        let get = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let text = |name: &str| match get(name).map(std::ffi::OsString::into_string) {
+            None => Ok(None),
+            Some(Ok(text)) => Ok(Some(Zeroizing::new(text))),
+            Some(Err(_)) => Err(CellError::BadInput(format!(
+                "the environment variable {name} is not UTF-8; use a key file for arbitrary bytes"
+            ))),
+        };
+        Ok(Self {
+            passphrase: text(ENV_PASSPHRASE)?,
+            key_file: get(ENV_KEY_FILE).map(PathBuf::from),
+            recovery_code: text(ENV_RECOVERY_CODE)?,
+            prompt: None,
+        })
+    }
+
+    /// With a passphrase.
+    #[must_use]
+    pub fn with_passphrase(mut self, passphrase: &str) -> Self {
+        self.passphrase = Some(Zeroizing::new(passphrase.to_owned()));
+        self
+    }
+
+    /// With a key file.
+    #[must_use]
+    pub fn with_key_file(mut self, path: &Path) -> Self {
+        self.key_file = Some(path.to_owned());
+        self
+    }
+
+    /// With a recovery code as typed.
+    #[must_use]
+    pub fn with_recovery_code(mut self, code: &str) -> Self {
+        self.recovery_code = Some(Zeroizing::new(code.to_owned()));
+        self
+    }
+
+    /// With somebody to ask where nothing else is given.
+    #[must_use]
+    pub fn with_prompt(mut self, prompt: Prompt) -> Self {
+        self.prompt = Some(prompt);
+        self
+    }
+
+    /// Whether a secret is given, without asking anybody.
+    pub fn are_given(&self) -> bool {
+        self.passphrase.is_some() || self.key_file.is_some() || self.recovery_code.is_some()
+    }
+}
+
+/// What a secret is, never what it says.
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secrets")
+            .field("passphrase", &self.passphrase.is_some())
+            .field("key_file", &self.key_file)
+            .field("recovery_code", &self.recovery_code.is_some())
+            .field("prompt", &self.prompt.is_some())
+            .finish()
+    }
+}
+
+/// The ring of that home; `None` where backups are not encrypted.
+pub fn load(home: &Path) -> Result<Option<KeyRing>> {
+    let path = home.join(FILE_NAME);
+    let shown = path.display();
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(CellError::io("open the key ring", shown)(e)),
+    };
+    let mut json = Vec::new();
+    file.take(FILE_MAX)
+        .read_to_end(&mut json)
+        .map_err(CellError::io("read the key ring", path.display()))?;
+    Ok(Some(KeyRing::from_json(&json)?))
+}
+
+/// Stores the ring in that home, readable for its owner alone, so that a crash leaves the old one or the new one.
+pub fn save(home: &Path, ring: &KeyRing) -> Result<()> {
+    let json = ring.to_json()?;
+    let path = home.join(FILE_NAME);
+    let temp = home.join(format!(".{FILE_NAME}.new"));
+    let io = |action| CellError::io(action, path.display());
+    // Left by a crash; whoever changes the ring holds the lock, so nobody is writing it now.
+    match std::fs::remove_file(&temp) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("replace the key ring")(e)),
+        _ => {}
+    }
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
+        file.write_all(&json)?;
+        file.sync_all()?;
+        std::fs::rename(&temp, &path)?;
+        File::open(home)?.sync_all()
+    };
+    write().map_err(io("write the key ring"))
+}
+
+/// Held while a ring is read, changed and saved, so that two changes at once do not lose one of them.
+#[derive(Debug)]
+pub struct ChangeLock(#[expect(dead_code, reason = "held for its lock")] File);
+
+/// Waits until nobody else changes the ring of that home; the home is made (0700) where it is missing.
+pub fn lock(home: &Path) -> Result<ChangeLock> {
+    let io = |action| CellError::io(action, home.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(io("create the home"))?;
+    let path = home.join(".keyring.lock");
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(CellError::io("open", path.display()))?;
+    file.lock().map_err(CellError::io("lock", path.display()))?;
+    Ok(ChangeLock(file))
+}
+
+/// Opens what the secrets open: all that are given are tried; where none is, somebody is asked. An error means that
+/// nothing opened.
+pub fn unlock(ring: &KeyRing, secrets: &Secrets) -> Result<Unlocked> {
+    let mut open = Unlocked::default();
+    let mut failure: Option<CellError> = None;
+    let mut take = |result: Result<Unlocked>| match result {
+        Ok(unlocked) => open.merge(unlocked),
+        Err(e) => failure = failure.take().or(Some(e)),
+    };
+    if let Some(path) = &secrets.key_file {
+        take(read_key_file(path).and_then(|f| Ok(ring.unlock(&Secret::KeyFile(&f))?)));
+    }
+    if let Some(text) = &secrets.recovery_code {
+        let code = RecoveryCode::parse(text);
+        take(code.and_then(|c| ring.unlock(&Secret::RecoveryCode(&c))).map_err(CellError::from));
+    }
+    if let Some(text) = &secrets.passphrase {
+        take(ring.unlock(&Secret::Passphrase(text)).map_err(CellError::from));
+    }
+    if open.pairs().next().is_some() {
+        return Ok(open);
+    }
+    match failure {
+        Some(failure) => Err(failure),
+        None => ask(ring, secrets),
+    }
+}
+
+/// Reads a key file, at most as much as a lock takes.
+pub fn read_key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
+    let io = |e| CellError::BadInput(format!("cannot read the key file {}: {e}", path.display()));
+    let file = File::open(path).map_err(io)?;
+    // Ample from the start, so that growing leaves no copies behind.
+    let mut content = Zeroizing::new(Vec::with_capacity(KEY_FILE_MAX as usize));
+    file.take(KEY_FILE_MAX).read_to_end(&mut content).map_err(io)?;
+    Ok(content)
+}
+
+fn ask(ring: &KeyRing, secrets: &Secrets) -> Result<Unlocked> {
+    let pairs = ring.list();
+    let has = |kind| pairs.iter().flat_map(|p| &p.locks).any(|l| l.kind == kind);
+    let active = pairs.last().map(|p| p.id.to_string()).unwrap_or_default();
+    let Some(prompt) = &secrets.prompt else { return Err(nothing_given(&pairs, &active)) };
+    let answer = |text: &str| prompt(text).map_err(CellError::io("read", "the answer"));
+    if has(LockKind::Passphrase) {
+        for left in (0..TRIES).rev() {
+            let question = format!("Passphrase of key {active}: ");
+            let Some(text) = answer(&question)? else { return Err(nothing_given(&pairs, &active)) };
+            match ring.unlock(&Secret::Passphrase(&text)) {
+                Err(KeyError::WrongPassphrase) if left > 0 => {}
+                result => return Ok(result?),
+            }
+        }
+    }
+    if has(LockKind::RecoveryCode) {
+        let mut code = Zeroizing::new(String::with_capacity(512));
+        for line in 1..=4 {
+            let question = format!("Recovery code of key {active}, line {line} of 4: ");
+            let Some(text) = answer(&question)? else { return Err(nothing_given(&pairs, &active)) };
+            code.push_str(&text);
+            code.push('\n');
+        }
+        let code = RecoveryCode::parse(&code)?;
+        return Ok(ring.unlock(&Secret::RecoveryCode(&code))?);
+    }
+    Err(nothing_given(&pairs, &active))
+}
+
+fn nothing_given(pairs: &[capstan_format::keys::PairInfo], active: &str) -> CellError {
+    if pairs.iter().all(|p| p.locks.is_empty()) {
+        return KeyError::PublicOnly.into();
+    }
+    CellError::BadInput(format!(
+        "key {active} has to be unlocked for this and no secret is given; set {ENV_PASSPHRASE}, {ENV_KEY_FILE} or \
+         {ENV_RECOVERY_CODE}"
+    ))
+}
+
+/// What [`rewrap`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rewrapped {
+    /// Key records wrapped anew.
+    pub changed: u64,
+    /// Key records that were wrapped for the active pair already.
+    pub current: u64,
+    /// Key records that none of the opened pairs opens, of other rings: they stay as they are.
+    pub foreign: u64,
+}
+
+/// Wraps the session keys recorded in the internal database for the ring's active pair. Data and media stay as they
+/// are: media carry the records and the ring as they were when they were written.
+pub fn rewrap(idb: &Idb, unlocked: &Unlocked, ring: &KeyRing) -> Result<Rewrapped> {
+    let active = ring.active()?.id();
+    let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
+    let mut done = Rewrapped::default();
+    for row in idb.keys()? {
+        let mut record = KeyRecord::from_json(row.record.as_bytes())?;
+        let is_current = [Purpose::Names, Purpose::Contents]
+            .into_iter()
+            .all(|purpose| record.recipients(purpose).any(|to| to == active));
+        if is_current && record.ring() == ring {
+            done.current += 1;
+            continue;
+        }
+        match with_randomness(&entropy, |rng| record.rewrap(unlocked, ring, &[], rng)) {
+            Ok(()) => {
+                let json = String::from_utf8_lossy(&record.to_json()?).into_owned();
+                idb.put_key(&capstan_idb::KeyRecord { id: row.id, record: json })?;
+                done.changed += 1;
+            }
+            Err(CellError::Key(KeyError::NotARecipient { .. } | KeyError::NamesOnly { .. })) => {
+                done.foreign += 1;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// Runs what draws keys with the operating system's randomness; if that fails, so does the whole, and what was made
+/// is not used.
+pub fn with_randomness<T>(
+    entropy: &Entropy,
+    run: impl FnOnce(&mut dyn FnMut(&mut [u8])) -> std::result::Result<T, KeyError>,
+) -> Result<T> {
+    let mut failure = None;
+    let made = run(&mut |out| {
+        if let Err(e) = entropy.fill(out) {
+            failure = Some(e);
+        }
+    });
+    match failure {
+        Some(e) => Err(CellError::io("read", "/dev/urandom")(e)),
+        None => Ok(made?),
+    }
+}

@@ -1,0 +1,63 @@
+//! Sessions: what a backup, a restore, a verification and an import are, from request to report.
+//!
+//! The cell never touches bulk data: it chooses devices, streams and keys, starts disk agents and a media agent, watches
+//! them, and records what they commit in the internal database. A front end gives a [`request`], watches through
+//! [`observe`] and gets a [`report`].
+
+mod backup;
+mod error;
+mod import;
+mod input;
+pub mod keyring;
+pub mod observe;
+mod query;
+pub mod report;
+pub mod request;
+mod restore;
+mod resume;
+mod session;
+mod verify;
+mod version;
+mod watch;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use capstan_engine::entropy::Entropy;
+use capstan_idb::Idb;
+
+pub use error::{CellError, Result};
+pub use query::{Found, Listed, SessionInfo};
+
+/// A cell on one machine: its home with the internal database, and what opens keys.
+pub struct Cell {
+    home: PathBuf,
+    idb: Arc<Idb>,
+    entropy: Arc<Entropy>,
+    secrets: keyring::Secrets,
+}
+
+impl Cell {
+    /// Opens the cell whose home is `home`; makes it where there is none. Sessions whose process died are marked
+    /// incomplete.
+    pub fn open(home: &Path, secrets: keyring::Secrets) -> Result<Self> {
+        let idb = Idb::open(home)?;
+        idb.mark_dead_sessions(&session::is_alive)?;
+        let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
+        Ok(Self { home: home.to_owned(), idb: Arc::new(idb), entropy: Arc::new(entropy), secrets })
+    }
+
+    /// Its home.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Its internal database.
+    pub fn idb(&self) -> &Idb {
+        &self.idb
+    }
+
+    fn new_id(&self) -> Result<[u8; 16]> {
+        self.entropy.id().map_err(CellError::io("read", "/dev/urandom"))
+    }
+}

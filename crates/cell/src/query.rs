@@ -1,0 +1,254 @@
+//! Questions to the internal database: what is in a version, where a name occurs, which sessions there were.
+
+use std::collections::BTreeSet;
+
+use capstan_disk_agent::select::Selection;
+use capstan_format::entry::{Entry, Kind, OutcomeCode};
+use capstan_format::id::{KeyId, StreamId};
+use capstan_format::keys::KeyRecord;
+use capstan_idb::{Session, Version};
+
+use crate::error::{CellError, Result};
+use crate::keyring;
+use crate::request::VersionName;
+use crate::restore::selected;
+use crate::resume::{Merged, path_of};
+use crate::version::{Row, VersionView};
+use crate::Cell;
+
+/// A row of a version, as it is shown.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The row.
+    pub entry: Entry,
+    /// The owner's name where it came from.
+    pub user: Option<String>,
+    /// The group's name where it came from.
+    pub group: Option<String>,
+    /// What is wrong with it, in a word.
+    pub state: Option<String>,
+}
+
+/// A row found in a version.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The object's name.
+    pub name: String,
+    /// The host it is of.
+    pub host: String,
+    /// The session, as people write it.
+    pub session: String,
+    /// When that session started, in microseconds since 1970.
+    pub started_us: i64,
+    /// The row.
+    pub listed: Listed,
+}
+
+/// A session, as it is shown.
+#[derive(Debug, Clone)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: String,
+    /// `backup`, `restore`, …
+    pub kind: String,
+    /// The object's name.
+    pub name: String,
+    /// The host.
+    pub host: String,
+    /// Its status.
+    pub status: String,
+    /// Method of a backup.
+    pub method: String,
+    /// The device, or a restore's target.
+    pub device: String,
+    /// Start, in microseconds since 1970.
+    pub started_us: i64,
+    /// End, in microseconds since 1970.
+    pub ended_us: Option<i64>,
+    /// Files.
+    pub files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// The session it goes on with or restores from.
+    pub parent: Option<String>,
+    /// Its report as JSON.
+    pub report: Option<String>,
+}
+
+impl Cell {
+    /// Opens the keys of all sessions whose frames the version has: of names, and if `contents` of contents.
+    pub(crate) fn add_keys(&self, view: &mut VersionView<'_>, contents: bool) -> Result<()> {
+        let version = self.idb.version(view.version)?;
+        if version.is_none_or(|v| v.key.is_none()) {
+            return Ok(());
+        }
+        let mut ids: BTreeSet<[u8; 16]> = BTreeSet::new();
+        for place in &view.segments {
+            let labels = view.contents(place)?.streams.into_iter().filter_map(|s| s.label);
+            ids.extend(labels.filter_map(|l| l.session.key).map(|k| k.0));
+        }
+        for id in ids {
+            let record = self.idb.key(KeyId(id))?.ok_or_else(|| {
+                CellError::BadInput(format!(
+                    "the wrapped keys {} are not known here; import the medium again",
+                    KeyId(id).short()
+                ))
+            })?;
+            let record = KeyRecord::from_json(record.record.as_bytes())?;
+            // The ring at home may have locks that the medium's copy has not, and the other way round.
+            let home = keyring::load(&self.home)?;
+            let unlocked = match &home {
+                Some(ring) => keyring::unlock(ring, &self.secrets)
+                    .or_else(|_| keyring::unlock(record.ring(), &self.secrets))?,
+                None => keyring::unlock(record.ring(), &self.secrets)?,
+            };
+            view.keys.add(&record, &unlocked, contents)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a version in order: those of `paths` and below, or all.
+    pub fn list(
+        &self,
+        version: &VersionName,
+        paths: &[Vec<u8>],
+        each: &mut dyn FnMut(&Listed),
+    ) -> Result<()> {
+        let version = self.version(version)?;
+        let paths: Vec<_> = paths.iter().map(|p| crate::restore::clean(p)).collect();
+        self.each_row(&version, &mut |row, listed| {
+            if selected(&paths, &path_of(row)) {
+                each(listed);
+            }
+        })
+    }
+
+    fn each_row(&self, version: &Version, each: &mut dyn FnMut(&Row, &Listed)) -> Result<()> {
+        let mut view = VersionView::open(&self.idb, version.id)?;
+        self.add_keys(&mut view, false)?;
+        let mut merged = Merged::new(view)?;
+        while let Some((stream, row)) = merged.next()? {
+            if row.entry.kind != Kind::Tombstone {
+                let listed = listed(&merged, stream, &row);
+                each(&row, &listed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls with each row whose path matches the pattern (as `.gitignore` has them) in the newest version of each
+    /// object, or in all.
+    pub fn find(&self, pattern: &str, all: bool, each: &mut dyn FnMut(&Found)) -> Result<()> {
+        let matcher = Selection::new(&[pattern.to_owned()], &[])
+            .map_err(|e| CellError::BadInput(e.to_string()))?;
+        self.each_found(all, &mut |path, is_dir| matcher.excludes(path, is_dir), each)
+    }
+
+    /// Calls with each version of a path, newest first within its object.
+    pub fn versions_of_path(&self, path: &[u8], each: &mut dyn FnMut(&Found)) -> Result<()> {
+        let path = crate::restore::clean(path);
+        self.each_found(true, &mut |p, _| p == path, each)
+    }
+
+    fn each_found(
+        &self,
+        all: bool,
+        matches: &mut dyn FnMut(&[u8], bool) -> bool,
+        each: &mut dyn FnMut(&Found),
+    ) -> Result<()> {
+        for object in self.idb.objects()? {
+            let versions = self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device);
+            for version in versions.take(if all { usize::MAX } else { 1 }) {
+                let session = self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
+                self.each_row(&version, &mut |row, listed| {
+                    if matches(&path_of(row), row.entry.kind == Kind::Dir) {
+                        each(&Found {
+                            name: object.name.clone(),
+                            host: object.host.clone(),
+                            session: session.clone().unwrap_or_default(),
+                            started_us: version.created_us,
+                            listed: listed.clone(),
+                        });
+                    }
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest sessions, newest first.
+    pub fn sessions(&self, limit: usize) -> Result<Vec<SessionInfo>> {
+        self.idb.sessions(limit)?.iter().map(|s| self.info(s)).collect()
+    }
+
+    /// The session whose id begins so.
+    pub fn session(&self, prefix: &str) -> Result<SessionInfo> {
+        let found = self.idb.sessions_by_prefix(prefix)?;
+        match found.as_slice() {
+            [one] => self.info(one),
+            [] => Err(CellError::BadInput(format!(
+                "no session's id begins with '{prefix}'; `capstan sessions` lists them"
+            ))),
+            _ => Err(CellError::BadInput(format!(
+                "{} sessions' ids begin with '{prefix}'; give more digits",
+                found.len()
+            ))),
+        }
+    }
+
+    fn info(&self, s: &Session) -> Result<SessionInfo> {
+        let name = match s.object {
+            Some(id) => self.idb.object(id)?.map(|o| o.name).unwrap_or_default(),
+            None => String::new(),
+        };
+        let method = match s.version {
+            Some(id) => self.idb.version(id)?.map(|v| v.method).unwrap_or_default(),
+            None => String::new(),
+        };
+        Ok(SessionInfo {
+            id: s.id.to_string(),
+            kind: s.kind.clone(),
+            name,
+            host: s.host.clone(),
+            status: s.status.to_string(),
+            method,
+            device: s.device.clone(),
+            started_us: s.started_us,
+            ended_us: s.ended_us,
+            files: s.files,
+            dirs: s.dirs,
+            bytes_read: s.bytes_read,
+            bytes_written: s.bytes_written,
+            tags: s.tags.clone(),
+            parent: s.parent.map(|p| p.to_string()),
+            report: s.report.clone(),
+        })
+    }
+}
+
+fn listed(merged: &Merged<'_>, stream: StreamId, row: &Row) -> Listed {
+    let text = |name: &Option<std::sync::Arc<[u8]>>| {
+        name.as_ref().map(|n| String::from_utf8_lossy(n).into_owned())
+    };
+    let path = path_of(row);
+    let outcome = merged.overview.outcome(&path, row.ordinal).map(|o| match o.code {
+        OutcomeCode::Changed => "changed",
+        OutcomeCode::Short => "short",
+        OutcomeCode::Unreadable => "unreadable",
+        OutcomeCode::Replaced | OutcomeCode::Vanished => "gone",
+        OutcomeCode::InUse => "in use",
+    });
+    let state = if merged.overview.is_whole(stream, row) { outcome } else { Some("incomplete") };
+    Listed {
+        entry: row.entry.clone(),
+        user: text(&row.user),
+        group: text(&row.group),
+        state: state.map(str::to_owned),
+    }
+}

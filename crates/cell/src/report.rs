@@ -1,0 +1,130 @@
+//! The session report: what every session says at its end, in text and as JSON.
+
+use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::verdict::Verdict;
+use serde::Serialize;
+
+/// An entry of a report's `errors`.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReportError {
+    /// The file, directory or device.
+    pub path: String,
+    /// What happened.
+    pub error: String,
+    /// The code's name.
+    pub code: &'static str,
+}
+
+/// A session's bottleneck.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bottleneck {
+    /// The stage's name.
+    pub stage: &'static str,
+    /// Share of the time in which it limited, 0 to 1.
+    pub share: f64,
+    /// What would help.
+    pub advice: &'static str,
+}
+
+/// What one stage did.
+#[derive(Debug, Clone, Serialize)]
+pub struct StageReport {
+    /// The stage's name.
+    pub name: &'static str,
+    /// Seconds at work, all its threads together.
+    pub busy_s: f64,
+    /// Seconds waiting for input.
+    pub wait_in_s: f64,
+    /// Seconds waiting to hand output on.
+    pub wait_out_s: f64,
+    /// Bytes that went through.
+    pub bytes: u64,
+}
+
+/// A session's report. Field names are those of `--json`.
+#[derive(Debug, Clone, Serialize, Default)]
+pub struct Report {
+    /// The session's id.
+    pub session: String,
+    /// The object's name.
+    pub name: String,
+    /// The host.
+    pub host: String,
+    /// Method: `full`; of other sessions their kind (`restore`, `verify`, `import`).
+    pub method: String,
+    /// The session it goes on with or restores from.
+    pub base_session: Option<String>,
+    /// `completed`, `completed_with_errors`, `incomplete` or `failed`.
+    pub status: String,
+    /// Start, as RFC 3339 UTC.
+    pub start: String,
+    /// End, as RFC 3339 UTC.
+    pub end: String,
+    /// Files (all that are not directories).
+    pub files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// Left out by options, or not overwritten.
+    pub skipped: u64,
+    /// In use while they were read.
+    pub in_use: u64,
+    /// Stored or restored with unreadable parts.
+    pub corrupt: u64,
+    /// Files that an earlier run of the version has.
+    pub kept: u64,
+    /// Number of errors; `errors` may list fewer.
+    pub error_count: u64,
+    /// The first errors, at most 10,000.
+    pub errors: Vec<ReportError>,
+    /// Bytes read: from the source (backup) or the media (restore).
+    pub bytes_read: u64,
+    /// Bytes written: to the medium (backup) or the target (restore).
+    pub bytes_written: u64,
+    /// Labels of the media.
+    pub media: Vec<String>,
+    /// Seconds from start to end.
+    pub elapsed_s: f64,
+    /// `bytes_read` (backup) or `bytes_written` (restore) per second, MB = 10^6 bytes.
+    pub rate_mb_s: f64,
+    /// The same without start and end: median of the samples taken while data flowed.
+    pub rate_sustained_mb_s: f64,
+    /// Seconds in which media were changed.
+    pub media_change_s: f64,
+    /// Most memory the process had, in bytes.
+    pub peak_rss_bytes: u64,
+    /// What limited.
+    pub bottleneck: Option<Bottleneck>,
+    /// What each stage did.
+    pub stages: Vec<StageReport>,
+}
+
+impl Report {
+    /// Fills in verdict and stages.
+    pub fn set_stages(&mut self, meters: &Meters, verdict: Verdict) {
+        self.bottleneck = Some(Bottleneck {
+            stage: verdict.stage.name(),
+            share: (verdict.share * 1000.0).round() / 1000.0,
+            advice: verdict.advice(),
+        });
+        self.stages = Stage::ALL
+            .into_iter()
+            .zip(meters.read())
+            .map(|(stage, r)| StageReport {
+                name: stage.name(),
+                busy_s: r.busy.as_secs_f64(),
+                wait_in_s: r.wait_in.as_secs_f64(),
+                wait_out_s: r.wait_out.as_secs_f64(),
+                bytes: r.bytes,
+            })
+            .collect();
+    }
+
+    /// The exit code that goes with the status: 0, 3 or 1.
+    pub fn exit_code(&self) -> u8 {
+        match self.status.as_str() {
+            "completed" => 0,
+            "completed_with_errors" => 3,
+            _ => 1,
+        }
+    }
+}

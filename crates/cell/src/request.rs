@@ -1,0 +1,150 @@
+//! What a front end asks for. Plain values; nothing here knows of command lines.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capstan_devices::address::Address;
+pub use capstan_disk_agent::backup::Locked;
+pub use capstan_disk_agent::squeeze::Compression;
+pub use capstan_disk_agent::target::Overwrite;
+
+/// How source files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadMode {
+    /// As is best for the file system and the file.
+    #[default]
+    Auto,
+    /// Through the page cache.
+    Buffered,
+    /// Past the page cache, where the file system can.
+    Direct,
+}
+
+/// What to back up.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// Trees.
+    Paths(Vec<PathBuf>),
+    /// Standard input, as a file of that name.
+    Stdin(String),
+    /// A command's output, as a file of that name; run by `/bin/sh -c`.
+    Command(String, String),
+}
+
+/// A backup.
+#[derive(Debug, Clone)]
+pub struct BackupRequest {
+    /// What.
+    pub source: Source,
+    /// Where to.
+    pub device: Address,
+    /// The object's name; by default the paths.
+    pub name: Option<String>,
+    /// Go on with the last incomplete session of the object.
+    pub resume: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Streams; by default as the machine has processors, at least 2, at most 8.
+    pub streams: Option<usize>,
+    /// Streams that feed the device at once, at most.
+    pub concurrency: Option<usize>,
+    /// Block size of a new medium in bytes.
+    pub block_size: Option<u32>,
+    /// Bytes after which a segment ends.
+    pub segment_size: Option<u64>,
+    /// Block buffers.
+    pub buffers: Option<usize>,
+    /// How to compress.
+    pub compression: Compression,
+    /// Whether data frames carry a CRC.
+    pub crc: bool,
+    /// How to read.
+    pub read: ReadMode,
+    /// Patterns of what is left out, in order (`--exclude` and the lines of `--exclude-from` files).
+    pub exclude: Vec<String>,
+    /// Exceptions to them.
+    pub include: Vec<String>,
+    /// Leave out what lies in directories tagged as caches.
+    pub exclude_caches: bool,
+    /// Leave out what lies in directories that hold such a name.
+    pub exclude_if_present: Vec<String>,
+    /// Sizes of the files to take, in bytes.
+    pub sizes: Option<RangeInclusive<u64>>,
+    /// Do not enter other file systems.
+    pub one_file_system: bool,
+    /// Store each name of an inode as a file.
+    pub hard_links_as_files: bool,
+    /// Hold a shared lock on each file while it is read.
+    pub lock_files: bool,
+    /// What to do with files in use.
+    pub locked: Locked,
+    /// How often a changed file is read again.
+    pub retries: u32,
+    /// How long to wait before that.
+    pub retry_wait: Duration,
+}
+
+/// Which version of which object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionName {
+    /// The object's name.
+    pub name: String,
+    /// Prefix of a session's id; without it the newest version that is complete.
+    pub session: Option<String>,
+}
+
+impl VersionName {
+    /// Reads `NAME` or `NAME@SESSION`; what follows the last `@` is a session if it is hexadecimal digits.
+    pub fn parse(text: &str) -> Self {
+        match text.rsplit_once('@') {
+            Some((name, session))
+                if !session.is_empty() && session.bytes().all(|b| b.is_ascii_hexdigit()) =>
+            {
+                Self { name: name.to_owned(), session: Some(session.to_ascii_lowercase()) }
+            }
+            _ => Self { name: text.to_owned(), session: None },
+        }
+    }
+}
+
+/// Where a restore writes.
+#[derive(Debug, Clone)]
+pub enum RestoreTo {
+    /// Below a directory, with the full path.
+    Into(PathBuf),
+    /// Where it came from.
+    InPlace,
+    /// As a tar archive to a file, or to standard output (`None`).
+    Tar(Option<PathBuf>),
+}
+
+/// A restore.
+#[derive(Debug, Clone)]
+pub struct RestoreRequest {
+    /// What.
+    pub version: VersionName,
+    /// Only these paths (absolute, leading slash optional) and what is below them; all if empty.
+    pub paths: Vec<Vec<u8>>,
+    /// Where to.
+    pub to: RestoreTo,
+    /// Components to strip from the begin of each path.
+    pub strip: usize,
+    /// What to do with files that exist.
+    pub overwrite: Overwrite,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Owners by number, not by name.
+    pub numeric_ids: bool,
+}
+
+/// What to verify.
+#[derive(Debug, Clone)]
+pub enum VerifyRequest {
+    /// All that a version needs.
+    Version(VersionName),
+    /// All of a medium: its label, id or device.
+    Medium(String),
+}

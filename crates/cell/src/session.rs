@@ -1,0 +1,147 @@
+//! What all sessions share: time, host, process, messages, the end.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use capstan_engine::message::{Code, Listener, Message, Severity};
+
+use crate::observe::{Observer, Progress};
+use crate::report::{Report, ReportError};
+
+/// Most errors that a report lists; all are counted.
+const ERRORS_LISTED: usize = 10_000;
+
+/// Now, in microseconds since 1970.
+pub(crate) fn now_us() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A time as RFC 3339 in UTC, to the millisecond. Civil from days after Howard Hinnant, "chrono-Compatible Low-Level
+/// Date Algorithms".
+pub(crate) fn rfc3339(us: i64) -> String {
+    let (days, in_day) = (us.div_euclid(86_400_000_000), us.rem_euclid(86_400_000_000));
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let ms = in_day / 1000;
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        ms / 3_600_000,
+        ms / 60_000 % 60,
+        ms / 1000 % 60,
+        ms % 1000
+    )
+}
+
+/// This host's name.
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// This boot of this machine: process numbers of another mean nothing.
+pub(crate) fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Whether the process of a recorded session still runs. A process number that was given to another program since is
+/// told by that program's name.
+pub(crate) fn is_alive(pid: u32, boot: &str) -> bool {
+    if boot != boot_id() {
+        return false;
+    }
+    if pid == std::process::id() {
+        return true;
+    }
+    let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    name(&pid.to_string()).is_some_and(|n| Some(n) == name("self"))
+}
+
+/// Most memory this process had so far, in bytes (VmHWM of /proc/self/status).
+pub(crate) fn peak_rss() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Collects a session's messages for its report and passes them on.
+pub(crate) struct Ears<'a> {
+    observer: &'a dyn Observer,
+    errors: Mutex<(u64, Vec<ReportError>)>,
+}
+
+impl<'a> Ears<'a> {
+    pub fn new(observer: &'a dyn Observer) -> Self {
+        Self { observer, errors: Mutex::default() }
+    }
+
+    fn errors(&self) -> MutexGuard<'_, (u64, Vec<ReportError>)> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says something in the name of an agent.
+    pub fn say(&self, code: Code, agent: &'static str, path: &str, text: String) {
+        let path = path.to_owned();
+        self.message(Message { code, agent, path, text, time_us: now_us() });
+    }
+
+    pub fn progress(&self, progress: &Progress) {
+        self.observer.progress(progress);
+    }
+
+    /// Errors so far.
+    pub fn error_count(&self) -> u64 {
+        self.errors().0
+    }
+
+    /// Moves the errors into the report.
+    pub fn fill(&self, report: &mut Report) {
+        let mut errors = self.errors();
+        report.error_count = errors.0;
+        report.errors = std::mem::take(&mut errors.1);
+    }
+}
+
+impl Listener for Ears<'_> {
+    fn message(&self, message: Message) {
+        // Files in use and files that changed are for the reader of the report, though they are no errors.
+        if message.code.row().2 >= Severity::Warning {
+            let mut errors = self.errors();
+            errors.0 += u64::from(message.code.row().2 == Severity::Error);
+            if errors.1.len() < ERRORS_LISTED {
+                errors.1.push(ReportError {
+                    path: message.path.clone(),
+                    error: message.text.clone(),
+                    code: message.code.name(),
+                });
+            }
+        }
+        self.observer.message(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_print_as_rfc_3339() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(951_782_400_123_000), "2000-02-29T00:00:00.123Z");
+        assert_eq!(rfc3339(-1), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn this_process_lives_and_has_memory() {
+        assert!(is_alive(std::process::id(), &boot_id()));
+        assert!(!is_alive(std::process::id(), "another boot"));
+        assert!(peak_rss() > 1 << 20);
+    }
+}

@@ -1,0 +1,265 @@
+//! A verify session: reads everything, trusts nothing, and names the files that damage costs.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_engine::message::{Code, path_text};
+use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_engine::verdict::Lanes;
+use capstan_format::id::{MediumId, SegmentNumber, SessionId, VersionId};
+use capstan_idb::{Session, Status, Totals};
+use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::scan::{Scan, scan};
+
+use crate::error::{CellError, Result};
+use crate::observe::{Observer, Stop};
+use crate::report::Report;
+use crate::request::VerifyRequest;
+use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::version::{VersionKeys, VersionView};
+use crate::watch::{Watched, watch};
+use crate::Cell;
+
+/// What is to be read: a medium, and its segments.
+struct Part {
+    medium: FileMedium,
+    segments: Vec<SegmentNumber>,
+}
+
+impl Cell {
+    /// Verifies a version or a medium.
+    pub fn verify(
+        &self,
+        request: &VerifyRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let (begun, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
+        let (name, parts, version) = self.parts(request)?;
+        let meters = Meters::default();
+        let end = AtomicBool::new(false);
+        let total: u64 = parts
+            .iter()
+            .flat_map(|p| p.segments.iter().map(|n| SegmentReader::open(&p.medium, *n)))
+            .filter_map(|r| r.ok().map(|r| r.len()))
+            .sum();
+        let watched = Watched {
+            meters: &meters,
+            lanes: Lanes { streams: 1, processors: 1 },
+            ladder: None,
+            stages: (Stage::Device, Stage::Device),
+            progress: &|p| {
+                p.bytes = meters.of(Stage::Device).read().bytes;
+                p.bytes_expected = total;
+            },
+            each: &|p| ears.progress(p),
+        };
+        let mut lost: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let mut files = 0;
+        let seen = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch(&watched, &end));
+            let mut lap = Lap::start();
+            for part in &parts {
+                for number in &part.segments {
+                    if stop.0.load(Relaxed) {
+                        break;
+                    }
+                    let scanned = SegmentReader::open(&part.medium, *number)
+                        .and_then(|r| Ok((r.len(), scan(&r)?)));
+                    lap.busy(meters.of(Stage::Device));
+                    match scanned {
+                        Ok((bytes, scan)) => {
+                            meters.of(Stage::Device).bytes(bytes);
+                            files += self.judge(scan, &ears, &mut lost);
+                        }
+                        Err(e) => {
+                            let what = format!("segment {} of {}", number.0, part.medium.path());
+                            ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
+                        }
+                    }
+                    lap.busy(meters.of(Stage::Cpu));
+                }
+            }
+            end.store(true, Relaxed);
+            watcher.thread().unpark();
+            watcher.join().ok()
+        });
+        if let Some(version) = version {
+            self.find_missing(version, &ears)?;
+        }
+        for path in &lost {
+            let text = "some of its data are damaged".to_owned();
+            ears.say(Code::Damaged, "media agent", &format!("/{}", path_text(path)), text);
+        }
+        let status = match stop.0.load(Relaxed) {
+            true => Status::Incomplete,
+            false if ears.error_count() > 0 => Status::CompletedWithErrors,
+            false => Status::Completed,
+        };
+        let elapsed = begun.elapsed().as_secs_f64();
+        let bytes = meters.of(Stage::Device).read().bytes;
+        let mut report = Report {
+            session: String::new(),
+            name,
+            host: host(),
+            method: "verify".to_owned(),
+            status: status.to_string(),
+            start: rfc3339(started_us),
+            end: rfc3339(now_us()),
+            files,
+            corrupt: lost.len() as u64,
+            bytes_read: bytes,
+            media: parts.iter().map(|p| p.medium.header().label.clone()).collect(),
+            elapsed_s: elapsed,
+            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
+            rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
+            peak_rss_bytes: peak_rss(),
+            ..Report::default()
+        };
+        if let Some(seen) = &seen {
+            report.set_stages(&meters, seen.verdict);
+        }
+        ears.fill(&mut report);
+        self.record(&mut report, "verify", started_us, status)?;
+        Ok(report)
+    }
+
+    /// Records a session that had no begin of its own to record.
+    pub(crate) fn record(
+        &self,
+        report: &mut Report,
+        kind: &str,
+        started_us: i64,
+        status: Status,
+    ) -> Result<()> {
+        let id = SessionId(self.new_id()?);
+        report.session = id.to_string();
+        let session = Session {
+            id,
+            kind: kind.to_owned(),
+            object: None,
+            version: None,
+            parent: None,
+            status: Status::Running,
+            host: host(),
+            device: report.media.join(", "),
+            started_us,
+            ended_us: None,
+            files: 0,
+            dirs: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            tags: Vec::new(),
+            report: None,
+            pid: std::process::id(),
+            boot_id: boot_id(),
+        };
+        self.idb.begin_session(&session, None)?;
+        let totals = Totals {
+            files: report.files,
+            dirs: report.dirs,
+            bytes_read: report.bytes_read,
+            bytes_written: report.bytes_written,
+        };
+        let json = serde_json::to_string(report).unwrap_or_default();
+        Ok(self.idb.end_session(id, status, now_us(), &totals, &json, None)?)
+    }
+
+    fn parts(&self, request: &VerifyRequest) -> Result<(String, Vec<Part>, Option<VersionId>)> {
+        match request {
+            VerifyRequest::Version(name) => {
+                let version = self.version(name)?;
+                let view = VersionView::open(&self.idb, version.id)?;
+                let mut parts: Vec<(MediumId, Part)> = Vec::new();
+                for (medium, number) in view.segments.iter().flat_map(|s| &s.media) {
+                    match parts.iter_mut().find(|(id, _)| id == medium) {
+                        Some((_, part)) => part.segments.push(*number),
+                        None => {
+                            let part = Part { medium: view.medium(*medium)?, segments: vec![*number] };
+                            parts.push((*medium, part));
+                        }
+                    }
+                }
+                let parts = parts.into_iter().map(|(_, p)| p).collect();
+                Ok((name.name.clone(), parts, Some(version.id)))
+            }
+            VerifyRequest::Medium(text) => {
+                let known = self.idb.media_by_label_or_id_prefix(text)?;
+                let address = match known.as_slice() {
+                    [one] => one.device.clone(),
+                    [] => text.clone(),
+                    _ => {
+                        return Err(CellError::BadInput(format!(
+                            "{} media are called '{text}'; give an id or a device",
+                            known.len()
+                        )));
+                    }
+                };
+                let Address::File(path) = address.parse()? else {
+                    return Err(CellError::BadInput("the null device holds no medium".to_owned()));
+                };
+                let medium = FileMedium::open(&path)?;
+                let segments = medium.segments()?;
+                Ok((medium.header().label.clone(), vec![Part { medium, segments }], None))
+            }
+        }
+    }
+
+    /// Says what a scan found, and adds the paths that it costs. Returns the number of files that were looked at.
+    fn judge(&self, scan: Scan, ears: &Ears<'_>, lost: &mut BTreeSet<Vec<u8>>) -> u64 {
+        for damage in &scan.damage {
+            ears.say(Code::Damaged, "media agent", "", damage.what.clone());
+        }
+        if scan.unknown_frames > 0 {
+            let text = format!("{} frames of types that this version does not know were passed over", scan.unknown_frames);
+            ears.say(Code::Adapted, "media agent", "", text);
+        }
+        // The rows of either copy will do to name the files.
+        let rows_of = scan.catalog.as_ref().unwrap_or(&scan.contents);
+        let keys = VersionKeys::default();
+        let mut files = 0;
+        for stream in &rows_of.streams {
+            let ranges: Vec<(u64, u64)> = scan
+                .damage
+                .iter()
+                .filter_map(|d| d.range.filter(|r| r.0 == stream.stream).map(|r| (r.1, r.2)))
+                .collect();
+            let mut sealed = false;
+            let counted = crate::version::rows_of_stream(&keys, stream, &mut |entry, start| {
+                if !entry.kind.is_inode() && ranges.is_empty() {
+                    return;
+                }
+                files += u64::from(entry.kind.is_inode());
+                let end = start.saturating_add(entry.logical_len());
+                if ranges.iter().any(|(from, to)| start < *to && *from < end) {
+                    lost.insert(entry.path());
+                }
+            });
+            sealed |= counted.is_err();
+            if sealed && !ranges.is_empty() {
+                let text = format!(
+                    "the names of the files that damage to stream {} costs are encrypted",
+                    stream.stream.short()
+                );
+                ears.say(Code::Damaged, "media agent", "", text);
+            }
+        }
+        files
+    }
+
+    /// Segments that the IDB knows and no medium has any more.
+    fn find_missing(&self, version: VersionId, ears: &Ears<'_>) -> Result<()> {
+        let view = VersionView::open(&self.idb, version)?;
+        for place in &view.segments {
+            if let Err(e) = view.open_segment(place) {
+                let what = format!("segment {}", place.segment.short());
+                ears.say(Code::Missing, "media agent", &what, crate::error::chain(&e));
+            }
+        }
+        Ok(())
+    }
+}

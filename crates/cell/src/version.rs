@@ -1,0 +1,359 @@
+//! An object version as its catalogs show it: which rows it has, where their data lie, and what became of them.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_format::batch::Batch;
+use capstan_format::codec::Decompressor;
+use capstan_format::entry::{Entry, Kind, Outcome, OutcomeCode};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
+use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
+use capstan_format::record::SessionLabel;
+use capstan_idb::Idb;
+use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
+use capstan_media_agent::scan::scan;
+
+use crate::error::{CellError, Result};
+
+/// The order of rows in a version: segment, then place in its stream there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ordinal {
+    pub segment: u32,
+    pub row: u32,
+}
+
+/// A segment that the version has rows in.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentPlace {
+    pub segment: SegmentId,
+    /// Media it lies on, each with its number there.
+    pub media: Vec<(MediumId, SegmentNumber)>,
+    /// The version's streams in it.
+    pub streams: Vec<StreamId>,
+}
+
+/// A row with the place of its data.
+pub(crate) struct Row {
+    pub entry: Entry,
+    pub ordinal: Ordinal,
+    /// The stream's logical offset at which its data begin.
+    pub start: u64,
+    pub user: Option<Arc<[u8]>>,
+    pub group: Option<Arc<[u8]>>,
+}
+
+/// Keys of the sessions whose frames a version has.
+#[derive(Default)]
+pub(crate) struct VersionKeys {
+    names: HashMap<[u8; 16], (Key32, Cipher)>,
+    contents: HashMap<[u8; 16], (Key32, Cipher)>,
+}
+
+impl VersionKeys {
+    /// Opens a key record with what was unlocked.
+    pub fn add(&mut self, record: &KeyRecord, unlocked: &Unlocked, contents: bool) -> Result<()> {
+        let id = *record.id().as_bytes();
+        self.names.insert(id, (record.unwrap_names(unlocked)?, record.cipher()));
+        if contents {
+            self.contents.insert(id, (record.unwrap_contents(unlocked)?, record.cipher()));
+        }
+        Ok(())
+    }
+
+    pub fn sealer(
+        &self,
+        purpose: Purpose,
+        label: Option<&SessionLabel>,
+        stream: StreamId,
+    ) -> Result<Option<FrameSealer>> {
+        let Some(id) = label.and_then(|l| l.key) else { return Ok(None) };
+        let keys = if purpose == Purpose::Names { &self.names } else { &self.contents };
+        let Some((key, cipher)) = keys.get(id.as_bytes()) else { return Ok(None) };
+        Ok(Some(FrameSealer::new(key, purpose, stream, *cipher)?))
+    }
+}
+
+/// An object version, its segments in order.
+pub(crate) struct VersionView<'a> {
+    pub idb: &'a Idb,
+    pub version: VersionId,
+    pub segments: Vec<SegmentPlace>,
+    pub keys: VersionKeys,
+    media: Mutex<HashMap<MediumId, FileMedium>>,
+}
+
+impl<'a> VersionView<'a> {
+    pub fn open(idb: &'a Idb, version: VersionId) -> Result<Self> {
+        let mut segments: Vec<SegmentPlace> = Vec::new();
+        for (segment, parts) in idb.segments_of_version(version)? {
+            let place = (segment.medium, segment.number);
+            match segments.iter_mut().find(|s| s.segment == segment.id) {
+                Some(known) => known.media.push(place),
+                None => segments.push(SegmentPlace {
+                    segment: segment.id,
+                    media: vec![place],
+                    streams: parts.iter().map(|p| p.stream).collect(),
+                }),
+            }
+        }
+        Ok(Self { idb, version, segments, keys: VersionKeys::default(), media: Mutex::default() })
+    }
+
+    /// The medium, opened once.
+    pub fn medium(&self, id: MediumId) -> Result<FileMedium> {
+        let mut media = self.media.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(medium) = media.get(&id) {
+            return Ok(medium.clone());
+        }
+        let row = self.idb.medium(id)?;
+        let row = row.ok_or_else(|| {
+            CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
+        })?;
+        let Address::File(path) = row.device.parse::<Address>()? else {
+            return Err(CellError::BadInput(format!("medium {} keeps nothing", row.label)));
+        };
+        let medium = FileMedium::open(&path)?;
+        if medium.header().medium != id {
+            return Err(CellError::BadInput(format!(
+                "{} holds medium {}, not {} ({}); mount or name the right one",
+                row.device,
+                medium.header().medium.short(),
+                id.short(),
+                row.label
+            )));
+        }
+        media.insert(id, medium.clone());
+        Ok(medium)
+    }
+
+    /// Opens a segment on the first medium where it can be.
+    pub fn open_segment(&self, place: &SegmentPlace) -> Result<SegmentReader> {
+        let mut failed = None;
+        for (medium, number) in &place.media {
+            let opened =
+                self.medium(*medium).and_then(|m| Ok(SegmentReader::open(&m, *number)?));
+            match opened {
+                Ok(reader) => return Ok(reader),
+                Err(e) => failed = Some(e),
+            }
+        }
+        Err(failed.unwrap_or_else(|| {
+            CellError::BadInput(format!("segment {} lies on no known medium", place.segment.short()))
+        }))
+    }
+
+    /// What a segment holds: from the IDB's catalog, else from the medium's, else by reading all of it.
+    pub fn contents(&self, place: &SegmentPlace) -> Result<Contents> {
+        if let Some(mut file) = self.idb.read_catalog(place.segment)? {
+            let mut frames = Vec::new();
+            if file.read_to_end(&mut frames).is_ok()
+                && let Ok(contents) = Contents::from_catalog(place.segment, &frames)
+            {
+                return Ok(contents);
+            }
+        }
+        let reader = self.open_segment(place)?;
+        if let Ok(contents) = reader.catalog() {
+            return Ok(contents);
+        }
+        Ok(scan(&reader)?.contents)
+    }
+
+    /// The decoded batches of a stream in a segment, with the logical offset of each one's first row.
+    pub fn batches(
+        &self,
+        stream: &StreamContents,
+        each: &mut dyn FnMut(Batch, u64) -> Result<()>,
+    ) -> Result<()> {
+        let label = stream.label.as_ref().map(|l| &l.session);
+        let sealer = self.keys.sealer(Purpose::Names, label, stream.stream)?;
+        let (mut d, mut scratch, mut plain) =
+            (Decompressor::default(), Vec::new(), Vec::new());
+        for raw in &stream.batches {
+            let what = || format!("a batch of stream {}", stream.stream.short());
+            let format = |source| CellError::Format { what: what(), source };
+            raw.header
+                .open(&raw.stored, sealer.as_ref(), &mut d, &mut scratch, &mut plain)
+                .map_err(format)?;
+            let batch = Batch::decode(&plain).map_err(format)?;
+            let start = raw.header.logical.saturating_add(batch.data_at);
+            each(batch, start)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a stream in a segment, in order.
+    pub fn rows(
+        &self,
+        segment: u32,
+        stream: &StreamContents,
+        each: &mut dyn FnMut(Row) -> Result<()>,
+    ) -> Result<()> {
+        let mut row = 0;
+        self.batches(stream, &mut |batch, mut start| {
+            let names = |names: Vec<(u32, Vec<u8>)>| -> HashMap<u32, Arc<[u8]>> {
+                names.into_iter().map(|(id, name)| (id, name.into())).collect()
+            };
+            let (users, groups) = (names(batch.users), names(batch.groups));
+            for entry in batch.entries {
+                let len = entry.logical_len();
+                let (user, group) =
+                    (users.get(&entry.uid).cloned(), groups.get(&entry.gid).cloned());
+                each(Row { entry, ordinal: Ordinal { segment, row }, start, user, group })?;
+                row += 1;
+                start = start.saturating_add(len);
+            }
+            Ok(())
+        })
+    }
+
+    /// All rows, segment by segment, stream by stream.
+    pub fn all_rows(&self, each: &mut dyn FnMut(&StreamContents, Row) -> Result<()>) -> Result<()> {
+        for (index, place) in self.segments.iter().enumerate() {
+            let contents = self.contents(place)?;
+            for stream in contents.streams.iter().filter(|s| place.streams.contains(&s.stream)) {
+                self.rows(index as u32, stream, &mut |row| each(stream, row))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a pass over all rows of a version finds that single rows do not show.
+#[derive(Default)]
+pub(crate) struct Overview {
+    /// The newest row that replaces or removes earlier ones of its path.
+    replaced: HashMap<Vec<u8>, Ordinal>,
+    /// What reading found, with the place of the record.
+    outcomes: HashMap<Vec<u8>, (Ordinal, Outcome)>,
+    /// Logical offset up to which each stream is on media.
+    ends: HashMap<StreamId, u64>,
+    /// Bytes of each file's parts that are on media.
+    parts: HashMap<Vec<u8>, u64>,
+    pub files: u64,
+    pub dirs: u64,
+    pub bytes: u64,
+    pub links: u64,
+    pub flagged: u64,
+}
+
+impl Overview {
+    pub fn of(view: &VersionView<'_>) -> Result<Self> {
+        let mut o = Self::default();
+        // Streams' ends first: rows are judged by them.
+        for place in &view.segments {
+            let contents = view.contents(place)?;
+            for s in &contents.streams {
+                let end = o.ends.entry(s.stream).or_default();
+                *end = (*end).max(s.logical_end);
+            }
+        }
+        view.all_rows(&mut |stream, row| {
+            o.take(stream, &row);
+            Ok(())
+        })?;
+        Ok(o)
+    }
+
+    fn take(&mut self, stream: &StreamContents, row: &Row) {
+        let e = &row.entry;
+        if e.replaces || e.kind == Kind::Tombstone {
+            let newest = self.replaced.entry(e.path()).or_insert(row.ordinal);
+            *newest = (*newest).max(row.ordinal);
+        }
+        match e.kind {
+            Kind::Outcome => {
+                if let Some(outcome) = e.outcome {
+                    self.outcomes.insert(e.path(), (row.ordinal, outcome));
+                }
+            }
+            Kind::Part => {
+                let here = stream.logical_end.min(row.start.saturating_add(e.size));
+                let len = here.saturating_sub(row.start);
+                if len > 0 {
+                    *self.parts.entry(e.path()).or_default() += len;
+                }
+            }
+            Kind::Dir => self.dirs += 1,
+            kind if kind.is_inode() && self.is_first(stream, row) => {
+                self.files += 1;
+                self.bytes = self.bytes.saturating_add(if e.link { 0 } else { e.size });
+                self.links += u64::from(e.link);
+            }
+            _ => {}
+        }
+        self.flagged += u64::from(e.inode_flags != 0);
+    }
+
+    /// Whether the row's data, if it has any, begin in this segment: else it comes again in the next.
+    pub fn is_first(&self, stream: &StreamContents, row: &Row) -> bool {
+        row.entry.logical_len() == 0 || row.start < stream.logical_end
+    }
+
+    /// Whether a newer row takes this one's place.
+    pub fn is_replaced(&self, path: &[u8], ordinal: Ordinal) -> bool {
+        !self.replaced.is_empty() && self.replaced.get(path).is_some_and(|newest| *newest > ordinal)
+    }
+
+    /// What reading found of the file that this row is of.
+    pub fn outcome(&self, path: &[u8], ordinal: Ordinal) -> Option<Outcome> {
+        let (at, outcome) = self.outcomes.get(path)?;
+        (*at >= ordinal).then_some(*outcome)
+    }
+
+    /// Whether all data that the row promises are on media.
+    pub fn is_whole(&self, stream: StreamId, row: &Row) -> bool {
+        let e = &row.entry;
+        let end = self.ends.get(&stream).copied().unwrap_or(0);
+        if row.start.saturating_add(e.logical_len()) > end && e.logical_len() > 0 {
+            return false;
+        }
+        let parts: u64 = e
+            .extents
+            .iter()
+            .filter(|x| x.kind == capstan_format::entry::ExtentKind::Parts)
+            .map(|x| x.len)
+            .sum();
+        parts == 0 || self.parts.get(&e.path()).is_some_and(|have| *have >= parts)
+    }
+
+    /// Whether the row's file was read as one state, whole.
+    pub fn is_clean(&self, path: &[u8], ordinal: Ordinal) -> bool {
+        !matches!(
+            self.outcome(path, ordinal).map(|o| o.code),
+            Some(
+                OutcomeCode::Changed
+                    | OutcomeCode::Short
+                    | OutcomeCode::Unreadable
+                    | OutcomeCode::Vanished
+            )
+        )
+    }
+}
+
+/// The rows of a stream's batches with the logical offset of each one's data, outside of any version.
+pub(crate) fn rows_of_stream(
+    keys: &VersionKeys,
+    stream: &StreamContents,
+    each: &mut dyn FnMut(&Entry, u64),
+) -> Result<()> {
+    let label = stream.label.as_ref().map(|l| &l.session);
+    let sealer = keys.sealer(Purpose::Names, label, stream.stream)?;
+    let (mut d, mut scratch, mut plain) = (Decompressor::default(), Vec::new(), Vec::new());
+    for raw in &stream.batches {
+        let format = |source| CellError::Format { what: "a batch".to_owned(), source };
+        raw.header
+            .open(&raw.stored, sealer.as_ref(), &mut d, &mut scratch, &mut plain)
+            .map_err(format)?;
+        let batch = Batch::decode(&plain).map_err(format)?;
+        let mut start = raw.header.logical.saturating_add(batch.data_at);
+        for entry in &batch.entries {
+            each(entry, start);
+            start = start.saturating_add(entry.logical_len());
+        }
+    }
+    Ok(())
+}

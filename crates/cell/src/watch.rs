@@ -1,0 +1,100 @@
+//! Watching a session: the verdict, progress, sustained rates, and how hard to compress.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use capstan_disk_agent::squeeze::Ladder;
+use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::verdict::{Lanes, Verdict, Watch};
+
+use crate::observe::Progress;
+
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// What is watched.
+pub(crate) struct Watched<'a> {
+    pub meters: &'a Meters,
+    pub lanes: Lanes,
+    /// The streams' common choice of compression, of a backup.
+    pub ladder: Option<&'a Ladder>,
+    /// Where bytes come in, and where they go out.
+    pub stages: (Stage, Stage),
+    /// Fills in what is done and expected.
+    pub progress: &'a (dyn Fn(&mut Progress) + Sync),
+    /// Takes each moment.
+    pub each: &'a (dyn Fn(&Progress) + Sync),
+}
+
+/// What the watch says at the end.
+pub(crate) struct Seen {
+    pub verdict: Verdict,
+    /// Median of the rates in intervals in which data came in, bytes per second.
+    pub sustained: f64,
+}
+
+/// Watches until `end` is set.
+pub(crate) fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
+    let started = Instant::now();
+    let mut watch = Watch::start(w.meters, w.lanes);
+    let mut idle = Idle::read();
+    let mut last = (Instant::now(), 0, 0);
+    let mut rates: Vec<f64> = Vec::new();
+    loop {
+        let until = Instant::now() + INTERVAL;
+        while Instant::now() < until && !end.load(Relaxed) {
+            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+        }
+        let limit = watch.sample(w.meters);
+        let now = Instant::now();
+        let bytes = |s: Stage| w.meters.of(s).read().bytes;
+        let (bytes_in, bytes_out) = (bytes(w.stages.0), bytes(w.stages.1));
+        let time = now.duration_since(last.0).as_secs_f64().max(1e-3);
+        let rate_in = bytes_in.saturating_sub(last.1) as f64 / time;
+        let rate_out = bytes_out.saturating_sub(last.2) as f64 / time;
+        last = (now, bytes_in, bytes_out);
+        if rate_in > 0.0 && rates.len() < 1 << 16 {
+            rates.push(rate_in);
+        }
+        if let Some(ladder) = w.ladder {
+            let (busy, share) = idle.since();
+            idle = busy;
+            ladder.sample(limit, share);
+        }
+        let mut progress = Progress {
+            elapsed_s: started.elapsed().as_secs_f64(),
+            rate_in,
+            rate_out,
+            limit: limit.name(),
+            ..Progress::default()
+        };
+        (w.progress)(&mut progress);
+        (w.each)(&progress);
+        if end.load(Relaxed) {
+            break;
+        }
+    }
+    rates.sort_by(f64::total_cmp);
+    let sustained = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
+    Seen { verdict: watch.verdict(), sustained }
+}
+
+/// Processor time of the machine: all, and idle, in ticks.
+struct Idle(u64, u64);
+
+impl Idle {
+    fn read() -> Self {
+        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let ticks = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+        let ticks: Vec<u64> = ticks.filter_map(|t| t.parse().ok()).take(8).collect();
+        let idle = ticks.get(3).copied().unwrap_or(0) + ticks.get(4).copied().unwrap_or(0);
+        Self(ticks.iter().sum(), idle)
+    }
+
+    /// The present reading, and the share of time since this one that was idle.
+    fn since(&self) -> (Self, f64) {
+        let now = Self::read();
+        let all = now.0.saturating_sub(self.0).max(1);
+        let share = now.1.saturating_sub(self.1) as f64 / all as f64;
+        (now, share)
+    }
+}

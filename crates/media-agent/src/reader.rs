@@ -1,0 +1,419 @@
+//! Reading a segment back: its records, its catalog, and single frames by their place.
+
+use std::collections::BTreeMap;
+
+use capstan_devices::DeviceError;
+use capstan_devices::file::FileMedium;
+use capstan_devices::storage::ReadFile;
+use capstan_engine::buffer::Buffer;
+use capstan_format::FormatError;
+use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, PAYLOAD_AT};
+use capstan_format::codec::Decompressor;
+use capstan_format::frame::{CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType};
+use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
+use capstan_format::index::{FramePlace, decode_index};
+use capstan_format::record::{SegmentEnd, SegmentHeader, StreamLabel, decode_record};
+
+use crate::catalog::catalog_stream;
+
+/// Why something of a segment cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The operating system.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// Of what.
+        path: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The bytes.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}
+
+/// A frame as it is stored, its checksum checked.
+#[derive(Debug, Clone)]
+pub struct RawFrame {
+    /// Its header.
+    pub header: FrameHeader,
+    /// Its stored payload.
+    pub stored: Vec<u8>,
+}
+
+/// What a segment holds of one stream.
+#[derive(Debug, Clone)]
+pub struct StreamContents {
+    /// The stream.
+    pub stream: StreamId,
+    /// Whose it is.
+    pub label: Option<StreamLabel>,
+    /// Its label, as it is stored.
+    pub label_frame: Option<RawFrame>,
+    /// Names, as they are stored.
+    pub names: Option<RawFrame>,
+    /// Batches, as they are stored, in order.
+    pub batches: Vec<RawFrame>,
+    /// Where all its frames lie, in order.
+    pub index: Vec<FramePlace>,
+    /// Its logical offset at the segment's end.
+    pub logical_end: u64,
+}
+
+impl StreamContents {
+    pub(crate) fn new(stream: StreamId) -> Self {
+        Self {
+            stream,
+            label: None,
+            label_frame: None,
+            names: None,
+            batches: Vec::new(),
+            index: Vec::new(),
+            logical_end: 0,
+        }
+    }
+
+    /// Takes a frame of metadata.
+    pub(crate) fn take(&mut self, header: FrameHeader, stored: &[u8]) -> Result<(), FormatError> {
+        match header.frame_type {
+            FrameType::Label => {
+                let mut plain = Vec::new();
+                let (mut d, mut scratch) = (Decompressor::default(), Vec::new());
+                header.open(stored, None, &mut d, &mut scratch, &mut plain)?;
+                let label = serde_json::from_slice(&plain);
+                self.label = Some(label.map_err(|_| FormatError::Invalid("stream label"))?);
+                self.label_frame = Some(RawFrame { header, stored: stored.to_vec() });
+            }
+            FrameType::Names => self.names = Some(RawFrame { header, stored: stored.to_vec() }),
+            FrameType::Batch => self.batches.push(RawFrame { header, stored: stored.to_vec() }),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What a segment holds, as its catalog says or as was found by reading all of it.
+#[derive(Debug, Clone, Default)]
+pub struct Contents {
+    /// The segment's begin.
+    pub header: Option<SegmentHeader>,
+    /// The segment's end.
+    pub end: Option<SegmentEnd>,
+    /// Its streams.
+    pub streams: Vec<StreamContents>,
+    /// Where its blocks were found (index to offset and length in bytes), if it was read as a whole.
+    pub blocks: Option<BTreeMap<u32, (u64, u32)>>,
+}
+
+impl Contents {
+    pub(crate) fn stream(&mut self, id: StreamId) -> &mut StreamContents {
+        let at = self.streams.iter().position(|s| s.stream == id).unwrap_or_else(|| {
+            self.streams.push(StreamContents::new(id));
+            self.streams.len() - 1
+        });
+        &mut self.streams[at]
+    }
+
+    /// Reads a catalog's frames, as the IDB keeps them: all must be whole.
+    pub fn from_catalog(segment: SegmentId, frames: &[u8]) -> Result<Self, FormatError> {
+        let stream = catalog_stream(segment);
+        let mut contents = Self::default();
+        let mut reader = CatalogFrames::default();
+        let (mut at, mut sequence) = (0, 0);
+        while at < frames.len() {
+            let header = FrameHeader::decode(stream, &frames[at..])?;
+            let begin = at + FRAME_HEADER_LEN;
+            let stored = frames.get(begin..begin + header.stored as usize);
+            let stored = stored.ok_or(FormatError::Truncated("catalog"))?;
+            header.check_payload(stream, stored)?;
+            if header.sequence != sequence {
+                return Err(FormatError::Invalid("catalog"));
+            }
+            reader.take(&header, stored, &mut contents)?;
+            sequence += 1;
+            at += header.total_len();
+        }
+        if !reader.complete {
+            return Err(FormatError::Truncated("catalog"));
+        }
+        let ends: Vec<_> = contents.end.iter().flat_map(|e| &e.streams).cloned().collect();
+        for extent in ends {
+            contents.stream(extent.stream).logical_end = extent.logical_end;
+        }
+        Ok(contents)
+    }
+}
+
+/// Takes the frames of a catalog one by one.
+#[derive(Default)]
+pub(crate) struct CatalogFrames {
+    decompressor: Decompressor,
+    plain: Vec<u8>,
+    scratch: Vec<u8>,
+    /// The summary, which is the last, was seen.
+    pub complete: bool,
+}
+
+impl CatalogFrames {
+    pub fn take(
+        &mut self,
+        header: &FrameHeader,
+        stored: &[u8],
+        contents: &mut Contents,
+    ) -> Result<(), FormatError> {
+        const WHAT: &str = "catalog";
+        header.open(stored, None, &mut self.decompressor, &mut self.scratch, &mut self.plain)?;
+        match header.frame_type {
+            FrameType::Header => {
+                let header = serde_json::from_slice(&self.plain);
+                contents.header = Some(header.map_err(|_| FormatError::Invalid(WHAT))?);
+            }
+            FrameType::Summary => {
+                let end = serde_json::from_slice(&self.plain);
+                contents.end = Some(end.map_err(|_| FormatError::Invalid(WHAT))?);
+                self.complete = true;
+            }
+            FrameType::Copy => {
+                let copy = CopiedFrame::decode(&self.plain)?;
+                contents.stream(copy.stream).take(copy.header, copy.stored)?;
+            }
+            FrameType::Index => {
+                let (stream, places) = decode_index(&self.plain)?;
+                contents.stream(stream).index.extend(places);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A segment on a medium, open to read.
+pub struct SegmentReader {
+    pub(crate) file: Box<dyn ReadFile>,
+    /// The segment's number on its medium.
+    pub number: SegmentNumber,
+    pub(crate) path: String,
+    pub(crate) len: u64,
+    pub(crate) block_size: usize,
+}
+
+impl SegmentReader {
+    /// Opens a segment.
+    pub fn open(medium: &FileMedium, number: SegmentNumber) -> Result<Self, ReadError> {
+        let path = format!("segment {} of {}", number.0, medium.path());
+        let file = medium.open_segment(number)?;
+        let len = file.len().map_err(|source| ReadError::Io { path: path.clone(), source })?;
+        Ok(Self { file, number, path, len, block_size: medium.header().block_size as usize })
+    }
+
+    /// What it is, for messages.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn read(&self, out: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+        let result = self.file.read_at(out, offset);
+        result.map_err(|source| ReadError::Io { path: self.path.clone(), source })
+    }
+
+    /// The segment's header record.
+    pub fn header(&self) -> Result<SegmentHeader, ReadError> {
+        let mut bytes = vec![0; BLOCK_ALIGN];
+        let n = self.read(&mut bytes, 0)?;
+        let length = MaHeader::decode(&bytes[..n])?.length as usize;
+        bytes.resize(length, 0);
+        let n = self.read(&mut bytes, 0)?;
+        Ok(decode_record(BlockKind::SegmentHeader, &bytes[..n])?.1)
+    }
+
+    /// The segment's end record, looked for from the end of the file.
+    pub fn end(&self) -> Result<SegmentEnd, ReadError> {
+        let mut window = (64 << 10).min(self.len);
+        loop {
+            let from = (self.len - window) / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64;
+            let mut bytes = vec![0; (self.len - from) as usize];
+            let n = self.read(&mut bytes, from)?;
+            bytes.truncate(n);
+            for at in (0..bytes.len()).step_by(BLOCK_ALIGN).rev() {
+                if MaHeader::decode(&bytes[at..]).is_ok_and(|h| h.kind == BlockKind::SegmentEnd) {
+                    return Ok(decode_record(BlockKind::SegmentEnd, &bytes[at..])?.1);
+                }
+            }
+            if window >= self.len.min(2 * u64::from(BLOCK_SIZE_MAX)) {
+                return Err(FormatError::NotA("segment end record").into());
+            }
+            window = (window * 16).min(self.len);
+        }
+    }
+
+    /// The segment's contents as its catalog says; an error if any of it is damaged.
+    pub fn catalog(&self) -> Result<Contents, ReadError> {
+        let end = self.end()?;
+        let mut frames = Vec::new();
+        let mut at = end.catalog_at;
+        let mut block = Vec::new();
+        while at < self.len {
+            block.resize(self.block_size.max(BLOCK_ALIGN), 0);
+            let n = self.read(&mut block, at)?;
+            let ma = MaHeader::decode(&block[..n])?;
+            if ma.segment != end.segment {
+                return Err(FormatError::Invalid("catalog").into());
+            }
+            if ma.kind != BlockKind::Catalog {
+                break;
+            }
+            let decoded = capstan_format::block::Block::decode(&block[..n])?;
+            if decoded.da.position != frames.len() as u64 {
+                return Err(FormatError::Truncated("catalog").into());
+            }
+            frames.extend_from_slice(decoded.payload);
+            at += u64::from(ma.length);
+        }
+        let mut contents = Contents::from_catalog(end.segment, &frames)?;
+        contents.end = Some(end);
+        Ok(contents)
+    }
+
+    /// Reads frames of one of its streams by their places.
+    pub fn frames(&self, contents: &Contents, stream: StreamId) -> FrameReader<'_> {
+        let mut owner: Vec<Option<bool>> = Vec::new();
+        for s in &contents.streams {
+            for place in &s.index {
+                let at = place.block.0 as usize;
+                if at < (1 << 28) {
+                    if owner.len() <= at {
+                        owner.resize(at + 1, None);
+                    }
+                    owner[at] = Some(s.stream == stream);
+                }
+            }
+        }
+        let (data_blocks, other_lengths) = contents.end.as_ref().map_or((u32::MAX, Vec::new()), |e| {
+            (e.data_blocks, e.short_blocks.clone())
+        });
+        FrameReader {
+            segment: self,
+            stream,
+            owner,
+            data_blocks,
+            other_lengths,
+            blocks: contents.blocks.clone(),
+            block: Buffer::new(self.block_size.max(BLOCK_ALIGN)),
+            current: None,
+            spanned: Vec::new(),
+        }
+    }
+}
+
+/// Reads frames of one stream of a segment. Frames asked for in order read every block once.
+pub struct FrameReader<'a> {
+    segment: &'a SegmentReader,
+    stream: StreamId,
+    /// Of each block, whether it is known to be this stream's (or another's).
+    owner: Vec<Option<bool>>,
+    data_blocks: u32,
+    other_lengths: Vec<(u32, u32)>,
+    blocks: Option<BTreeMap<u32, (u64, u32)>>,
+    block: Buffer,
+    /// The block in `block`: its index, its bytes in use.
+    current: Option<(u32, usize)>,
+    spanned: Vec<u8>,
+}
+
+impl FrameReader<'_> {
+    /// Where a data block begins in the segment's file, in bytes, and its length.
+    fn place_of(&self, index: u32) -> Option<(u64, usize)> {
+        if let Some(blocks) = &self.blocks {
+            return blocks.get(&index).map(|(at, len)| (*at, (*len as usize).min(self.block.len())));
+        }
+        let full = self.segment.block_size as u64;
+        let mut at = u64::from(index) * full;
+        let mut len = full;
+        for (other, length) in &self.other_lengths {
+            let length = u64::from(*length);
+            if *other < index {
+                at = (at + length).saturating_sub(full);
+            } else if *other == index {
+                len = length;
+            }
+        }
+        Some((at, (len as usize).min(self.block.len())))
+    }
+
+    /// Loads a block; returns whether it is this stream's. Damage of its headers is left to the frames' own checks.
+    fn load(&mut self, index: u32) -> Result<bool, ReadError> {
+        if self.current.is_some_and(|(at, _)| at == index) {
+            return Ok(true);
+        }
+        self.current = None;
+        let Some((at, len)) = self.place_of(index) else {
+            return Err(FormatError::Truncated("segment").into());
+        };
+        let n = self.segment.read(&mut self.block[..len], at)?;
+        if n < PAYLOAD_AT {
+            return Err(FormatError::Truncated("segment").into());
+        }
+        let da = DaHeader::decode(&self.block[..n]);
+        if da.as_ref().is_ok_and(|h| h.stream != self.stream) {
+            return Ok(false);
+        }
+        let used = da.map_or(n - PAYLOAD_AT, |h| h.used as usize);
+        self.current = Some((index, used));
+        Ok(true)
+    }
+
+    /// The frame at a place: its header, and its stored bytes, checked.
+    pub fn frame(&mut self, place: &FramePlace) -> Result<(FrameHeader, &[u8]), ReadError> {
+        let truncated = || ReadError::from(FormatError::Truncated("frame"));
+        if !self.load(place.block.0)? {
+            return Err(FormatError::Invalid("frame index").into());
+        }
+        let used = self.current.map_or(0, |c| c.1);
+        let payload = &self.block[PAYLOAD_AT..PAYLOAD_AT + used];
+        let bytes = payload.get(place.byte as usize..).ok_or_else(truncated)?;
+        let header = FrameHeader::decode(self.stream, bytes)?;
+        if header.sequence != place.sequence || header.logical != place.logical {
+            return Err(FormatError::Invalid("frame index").into());
+        }
+        let need = header.stored as usize;
+        let here = bytes.len() - FRAME_HEADER_LEN;
+        if here >= need {
+            let at = PAYLOAD_AT + place.byte as usize + FRAME_HEADER_LEN;
+            let stored = &self.block[at..at + need];
+            header.check_payload(self.stream, stored)?;
+            return Ok((header, stored));
+        }
+        self.spanned.clear();
+        self.spanned.extend_from_slice(&bytes[FRAME_HEADER_LEN..]);
+        let mut index = place.block.0;
+        while self.spanned.len() < need {
+            index += 1;
+            if index > self.data_blocks {
+                return Err(truncated());
+            }
+            let known = self.owner.get(index as usize).copied().flatten();
+            if known == Some(false) || !self.load(index)? {
+                continue;
+            }
+            let used = self.current.map_or(0, |c| c.1);
+            let take = used.min(need - self.spanned.len());
+            self.spanned.extend_from_slice(&self.block[PAYLOAD_AT..PAYLOAD_AT + take]);
+        }
+        header.check_payload(self.stream, &self.spanned)?;
+        Ok((header, &self.spanned))
+    }
+}

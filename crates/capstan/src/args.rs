@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 pub use assess::{AssessCommand, CreateDataArgs};
-pub use backup::BackupArgs;
+pub use backup::{BackupArgs, split_paths};
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use restore::{
     FindArgs, ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs,

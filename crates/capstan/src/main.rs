@@ -1,2 +1,59 @@
-//! Capstan.
-fn main() {}
+//! Capstan's command line: arguments in, output and exit codes out. What it does is in `capstan-cell` and
+//! `capstan-assess`.
+
+mod args;
+mod assess;
+mod backup;
+mod exit;
+mod home;
+mod key;
+mod ls;
+mod manual;
+mod output;
+mod progress;
+mod report_text;
+mod restore;
+mod session;
+mod sessions;
+mod sizes;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use exit::{BAD_INPUT, COMPLETED, Failure};
+
+fn main() -> ExitCode {
+    let result = match Cli::try_parse() {
+        Ok(cli) => run(&cli),
+        Err(error) if exit::is_help(&error) => {
+            // Where nobody reads it, there is nothing to say.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { BAD_INPUT } else { COMPLETED });
+        }
+        Err(error) => Err(Failure::usage(&error)),
+    };
+    ExitCode::from(result.unwrap_or_else(|failure| {
+        failure.say();
+        failure.code
+    }))
+}
+
+fn run(cli: &Cli) -> Result<u8, Failure> {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Backup(args) => backup::run(global, args),
+        Command::Restore(args) => restore::restore(global, args),
+        Command::Ls(args) => ls::ls(global, args),
+        Command::Find(args) => ls::find(global, args),
+        Command::Sessions(args) => sessions::run(global, args),
+        Command::Versions(args) => ls::versions(global, args),
+        Command::Verify(args) => restore::verify(global, args),
+        Command::Import(args) => restore::import(global, args),
+        Command::Key(command) => key::run(global, command),
+        Command::Assess(command) => assess::run(global, command),
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Man { dir } => manual::man(dir.as_deref()),
+    }
+}

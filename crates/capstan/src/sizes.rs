@@ -8,7 +8,9 @@ const POWERS: &str = "KMGTP";
 /// Reads a size. `K`, `M`, `G`, `T`, `P` and `KiB`, `MiB`, … are powers of 1024 (as in tar and dd), `KB`, `MB`, … powers of
 /// 1000; capitals do not matter; `B` or nothing is bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let bad = || format!("'{text}' is not a size; write 512, 64K, 1M or 10G (KB, MB, GB: powers of 1000)");
+    let bad = || {
+        format!("'{text}' is not a size; write 512, 64K, 1M or 10G (KB, MB, GB: powers of 1000)")
+    };
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, suffix) = text.split_at(digits);
     let suffix = suffix.to_ascii_uppercase();
@@ -65,7 +67,13 @@ pub fn bytes_text(bytes: u64) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    let digits = if value < 9.995 { 2 } else if value < 99.95 { 1 } else { 0 };
+    let digits = if value < 9.995 {
+        2
+    } else if value < 99.95 {
+        1
+    } else {
+        0
+    };
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
@@ -119,7 +127,19 @@ mod tests {
         for (text, size) in cases {
             assert_eq!(parse_size(text), Ok(size), "{text}");
         }
-        for bad in ["", "K", "-1", "1.5G", "1X", "1 K", "1KK", "1iB", "16384P", "18446744073709551616", "1é"] {
+        for bad in [
+            "",
+            "K",
+            "-1",
+            "1.5G",
+            "1X",
+            "1 K",
+            "1KK",
+            "1iB",
+            "16384P",
+            "18446744073709551616",
+            "1é",
+        ] {
             let error = parse_size(bad).unwrap_err();
             assert!(error.contains(&format!("'{bad}'")), "{error}");
         }

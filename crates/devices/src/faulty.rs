@@ -77,6 +77,12 @@ impl FaultyStorage {
         storage
     }
 
+    /// Lets the power fail after `operations` more operations.
+    pub fn fail_after(&self, operations: u64) {
+        let mut disk = self.disk();
+        disk.power_fails_at = Some(disk.operations + operations);
+    }
+
     /// Lets the disk be full after `bytes` more bytes.
     pub fn full_after(&self, bytes: u64) {
         let mut disk = self.disk();

@@ -176,7 +176,10 @@ impl FileDevice {
             return Err(io_error("create the directory", &at)(e));
         }
         let real = RealStorage::open(path).map_err(io_error("open", &at))?;
+        // Who makes the medium is settled by a lock on the directory.
+        real.lock().map_err(io_error("lock", &at))?;
         ensure_medium(&real, &at, new)?;
+        real.unlock().map_err(io_error("unlock", &at))?;
         let lock = real.open_file(HEADER_NAME).map_err(io_error("open", &at))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

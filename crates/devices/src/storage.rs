@@ -67,6 +67,16 @@ impl RealStorage {
         &self.path
     }
 
+    /// Waits for a lock on the directory itself.
+    pub(crate) fn lock(&self) -> io::Result<()> {
+        Ok(rustix::fs::flock(&self.fd, rustix::fs::FlockOperation::LockExclusive)?)
+    }
+
+    /// Gives the lock on the directory back.
+    pub(crate) fn unlock(&self) -> io::Result<()> {
+        Ok(rustix::fs::flock(&self.fd, rustix::fs::FlockOperation::Unlock)?)
+    }
+
     /// Opens a file as it is, for locking.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;

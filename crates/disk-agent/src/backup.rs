@@ -461,6 +461,21 @@ impl StreamReader<'_> {
             return Ok(None);
         }
         let options = self.backup.options;
+        let in_use = self.in_use(&fd, &before);
+        if in_use {
+            self.backup.counters.in_use.fetch_add(1, Relaxed);
+            let path = entry.path();
+            let text = "locked or open for writing".to_owned();
+            match options.locked {
+                Locked::Warn => self.backup.say(Code::InUse, &path, text),
+                Locked::Error => self.backup.error(Code::InUse, &path, text),
+                Locked::Skip => {
+                    self.backup.say(Code::InUse, &path, text + "; left out");
+                    self.backup.counters.skipped.fetch_add(1, Relaxed);
+                    return Ok(None);
+                }
+            }
+        }
         if before.st_nlink > 1 && !options.hard_links_as_files {
             let path = entry.path();
             match self.links.first((entry.dev, entry.ino), before.st_nlink as u64, &path) {
@@ -481,21 +496,6 @@ impl StreamReader<'_> {
             return Ok(self.unless_kept(true, entry));
         }
         self.details(&fd, &mut entry);
-        let in_use = self.in_use(&fd, &before);
-        if in_use {
-            self.backup.counters.in_use.fetch_add(1, Relaxed);
-            let path = entry.path();
-            let text = "locked or open for writing".to_owned();
-            match options.locked {
-                Locked::Warn => self.backup.say(Code::InUse, &path, text),
-                Locked::Error => self.backup.error(Code::InUse, &path, text),
-                Locked::Skip => {
-                    self.backup.say(Code::InUse, &path, text + "; left out");
-                    self.backup.counters.skipped.fetch_add(1, Relaxed);
-                    return Ok(None);
-                }
-            }
-        }
         if options.lock_files {
             locks::lock_shared(&fd);
         }

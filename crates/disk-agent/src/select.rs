@@ -45,6 +45,8 @@ impl Selection {
         let mut builder = GitignoreBuilder::new("/");
         let mut add = |line: &str, pattern: &str| {
             let bad = |reason: String| BadPattern { pattern: pattern.to_owned(), reason };
+            // The matcher takes what is no glob as a pattern that matches nothing; here it is a mistake.
+            globset::Glob::new(pattern).map_err(|e| bad(e.kind().to_string()))?;
             builder.add_line(None, line).map(|_| ()).map_err(|e| bad(e.to_string()))
         };
         for pattern in exclude {

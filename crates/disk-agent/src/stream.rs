@@ -106,7 +106,8 @@ pub struct StreamWriter {
     batch_compressor: Compressor,
     encoder: BatchEncoder,
     pending: VecDeque<Pending>,
-    outcomes: Vec<Entry>,
+    /// Outcomes that wait, each with the logical offset up to which its file's data go.
+    outcomes: Vec<(u64, Entry)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -224,9 +225,14 @@ impl StreamWriter {
         sent
     }
 
-    /// Says what reading found of a row sent before. It goes out in a batch of the same segment.
+    /// Says what reading found of a row sent before. It goes out in a batch of the segment that has the
+    /// end of the file's data.
     pub fn outcome(&mut self, row: Entry) {
-        self.outcomes.push(row);
+        let gathered = match &self.frame {
+            OpenFrame::None => 0,
+            OpenFrame::InBlock { len, .. } | OpenFrame::Gathered { len, .. } => *len as u64,
+        };
+        self.outcomes.push((self.logical + gathered, row));
     }
 
     /// Room for contents: what is put there and [`Self::advance`]d over is stored. Never empty.
@@ -286,9 +292,14 @@ impl StreamWriter {
 
     /// Called by a stream that waits for input: lets a segment end that is to end.
     pub fn idle(&mut self) -> Result<(), LinkClosed> {
-        let closing = self.segment.is_some_and(|s| self.port.is_closing(s));
+        let before = self.segment;
+        let closing = before.is_some_and(|s| self.port.is_closing(s));
         if closing {
             self.close_frame()?;
+            // Closing the frame may already have begun the next segment, which is not to end.
+            if self.segment != before {
+                return Ok(());
+            }
             if self.block.is_some() {
                 self.end_segment()?;
             } else {
@@ -301,7 +312,7 @@ impl StreamWriter {
     /// Ends the stream: everything is on its way to the medium.
     pub fn finish(mut self) -> Result<(), LinkClosed> {
         self.close_frame()?;
-        self.send_outcomes(false)?;
+        self.send_outcomes()?;
         if self.block.is_some() {
             self.submit(true)?;
         }
@@ -499,18 +510,22 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Rows of outcomes that wait, as a batch.
-    fn send_outcomes(&mut self, must: bool) -> Result<(), LinkClosed> {
-        while !self.outcomes.is_empty() {
+    /// The outcomes of files whose data are all placed, as batches of the segment at hand.
+    fn send_outcomes(&mut self) -> Result<(), LinkClosed> {
+        let placed = self.logical;
+        let (mut ready, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.outcomes).into_iter().partition(|(at, _)| *at <= placed);
+        self.outcomes = later;
+        while !ready.is_empty() {
             let mut rows = 0;
-            while rows < self.outcomes.len() && self.encoder.bytes() < BATCH_BYTES {
-                self.encoder.push(&self.outcomes[rows]);
+            while rows < ready.len() && self.encoder.bytes() < BATCH_BYTES {
+                self.encoder.push(&ready[rows].1);
                 rows += 1;
             }
             let mut plain = Vec::new();
             self.encoder.finish(0, &mut plain);
-            self.outcomes.drain(..rows);
-            self.put_meta(FrameType::Batch, &plain, Secret::Names, rows as u64, must)?;
+            ready.drain(..rows);
+            self.put_meta(FrameType::Batch, &plain, Secret::Names, rows as u64, true)?;
         }
         Ok(())
     }
@@ -550,7 +565,7 @@ impl StreamWriter {
 
     /// Ends the stream's part of the segment at hand.
     fn end_segment(&mut self) -> Result<(), LinkClosed> {
-        self.send_outcomes(true)?;
+        self.send_outcomes()?;
         self.submit(true)
     }
 
@@ -583,8 +598,9 @@ impl StreamWriter {
     fn more_block(&mut self) -> Result<(), LinkClosed> {
         let Some(segment) = self.segment else { return Err(LinkClosed) };
         let fresh = self.block.as_ref().is_some_and(|b| b.fresh);
-        self.submit(false)?;
+        // Asked for first: while a block is granted, the segment cannot end.
         let grant = self.port.grant_more(self.options.stream, segment)?;
+        self.submit(false)?;
         self.block = Some(OpenBlock {
             grant,
             used: 0,

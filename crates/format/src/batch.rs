@@ -326,8 +326,9 @@ impl<'a> Reader<'a> {
         let mut last = Entry::default();
         for row in 0..rows {
             let e = self.row(row, &last, &sets)?;
-            expanded += e.name.len() + e.dir.len() + e.xattrs.len() * 16;
-            if expanded > 64 * FRAME_PLAIN_MAX {
+            let xattrs = e.xattrs.iter().map(|(n, v)| n.len() + v.len() + 48).sum::<usize>();
+            expanded += e.name.len() + e.dir.len() + xattrs;
+            if expanded > 32 * FRAME_PLAIN_MAX {
                 return Err(FormatError::Invalid(WHAT));
             }
             last.clone_from(&e);

@@ -140,7 +140,10 @@ impl Grants {
         if state.failed {
             return Err(LinkClosed);
         }
-        let buffer = state.free.pop().unwrap_or_else(|| {
+        // Buffers kept for streams that must still finish in the segment being written are not taken.
+        let reserve = state.open_in(state.base);
+        let free = if state.free.len() > reserve { state.free.pop() } else { None };
+        let buffer = free.unwrap_or_else(|| {
             state.allocated += 1;
             Buffer::new(self.limits.block_size)
         });

@@ -249,7 +249,11 @@ impl SegmentReader {
             let n = self.read(&mut bytes, from)?;
             bytes.truncate(n);
             for at in (0..bytes.len()).step_by(BLOCK_ALIGN).rev() {
-                if MaHeader::decode(&bytes[at..]).is_ok_and(|h| h.kind == BlockKind::SegmentEnd) {
+                // It is the very last block: an end record inside is of a medium that was backed up.
+                let last = |h: MaHeader| {
+                    h.kind == BlockKind::SegmentEnd && h.length as usize == bytes.len() - at
+                };
+                if MaHeader::decode(&bytes[at..]).is_ok_and(last) {
                     return Ok(decode_record(BlockKind::SegmentEnd, &bytes[at..])?.1);
                 }
             }
@@ -290,11 +294,12 @@ impl SegmentReader {
 
     /// Reads frames of one of its streams by their places.
     pub fn frames(&self, contents: &Contents, stream: StreamId) -> FrameReader<'_> {
+        let most = (self.len / BLOCK_ALIGN as u64) as usize;
         let mut owner: Vec<Option<bool>> = Vec::new();
         for s in &contents.streams {
             for place in &s.index {
                 let at = place.block.0 as usize;
-                if at < (1 << 28) {
+                if at <= most {
                     if owner.len() <= at {
                         owner.resize(at + 1, None);
                     }

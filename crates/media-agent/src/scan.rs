@@ -13,7 +13,7 @@ use capstan_format::bytes::is_zero;
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, find_frame};
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::FramePlace;
-use capstan_format::record::{SegmentEnd, SegmentHeader, decode_record};
+use capstan_format::record::{RECORD_MAX, SegmentEnd, SegmentHeader, decode_record};
 
 use crate::catalog::catalog_stream;
 use crate::reader::{CatalogFrames, Contents, ReadError, SegmentReader};
@@ -95,7 +95,7 @@ impl Scanner<'_> {
             .map(|e| e.segment)
             .or_else(|_| self.segment.header().map(|h| h.segment))
             .ok();
-        let mut block = Buffer::new(self.segment.block_size.max(1 << 20));
+        let mut block = Buffer::new(self.segment.block_size.max(RECORD_MAX + 2 * BLOCK_ALIGN));
         let mut at = 0;
         let mut lost_from = None;
         while at < self.segment.len {
@@ -257,7 +257,7 @@ impl Scanner<'_> {
         let payload_end = FRAME_HEADER_LEN + header.stored as usize;
         let passing = self.streams.entry(stream).or_default();
         let (expected_sequence, expected_logical) = (passing.sequence, passing.logical);
-        passing.sequence = Some(header.sequence + 1);
+        passing.sequence = Some(header.sequence.wrapping_add(1));
         passing.logical = header.logical + header.logical_len();
         passing.begun = true;
         let is_catalog = self.id.is_some_and(|id| catalog_stream(id) == stream);

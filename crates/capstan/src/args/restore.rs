@@ -207,7 +207,9 @@ pub struct ImportArgs {
 fn parse_version(text: &str) -> Result<VersionName, String> {
     let version = VersionName::parse(text);
     if version.name.is_empty() {
-        return Err("it has no name; write NAME or NAME@SESSION, `capstan sessions` lists them".to_owned());
+        return Err(
+            "it has no name; write NAME or NAME@SESSION, `capstan sessions` lists them".to_owned()
+        );
     }
     Ok(version)
 }

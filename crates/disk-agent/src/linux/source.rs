@@ -240,7 +240,8 @@ pub fn read_link(dir: &DirHandle, name: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(rustix::fs::readlinkat(&dir.fd, name, Vec::new())?.into_bytes())
 }
 
-/// Data ranges of a file of `size` bytes: offset and length, ascending. What is between them are holes.
+/// Data ranges of a file of `size` bytes: offset and length, ascending. What is between them are holes. After
+/// [`RANGES_MAX`] ranges the rest of the file is taken as one, so that its row fits a batch.
 pub fn data_ranges(fd: impl AsFd, size: u64) -> Result<Vec<(u64, u64)>, Errno> {
     let fd = fd.as_fd();
     let mut ranges = Vec::new();
@@ -257,6 +258,10 @@ pub fn data_ranges(fd: impl AsFd, size: u64) -> Result<Vec<(u64, u64)>, Errno> {
         if to <= from {
             break;
         }
+        if ranges.len() >= RANGES_MAX {
+            ranges.push((from, size - from));
+            break;
+        }
         ranges.push((from, to - from));
         at = to;
     }
@@ -267,6 +272,9 @@ pub fn data_ranges(fd: impl AsFd, size: u64) -> Result<Vec<(u64, u64)>, Errno> {
 pub fn may_be_sparse(stat: &Stat) -> bool {
     (stat.st_blocks as i128) * 512 < stat.st_size as i128
 }
+
+/// Most data ranges of a file that are told apart.
+pub const RANGES_MAX: usize = 8192;
 
 /// How contents are read without pushing others' pages out of the cache.
 #[derive(Debug, Default)]

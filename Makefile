@@ -1,0 +1,50 @@
+# Two commands matter: `make demo` and `make test`. Both set up what they need.
+# The rest is for those who work on Capstan; `make help` lists all.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+CAPSTAN := $(TARGET)/release/capstan
+export CARGO_TARGET_DIR := $(TARGET)
+# The venv of the independent reader: where tools/setup.sh makes it and the tests look for it.
+export CAPSTAN_VENV ?= $(TARGET)/venv
+
+.PHONY: help setup build demo test fmt lint bench soak man clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install what tests and demo need and this machine lacks (as root; else say what)
+	@tools/setup.sh
+
+build: setup ## build target/release/capstan
+	$(CARGO) build --release --locked -p capstan
+
+demo: build ## back up and restore real directories, compare, print the verdict
+	@tools/demo.sh $(CAPSTAN)
+
+test: setup ## run all tests
+	$(CARGO) test --workspace --locked
+
+fmt: ## format the sources
+	$(CARGO) fmt --all
+
+lint: ## formatting and clippy, as the gate runs them
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+bench: build ## run the benchmarks
+	$(CARGO) run --release --locked -p capstan-bench -- all
+
+soak: setup ## run the tests for long: more kills, more seeds, more data
+	CAPSTAN_SOAK=1 $(CARGO) test --release --workspace --locked -- --nocapture
+
+man: build ## write the man pages to target/man
+	@mkdir -p $(TARGET)/man
+	$(CAPSTAN) man --dir $(TARGET)/man
+
+clean: ## remove what was built
+	$(CARGO) clean

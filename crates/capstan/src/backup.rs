@@ -1,0 +1,119 @@
+//! `capstan backup`: from arguments to a request.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use capstan_cell::request::{BackupRequest, Source};
+
+use crate::args::{BackupArgs, Global, split_paths};
+use crate::exit::Failure;
+use crate::session::{self, Show};
+
+/// Most bytes of a file of paths or patterns: some ten million paths.
+const LIST_MAX: u64 = 1 << 30;
+
+/// Runs the command.
+pub fn run(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
+    let show = Show { method: "full", json: args.json, to_stderr: false };
+    session::run(global, &show, |cell, console, stop| {
+        let request = request(args)?;
+        Ok(cell.backup(&request, console, stop)?)
+    })
+}
+
+fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
+    let (select, busy, tune) = (&args.select, &args.busy, &args.tune);
+    let mut exclude = Vec::new();
+    for file in &select.exclude_from {
+        exclude.extend(patterns(file)?);
+    }
+    // What is typed overrides what is in files: later patterns decide.
+    exclude.extend_from_slice(&select.exclude);
+    Ok(BackupRequest {
+        source: source(args)?,
+        device: args.to.clone(),
+        name: args.name.clone(),
+        resume: args.resume,
+        dry_run: args.dry_run,
+        tags: args.tags.clone(),
+        streams: tune.streams.map(usize::from),
+        concurrency: tune.concurrency.map(usize::from),
+        block_size: tune.block_size,
+        segment_size: tune.segment_size,
+        buffers: tune.buffers.map(|n| n as usize),
+        compression: tune.compress,
+        crc: !tune.no_crc,
+        read: tune.read.into(),
+        exclude,
+        include: select.include.clone(),
+        exclude_caches: select.exclude_caches,
+        exclude_if_present: select.exclude_if_present.clone(),
+        sizes: select.files_of_size.clone(),
+        one_file_system: select.one_file_system,
+        hard_links_as_files: select.hard_links_as_files,
+        lock_files: busy.lock_files,
+        locked: busy.locked.into(),
+        retries: busy.retries,
+        retry_wait: busy.retry_wait,
+    })
+}
+
+fn source(args: &BackupArgs) -> Result<Source, Failure> {
+    let input = &args.input;
+    if let Some(command) = &input.from_command {
+        return Ok(Source::Command(command.clone(), input.stdin_name.clone()));
+    }
+    if input.stdin {
+        return Ok(Source::Stdin(input.stdin_name.clone()));
+    }
+    let mut paths: Vec<PathBuf> = args.paths.clone();
+    if let Some(file) = &input.files_from {
+        paths.extend(split_paths(&read_list(file)?));
+        if paths.is_empty() {
+            return Err(Failure::bad_input(
+                format!("{} names no path", shown(file)),
+                "give one path per line",
+            ));
+        }
+    }
+    Ok(Source::Paths(paths))
+}
+
+/// The lines of a file of patterns.
+fn patterns(file: &Path) -> Result<Vec<String>, Failure> {
+    let text = String::from_utf8(read_list(file)?).map_err(|_| {
+        Failure::bad_input(
+            format!("{} is not UTF-8", shown(file)),
+            "write patterns as UTF-8; ? matches any byte of a name that is not",
+        )
+    })?;
+    // A file from another system may begin with a byte order mark.
+    Ok(text.trim_start_matches('\u{feff}').lines().map(str::to_owned).collect())
+}
+
+fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
+    let mut content = Vec::new();
+    let read = |from: &mut dyn Read, content: &mut Vec<u8>| {
+        from.take(LIST_MAX + 1).read_to_end(content).map(|_| ())
+    };
+    let result = if file.as_os_str() == "-" {
+        read(&mut io::stdin().lock(), &mut content)
+    } else {
+        File::open(file).and_then(|mut f| read(&mut f, &mut content))
+    };
+    result.map_err(|e| {
+        Failure::bad_input(format!("cannot read {}: {e}", shown(file)), "check its path and mode")
+    })?;
+    if content.len() as u64 > LIST_MAX {
+        return Err(Failure::bad_input(
+            format!("{} is longer than 1 GiB", shown(file)),
+            "back up directories instead of their files",
+        ));
+    }
+    Ok(content)
+}
+
+fn shown(file: &Path) -> String {
+    if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() }
+}

@@ -1,0 +1,162 @@
+//! How a command ends: its exit code, and its error as one or two lines.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+use capstan_cell::CellError;
+use clap::error::ErrorKind as UsageKind;
+
+/// Completed.
+pub const COMPLETED: u8 = 0;
+/// Failed or incomplete.
+pub const FAILED: u8 = 1;
+/// Bad input: nothing was done.
+pub const BAD_INPUT: u8 = 2;
+/// Ended by a signal at once.
+pub const INTERRUPTED: u8 = 130;
+
+/// Why a command ends without a report, and what to do about it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// What failed, on what, why: one line; empty where nothing is to be said.
+    pub error: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// Something was asked for that cannot be done.
+    pub fn bad_input(error: impl Display, hint: &str) -> Self {
+        Self { code: BAD_INPUT, error: error.to_string(), hint: Some(hint.to_owned()) }
+    }
+
+    /// An error with its causes. What follows the last semicolon of Capstan's own errors says what to do.
+    pub fn new(code: u8, error: &dyn Error) -> Self {
+        let text = error.to_string();
+        let (mut what, hint) = match text.rsplit_once("; ") {
+            Some((what, hint)) if is_hint(hint) => (what.to_owned(), Some(hint.to_owned())),
+            _ => (text.clone(), None),
+        };
+        let mut said = text;
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Some errors say their cause themselves.
+            if !said.contains(&text) {
+                what = format!("{what}: {text}");
+                said = text;
+            }
+            cause = error.source();
+        }
+        Self { code, error: what, hint }
+    }
+
+    /// Output that could not be written. Where the reader went away, there is nothing to say.
+    pub fn output(error: &io::Error) -> Self {
+        if error.kind() == ErrorKind::BrokenPipe {
+            return Self { code: COMPLETED, error: String::new(), hint: None };
+        }
+        let error = format!("cannot write the output: {error}");
+        Self { code: FAILED, error, hint: Some("check where standard output goes".to_owned()) }
+    }
+
+    /// What clap says of a command line, in our form.
+    pub fn usage(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let text = text.split("\n\nUsage:").next().unwrap_or_default();
+        let text = text.strip_prefix("error: ").unwrap_or(text);
+        let mut what = String::new();
+        let mut hint: Option<String> = None;
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            match line.strip_prefix("tip: ") {
+                Some(tip) => hint = hint.or_else(|| Some(tip.to_owned())),
+                None if line.starts_with("For more information") => {}
+                None if what.is_empty() => line.clone_into(&mut what),
+                None => what = format!("{what} {line}"),
+            }
+        }
+        let hint = hint.unwrap_or_else(|| "the option --help shows how to call it".to_owned());
+        Self { code: BAD_INPUT, error: what, hint: Some(hint) }
+    }
+
+    /// Says it on standard error.
+    pub fn say(&self) {
+        if self.error.is_empty() {
+            return;
+        }
+        let mut stderr = io::stderr().lock();
+        // Where nobody reads errors, the exit code remains.
+        let _ = writeln!(stderr, "capstan: error: {}", one_line(&self.error));
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(stderr, "capstan: hint: {}", one_line(hint));
+        }
+    }
+}
+
+impl From<CellError> for Failure {
+    fn from(error: CellError) -> Self {
+        Self::new(error.exit_code(), &error)
+    }
+}
+
+/// Whether the end of a sentence is advice, and not part of a path that has a semicolon.
+fn is_hint(text: &str) -> bool {
+    text.contains(' ') && text.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// The text without line ends and what else moves a terminal.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Whether clap wants its text on standard output: help and version.
+pub fn is_help(error: &clap::Error) -> bool {
+    matches!(
+        error.kind(),
+        UsageKind::DisplayHelp
+            | UsageKind::DisplayVersion
+            | UsageKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io_error() -> io::Error {
+        io::Error::new(ErrorKind::PermissionDenied, "not for you")
+    }
+
+    #[test]
+    fn hints_have_a_line_of_their_own() {
+        let f = Failure::from(CellError::BadInput("no object 'x'; see `capstan sessions`".into()));
+        assert_eq!((f.code, f.error.as_str()), (BAD_INPUT, "no object 'x'"));
+        assert_eq!(f.hint.as_deref(), Some("see `capstan sessions`"));
+        let f = Failure::from(CellError::BadInput("no such path: /a; b".into()));
+        assert_eq!((f.error.as_str(), f.hint), ("no such path: /a; b", None));
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let f = Failure::from(CellError::io("open", "/x")(io_error()));
+        assert_eq!((f.code, f.error.as_str()), (FAILED, "cannot open /x: not for you"));
+
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot read the ring; do it again")]
+        struct Outer(#[source] io::Error);
+        let f = Failure::new(FAILED, &Outer(io_error()));
+        assert_eq!(f.error, "cannot read the ring: not for you");
+        assert_eq!(f.hint.as_deref(), Some("do it again"));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_quiet() {
+        let f = Failure::output(&io::Error::from(ErrorKind::BrokenPipe));
+        assert_eq!((f.code, f.error.is_empty()), (COMPLETED, true));
+        assert_eq!(Failure::output(&io_error()).code, FAILED);
+        assert_eq!(one_line("a\nb\x1b[1m"), "a b [1m");
+    }
+}

@@ -1,0 +1,443 @@
+//! `capstan key`: the key ring of the home.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use capstan_cell::keyring::{self, ENV_PASSPHRASE, FILE_NAME, Rewrapped, Secrets, with_randomness};
+use capstan_cell::{Cell, CellError};
+use capstan_engine::entropy::Entropy;
+use capstan_format::keys::{
+    ArgonParams, KeyError, KeyRing, LockBy, LockId, LockKind, NewLock, Recipient, RecoveryCode,
+    Rng, Scope, SheetInfo, Unlocked, recovery_sheet,
+};
+use jiff::{Timestamp, Zoned};
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use crate::args::{Global, KeyCommand, LockArgs, SecretArgs};
+use crate::exit::{COMPLETED, FAILED, Failure};
+use crate::home;
+use crate::output::{Output, ask_secret, json_line, local_time};
+use crate::sizes::grouped;
+
+/// The environment variable with a passphrase for a new lock.
+const ENV_NEW_PASSPHRASE: &str = "CAPSTAN_NEW_PASSPHRASE";
+/// Bytes of a key file that is made here.
+const KEY_FILE_LEN: usize = 32;
+/// Passphrases shorter than this, in characters, get a warning: who has a medium can try them at leisure.
+const SHORT_PASSPHRASE: usize = 12;
+
+/// Runs `key`.
+pub fn run(global: &Global, command: &KeyCommand) -> Result<u8, Failure> {
+    let keys = Keys { home: home::home(global)? };
+    match command {
+        KeyCommand::Init { lock, recipient } => keys.init(lock, recipient.as_ref()),
+        KeyCommand::Add { lock, recipient, names_only, secret } => {
+            let scope = if *names_only { Scope::Names } else { Scope::All };
+            keys.add(lock, recipient.as_ref(), scope, secret)
+        }
+        KeyCommand::Remove { lock } => keys.remove(lock),
+        KeyCommand::List { json } => keys.list(*json),
+        KeyCommand::Rotate { lock, secret } => keys.rotate(lock, secret),
+        KeyCommand::Rewrap { secret } => keys.rewrap(secret),
+        KeyCommand::Show => keys.show(),
+        KeyCommand::Recovery { name, secret } => keys.recovery(name.as_deref(), secret),
+    }?;
+    Ok(COMPLETED)
+}
+
+/// What opens a lock that is being made.
+enum Opener {
+    Passphrase(Zeroizing<String>),
+    KeyFile(Zeroizing<Vec<u8>>),
+    Code(RecoveryCode),
+    Recipient(Recipient),
+}
+
+impl Opener {
+    fn lock<'a>(&'a self, scope: Scope, label: &'a str) -> NewLock<'a> {
+        let by = match self {
+            Self::Passphrase(text) => LockBy::Passphrase(text, ArgonParams::DEFAULT),
+            Self::KeyFile(content) => LockBy::KeyFile(content),
+            Self::Code(code) => LockBy::RecoveryCode(code),
+            Self::Recipient(to) => LockBy::Recipient(to),
+        };
+        NewLock { by, scope, label }
+    }
+}
+
+struct Keys {
+    home: PathBuf,
+}
+
+impl Keys {
+    fn ring(&self) -> Result<KeyRing, Failure> {
+        keyring::load(&self.home)?.ok_or_else(|| {
+            Failure::bad_input(
+                format!("there is no key ring in {}", self.home.display()),
+                "make one with `capstan key init`; backups are not encrypted until then",
+            )
+        })
+    }
+
+    fn unlock(&self, ring: &KeyRing, secret: &SecretArgs) -> Result<Unlocked, Failure> {
+        Ok(keyring::unlock(ring, &self.secrets(secret)?)?)
+    }
+
+    fn secrets(&self, args: &SecretArgs) -> Result<Secrets, Failure> {
+        let secrets = home::secrets()?;
+        Ok(match &args.unlock_key_file {
+            Some(file) => secrets.with_key_file(file),
+            None => secrets,
+        })
+    }
+
+    fn init(&self, args: &LockArgs, recipient: Option<&Recipient>) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        let path = self.home.join(FILE_NAME);
+        if let Some(ring) = keyring::load(&self.home)? {
+            let hint = if ring.list().iter().all(|p| p.locks.is_empty()) {
+                format!(
+                    "it has public keys only; remove {} to write for another key",
+                    path.display()
+                )
+            } else {
+                "use `capstan key add` for a further lock, `capstan key rotate` for new keys"
+                    .to_owned()
+            };
+            let error = format!("there is a key ring in {} already", self.home.display());
+            return Err(Failure::bad_input(error, &hint));
+        }
+        let now = Timestamp::now().as_second();
+        if let Some(to) = recipient {
+            keyring::save(&self.home, &KeyRing::of_recipient(*to, now))?;
+            say(&format!("backups are encrypted for key {} from now on", to.id()));
+            say("this machine cannot read them; keep the key ring that can");
+            return Ok(());
+        }
+        let openers = openers(args, true)?;
+        let (first, rest) = openers.split_first().ok_or_else(no_lock)?;
+        let label = label(args);
+        let (mut ring, unlocked) =
+            draw(|rng| KeyRing::create(&first.lock(Scope::All, label), now, rng))?;
+        for opener in rest {
+            draw(|rng| ring.add_lock(&unlocked, &opener.lock(Scope::All, label), rng))?;
+        }
+        keyring::save(&self.home, &ring)?;
+        say(&format!("backups are encrypted from now on; the key ring is {}", path.display()));
+        self.print_sheets(&ring, &openers, None)?;
+        if !openers.iter().any(|o| matches!(o, Opener::Code(_))) {
+            say(
+                "without what opens it no backup can be read: `capstan key recovery` prints a sheet to lock away",
+            );
+        }
+        Ok(())
+    }
+
+    fn add(
+        &self,
+        args: &LockArgs,
+        recipient: Option<&Recipient>,
+        scope: Scope,
+        secret: &SecretArgs,
+    ) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        let mut ring = self.ring()?;
+        let unlocked = self.unlock(&ring, secret)?;
+        let mut new = match recipient {
+            // A passphrase is the default only where nothing else is asked for.
+            Some(_) if args.is_empty() => Vec::new(),
+            _ => openers(args, false)?,
+        };
+        new.extend(recipient.map(|to| Opener::Recipient(*to)));
+        let mut ids = Vec::new();
+        for opener in &new {
+            ids.push(draw(|rng| ring.add_lock(&unlocked, &opener.lock(scope, label(args)), rng))?);
+        }
+        keyring::save(&self.home, &ring)?;
+        ids.iter().for_each(|id| say(&format!("lock {id} is added")));
+        if scope == Scope::All {
+            self.print_sheets(&ring, &new, None)?;
+        } else {
+            // A sheet promises that all can be read with it; this code opens names only.
+            for opener in &new {
+                if let Opener::Code(code) = opener {
+                    print(&code.to_text())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, lock: &LockId) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        let mut ring = self.ring()?;
+        ring.remove_lock(lock).map_err(CellError::from)?;
+        keyring::save(&self.home, &ring)?;
+        say(&format!("lock {lock} is removed; media that are written keep it"));
+        Ok(())
+    }
+
+    fn list(&self, json: bool) -> Result<(), Failure> {
+        let ring = self.ring()?;
+        if json {
+            return print(&json_line(&json!({ "pairs": pairs_json(&ring) })));
+        }
+        let mut text = String::new();
+        for pair in ring.list() {
+            let active = if pair.active { ", active" } else { "" };
+            let created = local_time(pair.created.saturating_mul(1_000_000));
+            text.push_str(&format!("key {}  made {created}{active}\n", pair.id));
+            if pair.locks.is_empty() {
+                text.push_str("  no locks: it can write backups and not read them\n");
+            }
+            for lock in pair.locks {
+                let id = lock.id.map_or_else(|| "?".to_owned(), |id| id.to_string());
+                let (kind, scope) = (lock.kind.to_string(), scope_name(lock.scope));
+                let line = format!("  lock {id}  {kind:<13}  {scope:<5}  {}", lock.label);
+                text.push_str(line.trim_end());
+                text.push('\n');
+            }
+        }
+        print(&text)
+    }
+
+    fn rotate(&self, args: &LockArgs, secret: &SecretArgs) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        let mut ring = self.ring()?;
+        let mut unlocked = self.unlock(&ring, secret)?;
+        let openers = openers(args, false)?;
+        let (first, rest) = openers.split_first().ok_or_else(no_lock)?;
+        let (now, label) = (Timestamp::now().as_second(), label(args));
+        let id = draw(|rng| ring.rotate(&mut unlocked, &first.lock(Scope::All, label), now, rng))?;
+        for opener in rest {
+            draw(|rng| ring.add_lock(&unlocked, &opener.lock(Scope::All, label), rng))?;
+        }
+        // The ring comes first: with it, both what is wrapped anew and what is not can be read.
+        keyring::save(&self.home, &ring)?;
+        say(&format!("key {id} is active; older keys are kept for reading"));
+        self.print_sheets(&ring, &openers, None)?;
+        self.rewrap_with(&ring, &unlocked)
+    }
+
+    fn rewrap(&self, secret: &SecretArgs) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        let ring = self.ring()?;
+        let unlocked = self.unlock(&ring, secret)?;
+        self.rewrap_with(&ring, &unlocked)
+    }
+
+    fn rewrap_with(&self, ring: &KeyRing, unlocked: &Unlocked) -> Result<(), Failure> {
+        let cell = Cell::open(&self.home, Secrets::none())?;
+        let Rewrapped { changed, current, foreign } = keyring::rewrap(cell.idb(), unlocked, ring)?;
+        say(&format!(
+            "keys of {} backups are wrapped anew, {} were as they should be, {} are of other key rings",
+            grouped(changed),
+            grouped(current),
+            grouped(foreign)
+        ));
+        Ok(())
+    }
+
+    fn show(&self) -> Result<(), Failure> {
+        let public = self.ring()?.active().map_err(CellError::from)?;
+        print(&format!("{public}\n"))
+    }
+
+    fn recovery(&self, name: Option<&str>, secret: &SecretArgs) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        let mut ring = self.ring()?;
+        let unlocked = self.unlock(&ring, secret)?;
+        let code = Opener::Code(draw(|rng| Ok(RecoveryCode::draw(rng)))?);
+        let id =
+            draw(|rng| ring.add_lock(&unlocked, &code.lock(Scope::All, "recovery sheet"), rng))?;
+        keyring::save(&self.home, &ring)?;
+        self.print_sheets(&ring, &[code], name)?;
+        say(&format!("lock {id} is added; print the sheet and lock it away"));
+        Ok(())
+    }
+
+    /// Prints a sheet for each recovery code.
+    fn print_sheets(
+        &self,
+        ring: &KeyRing,
+        openers: &[Opener],
+        name: Option<&str>,
+    ) -> Result<(), Failure> {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let date = Zoned::now().strftime("%Y-%m-%d").to_string();
+        let steps = [
+            "Install capstan and attach a medium, say at /mnt/backup.",
+            "capstan import /mnt/backup      (asks for the recovery code)",
+            "capstan sessions                (lists what there is, by name)",
+            "capstan restore NAME --into /restored",
+        ];
+        let info = SheetInfo { name: name.unwrap_or(&host), date: &date, steps: &steps };
+        for opener in openers {
+            if let Opener::Code(code) = opener {
+                print(&recovery_sheet(ring, code, &info).map_err(CellError::from)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is to open the new locks, in the order in which they are named.
+fn openers(args: &LockArgs, is_first: bool) -> Result<Vec<Opener>, Failure> {
+    let mut openers = Vec::new();
+    if args.passphrase || args.is_empty() {
+        openers.push(Opener::Passphrase(new_passphrase(is_first)?));
+    } else if args.recovery_code
+        && args.key_file.is_none()
+        && args.new_key_file.is_none()
+        && is_first
+    {
+        // A ring that only a sheet of paper opens is of no use for daily work.
+        openers.push(Opener::Passphrase(new_passphrase(is_first)?));
+    }
+    if let Some(file) = &args.key_file {
+        openers.push(Opener::KeyFile(keyring::read_key_file(file)?));
+    }
+    if let Some(file) = &args.new_key_file {
+        openers.push(Opener::KeyFile(make_key_file(file)?));
+    }
+    if args.recovery_code {
+        openers.push(Opener::Code(draw(|rng| Ok(RecoveryCode::draw(rng)))?));
+    }
+    Ok(openers)
+}
+
+/// A new passphrase, from the environment or asked for twice.
+fn new_passphrase(is_first: bool) -> Result<Zeroizing<String>, Failure> {
+    let names: &[&str] =
+        if is_first { &[ENV_NEW_PASSPHRASE, ENV_PASSPHRASE] } else { &[ENV_NEW_PASSPHRASE] };
+    for name in names {
+        match std::env::var(name) {
+            Ok(text) if !text.is_empty() => return Ok(checked(Zeroizing::new(text))),
+            Err(std::env::VarError::NotUnicode(_)) => {
+                return Err(Failure::bad_input(
+                    format!("{name} is not UTF-8"),
+                    "use a key file for arbitrary bytes",
+                ));
+            }
+            _ => {}
+        }
+    }
+    let ask = |question: &str| -> Result<Zeroizing<String>, Failure> {
+        let answer = ask_secret(question).map_err(CellError::io("read", "the passphrase"))?;
+        answer.ok_or_else(|| {
+            let names = names.join(" or ");
+            Failure::bad_input(
+                "there is no terminal to ask for a passphrase",
+                &format!("set {names}, or use --key-file"),
+            )
+        })
+    };
+    let first = ask("New passphrase: ")?;
+    if first != ask("Once more: ")? {
+        return Err(Failure::bad_input(
+            "the two passphrases differ",
+            "type the same twice; nothing was changed",
+        ));
+    }
+    Ok(checked(first))
+}
+
+fn checked(passphrase: Zeroizing<String>) -> Zeroizing<String> {
+    if passphrase.chars().count() < SHORT_PASSPHRASE {
+        say(
+            "warning: the passphrase is short; who has a medium can try many, so use several words",
+        );
+    }
+    passphrase
+}
+
+/// Makes a key file that only its owner can read.
+fn make_key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let content = draw(|rng| {
+        let mut content = Zeroizing::new(vec![0; KEY_FILE_LEN]);
+        rng(&mut content);
+        Ok(content)
+    })?;
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(&content)?;
+        file.sync_all()
+    };
+    write().map_err(|e| {
+        Failure::bad_input(
+            format!("cannot make the key file {}: {e}", path.display()),
+            "name a file that does not exist, in a directory that does",
+        )
+    })?;
+    say(&format!("{} is made; keep a copy where the media are not", path.display()));
+    Ok(content)
+}
+
+/// Runs what draws keys.
+fn draw<T>(run: impl FnOnce(&mut Rng) -> Result<T, KeyError>) -> Result<T, Failure> {
+    let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
+    Ok(with_randomness(&entropy, run)?)
+}
+
+fn label(args: &LockArgs) -> &str {
+    args.label.as_deref().unwrap_or_default()
+}
+
+fn no_lock() -> Failure {
+    let error = "no lock is named".to_owned();
+    Failure { code: FAILED, error, hint: Some("give --passphrase or --key-file".to_owned()) }
+}
+
+fn scope_name(scope: Option<Scope>) -> &'static str {
+    match scope {
+        Some(Scope::All) => "all",
+        Some(Scope::Names) => "names",
+        None => "?",
+    }
+}
+
+fn kind_name(kind: LockKind) -> &'static str {
+    match kind {
+        LockKind::Passphrase => "passphrase",
+        LockKind::KeyFile => "key_file",
+        LockKind::RecoveryCode => "recovery_code",
+        LockKind::Recipient => "recipient",
+        LockKind::Unknown => "unknown",
+    }
+}
+
+fn pairs_json(ring: &KeyRing) -> Value {
+    let lock = |lock: &capstan_format::keys::LockInfo| {
+        json!({
+            "id": lock.id.map(|id| id.to_string()),
+            "kind": kind_name(lock.kind),
+            "scope": lock.scope.map(|scope| scope_name(Some(scope))),
+            "label": lock.label,
+            "recipient": lock.recipient.map(|id| id.to_string()),
+        })
+    };
+    let pair = |pair: &capstan_format::keys::PairInfo| {
+        json!({
+            "id": pair.id.to_string(),
+            "created": Timestamp::from_second(pair.created).ok().map(|t| t.to_string()),
+            "active": pair.active,
+            "public": pair.public.to_string(),
+            "locks": pair.locks.iter().map(lock).collect::<Vec<_>>(),
+        })
+    };
+    ring.list().iter().map(pair).collect()
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = Output::new();
+    out.text(text)?;
+    out.finish()
+}
+
+/// Says something that is no output.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "capstan: {text}");
+}

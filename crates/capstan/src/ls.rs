@@ -1,0 +1,290 @@
+//! `capstan ls`, `find` and `versions`: files as lines or as JSON objects.
+
+use std::fmt::Write as _;
+
+use capstan_cell::{Found, Listed};
+use capstan_engine::message::path_text;
+use capstan_format::entry::{Entry, Kind, Timestamp};
+use serde_json::{Map, Value};
+
+use crate::args::{FindArgs, Global, LsArgs, VersionsArgs};
+use crate::exit::Failure;
+use crate::home;
+use crate::output::{Output, bytes_of, local_time, put_path, shown_path, stdout_is_terminal};
+
+/// Runs `ls`.
+pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| bytes_of(path)).collect();
+    let mut lines = Lines::new();
+    cell.list(&args.version, &paths, &mut |listed| {
+        lines.put(|out, terminal| {
+            if args.json {
+                return out.json(&json_of(listed));
+            }
+            if args.long {
+                out.text(&long(listed))?;
+            }
+            out.bytes(&shown_path(&listed.entry.path(), terminal))?;
+            out.text(&suffix(listed, args.long))?;
+            out.text("\n")
+        });
+    })?;
+    lines.finish()
+}
+
+/// Runs `find`.
+pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let mut lines = Lines::new();
+    cell.find(&args.pattern, args.all_versions, &mut |found| {
+        lines.put(|out, terminal| {
+            if args.json {
+                return out.json(&json_of_found(found));
+            }
+            out.text(&format!("{}@{}  ", path_text(found.name.as_bytes()), found.session))?;
+            out.bytes(&shown_path(&found.listed.entry.path(), terminal))?;
+            out.text(&suffix(&found.listed, false))?;
+            out.text("\n")
+        });
+    })?;
+    lines.finish()
+}
+
+/// Runs `versions`.
+pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let path = absolute(&args.path)?;
+    let mut lines = Lines::new();
+    cell.versions_of_path(&path, &mut |found| {
+        lines.put(|out, _| {
+            if args.json {
+                return out.json(&json_of_found(found));
+            }
+            let entry = &found.listed.entry;
+            let state = suffix(&found.listed, true);
+            out.text(&format!(
+                "{}@{}  backed up {}  changed {}  {:>12}{state}\n",
+                path_text(found.name.as_bytes()),
+                found.session,
+                local_time(found.started_us),
+                time(entry.mtime),
+                entry.size,
+            ))
+        });
+    })?;
+    lines.finish()
+}
+
+/// The path as backups name it: absolute.
+fn absolute(path: &std::ffi::OsStr) -> Result<Vec<u8>, Failure> {
+    let absolute = std::path::absolute(path).map_err(|e| {
+        Failure::bad_input(
+            format!("cannot resolve {}: {e}", path.display()),
+            "give an absolute path",
+        )
+    })?;
+    Ok(bytes_of(absolute.as_os_str()))
+}
+
+/// Lines on standard output; the first failure is kept.
+struct Lines {
+    out: Output,
+    terminal: bool,
+    failure: Option<Failure>,
+}
+
+impl Lines {
+    fn new() -> Self {
+        Self { out: Output::new(), terminal: stdout_is_terminal(), failure: None }
+    }
+
+    fn put(&mut self, write: impl FnOnce(&mut Output, bool) -> Result<(), Failure>) {
+        if self.failure.is_some() {
+            return;
+        }
+        if let Err(failure) = write(&mut self.out, self.terminal) {
+            if failure.error.is_empty() {
+                // The reader went away, as `head` does: nothing that follows is of use, and nothing is being written.
+                std::process::exit(failure.code.into());
+            }
+            self.failure = Some(failure);
+        }
+    }
+
+    fn finish(self) -> Result<u8, Failure> {
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => self.out.finish().map(|()| crate::exit::COMPLETED),
+        }
+    }
+}
+
+/// `drwxr-xr-x ann users 4096 2026-11-20 22:54:39 `
+fn long(listed: &Listed) -> String {
+    let entry = &listed.entry;
+    let owner = listed.user.clone().unwrap_or_else(|| entry.uid.to_string());
+    let group = listed.group.clone().unwrap_or_else(|| entry.gid.to_string());
+    let size = match entry.kind {
+        Kind::CharDevice | Kind::BlockDevice => format!("{}, {}", entry.rdev.0, entry.rdev.1),
+        _ => entry.size.to_string(),
+    };
+    let (owner, group) = (path_text(owner.as_bytes()), path_text(group.as_bytes()));
+    format!("{} {owner:<8} {group:<8} {size:>12} {} ", mode(entry), time(entry.mtime))
+}
+
+/// What follows a path: where a link leads (in long lists), and what is not as it should be.
+fn suffix(listed: &Listed, long: bool) -> String {
+    let mut text = String::new();
+    if long && !listed.entry.target.is_empty() {
+        let arrow = if listed.entry.link { " = /" } else { " -> " };
+        let _ = write!(text, "{arrow}{}", path_text(&listed.entry.target));
+    }
+    if let Some(state) = &listed.state {
+        let _ = write!(text, "  [{state}]");
+    }
+    text
+}
+
+fn mode(entry: &Entry) -> String {
+    let kind = match entry.kind {
+        Kind::Dir => 'd',
+        Kind::Symlink => 'l',
+        Kind::Fifo => 'p',
+        Kind::Socket => 's',
+        Kind::CharDevice => 'c',
+        Kind::BlockDevice => 'b',
+        _ => '-',
+    };
+    let mut text = String::with_capacity(10);
+    text.push(kind);
+    // Each class: shift of its bits, the special bit, and its letters with and without execution.
+    for (shift, special, on, off) in
+        [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
+    {
+        let bits = entry.mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (entry.mode & special != 0, bits & 1 != 0) {
+            (false, false) => '-',
+            (false, true) => 'x',
+            (true, true) => on,
+            (true, false) => off,
+        });
+    }
+    text
+}
+
+fn time(time: Timestamp) -> String {
+    local_time(time.sec.saturating_mul(1_000_000).saturating_add(i64::from(time.nsec / 1000)))
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Dir => "dir",
+        Kind::Symlink => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::CharDevice => "chardev",
+        Kind::BlockDevice => "blockdev",
+        Kind::Part | Kind::Outcome | Kind::Tombstone => "other",
+    }
+}
+
+/// RFC 3339 in UTC with nanoseconds, or seconds where the calendar ends.
+fn rfc3339(time: Timestamp) -> Value {
+    match jiff::Timestamp::new(time.sec, i32::try_from(time.nsec).unwrap_or(0)) {
+        Ok(time) => time.to_string().into(),
+        Err(_) => time.sec.into(),
+    }
+}
+
+fn json_of(listed: &Listed) -> Map<String, Value> {
+    let entry = &listed.entry;
+    let mut object = Map::new();
+    let mut path = vec![b'/'];
+    path.extend_from_slice(&entry.path());
+    put_path(&mut object, "path", &path);
+    let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
+    put("type", kind_name(entry.kind).into());
+    put("size", entry.size.into());
+    put("mode", format!("{:04o}", entry.mode).into());
+    put("uid", entry.uid.into());
+    put("gid", entry.gid.into());
+    put("user", listed.user.clone().into());
+    put("group", listed.group.clone().into());
+    put("mtime", rfc3339(entry.mtime));
+    put("state", listed.state.clone().into());
+    if matches!(entry.kind, Kind::CharDevice | Kind::BlockDevice) {
+        put("rdev", vec![entry.rdev.0, entry.rdev.1].into());
+    }
+    if entry.link {
+        let target = [b"/".as_slice(), &entry.target].concat();
+        put_path(&mut object, "hard_link_to", &target);
+    } else if !entry.target.is_empty() {
+        put_path(&mut object, "target", &entry.target);
+    }
+    object
+}
+
+fn json_of_found(found: &Found) -> Map<String, Value> {
+    let mut object = Map::new();
+    let started = jiff::Timestamp::from_microsecond(found.started_us).map(|t| t.to_string());
+    object.insert("name".to_owned(), found.name.clone().into());
+    object.insert("host".to_owned(), found.host.clone().into());
+    object.insert("session".to_owned(), found.session.clone().into());
+    object.insert("started".to_owned(), started.ok().into());
+    object.extend(json_of(&found.listed));
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(entry: Entry) -> Listed {
+        Listed { entry, user: Some("ann".to_owned()), group: None, state: None }
+    }
+
+    #[test]
+    fn modes_print_as_ls_has_them() {
+        let of = |kind, mode| mode_text(kind, mode);
+        fn mode_text(kind: Kind, mode: u16) -> String {
+            super::mode(&Entry { kind, mode, ..Entry::default() })
+        }
+        assert_eq!(of(Kind::File, 0o644), "-rw-r--r--");
+        assert_eq!(of(Kind::Dir, 0o1777), "drwxrwxrwt");
+        assert_eq!(of(Kind::File, 0o4755), "-rwsr-xr-x");
+        assert_eq!(of(Kind::File, 0o6644), "-rwSr-Sr--");
+        assert_eq!(of(Kind::Dir, 0o1770), "drwxrwx--T");
+    }
+
+    #[test]
+    fn json_has_what_programs_need() {
+        let entry = Entry {
+            dir: b"etc".to_vec(),
+            name: b"h\xff".to_vec(),
+            size: 7,
+            mode: 0o644,
+            mtime: Timestamp { sec: 0, nsec: 5 },
+            ..Entry::default()
+        };
+        let object = json_of(&listed(entry));
+        assert_eq!(object["path"], "/etc/h\u{fffd}");
+        assert_eq!(object["path_bytes"], "L2V0Yy9o/w==");
+        assert_eq!(object["mode"], "0644");
+        assert_eq!(object["mtime"], "1970-01-01T00:00:00.000000005Z");
+        assert_eq!((&object["user"], &object["group"]), (&Value::from("ann"), &Value::Null));
+    }
+
+    #[test]
+    fn hard_links_and_symbolic_links_are_told_apart() {
+        let target = b"a/b".to_vec();
+        let soft = Entry { kind: Kind::Symlink, target: target.clone(), ..Entry::default() };
+        let hard = Entry { link: true, target, ..Entry::default() };
+        assert_eq!(suffix(&listed(soft.clone()), true), " -> a/b");
+        assert_eq!(suffix(&listed(soft), false), "");
+        assert_eq!(json_of(&listed(hard))["hard_link_to"], "/a/b");
+    }
+}

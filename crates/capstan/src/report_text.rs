@@ -1,0 +1,291 @@
+//! The session report as text, as backup logs have it.
+
+use std::fmt::Write as _;
+
+use capstan_cell::report::Report;
+use capstan_engine::message::path_text;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::exit::{FAILED, Failure, one_line};
+use crate::output::local_time;
+use crate::sizes::{bytes_text, grouped, seconds_text};
+
+/// Errors that are listed.
+const ERRORS_SHOWN: usize = 100;
+
+/// A report as it is stored and printed; fields that an older version did not have are empty.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct View {
+    session: String,
+    name: String,
+    host: String,
+    method: String,
+    base_session: Option<String>,
+    status: String,
+    start: String,
+    end: String,
+    files: u64,
+    dirs: u64,
+    skipped: u64,
+    in_use: u64,
+    corrupt: u64,
+    kept: u64,
+    error_count: u64,
+    errors: Vec<ErrorView>,
+    bytes_read: u64,
+    bytes_written: u64,
+    media: Vec<String>,
+    elapsed_s: f64,
+    rate_mb_s: f64,
+    rate_sustained_mb_s: f64,
+    media_change_s: f64,
+    peak_rss_bytes: u64,
+    bottleneck: Option<BottleneckView>,
+    stages: Vec<StageView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ErrorView {
+    path: String,
+    error: String,
+    code: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BottleneckView {
+    stage: String,
+    share: f64,
+    advice: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StageView {
+    name: String,
+    busy_s: f64,
+    wait_in_s: f64,
+    wait_out_s: f64,
+    bytes: u64,
+}
+
+impl View {
+    /// Of a report that a session just gave.
+    pub fn of(report: &Report) -> Result<Self, Failure> {
+        serde_json::to_value(report).and_then(serde_json::from_value).map_err(|e| unreadable(&e))
+    }
+
+    /// Of a report that was stored.
+    pub fn parse(json: &str) -> Result<Self, Failure> {
+        serde_json::from_str(json).map_err(|e| unreadable(&e))
+    }
+
+    /// The report; what no session of its kind has is left out. With `list_errors`, the first errors follow.
+    pub fn text(&self, list_errors: bool) -> String {
+        let mut out = String::with_capacity(2048);
+        let mut line = |name: &str, value: &str| {
+            if !value.is_empty() {
+                let _ = writeln!(out, "{name:<12}{}", one_line(value));
+            }
+        };
+        line("Session", &self.session);
+        line("Name", &self.name);
+        line("Host", &self.host);
+        line("Method", &self.method);
+        line("Based on", self.base_session.as_deref().unwrap_or_default());
+        line("Start", &time(&self.start));
+        line("End", &time(&self.end));
+        line("Status", &self.status.replace('_', " "));
+        line("Files", &grouped(self.files));
+        line("Directories", &grouped(self.dirs));
+        line("Skipped", &grouped(self.skipped));
+        line("In use", &grouped(self.in_use));
+        line("Corrupt", &grouped(self.corrupt));
+        line("Errors", &grouped(self.error_count));
+        if self.kept > 0 {
+            line("Kept", &format!("{} from an earlier run", grouped(self.kept)));
+        }
+        line("Size", &self.size());
+        line("Elapsed", &seconds_text(self.elapsed_s));
+        let rates = format!(
+            "{:.1} MB/s average, {:.1} MB/s sustained",
+            self.rate_mb_s, self.rate_sustained_mb_s
+        );
+        line("Rate", &rates);
+        if self.media_change_s > 0.0 {
+            line("Media change", &format!(" {}", seconds_text(self.media_change_s)));
+        }
+        line("Media", &self.media.join(", "));
+        if self.peak_rss_bytes > 0 {
+            line("Memory", &format!("{} at most", bytes_text(self.peak_rss_bytes)));
+        }
+        if let Some(b) = &self.bottleneck {
+            let percent = b.share * 100.0;
+            line("Limit", &format!("{}, {percent:.0} % of the time: {}", b.stage, b.advice));
+        }
+        self.write_stages(&mut out);
+        if list_errors {
+            self.write_errors(&mut out);
+        }
+        out
+    }
+
+    fn size(&self) -> String {
+        let (read, written) = (bytes_text(self.bytes_read), bytes_text(self.bytes_written));
+        match self.method.as_str() {
+            "restore" => format!("{read} from the media, {written} restored"),
+            "verify" | "import" => format!("{read} read from the media"),
+            _ if self.bytes_written == 0 => format!("{read} on disk, {written} on the medium"),
+            _ => format!(
+                "{read} on disk, {written} on the medium ({:.2}:1)",
+                self.bytes_read as f64 / self.bytes_written as f64
+            ),
+        }
+    }
+
+    /// A table of the stages that did something, in percent of the elapsed time: several threads may give more than 100.
+    fn write_stages(&self, out: &mut String) {
+        let worked = |s: &&StageView| s.busy_s + s.wait_in_s + s.wait_out_s > 0.0 || s.bytes > 0;
+        let mut stages = self.stages.iter().filter(worked).peekable();
+        if stages.peek().is_none() {
+            return;
+        }
+        let share = |seconds: f64| format!("{:.0} %", seconds / self.elapsed_s.max(1e-9) * 100.0);
+        let _ = writeln!(
+            out,
+            "\n{:<14}{:>9}{:>9}{:>9}{:>11}",
+            "Stage", "busy", "wait in", "wait out", "data"
+        );
+        for s in stages {
+            let _ = writeln!(
+                out,
+                "{:<14}{:>9}{:>9}{:>9}{:>11}",
+                s.name,
+                share(s.busy_s),
+                share(s.wait_in_s),
+                share(s.wait_out_s),
+                bytes_text(s.bytes)
+            );
+        }
+    }
+
+    fn write_errors(&self, out: &mut String) {
+        if self.errors.is_empty() {
+            return;
+        }
+        out.push_str("\nErrors and warnings\n");
+        for e in self.errors.iter().take(ERRORS_SHOWN) {
+            let path = path_text(e.path.as_bytes());
+            let _ = writeln!(out, "  {}: {path}: {}", e.code, one_line(&e.error));
+        }
+        let more = self.errors.len().saturating_sub(ERRORS_SHOWN);
+        if more > 0 {
+            let _ = writeln!(out, "  … and {} more", grouped(more as u64));
+        }
+    }
+}
+
+fn time(rfc3339: &str) -> String {
+    match rfc3339.parse::<Timestamp>() {
+        Ok(time) => local_time(time.as_microsecond()),
+        Err(_) => rfc3339.to_owned(),
+    }
+}
+
+fn unreadable(error: &serde_json::Error) -> Failure {
+    Failure {
+        code: FAILED,
+        error: format!("cannot read the session's report: {error}"),
+        hint: Some(
+            "the report is damaged or of a newer Capstan; --json shows it as it is".to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_cell::report::{Bottleneck, ReportError, StageReport};
+
+    fn report() -> Report {
+        let stage = |name, busy_s, wait_in_s, wait_out_s, bytes| StageReport {
+            name,
+            busy_s,
+            wait_in_s,
+            wait_out_s,
+            bytes,
+        };
+        Report {
+            session: "0123456789abcdef0123456789abcdef".to_owned(),
+            name: "desk".to_owned(),
+            host: "ann".to_owned(),
+            method: "full".to_owned(),
+            status: "completed_with_errors".to_owned(),
+            start: "not a time".to_owned(),
+            files: 12_345,
+            error_count: 1,
+            errors: vec![ReportError {
+                path: "/a\nb".to_owned(),
+                error: "gone".to_owned(),
+                code: "unreadable",
+            }],
+            bytes_read: 200_000_000,
+            bytes_written: 100_000_000,
+            media: vec!["one".to_owned(), "two".to_owned()],
+            elapsed_s: 2.0,
+            rate_mb_s: 100.0,
+            rate_sustained_mb_s: 111.06,
+            bottleneck: Some(Bottleneck { stage: "cpu", share: 0.835, advice: "buy more" }),
+            stages: vec![
+                stage("source", 3.0, 0.0, 1.0, 200_000_000),
+                stage("network", 0.0, 0.0, 0.0, 0),
+            ],
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn a_backup_log_says_all_that_it_should() {
+        let text = View::of(&report()).unwrap().text(false);
+        for line in [
+            "Session     0123456789abcdef0123456789abcdef",
+            "Name        desk",
+            "Start       not a time",
+            "Status      completed with errors",
+            "Files       12,345",
+            "Directories 0",
+            "In use      0",
+            "Size        200 MB on disk, 100 MB on the medium (2.00:1)",
+            "Elapsed     2.0 s",
+            "Rate        100.0 MB/s average, 111.1 MB/s sustained",
+            "Media       one, two",
+            "Limit       cpu, 84 % of the time: buy more",
+            "Stage              busy  wait in wait out       data",
+            "source            150 %      0 %     50 %     200 MB",
+        ] {
+            assert!(text.lines().any(|l| l == line), "'{line}' is missing in:\n{text}");
+        }
+        assert!(!text.contains("network") && !text.contains("unreadable"), "{text}");
+    }
+
+    #[test]
+    fn a_stored_report_reads_back_and_lists_errors() {
+        let json = serde_json::to_string(&report()).unwrap();
+        let text = View::parse(&json).unwrap().text(true);
+        assert!(text.ends_with("  unreadable: /a\\nb: gone\n"), "{text}");
+        assert!(View::parse("{").is_err());
+        // An older version's report lacks fields, a newer one has more.
+        let text = View::parse(r#"{"name":"x","later":1}"#).unwrap().text(true);
+        assert!(text.contains("Name        x"));
+    }
+
+    #[test]
+    fn a_restore_speaks_of_what_it_read_and_wrote() {
+        let restore = Report { method: "restore".to_owned(), ..report() };
+        let text = View::of(&restore).unwrap().text(false);
+        assert!(text.contains("200 MB from the media, 100 MB restored"), "{text}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Running a session: signals, messages, progress, and the report at its end.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use capstan_cell::Cell;
+use capstan_cell::observe::Stop;
+use capstan_cell::report::{Report, ReportError};
+use jiff::Timestamp;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+
+use crate::args::Global;
+use crate::exit::{BAD_INPUT, FAILED, Failure, INTERRUPTED};
+use crate::home;
+use crate::output::{Output, json_line};
+use crate::progress::Console;
+use crate::report_text::View;
+
+/// How a session shows its report.
+pub struct Show {
+    /// What it does, as `Report::method` has it where no session began.
+    pub method: &'static str,
+    /// As a JSON object.
+    pub json: bool,
+    /// On standard error, since standard output carries data.
+    pub to_stderr: bool,
+}
+
+/// Runs a session and gives its exit code.
+pub fn run(
+    global: &Global,
+    show: &Show,
+    session: impl FnOnce(&Cell, &Console, &Stop) -> Result<Report, Failure>,
+) -> Result<u8, Failure> {
+    let start = Timestamp::now();
+    let result = watched(global, session);
+    match result {
+        Ok(report) => {
+            print(show, &report)?;
+            Ok(report.exit_code())
+        }
+        Err(failure) => {
+            if show.json {
+                // Programs get their one object, whatever happened.
+                print(show, &failed(show.method, start, &failure))?;
+            }
+            Err(failure)
+        }
+    }
+}
+
+fn watched(
+    global: &Global,
+    session: impl FnOnce(&Cell, &Console, &Stop) -> Result<Report, Failure>,
+) -> Result<Report, Failure> {
+    let console = Arc::new(Console::new(global)?);
+    let stop = Arc::new(Stop::default());
+    on_signals(&stop, &console).map_err(|e| Failure {
+        code: FAILED,
+        error: format!("cannot watch for signals: {e}"),
+        hint: None,
+    })?;
+    let cell = home::open(global)?;
+    let result = session(&cell, &console, &stop);
+    console.finish();
+    result
+}
+
+/// The first SIGINT or SIGTERM ends the session in order, the second ends the process.
+fn on_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
+    let seen = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal passes the first and sets what the second one meets.
+        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&seen))?;
+        flag::register(signal, Arc::clone(&seen))?;
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let (stop, console) = (Arc::clone(stop), Arc::clone(console));
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        if signals.forever().next().is_some() {
+            stop.0.store(true, Ordering::SeqCst);
+            console.line("capstan: ending in order: what was read is being committed; once more to end at once");
+        }
+    })?;
+    Ok(())
+}
+
+fn print(show: &Show, report: &Report) -> Result<(), Failure> {
+    let text = if show.json { json_line(report) } else { View::of(report)?.text(false) };
+    if show.to_stderr {
+        // Where nobody reads it, the exit code remains.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+        return Ok(());
+    }
+    let mut out = Output::new();
+    match out.text(&text).and_then(|()| out.finish()) {
+        // Nobody reads the report: what the session came to is in the exit code.
+        Err(failure) if failure.error.is_empty() => Ok(()),
+        result => result,
+    }
+}
+
+fn failed(method: &str, start: Timestamp, failure: &Failure) -> Report {
+    let end = Timestamp::now();
+    let code = if failure.code == BAD_INPUT { "bad-input" } else { "failed" };
+    let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+    let error = format!("{}{hint}", failure.error);
+    Report {
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        method: method.to_owned(),
+        status: "failed".to_owned(),
+        start: format!("{start:.3}"),
+        end: format!("{end:.3}"),
+        elapsed_s: end.duration_since(start).as_secs_f64(),
+        error_count: 1,
+        errors: vec![ReportError { path: String::new(), error, code }],
+        ..Report::default()
+    }
+}

@@ -1,0 +1,166 @@
+//! `capstan sessions`: the list, and one session's report.
+
+use capstan_cell::SessionInfo;
+use capstan_engine::message::path_text;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::args::{Global, SessionsArgs};
+use crate::exit::{COMPLETED, Failure};
+use crate::home;
+use crate::output::{Output, local_time};
+use crate::report_text::View;
+use crate::sizes::{bytes_text, grouped};
+
+/// Runs `sessions`.
+pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let mut out = Output::new();
+    if let Some(prefix) = &args.show {
+        let session = cell.session(prefix)?;
+        if args.json {
+            out.json(&json_of(&session, true))?;
+        } else {
+            out.text(&show(&session)?)?;
+        }
+    } else {
+        let sessions = cell.sessions(args.limit as usize)?;
+        if !args.json {
+            out.text(&table(&sessions))?;
+        } else {
+            for session in &sessions {
+                out.json(&json_of(session, false))?;
+            }
+        }
+    }
+    out.finish().map(|()| COMPLETED)
+}
+
+/// A line per session, columns as wide as need be.
+fn table(sessions: &[SessionInfo]) -> String {
+    let head = ["Session", "Kind", "Name", "Host", "Start", "Status", "Files", "Size", "Tags"];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(sessions.iter().map(|s| {
+        [
+            s.id.chars().take(8).collect(),
+            s.kind.clone(),
+            path_text(s.name.as_bytes()),
+            path_text(s.host.as_bytes()),
+            local_time(s.started_us),
+            s.status.replace('_', " "),
+            grouped(s.files),
+            bytes_text(s.bytes_read),
+            path_text(s.tags.join(",").as_bytes()),
+        ]
+    }));
+    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 9] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).enumerate().map(|(i, (cell, width))| match i {
+            6 | 7 => format!("{cell:>width$}"),
+            _ => format!("{cell:<width$}"),
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The report, or what is known of a session that has none.
+fn show(session: &SessionInfo) -> Result<String, Failure> {
+    if let Some(report) = &session.report {
+        return Ok(View::parse(report)?.text(true));
+    }
+    let end = session.ended_us.map_or_else(|| "not yet".to_owned(), local_time);
+    let lines = [
+        ("Session", session.id.clone()),
+        ("Kind", session.kind.clone()),
+        ("Name", path_text(session.name.as_bytes())),
+        ("Host", path_text(session.host.as_bytes())),
+        ("Method", session.method.clone()),
+        ("Device", path_text(session.device.as_bytes())),
+        ("Start", local_time(session.started_us)),
+        ("End", end),
+        ("Status", session.status.replace('_', " ")),
+        ("Files", grouped(session.files)),
+        ("Directories", grouped(session.dirs)),
+        ("Tags", path_text(session.tags.join(", ").as_bytes())),
+    ];
+    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    Ok(lines.map(|(name, value)| format!("{name:<12}{value}\n")).collect())
+}
+
+fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
+    let time = |us: i64| Timestamp::from_microsecond(us).ok().map(|t| t.to_string());
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
+    put("id", session.id.clone().into());
+    put("kind", session.kind.clone().into());
+    put("name", session.name.clone().into());
+    put("host", session.host.clone().into());
+    put("status", session.status.clone().into());
+    put("method", session.method.clone().into());
+    put("device", session.device.clone().into());
+    put("start", time(session.started_us).into());
+    put("end", session.ended_us.and_then(time).into());
+    put("files", session.files.into());
+    put("dirs", session.dirs.into());
+    put("bytes_read", session.bytes_read.into());
+    put("bytes_written", session.bytes_written.into());
+    put("tags", session.tags.clone().into());
+    put("parent", session.parent.clone().into());
+    if with_report {
+        let report = session.report.as_deref().and_then(|r| serde_json::from_str(r).ok());
+        put("report", report.unwrap_or(Value::Null));
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(name: &str, report: Option<&str>) -> SessionInfo {
+        SessionInfo {
+            id: "0123456789abcdef0123456789abcdef".to_owned(),
+            kind: "backup".to_owned(),
+            name: name.to_owned(),
+            host: "ann".to_owned(),
+            status: "completed_with_errors".to_owned(),
+            method: "full".to_owned(),
+            device: "file:/m".to_owned(),
+            started_us: 1_700_000_000_000_000,
+            ended_us: None,
+            files: 1234,
+            dirs: 5,
+            bytes_read: 2_000_000,
+            bytes_written: 1_000_000,
+            tags: vec!["a".to_owned()],
+            parent: None,
+            report: report.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let text = table(&[session("x", None), session("a longer name", None)]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        let at = |line: &str| line.find("ann").or_else(|| line.find("Host"));
+        assert_eq!(at(lines[0]), at(lines[1]));
+        assert_eq!(at(lines[1]), at(lines[2]));
+        assert!(lines[1].starts_with("01234567  backup  x"), "{text}");
+        assert!(lines[1].contains("completed with errors") && lines[1].contains("1,234"), "{text}");
+    }
+
+    #[test]
+    fn a_session_without_report_is_shown_too() {
+        assert!(show(&session("x", None)).unwrap().contains("End         not yet"));
+        let report = r#"{"name":"of the report"}"#;
+        assert!(show(&session("x", Some(report))).unwrap().contains("of the report"));
+        let object = json_of(&session("x", Some(report)), true);
+        assert_eq!(object["report"]["name"], "of the report");
+        assert_eq!(object["start"], "2023-11-14T22:13:20Z");
+    }
+}

@@ -1,0 +1,18 @@
+//! End-to-end tests: the real binary on real file systems, compared by other programs (rsync, getfacl, getfattr, lsattr,
+//! find, the independent reader of media). One test binary, because each links everything.
+//!
+//! Tests that a machine cannot run (no root, no loop devices) say so and pass; the gate runs as root. With `CAPSTAN_SOAK=1`
+//! they run with more data. What needs the machine for itself takes [`support::quiet`].
+
+mod bad_input;
+mod compare;
+mod filesystems;
+mod independent_reader;
+mod input;
+mod machine;
+mod oddities;
+mod page_cache;
+mod policies;
+mod selection;
+mod support;
+mod verdict;

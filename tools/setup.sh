@@ -1,0 +1,59 @@
+#!/bin/bash
+# Installs what the tests and the demo need and this machine lacks: compilers, the tools that make
+# and compare file systems, and a Python venv for the independent reader of media.
+# Says nothing when there is nothing to do. Installs as root only; others are told what to install.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH="$PATH:/usr/sbin:/sbin"
+
+# command -> Debian package
+declare -A package=(
+    [cc]=gcc [c++]=g++ [make]=make [rsync]=rsync
+    [getfacl]=acl [getfattr]=attr [lsattr]=e2fsprogs [mkfs.ext4]=e2fsprogs
+    [mkfs.xfs]=xfsprogs [mkfs.btrfs]=btrfs-progs [setcap]=libcap2-bin
+    [setpriv]=util-linux [mount]=mount [losetup]=mount [fincore]=util-linux-extra
+    [python3]=python3 [pgrep]=procps
+)
+missing=()
+for command in "${!package[@]}"; do
+    command -v "$command" >/dev/null || missing+=("${package[$command]}")
+done
+# A compiler without the C library's headers cannot build zstd or lz4.
+[ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+
+if [ ${#missing[@]} -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "setup: please install: ${missing[*]}" >&2
+        echo "setup: on Debian or Ubuntu: sudo apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    echo "setup: installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    {
+        apt-get -qq -o Acquire::Retries=3 update &&
+            apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends "${missing[@]}"
+    } >"$log" 2>&1 </dev/null || {
+        cat "$log" >&2
+        echo "setup: apt-get failed; see above" >&2
+        exit 1
+    }
+fi
+
+if ! command -v cargo >/dev/null && [ ! -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
+    echo "setup: Rust is missing; install it from https://rustup.rs" >&2
+    exit 1
+fi
+
+venv=${CAPSTAN_VENV:-${CARGO_TARGET_DIR:-target}/venv}
+if ! "$venv/bin/python3" -c 'import zstandard, lz4, cryptography' 2>/dev/null; then
+    echo "setup: python packages for tools/read_medium.py"
+    rm -rf "$venv"
+    mkdir -p "$(dirname "$venv")"
+    python3 -m venv "$venv"
+    "$venv/bin/python3" -m pip install --quiet --disable-pip-version-check --retries 3 \
+        --requirement tools/requirements.txt
+fi

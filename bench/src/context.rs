@@ -122,7 +122,10 @@ impl Context {
     }
 
     /// Runs one of this program's raw loops and returns the JSON that it prints, with what it cost.
-    pub fn raw(&self, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<(Ran, Value), BenchError> {
+    pub fn raw(
+        &self,
+        arguments: &[&dyn AsRef<std::ffi::OsStr>],
+    ) -> Result<(Ran, Value), BenchError> {
         let mut command = Command::new(&self.bench);
         for argument in arguments {
             command.arg(argument);

@@ -39,9 +39,8 @@ pub fn run(command: &mut Command, logs: &Path) -> Result<Ran, BenchError> {
     let program = command_line(command);
 
     let start = Instant::now();
-    let child = command
-        .spawn()
-        .map_err(|source| BenchError::Start { program: program.clone(), source })?;
+    let child =
+        command.spawn().map_err(|source| BenchError::Start { program: program.clone(), source })?;
     let (status, cpu_s, peak_rss) = wait(child.id()).map_err(io_error("wait for", logs))?;
     let usage = Usage { wall_s: start.elapsed().as_secs_f64(), cpu_s, peak_rss };
 
@@ -121,7 +120,8 @@ mod tests {
     fn wall_and_cpu_are_those_of_the_program_and_its_children() {
         let logs = logs("usage");
         let ran = run(
-            Command::new("sh").args(["-c", "(i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done); echo done"]),
+            Command::new("sh")
+                .args(["-c", "(i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done); echo done"]),
             &logs,
         )
         .unwrap();

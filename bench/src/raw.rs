@@ -61,10 +61,7 @@ pub fn run(name: &str, mut arguments: Arguments) -> Result<(), BenchError> {
     };
     arguments.end()?;
     let (elapsed, Done { files, bytes }) = done;
-    println!(
-        "{}",
-        json!({"elapsed_s": elapsed.as_secs_f64(), "files": files, "bytes": bytes})
-    );
+    println!("{}", json!({"elapsed_s": elapsed.as_secs_f64(), "files": files, "bytes": bytes}));
     Ok(())
 }
 

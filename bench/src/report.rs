@@ -13,7 +13,7 @@ use crate::error::{BenchError, io_error};
 use crate::measure::Outcome;
 
 pub use host::today;
-pub use render::render;
+pub use render::{render, terminal};
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -217,8 +217,7 @@ mod tests {
     use crate::measure::Sample;
 
     fn outcome(label: &str, walls: &[f64]) -> Outcome {
-        let samples =
-            walls.iter().map(|w| Sample { wall_s: *w, ..Sample::default() }).collect();
+        let samples = walls.iter().map(|w| Sample { wall_s: *w, ..Sample::default() }).collect();
         Outcome { label: label.into(), samples, failed: None }
     }
 
@@ -232,7 +231,10 @@ mod tests {
         assert_eq!(line(Goal::Shown).verdict(), "–");
         let failed = Outcome { failed: Some("not installed".into()), ..Outcome::default() };
         let line = Line::speed("w", &a, &failed, Goal::AtLeast(1.0));
-        assert_eq!((line.verdict().as_str(), line.note.as_str()), ("not measured", "not installed"));
+        assert_eq!(
+            (line.verdict().as_str(), line.note.as_str()),
+            ("not measured", "not installed")
+        );
     }
 
     #[test]

@@ -29,9 +29,14 @@ impl Listed {
     }
 }
 
-/// All regular files below a directory.
+/// All regular files below a directory, or the one file that it is.
 pub fn list(dir: &Path) -> Result<Vec<Listed>, BenchError> {
     let mut found = Vec::new();
+    let meta = fs::metadata(dir).map_err(io_error("examine", dir))?;
+    if meta.is_file() {
+        let path = CString::new(dir.as_os_str().as_bytes()).unwrap_or_default();
+        return Ok(vec![Listed { path, relative: 0, size: meta.len() }]);
+    }
     let mut dirs = vec![dir.to_owned()];
     while let Some(next) = dirs.pop() {
         for entry in fs::read_dir(&next).map_err(io_error("list", &next))? {
@@ -160,8 +165,7 @@ mod tests {
         assert_eq!(write_all(&first, &b, 3, 4096).unwrap(), expected);
         let second = list(&b).unwrap();
         let sizes = |list: &[Listed]| {
-            let mut all: Vec<_> =
-                list.iter().map(|f| (f.relative().to_owned(), f.size)).collect();
+            let mut all: Vec<_> = list.iter().map(|f| (f.relative().to_owned(), f.size)).collect();
             all.sort();
             all
         };

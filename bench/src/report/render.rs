@@ -35,7 +35,8 @@ pub fn render(book: &Book, order: &[&str]) -> String {
 
 /// A line for the terminal.
 pub fn terminal(line: &Line) -> String {
-    let side = |s: &Option<Side>| s.as_ref().map_or(String::new(), |s| format!("{:.3} s", s.wall_s));
+    let side =
+        |s: &Option<Side>| s.as_ref().map_or(String::new(), |s| format!("{:.3} s", s.wall_s));
     let against = line.theirs.as_ref().map_or("", |s| s.label.as_str());
     format!(
         "{:<52} {:>9} {against:<22} {:>9} {:>8} (goal {}) {} {}",
@@ -70,9 +71,14 @@ fn row(name: &str, line: &Line) -> String {
         ours.map_or_else(dash, |s| format!("{:.2}", s.cpu_s)),
         theirs.map_or_else(dash, |s| if s.runs == 0 { dash() } else { format!("{:.2}", s.cpu_s) }),
         ours.map_or_else(dash, |s| format!("{:.0}", s.peak_rss as f64 / MIB)),
-        if line.note.is_empty() { line.date.clone() } else { format!("{}; {}", line.date, line.note) },
+        if line.note.is_empty() {
+            line.date.clone()
+        } else {
+            format!("{}; {}", line.date, line.note)
+        },
     ];
-    let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|").replace('\n', " ")).collect();
+    let cells: Vec<String> =
+        cells.iter().map(|c| c.replace('|', "\\|").replace('\n', " ")).collect();
     format!("| {} |\n", cells.join(" | "))
 }
 

@@ -65,8 +65,8 @@ impl Failure {
 
     /// What clap says of a command line, in our form.
     pub fn usage(error: &clap::Error) -> Self {
-        let text = error.render().to_string();
-        let text = text.split("\n\nUsage:").next().unwrap_or_default();
+        let rendered = error.render().to_string();
+        let (text, usage) = rendered.split_once("\n\nUsage:").unwrap_or((&rendered, ""));
         let text = text.strip_prefix("error: ").unwrap_or(text);
         let mut what = String::new();
         let mut hint: Option<String> = None;
@@ -78,7 +78,20 @@ impl Failure {
                 None => what = format!("{what} {line}"),
             }
         }
-        let hint = hint.unwrap_or_else(|| "the option --help shows how to call it".to_owned());
+        // Our own parsers say what to write instead.
+        if hint.is_none()
+            && let Some((before, own)) = what.rsplit_once("; ")
+            && is_hint(own)
+        {
+            hint = Some(own.to_owned());
+            what = before.to_owned();
+        }
+        let hint = hint.unwrap_or_else(|| {
+            let is_name = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+            let command: Vec<_> = usage.split_whitespace().take_while(is_name).collect();
+            let command = if command.is_empty() { "capstan".to_owned() } else { command.join(" ") };
+            format!("`{command} --help` shows how to call it")
+        });
         Self { code: BAD_INPUT, error: what, hint: Some(hint) }
     }
 
@@ -104,7 +117,7 @@ impl From<CellError> for Failure {
 
 /// Whether the end of a sentence is advice, and not part of a path that has a semicolon.
 fn is_hint(text: &str) -> bool {
-    text.contains(' ') && text.starts_with(|c: char| c.is_ascii_lowercase())
+    text.contains(' ') && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '`')
 }
 
 /// The text without line ends and what else moves a terminal.

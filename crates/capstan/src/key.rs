@@ -218,6 +218,9 @@ impl Keys {
         // The ring comes first: with it, both what is wrapped anew and what is not can be read.
         keyring::save(&self.home, &ring)?;
         say(&format!("key {id} is active; older keys are kept for reading"));
+        say(
+            "locks of older keys, recovery sheets among them, do not open what is written from now on: add them again",
+        );
         self.print_sheets(&ring, &openers, None)?;
         self.rewrap_with(&ring, &unlocked)
     }

@@ -36,7 +36,7 @@ use crate::input::Input;
 use crate::keyring;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::request::{BackupRequest, Source};
+use crate::request::{BackupRequest, ReadMode, Source};
 use crate::resume::{Resumed, resumable};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::watch::{Watched, watch};
@@ -302,6 +302,7 @@ impl Cell {
                 hard_links_as_files: request.hard_links_as_files,
                 retries: request.retries,
                 retry_wait: request.retry_wait,
+                direct: request.read == ReadMode::Direct,
             },
             streams,
             buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),

@@ -5,6 +5,7 @@
 //! [`observe`] and gets a [`report`].
 
 mod backup;
+mod contents;
 mod error;
 mod import;
 mod input;
@@ -16,6 +17,7 @@ pub mod request;
 mod restore;
 mod resume;
 mod session;
+mod tar;
 mod verify;
 mod version;
 mod watch;

@@ -129,11 +129,11 @@ impl Cell {
         let meters = Meters::default();
         let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
-        if let RestoreTo::Tar(_) = &request.to {
-            return crate::restore::tar_not_here(request);
-        }
         if request.dry_run {
             return dry_run(&view, &overview, &paths, &run, &ears);
+        }
+        if let RestoreTo::Tar(_) = &request.to {
+            return self.restore_to_tar(view, &run, &ears, stop);
         }
         let options =
             TargetOptions { overwrite: request.overwrite, numeric_ids: request.numeric_ids };
@@ -223,8 +223,38 @@ impl Cell {
     }
 }
 
-fn tar_not_here(_: &RestoreRequest) -> Result<Report> {
-    Err(CellError::BadInput("restoring to a tar archive is not possible in this build".to_owned()))
+impl Cell {
+    fn restore_to_tar(
+        &self,
+        view: VersionView<'_>,
+        run: &RunOf<'_>,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let begun = Instant::now();
+        let mut files_of = VersionView::open(&self.idb, run.version.id)?;
+        self.add_keys(&mut files_of, true)?;
+        run.record_begin()?;
+        let mut report = Report { media: media_of(&view), ..run.report() };
+        let result = crate::tar::write(view, &files_of, run.request, ears, stop, &mut report);
+        if let Err(e) = &result {
+            ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
+        }
+        let status = match (&result, stop.0.load(Relaxed)) {
+            (Err(_), _) => Status::Failed,
+            (_, true) => Status::Incomplete,
+            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        report.status = status.to_string();
+        report.end = rfc3339(now_us());
+        report.elapsed_s = begun.elapsed().as_secs_f64();
+        report.rate_mb_s = report.bytes_written as f64 / 1e6 / report.elapsed_s.max(1e-9);
+        report.peak_rss_bytes = peak_rss();
+        ears.fill(&mut report);
+        run.record_end(status, &report)?;
+        Ok(report)
+    }
 }
 
 fn media_of(view: &VersionView<'_>) -> Vec<String> {

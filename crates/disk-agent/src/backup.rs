@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use capstan_engine::link::{BlockPort, LinkClosed};
 use capstan_engine::message::{Code, Listener, Message, path_text};
@@ -14,18 +14,22 @@ use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome, OutcomeCod
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use crate::ahead::{Ahead, FETCHERS};
 use crate::hardlinks::HardLinks;
 use crate::huge::{HUGE, HugeFile, Pieces};
 use crate::linux::{locks, source};
 use crate::owners::OwnerNames;
 use crate::select::Selection;
 use crate::stream::{StreamOptions, StreamWriter};
-use crate::walk::{BaseCursor, BaseRow, WalkEvent, WalkItem, Walker};
+use crate::walk::{BaseCursor, BaseRow, Group, WalkEvent, WalkItem, Walker};
 
 /// Groups that wait for a stream.
 const GROUPS_WAITING: usize = 4;
 /// A file that was changed this short a time ago may still be open for writing.
 const RECENT: Duration = Duration::from_secs(120);
+
+/// A group of files smaller than this on average, in bytes, tells by its time whether the source is cold.
+const SMALL: u64 = 64 << 10;
 
 /// What to do with files in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,8 @@ pub struct ReadOptions {
     pub retries: u32,
     /// How long to wait before that.
     pub retry_wait: Duration,
+    /// Read large files past the page cache.
+    pub direct: bool,
 }
 
 /// What a backup counts.
@@ -107,6 +113,7 @@ impl Backup<'_> {
         source::raise_open_files();
         let queues: Vec<_> = streams.iter().map(|_| Queue::new(GROUPS_WAITING)).collect();
         let pieces = Pieces::default();
+        let ahead = Ahead::default();
         let busy = Mutex::new(streams.len());
         let single = streams.len() == 1;
         // All streams are known to the media agent before the first asks for a block.
@@ -121,10 +128,12 @@ impl Backup<'_> {
                         writer,
                         queue,
                         pieces: &pieces,
+                        ahead: &ahead,
                         single,
                         links: HardLinks::default(),
                         locks: locks::LockTable::default(),
                         buffers: source::Buffers::default(),
+                        current: Current::default(),
                         reader: source::Reader::default(),
                         now: SystemTime::now(),
                     };
@@ -140,15 +149,20 @@ impl Backup<'_> {
                     })
                 })
                 .collect();
+            for _ in 0..FETCHERS {
+                scope.spawn(|| ahead.run());
+            }
             let walker = Walker {
                 selection: self.selection,
                 queues: &queues,
+                ahead: &ahead,
                 stop: self.stop,
                 found: &self.counters.found,
                 meters: &self.meters,
                 event: &|event| walk_event(event, self.counters, self.listener),
             };
             walker.run(roots, base);
+            ahead.close();
             threads.into_iter().fold(Ok(()), |all, t| all.and(t.join().unwrap_or(Err(LinkClosed))))
         })
     }
@@ -296,12 +310,24 @@ struct Opened {
     item: usize,
 }
 
+/// How a file is read.
+#[derive(Default, Clone, Copy)]
+struct Current {
+    /// Past the page cache.
+    direct: bool,
+    /// Its pages are dropped afterwards: nobody else had them in the cache.
+    drop: bool,
+}
+
 /// One stream's thread.
 struct StreamReader<'a> {
     backup: &'a Backup<'a>,
     writer: StreamWriter,
-    queue: &'a Queue<Vec<WalkItem>>,
+    queue: &'a Queue<Arc<Group>>,
     pieces: &'a Pieces,
+    ahead: &'a Ahead,
+    /// How the file at hand is read.
+    current: Current,
     /// There is no other stream to share a huge file with.
     single: bool,
     links: HardLinks,
@@ -336,7 +362,7 @@ impl StreamReader<'_> {
                 self.writer.mark_wait_in();
             }
             match taken {
-                Taken::Item(group) => self.group(group)?,
+                Taken::Item(group) => self.group(&group)?,
                 Taken::Nothing => self.writer.idle()?,
                 Taken::Closed => {
                     walked = true;
@@ -348,46 +374,65 @@ impl StreamReader<'_> {
     }
 
     /// Opens a group, sends its rows, then its contents; what changed meanwhile is read again.
-    fn group(&mut self, mut group: Vec<WalkItem>) -> Result<(), LinkClosed> {
+    fn group(&mut self, group: &Group) -> Result<(), LinkClosed> {
+        let begun = Instant::now();
         self.now = SystemTime::now();
         let retries = self.backup.options.retries;
+        let mut todo: Vec<usize> = (0..group.items.len()).collect();
+        let mut bytes = 0;
         for attempt in 0..=retries {
             let mut again = Vec::new();
-            let mut rows = Vec::with_capacity(group.len());
+            let mut rows = Vec::with_capacity(todo.len());
             let mut opened = Vec::new();
-            for (index, item) in group.iter().enumerate() {
-                self.open(item, index, attempt > 0, &mut rows, &mut opened);
+            for index in &todo {
+                self.open(&group.items[*index], *index, attempt > 0, &mut rows, &mut opened);
             }
+            // What the fetchers did not get to they need not fetch any more.
+            group.fetched.fetch_max(group.items.len(), Relaxed);
             self.writer.mark(Stage::Metadata);
-            let names: Vec<_> =
-                opened.iter().map(|o: &Opened| (rows[o.row].name.clone(), rows[o.row].size)).collect();
+            let names: Vec<_> = opened
+                .iter()
+                .map(|o: &Opened| (rows[o.row].name.clone(), rows[o.row].size))
+                .collect();
             if !rows.is_empty() {
                 self.writer.rows(rows)?;
             }
             for (file, (name, size)) in opened.into_iter().zip(names) {
-                let item = file.item;
-                let dir = group[item].dir.path.clone();
-                if self.contents(file, &dir, &name, size, attempt == retries)? {
-                    again.push(item);
-                }
-                if self.backup.stop.load(Relaxed) {
-                    // What is promised is finished below as filling, and the session is not complete.
-                    again.clear();
+                let index = file.item;
+                let item = &group.items[index];
+                bytes += size;
+                self.begin_file(&file.fd, size, item.ours.load(Relaxed));
+                if self.contents(file, &item.dir.path, &name, size, attempt == retries)? {
+                    again.push(index);
                 }
             }
-            if again.is_empty() {
+            if again.is_empty() || self.backup.stop.load(Relaxed) {
                 break;
             }
             self.writer.mark(Stage::Source);
             std::thread::sleep(self.backup.options.retry_wait);
             self.writer.mark_wait_in();
-            let mut index = 0;
-            group.retain(|_| {
-                index += 1;
-                again.contains(&(index - 1))
-            });
+            todo = again;
+        }
+        // Only small files tell by their time whether the source is cold.
+        if bytes < SMALL * group.items.len() as u64 {
+            self.ahead.learn(group.items.len(), begun.elapsed());
         }
         Ok(())
+    }
+
+    /// Settles how a file is read.
+    fn begin_file(&mut self, fd: &OwnedFd, size: u64, ours: bool) {
+        self.reader.next_file();
+        self.current = Current { direct: false, drop: ours };
+        if size >= source::DIRECT_MIN {
+            self.current.direct = self.backup.options.direct && source::set_direct(fd);
+            if !self.current.direct {
+                source::will_read_all(fd);
+                // Where the kernel cannot drop pages by itself, those of files that nobody had in the cache are dropped.
+                self.current.drop |= self.reader.must_drop() && source::prefetch(fd);
+            }
+        }
     }
 
     /// Makes the row of a name, and opens what has contents.
@@ -622,6 +667,9 @@ impl StreamReader<'_> {
             Ok(after) => source::changed(&file.before, &after),
             Err(_) => false,
         };
+        if self.current.drop {
+            source::drop_pages(&file.fd);
+        }
         drop(file.fd);
         if changed {
             if last {
@@ -658,7 +706,12 @@ impl StreamReader<'_> {
             }
             let space = self.writer.space()?;
             let want = space.len().min(usize::try_from(len - done).unwrap_or(usize::MAX));
-            let result = self.reader.read_at(fd, &mut space[..want], at + done);
+            let out = &mut space[..want];
+            let result = if self.current.direct {
+                self.reader.read_direct(fd, out, at + done)
+            } else {
+                self.reader.read_at(fd, out, at + done)
+            };
             match result {
                 Ok(0) => {
                     self.writer.fill(len - done)?;
@@ -718,6 +771,7 @@ impl StreamReader<'_> {
         };
         let (dir, name) = (&file.entry.dir, &file.entry.name);
         self.writer.rows(vec![part])?;
+        self.begin_file(&file.fd, len, false);
         let silent = file.failed.load(Relaxed);
         if !self.range(&file.fd, dir, name, at, len, silent)? {
             file.failed.store(true, Relaxed);
@@ -791,18 +845,20 @@ pub fn count(
     listener: &dyn Listener,
 ) -> Counters {
     let counters = Counters::default();
-    let queues = [Queue::<Vec<WalkItem>>::new(GROUPS_WAITING)];
+    let queues = [Queue::<Arc<Group>>::new(GROUPS_WAITING)];
+    let ahead = Ahead::default();
     let meters = Meters::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut waited = Duration::ZERO;
             while let Some(group) = queues[0].take(&mut waited) {
-                group.iter().for_each(|item| count_item(item, selection, &counters));
+                group.items.iter().for_each(|item| count_item(item, selection, &counters));
             }
         });
         let walker = Walker {
             selection,
             queues: &queues,
+            ahead: &ahead,
             stop,
             found: &counters.found,
             meters: &meters,

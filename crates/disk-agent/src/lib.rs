@@ -2,9 +2,11 @@
 //! back, with all its metadata. Knows file systems, not devices or media.
 //!
 //! Backup: [`walk`] lists directories in one order and deals names to streams, [`backup`] opens and reads them,
-//! [`stream`] builds frames and blocks ([`squeeze`] decides how hard to compress). [`select`] says what is left out.
+//! [`ahead`] fetches what comes next
+//! where the source is cold, [`stream`] builds frames and blocks ([`squeeze`] decides how hard to compress). [`select`] says what is left out.
 //! Restore: [`target`]. What is particular to Linux is in [`linux`]; everything else is written against it.
 
+pub mod ahead;
 pub mod backup;
 mod hardlinks;
 mod huge;

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::queue::Queue;
 use capstan_format::entry::{Kind, Timestamp, join};
 use rustix::io::Errno;
 
+use crate::ahead::Ahead;
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
 
@@ -22,6 +23,15 @@ const VOLATILE: [&[u8]; 4] = [b"dev", b"proc", b"run", b"sys"];
 
 /// Names in a group: what a stream opens before it reads.
 pub const GROUP: usize = 256;
+
+/// Names that a stream opens together.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// The names, in order.
+    pub items: Vec<WalkItem>,
+    /// The next to be fetched ahead, by [`crate::ahead`].
+    pub fetched: AtomicUsize,
+}
 
 /// A name to be saved.
 #[derive(Debug)]
@@ -34,6 +44,8 @@ pub struct WalkItem {
     pub base: Option<BaseRow>,
     /// It is in the base and no longer in the source.
     pub gone: bool,
+    /// Its contents were brought into the page cache for us: they are dropped when they were read.
+    pub ours: AtomicBool,
 }
 
 /// What a base says of a name: enough to see whether it changed.
@@ -77,7 +89,9 @@ pub struct Walker<'a> {
     /// What is left out.
     pub selection: &'a Selection,
     /// One queue of groups per stream.
-    pub queues: &'a [Queue<Vec<WalkItem>>],
+    pub queues: &'a [Queue<Arc<Group>>],
+    /// Where groups go that are to be fetched ahead.
+    pub ahead: &'a Ahead,
     /// Set to end the walk early.
     pub stop: &'a AtomicBool,
     /// Names found so far.
@@ -281,7 +295,7 @@ impl Deal<'_, '_> {
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
         }
         self.walker.found.fetch_add(1, Relaxed);
-        self.push(WalkItem { dir, listed, base, gone: false });
+        self.push(WalkItem { dir, listed, base, gone: false, ours: AtomicBool::new(false) });
     }
 
     /// The base has it, the source does not.
@@ -292,7 +306,8 @@ impl Deal<'_, '_> {
         if matches!(source::stat_at(&top, &path), Err(Errno::NOENT | Errno::NOTDIR)) {
             let dir = Arc::new(DirHandle { fd: top.fd, path: dir });
             let listed = Listed { name, kind: Some(Kind::Tombstone), ino: 0 };
-            self.push(WalkItem { dir, listed, base: None, gone: true });
+            let ours = AtomicBool::new(false);
+            self.push(WalkItem { dir, listed, base: None, gone: true, ours });
         }
     }
 
@@ -307,6 +322,8 @@ impl Deal<'_, '_> {
     fn send(&mut self, stream: usize) {
         let group = std::mem::take(&mut self.groups[stream]);
         if !group.is_empty() {
+            let group = Arc::new(Group { items: group, fetched: AtomicUsize::new(0) });
+            self.walker.ahead.add(&group);
             self.lap.busy(self.walker.meters.of(Stage::Metadata));
             self.stopped |= self.walker.queues[stream].give(group).is_err();
             // Waiting for streams that have enough to do limits nothing.

@@ -63,6 +63,18 @@ impl<T> Queue<T> {
         Ok(waited)
     }
 
+    /// Gives an item that is taken before all others, without waiting for room; it comes back if the queue is closed.
+    pub fn give_first(&self, item: T) -> Result<(), T> {
+        let mut state = self.lock();
+        if state.closed && state.items.is_empty() {
+            return Err(item);
+        }
+        state.items.push_front(item);
+        drop(state);
+        self.not_empty.notify_one();
+        Ok(())
+    }
+
     /// Takes an item, waiting for one; `None` when the queue is closed and empty. The time waited is added to `waited`.
     pub fn take(&self, waited: &mut Duration) -> Option<T> {
         let mut state = self.lock();

@@ -42,6 +42,8 @@ struct State {
     /// Last in, first out: the buffer used last is still in the core's cache.
     free: Vec<Buffer>,
     allocated: usize,
+    /// Buffers in use beyond the number that there should be.
+    extra: usize,
     /// Ordinal of the segment being written, the front of `segments`.
     base: u32,
     segments: VecDeque<Segment>,
@@ -56,6 +58,24 @@ impl State {
             self.segments.push_back(Segment::default());
         }
         &mut self.segments[at]
+    }
+
+    /// Buffers that may be taken.
+    fn available(&self, limits: &Limits) -> usize {
+        self.free.len() + limits.buffers.saturating_sub(self.allocated)
+    }
+
+    /// An available buffer.
+    fn buffer(&mut self, block_size: usize) -> Buffer {
+        self.free.pop().unwrap_or_else(|| {
+            self.allocated += 1;
+            Buffer::new(block_size)
+        })
+    }
+
+    /// Streams that must still finish in a segment before that one.
+    fn open_before(&self, ordinal: u32) -> usize {
+        self.streams.values().filter(|s| s.open_in.is_some_and(|o| o < ordinal)).count()
     }
 
     fn open_in(&self, ordinal: u32) -> usize {
@@ -88,6 +108,7 @@ impl Grants {
 
     pub fn close_stream(&self, stream: StreamId) {
         self.lock().streams.remove(&stream);
+        self.changed.notify_all();
     }
 
     /// Waits for a buffer of the stream's segment.
@@ -103,10 +124,10 @@ impl Grants {
             while open_in != Some(ordinal) && state.segment(ordinal).closing {
                 ordinal += 1;
             }
-            // Ahead of the segment being written, streams leave a buffer for each one that must still finish in it.
-            let reserve = if ordinal > state.base { state.open_in(state.base) } else { 0 };
-            let available = state.free.len() + (self.limits.buffers - state.allocated.min(self.limits.buffers));
-            if available > reserve {
+            // Ahead of others, a stream leaves a buffer for each one that must still finish in an earlier segment:
+            // blocks of a later segment are not written, and their buffers not free, before the earlier ones are.
+            let reserve = state.open_before(ordinal);
+            if state.available(&self.limits) > reserve {
                 return Ok(self.take(&mut state, stream, ordinal));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -114,10 +135,7 @@ impl Grants {
     }
 
     fn take(&self, state: &mut State, stream: StreamId, ordinal: u32) -> Grant {
-        let buffer = state.free.pop().unwrap_or_else(|| {
-            state.allocated += 1;
-            Buffer::new(self.limits.block_size)
-        });
+        let buffer = state.buffer(self.limits.block_size);
         let active = state.streams.len() as u32;
         let limit = self.limits.blocks;
         let segment = state.segment(ordinal);
@@ -140,13 +158,13 @@ impl Grants {
         if state.failed {
             return Err(LinkClosed);
         }
-        // Buffers kept for streams that must still finish in the segment being written are not taken.
-        let reserve = state.open_in(state.base);
-        let free = if state.free.len() > reserve { state.free.pop() } else { None };
-        let buffer = free.unwrap_or_else(|| {
-            state.allocated += 1;
+        // Buffers left for streams that must still finish in this or an earlier segment are not taken.
+        let buffer = if state.available(&self.limits) > state.open_before(ordinal.0.saturating_add(1)) {
+            state.buffer(self.limits.block_size)
+        } else {
+            state.extra += 1;
             Buffer::new(self.limits.block_size)
-        });
+        };
         let segment = state.segment(ordinal.0);
         segment.granted += 1;
         segment.outstanding += 1;
@@ -172,6 +190,8 @@ impl Grants {
         if ends_segment && let Some(s) = state.streams.get_mut(&stream) {
             s.open_in = None;
             s.next = s.next.max(ordinal.0 + 1);
+            drop(state);
+            self.changed.notify_all();
         }
         Ok(())
     }
@@ -182,6 +202,9 @@ impl Grants {
         if let Some(s) = state.streams.get_mut(&stream) {
             s.open_in = None;
         }
+        drop(state);
+        // Who is ahead may have waited for the buffer that was left for this stream.
+        self.changed.notify_all();
     }
 
     /// A buffer is free again.
@@ -191,8 +214,8 @@ impl Grants {
             let segment = state.segment(ordinal.0);
             segment.outstanding = segment.outstanding.saturating_sub(1);
         }
-        if state.allocated > self.limits.buffers {
-            state.allocated -= 1;
+        if state.extra > 0 {
+            state.extra -= 1;
         } else {
             state.free.push(buffer);
         }
@@ -289,6 +312,29 @@ mod tests {
         assert!(g.is_closing(grant.segment));
         assert!(g.grant(A).unwrap().last);
         assert_eq!(g.grant(A).unwrap().segment, SegmentOrdinal(1));
+    }
+
+    #[test]
+    fn who_is_ahead_leaves_a_buffer_to_all_behind() {
+        const C: StreamId = StreamId([3; 16]);
+        let g = Grants::new(Limits { block_size: 65536, blocks: 100, catalog: 1, buffers: 3 });
+        [A, B, C].into_iter().for_each(|s| g.open_stream(s));
+        // C stays in segment 0, A in segment 1; both are closing, and B goes on to segment 2.
+        let c = g.grant(C).unwrap();
+        g.filled(C, c.segment, 9, false).unwrap();
+        let a = g.grant(A).unwrap();
+        assert_eq!(a.segment, SegmentOrdinal(1));
+        g.filled(A, a.segment, 9, false).unwrap();
+        g.release(c.segment, c.buffer);
+        // Two buffers are left, and C and A may need one each.
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| g.grant(B).map(|b| b.segment));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!waiter.is_finished());
+            g.leave(C);
+            g.release(a.segment, a.buffer);
+            assert_eq!(waiter.join().unwrap(), Ok(SegmentOrdinal(2)));
+        });
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub enum KeyCommand {
     #[command(after_help = AFTER_REMOVE)]
     Remove {
         /// The lock's id, as `capstan key list` shows it
-        #[arg(value_name = "LOCK")]
+        #[arg(value_name = "LOCK", value_parser = parse_lock)]
         lock: LockId,
     },
     /// List key pairs and their locks
@@ -148,4 +148,9 @@ pub enum KeyCommand {
         #[command(flatten)]
         secret: SecretArgs,
     },
+}
+
+fn parse_lock(text: &str) -> Result<LockId, String> {
+    text.parse()
+        .map_err(|_| "it is not 16 hexadecimal digits; `capstan key list` shows the ids".to_owned())
 }

@@ -174,10 +174,10 @@ Examples:
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_VERIFY)]
+#[command(group = ArgGroup::new("what").required(true).args(["version", "medium"]))]
 pub struct VerifyArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
-    #[arg(required_unless_present = "medium", conflicts_with = "medium")]
     pub version: Option<VersionName>,
     /// Verify a medium: its label, the begin of its id, or its device
     #[arg(long, value_name = "MEDIUM")]

@@ -1,0 +1,109 @@
+//! The benchmarks by name, in the order of the report.
+
+mod cold;
+mod directory;
+mod memory;
+mod null;
+mod peers;
+mod restore;
+mod sweep;
+
+use crate::context::Context;
+use crate::error::BenchError;
+use crate::report::{Book, Line, SweepLine};
+
+/// What a benchmark adds its lines to.
+pub struct Sheet<'a> {
+    name: &'static str,
+    book: &'a mut Book,
+}
+
+impl<'a> Sheet<'a> {
+    /// The sheet of a benchmark; its lines of an earlier run go.
+    pub fn new(row: &Row, book: &'a mut Book) -> Self {
+        book.lines.remove(row.name);
+        Self { name: row.name, book }
+    }
+
+    /// Adds a line and prints it.
+    pub fn add(&mut self, line: Line) {
+        println!("{}", crate::report::terminal(&line));
+        self.book.lines.entry(self.name.into()).or_default().push(line);
+    }
+
+    /// Replaces the table of the sweeps.
+    pub fn set_sweep(&mut self, lines: Vec<SweepLine>) {
+        self.book.sweep = lines;
+    }
+}
+
+/// A benchmark.
+pub struct Row {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: &'static str,
+    /// Measures it.
+    pub run: fn(&Context, &mut Sheet<'_>) -> Result<(), BenchError>,
+}
+
+/// All benchmarks.
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "null-typical",
+        about: "typical to null, CRC on and off, against a raw read of the same files",
+        run: null::typical,
+    },
+    Row {
+        name: "null-small",
+        about: "small to null, CRC on, against a raw read of the same files",
+        run: null::small,
+    },
+    Row {
+        name: "cold-small",
+        about: "small to null, cold, against a raw walk and read at its best, and tar",
+        run: cold::small,
+    },
+    Row {
+        name: "cold-large",
+        about: "large files to null, cold, each --read mode, against dd direct and buffered",
+        run: cold::large,
+    },
+    Row {
+        name: "directory",
+        about: "typical to a directory on the disk, synced, against tar and dd; CPU per GB",
+        run: directory::synced,
+    },
+    Row {
+        name: "directory-zstd",
+        about: "typical to a directory in memory, zstd:1, against tar | zstd -1 -T0",
+        run: directory::zstd,
+    },
+    Row {
+        name: "peers-typical",
+        about: "typical to memory at defaults, plain and encrypted, against restic, borg, rustic, Bacula",
+        run: peers::typical,
+    },
+    Row { name: "peers-small", about: "small, the same", run: peers::small },
+    Row {
+        name: "restore-typical",
+        about: "restore of typical in memory, against a raw write, tar, restic, rustic",
+        run: restore::typical,
+    },
+    Row { name: "restore-small", about: "small, the same", run: restore::small },
+    Row {
+        name: "memory",
+        about: "peak memory of backup and restore with 30 thousand and 3 million files",
+        run: memory::flat,
+    },
+    Row {
+        name: "overhead",
+        about: "bytes on the medium for small, no compression, against its data",
+        run: memory::overhead,
+    },
+    Row {
+        name: "sweep",
+        about: "concurrency, block size, segment size, buffers, CRC, compression: rate, CPU, restore",
+        run: sweep::all,
+    },
+];

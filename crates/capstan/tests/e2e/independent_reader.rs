@@ -1,0 +1,112 @@
+//! The independent reader, `tools/read_medium.py`, holds against media that the binary just wrote.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::compare::{same_by_rsync_with, same_manifest};
+use crate::support::{Lab, Run, below, finish, is_root, noise, skip};
+
+struct Reader {
+    python: PathBuf,
+    script: PathBuf,
+}
+
+impl Reader {
+    /// The reader, if `make setup` made its venv. In the gate it has to be there.
+    fn find() -> Option<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let script = root.join("tools/read_medium.py");
+        let venvs = [
+            std::env::var_os("CAPSTAN_VENV").map(PathBuf::from),
+            Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("../venv")),
+            Some(root.join("target/venv")),
+        ];
+        let python = venvs.into_iter().flatten().map(|v| v.join("bin/python3")).find(|p| p.exists());
+        let gate = std::env::var_os("CI").is_some();
+        assert!(!gate || (python.is_some() && script.exists()), "the gate needs tools/read_medium.py and its venv");
+        Some(Self { python: python?, script: script.exists().then_some(script)? })
+    }
+
+    fn run(&self, lab: &Lab, secret: Option<&str>, args: &[&str]) -> Run {
+        let mut command = Command::new(&self.python);
+        command.arg(&self.script).args(args).current_dir(lab.path(""));
+        command.env_remove("CAPSTAN_PASSPHRASE");
+        if let Some(secret) = secret {
+            command.env("CAPSTAN_PASSPHRASE", secret);
+        }
+        finish(&mut command)
+    }
+}
+
+fn tree(lab: &Lab) -> PathBuf {
+    let tree = lab.mkdir("tree");
+    lab.sh(r#"
+cd tree; mkdir -p a/b empty $'not-\xff-utf8'; echo x >$'not-\xff-utf8/\xfe'; for i in {1..3000}; do echo $i >a/b/$i; done
+seq 1 400000 >a/compressible; ln a/compressible a/linked; ln -s compressible a/link; mkfifo a/fifo; : >a/empty
+truncate -s 100M a/sparse; echo island | dd of=a/sparse bs=1M seek=50 conv=notrunc status=none
+chmod 4755 a/empty; setfattr -n user.note -v text a/empty; touch -d '2001-02-03 04:05:06.123456789' a/empty a/b empty .
+"#);
+    lab.file("tree/noise", noise(1, 40_000_003));
+    tree
+}
+
+fn holds(secret: Option<&str>, options: &[&str]) {
+    let Some(reader) = Reader::find() else {
+        return skip("tools/read_medium.py or its venv is missing: make setup");
+    };
+    let lab = Lab::new();
+    let tree = tree(&lab);
+    if let Some(secret) = secret {
+        let mut init = lab.command();
+        init.args(["key", "init"]).env("CAPSTAN_PASSPHRASE", secret).env("CAPSTAN_NEW_PASSPHRASE", secret);
+        finish(&mut init).ok();
+    }
+    let backup = ["tree", "--to", "medium", "--name", "t", "--segment-size", "20M", "--streams", "3"];
+    lab.backed_up(backup.iter().chain(options));
+    reader.run(&lab, secret, &["check", "medium"]).ok();
+    let list = reader.run(&lab, secret, &["list", "medium"]);
+    for name in ["a/compressible", "noise", "a/b/1234"] {
+        assert!(list.ok().stdout.contains(name), "{name} is not listed");
+    }
+    reader.run(&lab, secret, &["extract", "medium", "out"]).ok();
+    let there = below(&lab.path("out"), &tree);
+    if is_root() {
+        same_by_rsync_with(&[], &tree, &there);
+        same_manifest(&tree, &there);
+    } else {
+        same_by_rsync_with(&["--no-owner", "--no-group"], &tree, &there);
+    }
+    // It is no reader that says yes to everything: a flipped bit is found.
+    lab.sh("f=$(ls -S medium/*.segment | head -1); size=$(stat -c %s $f); at=$((size / 3)); \
+            b=$(dd if=$f bs=1 skip=$at count=1 status=none | od -An -tu1); \
+            printf \"\\\\x$(printf %02x $((b ^ 16)))\" | dd of=$f bs=1 seek=$at conv=notrunc status=none");
+    let run = reader.run(&lab, secret, &["check", "medium"]);
+    assert_ne!(run.code, 0, "a flipped bit was not found: {}", run.stdout);
+    // And the binary says the same.
+    let mut verify = lab.command();
+    verify.args(["verify", "t"]).env("CAPSTAN_PASSPHRASE", secret.unwrap_or_default());
+    assert_eq!(finish(&mut verify).code, 3);
+}
+
+#[test]
+fn plain_media() {
+    holds(None, &[]);
+}
+
+#[test]
+fn encrypted_media() {
+    holds(Some("correct horse battery staple"), &[]);
+}
+
+#[test]
+fn lz4_without_payload_checksums_in_small_blocks() {
+    let Some(reader) = Reader::find() else {
+        return skip("tools/read_medium.py or its venv is missing: make setup");
+    };
+    let lab = Lab::new();
+    let tree = tree(&lab);
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--compress", "lz4", "--no-crc", "--block-size", "64K"]);
+    reader.run(&lab, None, &["extract", "medium", "out"]).ok();
+    let there = below(&lab.path("out"), &tree);
+    same_by_rsync_with(&["--no-owner", "--no-group"], &tree, &there);
+}

@@ -1,0 +1,114 @@
+//! Where a restore writes, and what becomes of what is there.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use crate::compare::{same, same_by_rsync};
+use crate::support::{Lab, below};
+
+fn lab() -> (Lab, PathBuf) {
+    let lab = Lab::new();
+    for name in ["older", "newer", "same", "sub/missing"] {
+        lab.file(&format!("tree/{name}"), format!("backup {name}"));
+    }
+    lab.sh("touch -d 2020-01-01 tree/older tree/newer tree/same tree/sub/missing tree/sub");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let there = below(&lab.path("out"), &lab.path("tree"));
+    (lab, there)
+}
+
+/// Changes what lies in the target: one file older than in the backup, one newer, one untouched, one gone.
+fn changed(lab: &Lab, overwrite: &str) -> serde_json::Value {
+    lab.restored(["t", "--into", "out", "--overwrite", "always"]);
+    let there = below(&lab.path("out"), &lab.path("tree"));
+    fs::write(there.join("older"), "target").unwrap();
+    fs::write(there.join("newer"), "target").unwrap();
+    fs::remove_file(there.join("sub/missing")).unwrap();
+    lab.sh(&format!("cd '{}'; touch -d 2010-01-01 older; touch -d 2030-01-01 newer", there.display()));
+    lab.restored(["t", "--into", "out", "--overwrite", overwrite])
+}
+
+#[test]
+fn overwrite_policies() {
+    let (lab, there) = lab();
+    let content = |name: &str| fs::read_to_string(there.join(name)).unwrap();
+    for (overwrite, older, newer, skipped) in [
+        ("never", "target", "target", 3),
+        ("if-different", "backup older", "backup newer", 1),
+        ("if-newer", "backup older", "target", 2),
+        ("always", "backup older", "backup newer", 0),
+    ] {
+        let report = changed(&lab, overwrite);
+        assert_eq!((content("older").as_str(), content("newer").as_str()), (older, newer), "{overwrite}");
+        assert_eq!((content("same"), content("sub/missing")), ("backup same".into(), "backup sub/missing".into()));
+        assert_eq!(report["skipped"], skipped, "{overwrite}: {report:#}");
+    }
+    same_by_rsync(&lab.path("tree"), &there);
+}
+
+#[test]
+fn strip_and_paths() {
+    let (lab, _) = lab();
+    let depth = lab.path("tree").components().count() - 1;
+    lab.restored(["t", "--into", "flat", "--strip", &depth.to_string()]);
+    same_by_rsync(&lab.path("tree"), &lab.path("flat"));
+    // One more strips the directory below, too; what has no name left is left out.
+    lab.restored(["t", "--into", "flatter", "--strip", &(depth + 1).to_string()]);
+    assert!(lab.path("flatter/missing").is_file() && !lab.path("flatter/older").exists());
+    let sub = lab.path("tree/sub");
+    lab.restored(["t".as_ref(), sub.as_os_str(), "--into".as_ref(), "part".as_ref()]);
+    let part = below(&lab.path("part"), &lab.path("tree"));
+    assert!(part.join("sub/missing").is_file() && !part.join("older").exists());
+    assert_eq!(fs::metadata(part.join("sub")).unwrap().mtime(), fs::metadata(&sub).unwrap().mtime());
+}
+
+#[test]
+fn in_place() {
+    let (lab, _) = lab();
+    let copy = lab.path("copy");
+    lab.sh("cp -a tree copy; rm tree/older; echo damaged >tree/newer; rm -r tree/sub; echo mine >tree/extra");
+    lab.restored(["t", "--in-place"]);
+    assert_eq!(fs::read_to_string(lab.path("tree/extra")).unwrap(), "mine\n", "what is not in the backup stays");
+    fs::remove_file(lab.path("tree/extra")).unwrap();
+    lab.restored(["t", "--in-place"]);
+    same(&lab, &copy, &lab.path("tree"));
+}
+
+#[test]
+fn a_dry_run_restores_nothing() {
+    let (lab, there) = lab();
+    let report = lab.restored(["t", "--into", "out", "--dry-run"]);
+    assert_eq!(report["files"], 4, "{report:#}");
+    assert!(!there.exists());
+}
+
+#[test]
+fn as_a_tar_archive() {
+    let (lab, _) = lab();
+    lab.sh("ln tree/older tree/linked; ln -s older tree/link; mkfifo tree/fifo; truncate -s 10M tree/sparse; \
+            printf 'n%.0s' {1..255} >name; echo long >tree/$(cat name)");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.restored(["t", "--to-tar", "archive.tar"]);
+    lab.sh("mkdir by-tar; tar -x -p --xattrs --acls --numeric-owner -f archive.tar -C by-tar");
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("by-tar"), &lab.path("tree")));
+    // To standard output, straight into tar.
+    let binary = env!("CARGO_BIN_EXE_capstan");
+    lab.sh(&format!(
+        "mkdir by-pipe; set -o pipefail; CAPSTAN_HOME=$PWD/home '{binary}' restore t --to-tar - | tar -x -p -C by-pipe"
+    ));
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("by-pipe"), &lab.path("tree")));
+}
+
+#[test]
+fn a_symlink_in_the_way_is_a_conflict_and_nothing_leaves_the_target() {
+    let (lab, there) = lab();
+    lab.mkdir("elsewhere");
+    fs::create_dir_all(&there).unwrap();
+    std::os::unix::fs::symlink(lab.path("elsewhere"), there.join("sub")).unwrap();
+    let report = lab.restore(["t", "--into", "out"]);
+    assert_eq!(report["status"], "completed_with_errors", "{report:#}");
+    assert!(report["errors"].to_string().contains("conflict"), "{report:#}");
+    assert_eq!(fs::read_dir(lab.path("elsewhere")).unwrap().count(), 0, "it wrote through the symlink");
+    assert!(there.join("older").is_file(), "the rest is restored");
+}

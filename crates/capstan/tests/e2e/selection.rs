@@ -1,0 +1,147 @@
+//! What is taken and what is left out.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::{Lab, Mount, finish, is_root, report, skip};
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    for name in ["a.c", "a.o", "keep.o", "src/b.c", "src/b.o", "src/deep/c.o", "cache/x", "work/cache/y", "tmp", "big"] {
+        lab.file(&format!("tree/{name}"), name);
+    }
+    lab.file("tree/big", vec![b'x'; 100_000]);
+    lab
+}
+
+/// Paths below `tree` that the newest version of `t` has, directories left out.
+fn listed(lab: &Lab) -> BTreeSet<String> {
+    let run = lab.run(["ls", "t", "--json"]);
+    let tree = format!("{}/", lab.path("tree").display());
+    let files = run.ok().stdout.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let files = files.filter(|f| f["kind"] != "directory" && f["kind"] != "dir");
+    files.filter_map(|f| f["path"].as_str()?.strip_prefix(&tree).map(str::to_owned)).collect()
+}
+
+#[track_caller]
+fn takes(lab: &Lab, options: &[&str], expected: &[&str]) -> Value {
+    let report = lab.backed_up(["tree", "--to", "medium", "--name", "t"].iter().chain(options));
+    assert_eq!(listed(lab), expected.iter().map(|s| (*s).to_owned()).collect(), "{options:?}");
+    report
+}
+
+#[test]
+fn patterns() {
+    let lab = lab();
+    let report = takes(
+        &lab,
+        &["--exclude", "*.o", "--exclude", "cache/"],
+        &["a.c", "src/b.c", "tmp", "big"],
+    );
+    assert!(report["skipped"].as_u64().unwrap() >= 6, "{report:#}");
+    takes(
+        &lab,
+        &["--exclude", "*.o", "--include", "keep.o", "--exclude", "/cache"],
+        &["a.c", "keep.o", "src/b.c", "cache/x", "work/cache/y", "tmp", "big"],
+    );
+    // Anchored at the root directory, as the documentation says.
+    let cache = format!("{}/cache", lab.path("tree").display());
+    takes(
+        &lab,
+        &["--exclude", &cache, "--exclude", "src"],
+        &["a.c", "a.o", "keep.o", "work/cache/y", "tmp", "big"],
+    );
+    lab.file("list", "# a comment\n*.o\n\n!keep.o\ncache/*\n");
+    takes(&lab, &["--exclude-from", "list"], &["a.c", "keep.o", "src/b.c", "tmp", "big"]);
+    // What was left out is not restored, what was taken is.
+    let into = lab.path("out");
+    lab.restored(["t".as_ref(), "--into".as_ref(), into.as_os_str()]);
+    let there = crate::support::below(&into, &lab.path("tree"));
+    assert!(there.join("keep.o").exists() && !there.join("a.o").exists());
+}
+
+#[test]
+fn tags_and_sizes() {
+    let lab = lab();
+    lab.file("tree/cache/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# more\n");
+    lab.file("tree/work/CACHEDIR.TAG", "not the signature");
+    lab.file("tree/src/.nobackup", "");
+    let report = lab.backed_up(["tree", "--to", "medium", "--name", "t", "--exclude-caches"]);
+    let has = listed(&lab);
+    assert!(!has.contains("cache/x") && has.contains("work/cache/y"), "{has:?} {report:#}");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--exclude-if-present", ".nobackup"]);
+    let has = listed(&lab);
+    assert!(!has.contains("src/b.c") && !has.contains("src/deep/c.o") && has.contains("cache/x"), "{has:?}");
+    takes(&lab, &["--files-of-size", "50K..1M"], &["big"]);
+    takes(&lab, &["--files-of-size", "..3", "--exclude", ".nobackup"], &["a.c", "a.o", "tmp"]);
+}
+
+#[test]
+fn paths_from_a_file() {
+    let lab = lab();
+    let at = |name: &str| lab.path("tree").join(name).display().to_string();
+    let list = lab.file("list", format!("{}\n{}\n", at("a.c"), at("src")));
+    lab.backed_up(["--files-from", list.to_str().unwrap(), "--to", "medium", "--name", "t"]);
+    let expected = ["a.c", "src/b.c", "src/b.o", "src/deep/c.o"].map(str::to_owned);
+    assert_eq!(listed(&lab), expected.into());
+    // From standard input, ended by zero bytes.
+    let list = lab.file("list", format!("{}\0{}\0", at("tmp"), at("keep.o")));
+    let input = std::fs::File::open(list).unwrap();
+    let args = ["backup", "--json", "--files-from", "-", "--to", "medium", "--name", "t"];
+    crate::support::completed(report(finish(lab.command().args(args).stdin(input))));
+    assert_eq!(listed(&lab), ["keep.o", "tmp"].map(str::to_owned).into());
+}
+
+#[test]
+fn one_file_system() {
+    if !is_root() {
+        return skip("only root can mount");
+    }
+    let lab = lab();
+    let _mount = Mount::new(&["-t", "tmpfs", "-o", "size=1M", "tmpfs"], &lab.path("tree/other"));
+    lab.file("tree/other/there", "x");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    assert!(listed(&lab).contains("other/there"));
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--one-file-system"]);
+    let has = listed(&lab);
+    assert!(!has.contains("other/there") && has.contains("a.c"), "{has:?}");
+    // The mount point itself is there, as with tar and rsync.
+    let into = lab.path("out");
+    lab.restored(["t".as_ref(), "--into".as_ref(), into.as_os_str()]);
+    assert!(crate::support::below(&into, &lab.path("tree/other")).is_dir());
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let lab = lab();
+    let report = lab.backed_up(["tree", "--to", "medium", "--name", "t", "--dry-run", "--exclude", "*.o"]);
+    assert_eq!(report["files"], 6, "{report:#}");
+    assert!(!lab.path("medium").exists());
+    assert_eq!(lab.run(["sessions", "--json"]).ok().stdout, "");
+}
+
+#[test]
+fn the_root_directory_leaves_out_what_is_no_file() {
+    if !is_root() {
+        return skip("only root can list all of /");
+    }
+    let lab = lab();
+    // Everything of this machine but its big trees; nothing is read.
+    let run = lab.run(["backup", "/", "--to", "medium", "--dry-run", "--verbose", "--one-file-system", "--exclude", "/usr",
+        "--exclude", "/var", "--exclude", "/home", "--exclude", "/root", "--exclude", "/work", "--exclude", "/tmp"]);
+    let said = format!("{}{}", run.stdout, run.stderr);
+    for dir in ["/proc", "/sys", "/dev", "/run"] {
+        assert!(said.contains(dir), "{dir} is not mentioned: {said}");
+    }
+    assert!(matches!(run.code, 0 | 3), "{said}");
+}
+
+#[test]
+fn a_null_version_is_not_offered_for_restore() {
+    let lab = lab();
+    lab.backed_up(["tree", "--to", "null:", "--name", "t"]);
+    let run = lab.run(["restore", "t", "--into", "out"]);
+    assert_eq!(run.code, 2, "{}{}", run.stdout, run.stderr);
+    assert!(!lab.path("out").exists());
+}

@@ -1,0 +1,216 @@
+//! A version as a tar archive (pax): for tools and machines that have no capstan.
+//!
+//! Holes are written as zeros. Extended attributes, ACLs and capabilities go into `SCHILY.xattr.` records, as GNU tar
+//! and star do; inode flags and sockets have no place in an archive and are left out, and said.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use capstan_engine::message::{Code, path_text};
+use capstan_format::entry::{Entry, Kind};
+use tar::{Builder, EntryType, Header};
+
+use crate::contents::FileContents;
+use crate::error::{CellError, Result};
+use crate::observe::Stop;
+use crate::report::Report;
+use crate::request::{RestoreRequest, RestoreTo};
+use crate::restore::{clean, selected};
+use crate::resume::{Merged, path_of};
+use crate::session::Ears;
+use crate::version::{Overview, VersionView};
+
+/// Writes a version as an archive; counts into the report.
+pub(crate) fn write(
+    view: VersionView<'_>,
+    files_of: &VersionView<'_>,
+    request: &RestoreRequest,
+    ears: &Ears<'_>,
+    stop: &Stop,
+    report: &mut Report,
+) -> Result<()> {
+    let out: Box<dyn Write> = match &request.to {
+        RestoreTo::Tar(Some(path)) => {
+            Box::new(File::create(path).map_err(CellError::io("create", path.display()))?)
+        }
+        _ => Box::new(io::stdout().lock()),
+    };
+    let failed = |e| CellError::io("write", "the archive")(e);
+    let mut archive = Builder::new(io::BufWriter::with_capacity(1 << 18, out));
+    let overview = Overview::of(files_of)?;
+    let mut contents = FileContents::new(files_of, &overview)?;
+    let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
+    // Names of which the archive has the contents: further names are links to them.
+    let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+    let mut merged = Merged::new(view)?;
+    while let Some((stream, row)) = merged.next()? {
+        if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
+            break;
+        }
+        let path = path_of(&row);
+        let e = &row.entry;
+        if !e.kind.is_inode() || !selected(&paths, &path) || overview.is_replaced(&path, row.ordinal) {
+            continue;
+        }
+        let Some(name) = stripped(&path, request.strip) else { continue };
+        let shown = format!("/{}", path_text(&path));
+        if e.kind == Kind::Socket {
+            ears.say(Code::NotRestored, "disk agent", &shown, "a socket has no place in an archive".to_owned());
+            continue;
+        }
+        let mut link: Option<Vec<u8>> = None;
+        let (entry_type, size) = match e.kind {
+            _ if e.link => {
+                link = first_names.get(&e.target).cloned();
+                if link.is_none() {
+                    let text = "its first name is not in the archive; restore that too".to_owned();
+                    ears.say(Code::NotRestored, "disk agent", &shown, text);
+                    continue;
+                }
+                (EntryType::Link, 0)
+            }
+            Kind::Symlink => {
+                link = Some(e.target.clone());
+                (EntryType::Symlink, 0)
+            }
+            Kind::File => {
+                first_names.insert(path.clone(), name.clone());
+                (EntryType::Regular, e.size)
+            }
+            Kind::Dir => (EntryType::Directory, 0),
+            Kind::Fifo => (EntryType::Fifo, 0),
+            Kind::CharDevice => (EntryType::Char, 0),
+            _ => (EntryType::Block, 0),
+        };
+        let owners = (row.user.as_deref(), row.group.as_deref());
+        let owners = if request.numeric_ids { (None, None) } else { owners };
+        let link = link.unwrap_or_default();
+        append_pax(&mut archive, e, &name, &link, owners, size).map_err(failed)?;
+        let header = header(e, &name, &link, entry_type, size);
+        archive.append(&header, io::empty()).map_err(failed)?;
+        if size > 0 {
+            let mut done = 0;
+            let out = archive.get_mut();
+            let read = contents.read(stream, &row, &mut |bytes| {
+                done += bytes.len() as u64;
+                out.write_all(bytes).map_err(CellError::io("write", "the archive"))
+            });
+            if let Err(e) = read {
+                if matches!(e, CellError::Io { action: "write", .. }) {
+                    return Err(e);
+                }
+                report.corrupt += 1;
+                ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
+            }
+            // The archive goes on where the header promised, whatever could be read.
+            let padded = size.next_multiple_of(512);
+            io::copy(&mut io::repeat(0).take(padded - done), out).map_err(failed)?;
+            report.bytes_written += done;
+        }
+        if e.kind == Kind::Dir { report.dirs += 1 } else { report.files += 1 }
+    }
+    let mut out = archive.into_inner().map_err(failed)?;
+    out.flush().map_err(failed)
+}
+
+/// The path without its first `strip` components.
+fn stripped(path: &[u8], strip: usize) -> Option<Vec<u8>> {
+    let mut rest = path;
+    for _ in 0..strip {
+        let at = rest.iter().position(|b| *b == b'/')?;
+        rest = &rest[at + 1..];
+    }
+    (!rest.is_empty()).then(|| rest.to_vec())
+}
+
+/// The ustar header; what does not fit it stands in the pax records before it.
+fn header(e: &Entry, name: &[u8], link: &[u8], entry_type: EntryType, size: u64) -> Header {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(entry_type);
+    header.set_mode(e.mode.into());
+    header.set_uid(u64::from(e.uid).min(0o777_7777));
+    header.set_gid(u64::from(e.gid).min(0o777_7777));
+    header.set_mtime(u64::try_from(e.mtime.sec).unwrap_or(0));
+    header.set_size(size.min(0o777_7777_7777));
+    if let Some(ustar) = header.as_ustar_mut() {
+        let fit = |to: &mut [u8], from: &[u8]| {
+            let n = from.len().min(to.len());
+            to[..n].copy_from_slice(&from[..n]);
+        };
+        fit(&mut ustar.name, name);
+        fit(&mut ustar.linkname, link);
+        if matches!(entry_type, EntryType::Char | EntryType::Block) {
+            ustar.set_device_major(e.rdev.0);
+            ustar.set_device_minor(e.rdev.1);
+        }
+    }
+    header.set_cksum();
+    header
+}
+
+/// The pax records of an entry (POSIX.1-2017, pax, "pax Extended Header").
+fn append_pax<W: Write>(
+    archive: &mut Builder<W>,
+    e: &Entry,
+    name: &[u8],
+    link: &[u8],
+    owners: (Option<&[u8]>, Option<&[u8]>),
+    size: u64,
+) -> io::Result<()> {
+    let mut records: Vec<u8> = Vec::new();
+    let mut add = |key: &[u8], value: &[u8]| {
+        // A record's length counts its own digits.
+        let rest = key.len() + value.len() + 3;
+        let mut len = rest + 1;
+        while rest + len.to_string().len() != len {
+            len = rest + len.to_string().len();
+        }
+        records.extend_from_slice(format!("{len} ").as_bytes());
+        records.extend_from_slice(key);
+        records.push(b'=');
+        records.extend_from_slice(value);
+        records.push(b'\n');
+    };
+    if name.len() > 100 {
+        add(b"path", name);
+    }
+    if link.len() > 100 {
+        add(b"linkpath", link);
+    }
+    if e.mtime.nsec != 0 || e.mtime.sec < 0 {
+        // Negative times count their fraction downwards.
+        let ns = i128::from(e.mtime.sec) * 1_000_000_000 + i128::from(e.mtime.nsec);
+        let (sign, ns) = if ns < 0 { ("-", -ns) } else { ("", ns) };
+        let text = format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+        add(b"mtime", text.as_bytes());
+    }
+    if size > 0o777_7777_7777 {
+        add(b"size", size.to_string().as_bytes());
+    }
+    if e.uid > 0o777_7777 {
+        add(b"uid", e.uid.to_string().as_bytes());
+    }
+    if e.gid > 0o777_7777 {
+        add(b"gid", e.gid.to_string().as_bytes());
+    }
+    if let Some(user) = owners.0 {
+        add(b"uname", user);
+    }
+    if let Some(group) = owners.1 {
+        add(b"gname", group);
+    }
+    for (key, value) in &e.xattrs {
+        add(&[b"SCHILY.xattr.", key.as_slice()].concat(), value);
+    }
+    if records.is_empty() {
+        return Ok(());
+    }
+    let mut header = Header::new_ustar();
+    header.set_entry_type(EntryType::XHeader);
+    header.set_path("pax")?;
+    header.set_mode(0o600);
+    header.set_size(records.len() as u64);
+    header.set_cksum();
+    archive.append(&header, records.as_slice())
+}

@@ -1,0 +1,1066 @@
+#!/usr/bin/env python3
+"""Reads Capstan media without Capstan: lists, checks and extracts what lies on a file device.
+
+It is written from docs/format.md and docs/keys.md alone, not from the Rust code, so that it proves that the
+documents are enough, and serves when the program is not at hand. It needs Python 3.11 and the modules of
+tools/requirements.txt. What is written "format.md: X" names the section of that document.
+
+    read_medium.py list MEDIUM [--session ID]
+    read_medium.py check MEDIUM
+    read_medium.py extract MEDIUM --into DIR [--session ID] [PATH...]
+
+Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit
+status: 0 all well, 1 the request failed, 3 something is damaged or incomplete (each is named).
+"""
+
+import argparse
+import base64
+import errno
+import fcntl
+import grp
+import hashlib
+import hmac
+import json
+import os
+import pwd
+import re
+import stat
+import struct
+import sys
+import time
+from bisect import bisect_right
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass, field
+
+import lz4.block
+import zstandard
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+STEP, MAX_BLOCK, MIB = 4096, 8 << 20, 1 << 20
+SEGMENT_HEADER, DATA, CATALOG, SEGMENT_END, MEDIUM_HEADER = 1, 2, 3, 4, 5  # kinds of blocks
+LABEL, BATCH, CONTENT, FILL, NAMES, COPY, INDEX, SUMMARY, HEADER = 1, 2, 3, 4, 5, 16, 17, 18, 19  # of frames
+NO_FRAME, UNKNOWN = 0xFFFFFFFF, -1  # values of a block's "first frame"
+REGULAR, DIRECTORY, SYMLINK, PIPE, SOCKET, CHAR, BLOCK, PART, OUTCOME, TOMBSTONE = range(10)  # kinds of rows
+TYPE_BITS = [stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK]
+CHANGED, SHORT, UNREADABLE, REPLACED, IN_USE, VANISHED = range(1, 7)
+OUTCOMES = ["", "changed while it was read", "was shorter than its row says", "could not be read", "replaced",
+            "was in use while it was read", "vanished"]
+CIPHERS = {"aes-256-gcm": (1, AESGCM), "chacha20-poly1305": (2, ChaCha20Poly1305)}
+FOR_NAMES, FOR_CONTENTS = 1, 2  # purposes of keys
+
+
+class Damage(Exception):
+    """A part of the medium is not as format.md says."""
+
+
+class Failure(Exception):
+    """The request cannot be carried out."""
+
+
+class Report:
+    """Collects what is wrong, and prints it at once unless it is a quiet one."""
+
+    def __init__(self, stream=None):
+        self.stream, self.count = stream, 0
+
+    def damage(self, where, what):
+        self.count += 1
+        self.note(where, what, "damage")
+
+    def note(self, where, what, word="note"):
+        if self.stream:
+            print(f"{word}: {where}: {what}", file=self.stream)
+
+
+def show(path):
+    """A path's bytes as text for people: control characters and what is not UTF-8 escaped."""
+    text = path.decode("utf-8", "backslashreplace") or "/"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# ---- Numbers and checksums (format.md: Conventions)
+
+def crc_table():
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        yield byte
+
+
+CRC_TABLE = list(crc_table())
+
+
+def crc32c(data):
+    """CRC-32C. Long input is first folded: the polynomial divides x^5685 + x^1362 + x^426 + 1, hence (squaring
+    k times) also that with all exponents times 2^k, so the first bits of a message can be added to later ones
+    without a change of the CRC. With integers as bit strings this costs a few shifts for megabytes."""
+    if len(data) > 1024:
+        value, bits = int.from_bytes(data, "little") ^ 0xFFFFFFFF, 8 * len(data)
+        while bits > 8192:
+            k = (bits // 2 // 5685).bit_length() - 1 if bits > 22740 else 0
+            far, middle, near = 5685 << k, (5685 - 426) << k, (5685 - 1362) << k
+            fold = min(near, bits - far) & ~7
+            low = value & ((1 << fold) - 1)
+            value = value >> fold ^ low << near - fold ^ low << middle - fold ^ low << far - fold
+            bits -= fold
+        data, crc = value.to_bytes(bits // 8, "little"), 0
+    else:
+        crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def zeros(data):
+    return not data or data.count(0) == len(data)
+
+
+class Cursor:
+    """Reads varints and bytes from a buffer, in which it never goes beyond the end."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def varint(self):
+        value = shift = 0
+        while True:
+            if self.at >= len(self.data) or shift > 63:
+                raise Damage("a varint is cut off or too long")
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if (byte == 0 and shift) or value >> 64:
+                    raise Damage("a varint is not minimal or too large")
+                return value
+            shift += 7
+
+    def zigzag(self):
+        value = self.varint()
+        return value >> 1 ^ -(value & 1)
+
+    def take(self, count):
+        if count > len(self.data) - self.at:
+            raise Damage("bytes are cut off")
+        self.at += count
+        return self.data[self.at - count:self.at]
+
+    def bytes(self):
+        return self.take(self.varint())
+
+    def more(self):
+        return self.at < len(self.data)
+
+
+# ---- Blocks and records (format.md: Blocks, Records)
+
+MA = namedtuple("MA", "kind segment index length")
+DA = namedtuple("DA", "stream position used first")
+
+
+def parse_ma(raw):
+    if len(raw) < 64 or raw[:4] != b"CpMA":
+        raise Damage("no media agent's header")
+    if crc32c(raw[:60]) != struct.unpack_from("<I", raw, 60)[0]:
+        raise Damage("checksum of the media agent's header")
+    version, kind, zero, segment, index, length = struct.unpack_from("<BBH16sII", raw, 4)
+    if version != 1:
+        raise Damage(f"block of version {version}, use a newer program")
+    if not 1 <= kind <= 5 or zero or not STEP <= length <= MAX_BLOCK or length % STEP:
+        raise Damage("values of the media agent's header")
+    return MA(kind, segment, index, length)
+
+
+def parse_da(raw, length):
+    if len(raw) < 128 or raw[64:68] != b"CpDA":
+        raise Damage("no disk agent's header")
+    if crc32c(raw[64:124]) != struct.unpack_from("<I", raw, 124)[0]:
+        raise Damage("checksum of the disk agent's header")
+    if raw[68] != 1 or raw[69:72] != bytes(3):
+        raise Damage("values of the disk agent's header")
+    da = DA(*struct.unpack_from("<16sQII", raw, 72))
+    if da.used > length - 128 or da.used % 8 or (da.first != NO_FRAME and (da.first >= da.used or da.first % 8)):
+        raise Damage("values of the disk agent's header")
+    return da
+
+
+def parse_json(raw, fields):
+    """Decodes JSON, of which the named fields must be there with these types."""
+    try:
+        value = json.loads(raw.decode("utf-8"))
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise Damage(f"JSON: {error}") from None
+    for name, kind in fields.items():
+        if not isinstance(value, dict) or not isinstance(value.get(name), kind):
+            raise Damage(f"JSON: {name} is missing or of the wrong type")
+    return value
+
+
+MEDIUM_FIELDS = {"format": int, "incompatible": int, "medium": str, "block_size": int}
+HEADER_FIELDS = {"medium": dict, "segment": str, "session": dict, "keys": list}
+LABEL_FIELDS = {"session": str, "object": str, "version": str, "started_us": int}
+END_FIELDS = {"segment": str, "session": str, "data_blocks": int, "blocks": int, "catalog_at": int,
+              "short_blocks": list, "streams": list}
+EXTENT_FIELDS = ("logical_start", "logical_end", "first_sequence", "frames", "rows")
+
+
+def parse_record(block, kind, fields):
+    """The JSON of a record block, and the block's media agent's header."""
+    ma = parse_ma(block)
+    if ma.kind != kind or len(block) < ma.length:
+        raise Damage(f"block of kind {ma.kind}, cut off or not of the kind {kind} that belongs here")
+    count, crc = struct.unpack_from("<II", block, 64)
+    if count > MIB or count > ma.length - 72 or crc32c(block[72:72 + count]) != crc:
+        raise Damage("length or checksum of the record")
+    if not zeros(block[72 + count:ma.length]):
+        raise Damage("bytes after the record that are not zero")
+    return parse_json(block[72:72 + count], fields), ma
+
+
+def check_medium_header(header):
+    if header["format"] != 1 or header["incompatible"]:
+        raise Failure("the medium needs a newer program: format {format}, features {incompatible:#x}".format(**header))
+    if not 65536 <= header["block_size"] <= MAX_BLOCK or header["block_size"] % STEP:
+        raise Damage("block size of the medium header")
+    return header
+
+
+# ---- Frames (format.md: Frames)
+
+Frame = namedtuple("Frame", "type codec flags sequence logical length stored crc raw")
+Found = namedtuple("Found", "stream frame payload block byte pieces")  # payload None: damaged
+
+
+def is_logical(frame):
+    return frame.type in (CONTENT, FILL)
+
+
+def parse_frame(raw, stream):
+    if len(raw) < 48 or raw[:4] != b"CpFr":
+        raise Damage("no frame header")
+    if crc32c(stream + raw[:44]) != struct.unpack_from("<I", raw, 44)[0]:
+        raise Damage("checksum of the frame header")
+    kind, codec, flags, sequence, logical, length, stored, zero, crc = struct.unpack_from("<BBHQQQIII", raw, 4)
+    frame = Frame(kind, codec, flags, sequence, logical, length, stored, crc, bytes(raw[:48]))
+    if zero or flags > 3 or stored > MIB + 80 or (kind != FILL and length > MIB + 80) or logical + length >> 64:
+        raise Damage("values of the frame header")
+    if kind == FILL and (stored or codec or flags & 1) or (kind <= INDEX and kind not in (COPY, FILL) and length > MIB):
+        raise Damage("values of the frame header")
+    return frame
+
+
+def check_payload(stream, frame, stored):
+    if not frame.flags & 2 and crc32c(stream + struct.pack("<Q", frame.sequence) + stored) != frame.crc:
+        raise Damage("checksum of the payload")
+
+
+def open_payload(stream, frame, stored, keys, label):
+    """Decrypts and decompresses a payload whose CRC has been checked. None if there is no key for it."""
+    purpose = {BATCH: FOR_NAMES, NAMES: FOR_NAMES, CONTENT: FOR_CONTENTS}.get(frame.type)
+    sealed = bool(frame.flags & 1)
+    if sealed != bool(purpose and label and label.get("key")):
+        raise Damage("a frame of an encrypted session is not sealed" if not sealed else "a sealed frame where none belongs")
+    if sealed:
+        cipher = keys.frame_cipher(label["key"], purpose, stream)
+        if cipher is None:
+            return None
+        try:
+            stored = cipher.decrypt(bytes(4) + struct.pack("<Q", frame.sequence), stored, frame.raw[:40])
+        except InvalidTag:
+            raise Damage("the payload does not open with the session's key") from None
+    return decompress(frame.codec, stored, frame.length)
+
+
+def decompress(codec, stored, length):
+    try:
+        if codec == 0:
+            plain = stored
+        elif codec == 1:
+            plain = lz4.block.decompress(stored, uncompressed_size=length)
+        elif codec == 2:
+            if zstandard.get_frame_parameters(stored).content_size not in (length, 2**64 - 1):
+                raise Damage("length of the Zstandard frame")
+            plain = zstandard.ZstdDecompressor().decompress(stored, max_output_size=length, allow_extra_data=False)
+        else:
+            raise Damage(f"unknown codec {codec}")
+    except (zstandard.ZstdError, lz4.block.LZ4BlockError, ValueError) as error:
+        raise Damage(f"the payload does not decompress: {error}") from None
+    if len(plain) != length:
+        raise Damage("length of the opened payload")
+    return plain
+
+
+# ---- Keys (keys.md)
+
+def hkdf(material, info, salt=None):
+    return HKDF(hashes.SHA256(), 32, salt, info).derive(material)
+
+
+def unseal(key, context, sealed):
+    return ChaCha20Poly1305(key).decrypt(bytes(12), sealed, context)
+
+
+def public_of(private):
+    key = X25519PrivateKey.from_private_bytes(private).public_key()
+    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+
+
+def open_wrap(wrap, private, context):
+    ephemeral = base64.b64decode(wrap["ephemeral"])
+    shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(ephemeral))
+    key = hkdf(shared, b"capstan wrap v1" + ephemeral + public_of(private))
+    return unseal(key, context, base64.b64decode(wrap["sealed"]))
+
+
+def argon2id(password, salt, m_kib, passes, lanes):
+    try:
+        from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+        return Argon2id(salt=salt, length=32, iterations=passes, lanes=lanes, memory_cost=m_kib).derive(password)
+    except ImportError:
+        from argon2.low_level import Type, hash_secret_raw
+        return hash_secret_raw(password, salt, passes, m_kib, lanes, 32, Type.ID, version=0x13)
+
+
+def parse_recovery_code(text):
+    """The 32 bytes of a recovery code: four lines of 8 bytes and 2 of check, in Crockford's base32."""
+    text = re.sub(r"(?m)(?:^|\s)[1-4]\s*:", " ", text).upper()
+    text = re.sub(r"[\s-]", "", text).translate(str.maketrans("OILU", "011V"))
+    if len(text) != 64 or re.search(r"[^0-9A-HJKMNP-TV-Z]", text):
+        raise Failure("the recovery code has not four lines of 16 characters; look for a missing or foreign one")
+    code = b""
+    for line in range(4):
+        bits = 0
+        for char in text[16 * line:16 * line + 16]:
+            bits = bits << 5 | "0123456789ABCDEFGHJKMNPQRSTVWXYZ".index(char)
+        raw = bits.to_bytes(10, "big")
+        if hashlib.sha256(b"capstan recovery line v1" + bytes([line + 1]) + raw[:8]).digest()[:2] != raw[8:]:
+            raise Failure(f"line {line + 1} of the recovery code has a typing error")
+        code += raw[:8]
+    return code
+
+
+class Keys:
+    """The secrets given, and the session keys that they open."""
+
+    def __init__(self, report, passphrase=None, key_file=None, code=None):
+        self.report, self.passphrase, self.key_file, self.code = report, passphrase, key_file, code
+        self.records, self.sessions, self.ciphers, self.roots = {}, {}, {}, {}
+
+    def add(self, records):
+        """Takes the key records of a segment header."""
+        for record in records:
+            if isinstance(record, dict) and isinstance(record.get("id"), str):
+                self.records.setdefault(record["id"].lower(), record)
+
+    def frame_cipher(self, key_id, purpose, stream):
+        """The cipher for a stream's frames, or None if no secret opens the session's key."""
+        key_id = key_id.lower()
+        at = (key_id, purpose, stream)
+        if at not in self.ciphers:
+            if key_id not in self.sessions:
+                self.sessions[key_id] = self.open_record(key_id)
+            key, record = self.sessions[key_id].get(purpose), self.records.get(key_id)
+            if key is not None:
+                number, kind = CIPHERS[record["cipher"]]
+                key = kind(hkdf(key, b"capstan frame v1" + bytes([purpose]) + stream + bytes([number])))
+            self.ciphers[at] = key
+        return self.ciphers[at]
+
+    def open_record(self, key_id):
+        """The session keys by purpose, as far as a secret opens them."""
+        found, record, where = {}, self.records.get(key_id), f"key record {key_id}"
+        if record is None:
+            self.report.damage(where, "it is in no segment header")
+            return found
+        try:
+            if record["version"] != 1 or record["cipher"] not in CIPHERS:
+                raise Damage("its version or cipher is not known")
+            pairs = self.unlock(record["ring"], where)
+            for purpose, name in ((FOR_NAMES, "names"), (FOR_CONTENTS, "contents")):
+                tail = bytes.fromhex(key_id) + bytes([purpose, CIPHERS[record["cipher"]][0]])
+                for wrap in record[name]["wraps"][:64]:
+                    private = pairs.get(wrap["to"], {}).get(purpose)
+                    if private is None or purpose in found:
+                        continue
+                    key = open_wrap(wrap, private, b"capstan session key v1" + tail)
+                    if not hmac.compare_digest(hkdf(key, b"capstan commit v1" + tail),
+                                               base64.b64decode(record[name]["commit"])):
+                        raise Damage(f"the {name} key is not the session's")
+                    found[purpose] = key
+        except (Damage, KeyError, TypeError, ValueError, AttributeError, InvalidTag) as error:
+            self.report.damage(where, str(error) or type(error).__name__)
+        return found
+
+    def unlock(self, ring, where):
+        """The private halves of the ring's pairs, by pair id and purpose; from the newest pair to the oldest."""
+        if ring["version"] != 1:
+            raise Damage("the key ring has an unknown version")
+        opened, self.work = {}, 0
+        for pair in reversed(ring["pairs"][:64]):
+            publics = {FOR_NAMES: base64.b64decode(pair["names"]), FOR_CONTENTS: base64.b64decode(pair["contents"])}
+            if hashlib.sha256(publics[FOR_NAMES] + publics[FOR_CONTENTS]).hexdigest()[:16] != pair["id"]:
+                raise Damage(f"pair {pair['id']} has not the id of its public keys")
+            halves = opened.setdefault(pair["id"], {})
+            for lock in pair["locks"][:16]:
+                if len(halves) == 2:
+                    break
+                try:
+                    for purpose, private in self.open_lock(lock, publics, opened).items():
+                        if public_of(private) != publics[purpose]:
+                            raise Damage("what it holds is not the pair's")
+                        halves[purpose] = private
+                except (Damage, InvalidTag, KeyError, ValueError) as error:
+                    self.report.damage(where, f"lock {lock.get('id')}: {error or 'it does not open'}")
+        return opened
+
+    def open_lock(self, lock, publics, opened):
+        """The private halves by purpose that a lock gives, none if it is for another secret."""
+        kinds = {"passphrase": 1, "key_file": 2, "recovery_code": 3, "recipient": 4}
+        scopes = {"all": ((FOR_NAMES, "names"), (FOR_CONTENTS, "contents")), "names": ((FOR_NAMES, "names"),)}
+        if lock["kind"] not in kinds or lock["scope"] not in scopes:
+            return {}
+        context = (b"capstan lock v1" + publics[FOR_NAMES] + publics[FOR_CONTENTS]
+                   + bytes([{"all": 1, "names": 2}[lock["scope"]], kinds[lock["kind"]]]))
+        halves = {}
+        if lock["kind"] == "recipient":
+            for purpose, name in scopes[lock["scope"]]:
+                private = opened.get(lock[name]["to"], {}).get(purpose)
+                if private:
+                    halves[purpose] = open_wrap(lock[name], private, context + bytes([purpose]))
+            return halves
+        root = self.lock_root(lock)
+        if root is None or not hmac.compare_digest(hkdf(root, b"capstan lock check v1"),
+                                                   base64.b64decode(lock["sealed"]["check"])):
+            return {}
+        for purpose, name in scopes[lock["scope"]]:
+            key = hkdf(root, b"capstan lock seal v1" + bytes([purpose]))
+            halves[purpose] = unseal(key, context + bytes([purpose]), base64.b64decode(lock["sealed"][name]))
+        return halves
+
+    def lock_root(self, lock):
+        """The root that our secret of the lock's kind gives; None without such a secret."""
+        salt = base64.b64decode(lock["sealed"]["salt"])
+        if lock["kind"] == "key_file":
+            return self.key_file and hkdf(self.key_file, b"capstan lock key file v1", salt)
+        if lock["kind"] == "recovery_code":
+            return self.code and hkdf(self.code, b"capstan lock recovery v1", salt)
+        if self.passphrase is None:
+            return None
+        argon = lock["argon"]
+        cost = (argon["m_kib"], argon["t"], argon["p"])
+        self.work += cost[0] * cost[1]
+        if cost[0] > 256 << 10 or cost[1] > 16 or cost[2] > 8 or self.work > 16 << 20:
+            raise Damage("its Argon2 parameters are beyond what is allowed")
+        if (salt, cost) not in self.roots:
+            self.roots[salt, cost] = argon2id(self.passphrase, salt, *cost)
+        return self.roots[salt, cost]
+
+
+# ---- Batches (format.md: Batches)
+
+@dataclass(slots=True)
+class Row:
+    """A row, with the place that its data have in the stream."""
+
+    dir: bytes
+    name: bytes
+    kind: int
+    flags: int
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    mtime_ns: int
+    ino: int
+    dev: int
+    target: bytes = b""
+    rdev: tuple = (0, 0)
+    inode_flags: int = 0
+    xattrs: list = ()
+    extents: list = None
+    part_offset: int = 0
+    outcome: tuple = None
+    user: bytes = None
+    group: bytes = None
+    start: int = 0  # logical offset at which the data begin
+    cut: int = 0  # the stream's logical end in this segment: data beyond lie in later Part rows
+    stream: bytes = b""
+    order: tuple = ()  # segment, sequence of the batch, row: order within the stream
+    segment: object = None
+
+    @property
+    def path(self):
+        return self.dir + b"/" + self.name if self.dir else self.name
+
+    @property
+    def is_link(self):
+        return self.kind < PART and bool(self.flags & 1)
+
+    def logical_length(self):
+        if self.kind == PART or (self.kind == REGULAR and not self.is_link and self.extents is None):
+            return self.size
+        if self.kind != REGULAR or self.is_link:
+            return 0
+        return sum(length for kind, length, _ in self.extents if kind == 0)
+
+
+def decode_batch(payload):
+    """(data_at, rows) of an opened Batch."""
+    cursor = Cursor(payload)
+    if cursor.take(1) != b"\x01":
+        raise Damage("batch of an unknown version")
+    count, data_at = cursor.varint(), cursor.varint()
+    if count > 65536:
+        raise Damage("too many rows in a batch")
+    columns, last = [Cursor(b"") for _ in range(28)], 0
+    while cursor.more():
+        number, content = cursor.take(1)[0], Cursor(cursor.bytes())
+        if number <= last:
+            raise Damage("columns of a batch do not ascend")
+        last = number
+        if number < 28:
+            columns[number] = content
+    (_, dirs, dir_new, shared, name_len, name_bytes, kinds, flags, modes, uids, gids, sizes, mtimes, mtime_ns, ctimes,
+     ctime_ns, inos, devs, targets, rdevs, inode_flags, xattr_sets, xattr_index, extents, part_offsets, outcomes,
+     users, groups) = columns
+    sets = []
+    while xattr_sets.more():
+        sets.append([(xattr_sets.bytes(), xattr_sets.bytes()) for _ in range(xattr_sets.varint())])
+    owners = [dict(), dict()]
+    for names, column in zip(owners, (users, groups)):
+        while column.more():
+            number = column.varint()
+            names[number] = column.bytes()
+    rows, dir_, name, uid, gid, mtime, ino, dev, expanded, wrap = [], b"", b"", 0, 0, 0, 0, 0, 0, (1 << 64) - 1
+    for _ in range(count):
+        if dir_new.varint():
+            dir_ = dir_[:prefix(dirs.varint(), dir_)] + dirs.bytes()
+        elif not rows:
+            raise Damage("the first row of a batch has no directory")
+        name = name[:prefix(shared.varint(), name)] + name_bytes.take(name_len.varint())
+        uid, gid = uid + uids.zigzag(), gid + gids.zigzag()
+        mtime = mtime + mtimes.zigzag() & wrap
+        ino, dev = ino + inos.zigzag() & wrap, dev + devs.zigzag() & wrap
+        nsec, _, _ = mtime_ns.varint(), ctimes.zigzag(), ctime_ns.varint()
+        seconds = mtime - (1 << 64) if mtime >> 63 else mtime
+        row = Row(dir_, name, kinds.take(1)[0], flags.varint(), modes.varint(), uid, gid, sizes.varint(),
+                  seconds * 10**9 + nsec, ino, dev)
+        expanded += len(dir_) + len(name)
+        if row.kind > TOMBSTONE or row.flags > 0x7F or row.mode > 0o7777 or nsec >= 10**9 or (uid | gid) >> 32:
+            raise Damage("a row of a batch has a value that is not known")
+        if row.flags & (4 | 1):
+            row.target = targets.bytes() if row.flags & 4 else b""
+        if row.flags & 8:
+            row.rdev = (rdevs.varint(), rdevs.varint())
+        if row.flags & 16:
+            row.inode_flags = inode_flags.varint()
+        if row.flags & 32:
+            index = xattr_index.varint()
+            if index >= len(sets):
+                raise Damage("a row of a batch has a set of attributes that is not there")
+            row.xattrs = sets[index]
+            expanded += 16 * len(row.xattrs)
+        if row.flags & 64:
+            row.extents = [(extents.varint(), extents.varint(), extents.bytes()) for _ in range(extents.varint())]
+            if row.kind == REGULAR and sum(length for _, length, _ in row.extents) != row.size:
+                raise Damage("extents of a row do not add up to its size")
+        if row.kind == PART:
+            row.part_offset = part_offsets.varint()
+        if row.kind == OUTCOME:
+            row.outcome = (outcomes.varint(), outcomes.varint(), outcomes.varint())
+            if not 1 <= row.outcome[0] <= 6:
+                raise Damage("an outcome of a batch is not known")
+        if expanded > 64 * MIB:
+            raise Damage("a batch is too large once expanded")
+        row.user, row.group = owners[0].get(uid), owners[1].get(gid)
+        rows.append(row)
+    if any(column.more() for column in columns):
+        raise Damage("a column of a batch is not used up")
+    return data_at, rows
+
+
+def prefix(count, previous):
+    if count > len(previous):
+        raise Damage("a row shares more of a name than there is")
+    return count
+
+
+# ---- Reading a segment's blocks (format.md: Blocks, The medium on a file device, Damage)
+
+@dataclass
+class Block:
+    """A block as it was met; `kind` is None if its media agent's header is bad, `da` if the disk agent's is."""
+
+    index: int
+    offset: int
+    data: bytes
+    kind: int
+    da: DA = None
+    whole: bool = True
+
+
+class Segment:
+    """A segment file: its records, and its blocks with or without damage."""
+
+    def __init__(self, path, block_size):
+        self.path, self.name, self.block_size = path, os.path.basename(path), block_size
+        self.fd = os.open(path, os.O_RDONLY)
+        self.size = os.fstat(self.fd).st_size
+        self.header = self.end = self.content = None
+        self.problems, self.header_length = [], None
+        self.id = self.end_at = None
+        try:
+            first = self.read(0, MAX_BLOCK if self.size > MAX_BLOCK else self.size)[:2 * MIB]
+            self.header, ma = parse_record(first, SEGMENT_HEADER, HEADER_FIELDS)
+            self.id, self.header_length = ma.segment, ma.length
+            check_medium_header(parse_json(json.dumps(self.header["medium"]).encode(), MEDIUM_FIELDS))
+            self.block_size = self.header["medium"]["block_size"]
+        except Damage as problem:
+            self.problems.append(("block 0 (segment header)", str(problem)))
+        self.find_end()
+        if self.id is None:
+            self.id = self.any_id()
+        self.short = {i: n for i, n in self.end["short_blocks"]} if self.end else {}
+
+    def read(self, at, count):
+        return os.pread(self.fd, count, at)
+
+    def find_end(self):
+        """Looks for the end record, from the end of the file backwards."""
+        for at in range(self.size - STEP, max(self.size - MAX_BLOCK, 0) - 1, -STEP) if self.size % STEP == 0 else ():
+            head = self.read(at, 64)
+            if head[:4] != b"CpMA":
+                continue
+            try:
+                ma = parse_ma(head)
+                if ma.kind != SEGMENT_END or at + ma.length != self.size or self.id not in (None, ma.segment):
+                    continue
+                end, _ = parse_record(self.read(at, ma.length), SEGMENT_END, END_FIELDS)
+                if end["segment"].lower() != ma.segment.hex() or ma.index != end["blocks"] - 1:
+                    raise Damage("the record is not of its block")
+                for extent in end["streams"]:
+                    if not all(isinstance(extent[name], int) for name in EXTENT_FIELDS) or len(bytes.fromhex(extent["stream"])) != 16:
+                        raise Damage("a stream extent")
+                if not all(isinstance(n, int) for pair in end["short_blocks"] for n in pair):
+                    raise Damage("the list of short blocks")
+                self.end, self.end_at, self.id = end, at, ma.segment
+            except (Damage, KeyError, TypeError, ValueError) as problem:
+                self.problems.append(("segment end", str(problem)))
+            break
+        if self.end is None and not self.problems[-1:] == ["segment end"]:
+            self.problems.append(("segment end", "there is no sound end record; the segment is read as far as it goes"))
+
+    def any_id(self):
+        """The segment's id from any sound block, when both records are damaged."""
+        for at in range(0, self.size, STEP):
+            head = self.read(at, 64)
+            if head[:4] == b"CpMA":
+                try:
+                    return parse_ma(head).segment
+                except Damage:
+                    pass
+        return bytes(16)
+
+    def extents(self):
+        """The end record's stream extents by stream id."""
+        return {bytes.fromhex(extent["stream"]): extent for extent in self.end["streams"]} if self.end else {}
+
+    def offset_of(self, index):
+        """Where a data block begins, by the end record."""
+        if index == 0:
+            return 0
+        first = self.short.get(0, self.block_size)
+        return first + (index - 1) * self.block_size + sum(
+            length - self.block_size for i, length in self.short.items() if 0 < i < index)
+
+    def blocks(self, report, at=0, index=0, stop=None):
+        """The blocks from byte `at` on, whose first should have this index. Damage costs what it touches."""
+        stop, beyond = self.size if stop is None else stop, None
+        while at < stop:
+            try:
+                ma = parse_ma(self.read(at, 64))
+                if ma.segment != self.id or ma.index < index:
+                    raise Damage("block of another segment or place")
+                kind, length = ma.kind, ma.length
+                if ma.index > index:
+                    report.damage(f"{self.name} blocks {index} to {ma.index - 1}", "they are missing")
+                index = ma.index
+            except Damage as problem:
+                report.damage(f"{self.name} block {index}", str(problem))
+                if beyond is None or beyond[0] <= at:
+                    beyond = self.next_block(at + STEP, index, stop)
+                kind, length = None, self.short.get(index, self.block_size)
+                if beyond[1] in (index + 1, None) and not (self.end and beyond[1] is None):
+                    length = beyond[0] - at
+                length = min(length, beyond[0] - at, MAX_BLOCK)
+            data = self.read(at, length)
+            block = Block(index, at, data, kind, whole=len(data) == length)
+            if not block.whole:
+                report.damage(f"{self.name} block {index}", "the file ends within it")
+            if kind in (DATA, CATALOG) or (kind is None and index):
+                try:
+                    block.da = parse_da(data, length)
+                    if not zeros(data[128 + block.da.used:]):
+                        report.damage(f"{self.name} block {index}", "bytes after its payload that are not zero")
+                except Damage as problem:
+                    report.damage(f"{self.name} block {index}", str(problem))
+            yield block
+            at, index = at + length, index + 1
+
+    def next_block(self, at, index, stop):
+        """(offset, index) of the next sound block of a greater index; (stop, None) if there is none."""
+        while at < stop:
+            head = self.read(at, 64)
+            if head[:4] == b"CpMA":
+                try:
+                    ma = parse_ma(head)
+                    if ma.segment == self.id and ma.index > index:
+                        return at, ma.index
+                except Damage:
+                    pass
+            at += STEP
+        return stop, None
+
+
+class Joiner:
+    """Joins the payloads of a stream's blocks and cuts them into frames, going on after damage."""
+
+    def __init__(self, segment, stream, report, expected):
+        self.segment, self.stream, self.report = segment, stream, report
+        self.position, self.sequence, self.logical = expected  # of what comes next, None if not known
+        self.pending, self.skip, self.lost, self.last_block = None, False, [], 0
+
+    def damage(self, block, what):
+        self.report.damage(f"{self.segment.name} block {block}, stream {self.stream.hex()[:8]}", what)
+
+    def lose(self, start, end):
+        if start is not None and end > start:
+            self.lost.append((start, end))
+
+    def drop(self, why):
+        if self.pending:
+            frame, _, _, block, _ = self.pending
+            self.damage(block, f"frame {frame.sequence} is cut off: {why}")
+            if is_logical(frame):
+                self.lose(frame.logical, frame.logical + frame.length)
+            self.pending = None
+
+    def feed(self, block):
+        """Takes the stream's next block and yields the frames that end in it."""
+        da, at, end = block.da, 0, min(block.da.used, max(len(block.data) - 128, 0))
+        self.last_block = block.index
+        if self.position not in (None, da.position):
+            self.damage(block.index, f"blocks are missing before it: position {da.position} where {self.position} belongs")
+            self.drop("its rest is missing")
+            self.skip = True
+        self.position = da.position + da.used
+        if self.pending:
+            frame, chunks, missing, start, byte = self.pending
+            at = min(missing, end)
+            chunks.append((block.offset + 128, block.data[128:128 + at]))
+            self.pending = (frame, chunks, missing - at, start, byte)
+            if missing > at:
+                if da.first not in (NO_FRAME, UNKNOWN):
+                    self.damage(block.index, "a frame begins in it where another is not at its end")
+                    self.drop("another begins")
+                    at = da.first
+                else:
+                    return
+            else:
+                yield self.finish()
+        if self.skip:
+            at = da.first
+            if at == NO_FRAME:
+                return
+            self.skip = False
+            if at == UNKNOWN:
+                at = self.resynchronise(block, 0, end)
+        elif da.first not in (UNKNOWN, at if at < end else NO_FRAME):
+            self.damage(block.index, f"first frame at {da.first} where {at} belongs")
+        while at is not None and at < end:
+            if da.first == UNKNOWN and zeros(block.data[128 + at:]):
+                return
+            try:
+                frame = parse_frame(block.data[128 + at:128 + min(at + 48, end)], self.stream)
+            except Damage as problem:
+                self.damage(block.index, f"byte {at} of the payload: {problem}")
+                at = self.resynchronise(block, at + 8, end)
+                continue
+            length = frame.stored + -frame.stored % 8
+            begin, take = at + 48, min(length, end - at - 48)
+            if self.accept(frame, block.index):
+                chunks = [(block.offset + 128 + begin, block.data[128 + begin:128 + begin + take])]
+                self.pending = (frame, chunks, length - take, block.index, at)
+                if length == take:
+                    yield self.finish()
+            at = begin + take
+        self.skip = self.skip or at is None
+
+    def resynchronise(self, block, at, end):
+        """The next place in the payload at which a frame of this stream begins; None if there is none."""
+        while (at := block.data.find(b"CpFr", 128 + at, 128 + end) - 128) >= 0:
+            if at % 8 == 0:
+                try:
+                    if parse_frame(block.data[128 + at:176 + at], self.stream).sequence >= (self.sequence or 0):
+                        return at
+                except Damage:
+                    pass
+            at += 4
+        return None
+
+    def accept(self, frame, block):
+        """Compares a frame's sequence and offset with those that should come; False if it is to be left out."""
+        if self.sequence is not None:
+            if frame.sequence < self.sequence:
+                self.damage(block, f"frame {frame.sequence} where {self.sequence} belongs")
+                return False
+            if frame.sequence > self.sequence:
+                self.damage(block, f"frames {self.sequence} to {frame.sequence - 1} are missing, "
+                                   f"logical offsets {self.logical} to {frame.logical}")
+            elif frame.logical != self.logical:
+                self.damage(block, f"logical offset {frame.logical} where {self.logical} belongs")
+            self.lose(self.logical, frame.logical)
+        self.sequence = frame.sequence + 1
+        self.logical = frame.logical + (frame.length if is_logical(frame) else 0)
+        return True
+
+    def finish(self):
+        frame, chunks, _, block, byte = self.pending
+        self.pending = None
+        joined = b"".join(chunk for _, chunk in chunks)
+        payload, padding = joined[:frame.stored], joined[frame.stored:]
+        pieces, left = [], frame.stored
+        for offset, chunk in chunks:
+            if min(left, len(chunk)):
+                pieces.append((offset, min(left, len(chunk))))
+            left -= min(left, len(chunk))
+        if not zeros(padding):
+            self.damage(block, f"frame {frame.sequence}: padding that is not zero")
+        try:
+            check_payload(self.stream, frame, payload)
+        except Damage as problem:
+            self.damage(block, f"frame {frame.sequence}: {problem}")
+            if is_logical(frame):
+                self.lose(frame.logical, frame.logical + frame.length)
+            payload = None
+        return Found(self.stream, frame, payload, block, byte, pieces)
+
+
+class Scan:
+    """Reads blocks in order and yields the sound frames of all streams; the catalog is the stream with the
+    segment's id. `carried` says what earlier segments lead to expect: stream -> (position, sequence, logical)."""
+
+    def __init__(self, segment, report, carried=None):
+        self.segment, self.report, self.carried = segment, report, carried or {}
+        self.joiners, self.orphans, self.lengths, self.kinds = {}, [], {}, {}
+
+    def joiner(self, stream):
+        if stream not in self.joiners:
+            extent = self.segment.extents().get(stream)
+            expected = (None, None, None)
+            if stream == self.segment.id:
+                expected = (0, 0, 0)
+            elif stream in self.carried:
+                expected = self.carried[stream]
+            elif extent:
+                expected = (None if extent["first_sequence"] else 0, extent["first_sequence"], extent["logical_start"])
+            self.joiners[stream] = Joiner(self.segment, stream, self.report, expected)
+        return self.joiners[stream]
+
+    def frames(self, at=0, index=0, stop=None):
+        for block in self.segment.blocks(self.report, at, index, stop):
+            self.lengths[block.index], self.kinds[block.index] = len(block.data), block.kind
+            if block.kind in (SEGMENT_HEADER, SEGMENT_END, MEDIUM_HEADER) or block.index == 0:
+                continue
+            if block.da is None:
+                self.orphans = (self.orphans + [block])[-16:]
+                continue
+            if block.kind and (block.kind == CATALOG) != (block.da.stream == self.segment.id):
+                self.report.damage(f"{self.segment.name} block {block.index}", "its kind does not agree with its stream")
+            joiner = self.joiner(block.da.stream)
+            if joiner.position is not None and block.da.position > joiner.position:
+                yield from self.adopt(joiner, block.da.position - joiner.position)
+            yield from joiner.feed(block)
+        for block in list(self.orphans):
+            yield from self.place(block)
+        for joiner in self.joiners.values():
+            joiner.drop("the segment ends")
+            extent = self.segment.extents().get(joiner.stream)
+            if extent and joiner.logical is not None:
+                joiner.lose(joiner.logical, extent["logical_end"])
+
+    def adopt(self, joiner, gap):
+        """If one block without a disk agent's header fits into a stream's gap, takes it as the stream's."""
+        fitting = [block for block in self.orphans if block.index > joiner.last_block
+                   and gap <= len(block.data) - 128 and zeros(block.data[128 + gap:])]
+        if len(fitting) == 1:
+            self.orphans.remove(fitting[0])
+            fitting[0].da = DA(joiner.stream, joiner.position, gap, UNKNOWN)
+            yield from joiner.feed(fitting[0])
+
+    def place(self, block):
+        """Finds the stream of a block without a disk agent's header at the end of its stream's part."""
+        for stream in self.segment.extents().keys() | {self.segment.id}:
+            self.joiner(stream)
+        able = [joiner for joiner in self.joiners.values() if joiner.last_block < block.index]
+        used = len(block.data) - 128
+        for joiner in ([joiner for joiner in able if joiner.resynchronise(block, 0, used) is not None]
+                       or [joiner for joiner in able if joiner.pending])[:1]:
+            block.da = DA(joiner.stream, joiner.position or 0, used, UNKNOWN)
+            joiner.skip = joiner.skip or not joiner.pending
+            yield from joiner.feed(block)
+
+    def lost(self):
+        """Lost ranges of logical offsets by stream."""
+        lost = {stream: joiner.lost for stream, joiner in self.joiners.items() if joiner.lost}
+        for stream, extent in self.segment.extents().items():
+            if stream not in self.joiners and extent["logical_end"] > extent["logical_start"]:
+                lost[stream] = [(extent["logical_start"], extent["logical_end"])]
+        return lost
+
+
+# ---- What a segment holds, from its catalog or its streams (format.md: Catalogs)
+
+@dataclass
+class StreamPart:
+    """A stream's part of a segment."""
+
+    label: dict = None
+    names: tuple = None  # frame and stored payload
+    batches: dict = field(default_factory=dict)  # sequence -> frame and stored payload
+    places: list = field(default_factory=list)  # (logical, sequence, block, byte) of Data and Fill frames
+    pieces: dict = field(default_factory=dict)  # sequence -> frame and pieces of the file; only after a scan
+    end: int = None
+    fills: list = field(default_factory=list)
+
+
+class Content:
+    """The metadata of a segment."""
+
+    def __init__(self):
+        self.parts, self.header, self.summary, self.copies, self.index = {}, None, None, [], {}
+
+    def part(self, stream):
+        return self.parts.setdefault(stream, StreamPart())
+
+    def add_frame(self, found, keep_places=True):
+        """Takes a frame of a data stream."""
+        part, frame = self.part(found.stream), found.frame
+        if is_logical(frame):
+            part.end = max(part.end or 0, frame.logical + frame.length)
+            if keep_places:
+                part.places.append((frame.logical, frame.sequence, found.block, found.byte))
+                part.pieces[frame.sequence] = (frame, found.pieces)
+        elif found.payload is not None:
+            if frame.type == BATCH:
+                part.batches.setdefault(frame.sequence, (frame, found.payload))
+            elif frame.type == NAMES:
+                part.names = (frame, found.payload)
+            elif frame.type == LABEL:
+                part.label = parse_json(decompress(frame.codec, found.payload, frame.length), LABEL_FIELDS)
+
+    def add_catalog(self, found):
+        """Takes a frame of the catalog."""
+        frame = found.frame
+        if found.payload is None or frame.type not in (HEADER, COPY, INDEX, SUMMARY):
+            return
+        payload = decompress(frame.codec, found.payload, frame.length)
+        if frame.flags & 1:
+            raise Damage("a frame of the catalog is sealed")
+        if frame.type == HEADER:
+            self.header = parse_json(payload, HEADER_FIELDS)
+        elif frame.type == SUMMARY:
+            self.summary = parse_json(payload, END_FIELDS)
+        elif frame.type == COPY:
+            stream, copy, stored = payload[:16], parse_frame(payload[16:64], payload[:16]), payload[64:]
+            if len(stored) != copy.stored or copy.type not in (LABEL, NAMES, BATCH):
+                raise Damage("length or type of a copy")
+            check_payload(stream, copy, stored)
+            self.copies.append((stream, copy.raw))
+            self.add_frame(Found(stream, copy, stored, None, None, None))
+        else:
+            cursor = Cursor(payload)
+            stream, sequence, logical, block = cursor.take(16), 0, 0, 0
+            entries = self.index.setdefault(stream, [])
+            for _ in range(cursor.varint()):
+                data = cursor.varint()
+                sequence, logical = sequence + cursor.varint(), logical + cursor.varint()
+                block, byte = block + cursor.varint(), cursor.varint()
+                entries.append((sequence, data, logical, block, byte))
+            if cursor.more():
+                raise Damage("bytes after an index")
+
+    def finish(self, segment):
+        """Sets each stream's end, and its places from the index if they were not found by a scan."""
+        extents = segment.extents()
+        for stream in self.parts.keys() | extents.keys():
+            part = self.part(stream)
+            if not part.places:
+                part.places = [(logical, sequence, block, byte)
+                               for sequence, data, logical, block, byte in self.index.get(stream, ()) if data]
+            part.places.sort()
+            if stream in extents:
+                part.end = extents[stream]["logical_end"]
+            part.end = part.end or 0
+        segment.content = self
+        segment.header = segment.header or self.header
+        return self
+
+    def label(self, stream, segment):
+        return self.part(stream).label or (segment.header or {}).get("session")
+
+    def rows(self, segment, keys, report):
+        """The rows that count (format.md: Which rows count), stream by stream, in order."""
+        for stream in sorted(self.parts):
+            part, label = self.parts[stream], self.label(stream, segment)
+            for sequence in sorted(part.batches):
+                frame, stored = part.batches[sequence]
+                try:
+                    payload = open_payload(stream, frame, stored, keys, label)
+                    if payload is None:
+                        continue
+                    data_at, rows = decode_batch(payload)
+                except Damage as problem:
+                    report.damage(f"{segment.name} stream {stream.hex()[:8]} batch {sequence}", str(problem))
+                    continue
+                start = frame.logical + data_at
+                for number, row in enumerate(rows):
+                    length = row.logical_length()
+                    row.start, row.cut, row.stream, row.segment = start, part.end, stream, segment
+                    row.order = (segment.name, sequence, number)
+                    start += length
+                    if length == 0 or row.start < part.end:
+                        yield row
+
+
+def load(segment, report):
+    """The segment's content from the catalog, or, if that is damaged, from all of its blocks."""
+    if segment.content is None:
+        quiet, content = Report(), Content()
+        if segment.end:
+            try:
+                first = segment.end["data_blocks"] + 1
+                for found in Scan(segment, quiet).frames(segment.end["catalog_at"], first, segment.end_at):
+                    content.add_catalog(found)
+            except Damage:
+                quiet.count += 1
+            if not quiet.count and content.summary and content.header:
+                return content.finish(segment)
+        report.damage(segment.name, "its catalog is damaged or missing; its streams are read instead")
+        load_by_scan(segment)
+    return segment.content
+
+
+def load_by_scan(segment, report=Report()):
+    """The content from the streams' frames, and from what is left of the catalog."""
+    content = Content()
+    for found in Scan(segment, report).frames():
+        try:
+            content.add_catalog(found) if found.stream == segment.id else content.add_frame(found)
+        except Damage as problem:
+            report.damage(segment.name, str(problem))
+    return content.finish(segment)

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::listing::spill_file;
+
 /// Bytes of paths kept in memory.
 const IN_MEMORY: u64 = 16 << 20;
 
@@ -56,9 +58,7 @@ impl HardLinks {
 
     fn spilled(&mut self, path: &[u8]) -> io::Result<First> {
         if self.spill.is_none() {
-            let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
-            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-            self.spill = Some((File::from(rustix::fs::open(std::env::temp_dir(), flags, mode)?), 0));
+            self.spill = Some((spill_file()?, 0));
         }
         let Some((file, end)) = &mut self.spill else { return Err(io::ErrorKind::Other.into()) };
         let at = *end;

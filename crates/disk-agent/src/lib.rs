@@ -11,6 +11,7 @@ pub mod backup;
 mod hardlinks;
 mod huge;
 pub mod linux;
+mod listing;
 pub mod owners;
 pub mod select;
 pub mod squeeze;

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::ahead::Ahead;
 use crate::linux::source::{self, DirHandle, Listed};
+use crate::listing::{Gather, Sorted};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
 
 /// What a backup of `/` leaves out by itself.
@@ -224,20 +225,43 @@ impl Walker<'_> {
             (self.event)(WalkEvent::LeftOut(&dir.path, "it is made by the kernel or lost at boot"));
             return None;
         }
-        let mut names = match source::list(&dir) {
-            Ok(names) => names,
+        let failed = |e: std::io::Error| {
+            let errno = e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
+            (self.event)(WalkEvent::Failed(&dir.path, errno));
+        };
+        let mut gather = Gather::default();
+        let mut tag = None;
+        let listed = source::list(&dir, &mut |listed| {
+            if tag.is_none() && self.is_tag(&dir, &listed.name) {
+                tag = Some(listed.clone());
+            }
+            gather.add(listed)
+        });
+        let sorted = match listed.and_then(|()| gather.sorted()) {
+            Ok(sorted) => sorted,
             Err(e) => {
-                (self.event)(WalkEvent::Failed(&dir.path, e));
+                failed(e);
                 return None;
             }
         };
-        names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        if let Some(tag) = self.tag(&dir, &names) {
-            names.retain(|n| n.name == tag);
-            (self.event)(WalkEvent::Skipped(&dir.path));
-        }
+        // Of a directory tagged as not to be saved, only the tag is.
+        let mut sorted = match tag {
+            Some(tag) => {
+                (self.event)(WalkEvent::Skipped(&dir.path));
+                Sorted::Memory(vec![tag].into_iter())
+            }
+            None => sorted,
+        };
         let mut subdirs = Vec::new();
-        for mut listed in names {
+        loop {
+            let mut listed = match sorted.next() {
+                Ok(Some(listed)) => listed,
+                Ok(None) => break,
+                Err(e) => {
+                    failed(e);
+                    break;
+                }
+            };
             if listed.kind.is_none() {
                 let stat = source::stat_at(&dir, &listed.name);
                 listed.kind = stat.ok().and_then(|s| source::entry_of(&dir, &listed.name, &s)).map(|e| e.kind);
@@ -259,21 +283,18 @@ impl Walker<'_> {
         Some(Level { dir, subdirs, device: device.or(Some(id.0)) })
     }
 
-    /// The name that tags a directory as not to be saved, if there is one.
-    fn tag(&self, dir: &DirHandle, names: &[Listed]) -> Option<Vec<u8>> {
-        let has = |name: &[u8]| names.binary_search_by(|n| n.name.as_slice().cmp(name)).is_ok();
-        let present = self.selection.exclude_if_present.iter().find(|n| has(n));
-        if let Some(name) = present {
-            return Some(name.clone());
+    /// Whether the name tags its directory as not to be saved.
+    fn is_tag(&self, dir: &DirHandle, name: &[u8]) -> bool {
+        if self.selection.exclude_if_present.iter().any(|n| n == name) {
+            return true;
         }
-        let tag = CACHE_TAG.as_bytes();
-        if !self.selection.exclude_caches || !has(tag) {
-            return None;
+        if !self.selection.exclude_caches || name != CACHE_TAG.as_bytes() {
+            return false;
         }
-        let fd = source::open_at(dir, tag, false).ok()?;
+        let Ok(fd) = source::open_at(dir, name, false) else { return false };
         let mut begin = [0; CACHE_SIGNATURE.len()];
-        let n = source::Reader::default().read_at(&fd, &mut begin, 0).ok()?;
-        (begin[..n] == *CACHE_SIGNATURE).then(|| tag.to_vec())
+        let read = source::Reader::default().read_at(&fd, &mut begin, 0);
+        read.is_ok_and(|n| begin[..n] == *CACHE_SIGNATURE)
     }
 }
 

@@ -83,19 +83,21 @@ pub fn open_dir(dir: &DirHandle, name: &[u8]) -> Result<DirHandle, Errno> {
 }
 
 /// Lists a directory, in the order the file system gives.
-pub fn list(dir: &DirHandle) -> Result<Vec<Listed>, Errno> {
+pub fn list(
+    dir: &DirHandle,
+    each: &mut dyn FnMut(Listed) -> io::Result<()>,
+) -> io::Result<()> {
     let mut buffer = Vec::with_capacity(64 << 10);
     let mut raw = RawDir::new(&dir.fd, buffer.spare_capacity_mut());
-    let mut listed = Vec::new();
     while let Some(entry) = raw.next() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
             let kind = kind_of(entry.file_type());
-            listed.push(Listed { name: name.to_vec(), kind, ino: entry.ino() });
+            each(Listed { name: name.to_vec(), kind, ino: entry.ino() })?;
         }
     }
-    Ok(listed)
+    Ok(())
 }
 
 /// Identity of an open file: device and inode number.

@@ -651,8 +651,8 @@ class Segment:
             except (Damage, KeyError, TypeError, ValueError) as problem:
                 self.problems.append(("segment end", str(problem)))
             break
-        if self.end is None and not self.problems[-1:] == ["segment end"]:
-            self.problems.append(("segment end", "there is no sound end record; the segment is read as far as it goes"))
+        if self.end is None:
+            self.problems.append(("segment end", "no sound end record is there; the segment is read as far as it goes"))
 
     def any_id(self):
         """The segment's id from any sound block, when both records are damaged."""
@@ -693,10 +693,9 @@ class Segment:
                 report.damage(f"{self.name} block {index}", str(problem))
                 if beyond is None or beyond[0] <= at:
                     beyond = self.next_block(at + STEP, index, stop)
-                kind, length = None, self.short.get(index, self.block_size)
-                if beyond[1] in (index + 1, None) and not (self.end and beyond[1] is None):
-                    length = beyond[0] - at
-                length = min(length, beyond[0] - at, MAX_BLOCK)
+                kind, length = None, beyond[0] - at
+                if beyond[1] != index + 1 or length > MAX_BLOCK:
+                    length = min(length, self.short.get(index, self.block_size))
             data = self.read(at, length)
             block = Block(index, at, data, kind, whole=len(data) == length)
             if not block.whole:
@@ -1055,12 +1054,822 @@ def load(segment, report):
     return segment.content
 
 
-def load_by_scan(segment, report=Report()):
-    """The content from the streams' frames, and from what is left of the catalog."""
-    content = Content()
+def load_by_scan(segment):
+    """The content from the streams' frames, and from what is left of the catalog. `check` names the damage."""
+    content, report = Content(), Report()
     for found in Scan(segment, report).frames():
         try:
             content.add_catalog(found) if found.stream == segment.id else content.add_frame(found)
         except Damage as problem:
             report.damage(segment.name, str(problem))
     return content.finish(segment)
+
+
+# ---- Sessions, versions and files (format.md: From rows to files, Sessions and versions)
+
+@dataclass(slots=True)
+class Entry:
+    """A path's row with what belongs to it. `wanted` is False if it is only there for links to it."""
+
+    row: Row
+    parts: list
+    outcomes: list
+    session: str
+    wanted: bool = True
+
+    def notes(self):
+        return [OUTCOMES[code] for code, _, _ in self.outcomes]
+
+
+@dataclass
+class Session:
+    """A session, with its segments on this medium in order."""
+
+    id: str
+    label: dict
+    segments: list = field(default_factory=list)
+    end: dict = None
+
+    def state(self):
+        return self.end.get("status", "failed") if self.end else "incomplete"
+
+
+class Tree:
+    """The files of a session, or of a version."""
+
+    def __init__(self):
+        self.files, self.hidden, self.gone, self.problems = {}, {}, set(), []
+
+
+class Medium:
+    """A file device: its segments and sessions."""
+
+    def __init__(self, path, keys, report, torn=False):
+        self.path, self.keys, self.report = path.removeprefix("file:"), keys, report
+        self.header, self.header_problem, self.segments, self.sessions, self.trees = None, None, [], {}, {}
+        self.cache = OrderedDict()
+        try:
+            with open(os.path.join(self.path, "medium.capstan"), "rb") as file:
+                self.header = check_medium_header(parse_record(file.read(2 * MIB), MEDIUM_HEADER, MEDIUM_FIELDS)[0])
+        except (OSError, Damage) as problem:
+            self.header_problem = str(problem)
+        try:
+            names = os.listdir(self.path)
+        except OSError as error:
+            raise Failure(f"the medium cannot be opened: {error}") from None
+        names = [n for n in names if re.fullmatch(r"\d{8,}\.segment" + (r"(\.part)?" if torn else ""), n)]
+        for name in sorted(names, key=lambda n: (int(n.split(".")[0]), n)):
+            block_size = self.header["block_size"] if self.header else 262144
+            self.segments.append(Segment(os.path.join(self.path, name), block_size))
+        if not self.header and not self.segments:
+            raise Failure(f"{self.path} is no medium: neither medium.capstan nor a segment can be read")
+        for segment in self.segments:
+            if segment.header:
+                self.header = self.header or segment.header["medium"]
+                keys.add(segment.header["keys"])
+        for segment in self.segments:
+            self.enlist(segment)
+
+    def enlist(self, segment):
+        """Puts a segment to its session."""
+        if segment.header is None:
+            content = load(segment, self.report)
+            keys = (segment.header or {}).get("keys", [])
+            self.keys.add(keys)
+            labels = [part.label for part in content.parts.values() if part.label]
+            label = segment.header["session"] if segment.header else labels[0] if labels else None
+        else:
+            label = segment.header["session"]
+        try:
+            label = parse_json(json.dumps(label).encode(), LABEL_FIELDS)
+        except Damage:
+            self.report.damage(segment.name, "it does not tell its session; its files are lost")
+            return
+        for name in ("session", "object", "version", "parent", "base"):
+            if isinstance(label.get(name), str):
+                label[name] = label[name].lower()
+        session = self.sessions.setdefault(label["session"], Session(label["session"], label))
+        session.segments.append(segment)
+        if segment.end and isinstance(segment.end.get("session_end"), dict):
+            session.end = segment.end["session_end"]
+
+    def session(self, prefix):
+        matching = [s for s in self.sessions.values() if s.id.startswith(prefix.lower())]
+        if len(matching) != 1:
+            raise Failure(f"{len(matching)} sessions have an id that begins with {prefix}; `list` shows the ids")
+        return matching[0]
+
+    def names(self, session):
+        """The JSON of a Names frame of the session, None without a key."""
+        for segment in session.segments:
+            content = load(segment, self.report)
+            for stream, part in content.parts.items():
+                if part.names:
+                    try:
+                        payload = open_payload(stream, *part.names, self.keys, content.label(stream, segment))
+                        return payload and parse_json(payload, {"name": str, "host": str, "method": str})
+                    except Damage as problem:
+                        self.report.damage(f"{segment.name} Names frame", str(problem))
+        return None
+
+    def sealed(self, session):
+        """Whether the session's names are sealed for us."""
+        key = session.label.get("key")
+        return bool(key) and self.keys.frame_cipher(key, FOR_NAMES, bytes(16)) is None
+
+    def session_tree(self, session):
+        """What one session says of its files; paths that came to nothing are in `gone`."""
+        rows, tree = {}, Tree()
+        for segment in session.segments:
+            for row in load(segment, self.report).rows(segment, self.keys, self.report):
+                rows.setdefault(row.path, []).append(row)
+        for path, of_path in rows.items():
+            if any(row.kind == TOMBSTONE for row in of_path):
+                tree.gone.add(path)
+            inodes = [row for row in of_path if row.kind < PART]
+            parts = [row for row in of_path if row.kind == PART]
+            if not inodes:
+                if parts:
+                    tree.problems.append((path, "contents without a row for the file"))
+                continue
+            home, has_parts = inodes[0].stream, any(kind == 2 for kind, _, _ in inodes[-1].extents or ())
+            # Outcomes of other streams come first, so that they speak of the last row unless it was replaced later.
+            outcomes = [row.outcome for row in of_path if row.kind == OUTCOME and row.stream != home and has_parts]
+            outcomes += [row.outcome for row in of_path if row.kind == OUTCOME and row.stream == home]
+            codes = [code for code, _, _ in outcomes]
+            replaced = codes.count(REPLACED)
+            if replaced:
+                outcomes = outcomes[len(codes) - codes[::-1].index(REPLACED):]
+            entry = Entry(inodes[-1], parts, outcomes, session.id)
+            if replaced >= len(inodes):
+                tree.problems.append((path, "its last try was given up and no newer one follows"))
+                entry.wanted = False
+            elif any(code == VANISHED for code, _, _ in outcomes):
+                entry.wanted = False
+            (tree.files if entry.wanted else tree.hidden)[path] = entry
+        return tree
+
+    def chain(self, session):
+        """The sessions of a version up to this one, oldest first."""
+        chain = [session]
+        while (parent := chain[0].label.get("parent")) and len(chain) <= len(self.sessions):
+            if parent not in self.sessions:
+                self.report.damage(f"session {chain[0].id}", f"the session {parent} that it resumes is not on this medium")
+                break
+            chain.insert(0, self.sessions[parent])
+        return chain
+
+    def newest(self, version):
+        """The last session of a version."""
+        sessions = [s for s in self.sessions.values() if s.label["version"] == version]
+        resumed = {s.label.get("parent") for s in sessions}
+        last = [s for s in sessions if s.id not in resumed] or sessions
+        return max(last, key=lambda s: s.label["started_us"], default=None)
+
+    def tree(self, session):
+        """The state of the version with this session as its last: its sessions over its base."""
+        if session.id in self.trees:
+            return self.trees[session.id]
+        tree, chain = Tree(), self.chain(session)
+        self.trees[session.id] = tree  # ends a cycle of damaged labels
+        base = chain[0].label.get("base")
+        if base:
+            below = self.newest(base)
+            if below is None:
+                self.report.damage(f"session {session.id}", f"its base, version {base}, is not on this medium")
+            else:
+                under = self.tree(below)
+                tree.files.update(under.files)
+                tree.hidden.update(under.hidden)
+        for member in chain:
+            own = self.session_tree(member)
+            if own.gone:
+                for path in [path for path in tree.files if below_any(path, own.gone)]:
+                    del tree.files[path]
+            for path in own.files.keys() | own.hidden.keys():
+                tree.files.pop(path, None)
+                tree.hidden.pop(path, None)
+            tree.files.update(own.files)
+            tree.hidden.update(own.hidden)
+            tree.problems += own.problems
+        return tree
+
+    def data(self, row, start, end):
+        """The contents of a range of a row's stream in its segment, as (logical offset, bytes, or None for
+        zeros, length). What is damaged is left out."""
+        segment = row.segment
+        places = load(segment, self.report).part(row.stream).places
+        at = max(bisect_right(places, (start, 1 << 64)) - 1, 0)
+        while at < len(places) and places[at][0] < end:
+            try:
+                frame, payload = self.frame(segment, row.stream, places[at])
+            except Damage as problem:
+                where = f"{segment.name} stream {row.stream.hex()[:8]} frame {places[at][1]}"
+                if not segment.content.part(row.stream).pieces:
+                    load_by_scan(segment)
+                    yield from self.data(row, start, end)
+                    return
+                self.report.damage(where, str(problem))
+                at += 1
+                continue
+            low, high = max(start, frame.logical), min(end, frame.logical + frame.length)
+            if low < high:
+                yield low, payload and payload[low - frame.logical:high - frame.logical], high - low
+                start = high
+            at += 1
+
+    def frame(self, segment, stream, place):
+        """The frame at a place and its opened payload, from the most recent ones if it is there."""
+        at = (segment.name, stream, place[1])
+        if at not in self.cache:
+            found = segment.content.part(stream).pieces.get(place[1])
+            frame, pieces = found or locate(segment, stream, place)
+            stored = b"".join(segment.read(offset, count) for offset, count in pieces)
+            payload = None
+            if frame.type != FILL:
+                check_payload(stream, frame, stored)
+                payload = open_payload(stream, frame, stored, self.keys, segment.content.label(stream, segment))
+                if payload is None:
+                    raise Failure("no secret opens the contents; see --passphrase-file, --key-file, --recovery-code")
+            self.cache[at] = (frame, payload)
+            if len(self.cache) > 16:
+                self.cache.popitem(last=False)
+        self.cache.move_to_end(at)
+        return self.cache[at]
+
+
+def locate(segment, stream, place):
+    """The frame at a place that an index gave, and the pieces of the file with its payload."""
+    logical, sequence, block, byte = place
+    frame, pieces, left, at = None, [], None, segment.offset_of(block)
+    while left is None or left:
+        head = segment.read(at, 128)
+        ma = parse_ma(head)
+        if ma.segment != segment.id or ma.index != block or ma.kind != DATA:
+            raise Damage(f"block {block} is not where the end record says")
+        da = parse_da(head, ma.length)
+        if da.stream == stream:
+            begin = at + 128
+            if frame is None:
+                frame = parse_frame(segment.read(begin + byte, 48), stream)
+                if (frame.sequence, frame.logical) != (sequence, logical) or not is_logical(frame):
+                    raise Damage("another frame than the index says")
+                left, begin = frame.stored, begin + byte + 48
+            take = min(left, at + 128 + da.used - begin)
+            if take:
+                pieces.append((begin, take))
+                left -= take
+        elif frame is None:
+            raise Damage("another stream's block than the index says")
+        at, block = at + ma.length, block + 1
+    return frame, pieces
+
+
+def below_any(path, tops):
+    """Whether the path or a directory above it is among these."""
+    while path not in tops and path:
+        path = path.rpartition(b"/")[0]
+    return path in tops
+
+
+Piece = namedtuple("Piece", "start end row logical version")  # row None: as in another version
+
+
+def layout(entry):
+    """Where a regular file's contents come from: pieces in the order of file offsets, ranges that are missing,
+    and what is wrong (format.md: A file's contents)."""
+    row, pieces, wanted, problems = entry.row, [], [], []
+    offset, logical = 0, row.start
+    for kind, length, detail in [(0, row.size, b"")] if row.extents is None else row.extents:
+        end = offset + length
+        if kind > 3:
+            return [], [(0, row.size)], [f"it has extents of the unknown kind {kind}"]
+        if kind in (0, 2) and length:
+            wanted.append((offset, end, kind))
+        if kind == 0:
+            have = max(min(length, row.cut - logical), 0)
+            if have:
+                pieces.append(Piece(offset, offset + have, row, logical, None))
+            logical += length
+        if kind == 3 and length:
+            pieces.append(Piece(offset, end, None, 0, detail.hex()))
+        offset = end
+    for part in entry.parts:
+        if part.part_offset + part.size > row.size:
+            problems.append(f"a part goes beyond its size, to {part.part_offset + part.size}")
+        rest = part.stream == row.stream and part.order > row.order
+        high = part.part_offset + max(min(part.size, part.cut - part.start), 0)
+        for start, end, kind in wanted:
+            low, up = max(start, part.part_offset), min(end, high)
+            if low < up and (kind == 2 or rest):
+                pieces.append(Piece(low, up, part, part.start + low - part.part_offset, None))
+    pieces.sort(key=lambda piece: piece.start)
+    missing = gaps([(start, end) for start, end, _ in wanted], pieces, problems)
+    return pieces, missing, problems
+
+
+def gaps(wanted, pieces, problems):
+    """The ranges wanted that no piece gives; pieces ascend by their start."""
+    missing, at = [], 0
+    for before, piece in zip(pieces, pieces[1:]):
+        if piece.start < before.end:
+            problems.append(f"its bytes from {piece.start} are given more than once")
+    for start, end in wanted:
+        while at < len(pieces) and pieces[at].end <= start:
+            at += 1
+        here = at
+        while start < end:
+            if here == len(pieces) or pieces[here].start >= end:
+                missing.append((start, end))
+                break
+            if pieces[here].start > start:
+                missing.append((start, pieces[here].start))
+            start, here = max(start, pieces[here].end), here + 1
+    return missing
+
+
+# ---- list
+
+def stamp(us):
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(us / 10**6))
+
+
+def describe(path, entry):
+    row = entry.row
+    owner = show(row.user) if row.user else str(row.uid)
+    group = show(row.group) if row.group else str(row.gid)
+    size = "{}, {}".format(*row.rdev) if row.kind in (CHAR, BLOCK) else row.size
+    mode = stat.filemode(TYPE_BITS[row.kind] | row.mode)
+    line = f"{mode} {owner + ':' + group:<15} {size:>12} {stamp(row.mtime_ns // 1000)} {show(path)}"
+    if row.is_link or row.kind == SYMLINK:
+        line += (" == " if row.is_link else " -> ") + show(row.target)
+    return line + "".join(f"  [{note}]" for note in entry.notes())
+
+
+def command_list(medium, args):
+    header = medium.header
+    print(f"medium {header['medium']} {json.dumps(header.get('label', ''))}, blocks of {header['block_size']} bytes, "
+          f"{len(medium.segments)} segments, protection {json.dumps(header.get('protection'))}")
+    sessions = [medium.session(args.session)] if args.session else list(medium.sessions.values())
+    for session in sorted(sessions, key=lambda s: s.label["started_us"]):
+        label, sealed = session.label, medium.sealed(session)
+        names = None if sealed else medium.names(session)
+        print(f"session {session.id} of {stamp(label['started_us'])}: {session.state()}")
+        if names:
+            print(f"  {names['method']} of {names['name']} on {names['host']} {' '.join(names.get('tags') or [])}")
+        print(f"  object {label['object']} version {label['version']}"
+              + "".join(f" {name} {label[name]}" for name in ("base", "parent", "cipher") if label.get(name)))
+        for segment in session.segments:
+            end = segment.end or {"data_blocks": "?", "streams": []}
+            rows, frames = (sum(extent[name] for extent in end["streams"]) for name in ("rows", "frames"))
+            print(f"  segment {segment.name}: {segment.size} bytes, {end['data_blocks']} data blocks, "
+                  f"{len(end['streams'])} streams, {frames} frames, {rows} rows")
+        if sealed:
+            print("  names and metadata are sealed; give a secret to list the files")
+            continue
+        tree = medium.session_tree(session)
+        for path in sorted(tree.gone | tree.files.keys(), key=lambda path: path.split(b"/")):
+            if path in tree.gone:
+                print(f"gone since the base: {show(path)}")
+            if path in tree.files:
+                print(describe(path, tree.files[path]))
+        for path, problem in tree.problems:
+            medium.report.note(show(path), problem)
+
+
+# ---- check (format.md: A reader, step by step)
+
+class Checker:
+    """Reads everything that is on a medium, and compares what is there twice."""
+
+    def __init__(self, medium):
+        self.medium, self.keys, self.report = medium, medium.keys, medium.report
+        self.carried, self.lost, self.frames, self.blocks, self.unopened = {}, {}, 0, 0, 0
+
+    def run(self):
+        header = self.medium.header
+        if self.medium.header_problem:
+            self.report.damage("medium.capstan", self.medium.header_problem)
+        for segment in self.medium.segments:
+            self.segment(segment)
+            theirs = segment.header and segment.header["medium"]
+            if theirs and (theirs["medium"], theirs["block_size"]) != (header["medium"], header["block_size"]):
+                self.report.damage(segment.name, "it is of another medium")
+        files = sum(self.files(session) for session in self.medium.sessions.values())
+        print(f"{len(self.medium.segments)} segments, {self.blocks} blocks, {self.frames} frames, {files} files checked; "
+              f"{self.report.count} found damaged")
+        if self.unopened:
+            print(f"{self.unopened} sealed frames were not opened for want of a key: only their checksums were checked")
+
+    def segment(self, segment):
+        for where, problem in segment.problems:
+            self.report.damage(f"{segment.name} {where}", problem)
+        before = self.report.count
+        scan, content, seen = Scan(segment, self.report, self.carried), Content(), {}
+        copies, summary_last, rows = [], False, {}
+        for found in scan.frames():
+            where = f"{segment.name} block {found.block}, stream {found.stream.hex()[:8]} frame {found.frame.sequence}"
+            self.frames += 1
+            try:
+                if found.stream == segment.id:
+                    content.add_catalog(found)
+                    summary_last = found.frame.type == SUMMARY
+                    continue
+                frame = found.frame
+                mine = seen.setdefault(found.stream, [])
+                mine.append((frame.sequence, int(is_logical(frame)), frame.logical, found.block, found.byte))
+                expected = {1: LABEL, 2: NAMES}.get(len(mine))
+                if expected and frame.type != expected:
+                    self.report.damage(where, f"frame of type {frame.type} where the stream's part should begin")
+                if frame.type in (LABEL, NAMES, BATCH):
+                    copies.append((found.stream, frame.raw))
+                elif frame.type not in (CONTENT, FILL):
+                    self.report.note(where, f"skipped, of the unknown type {frame.type}")
+                content.add_frame(found, keep_places=False)
+                self.open(segment, content, found, rows, scan)
+            except Damage as problem:
+                self.report.damage(where, str(problem))
+        self.blocks += len(scan.lengths)
+        self.lost[segment.name] = scan.lost()
+        for stream, joiner in scan.joiners.items():
+            if stream != segment.id:
+                self.carried[stream] = (joiner.position, joiner.sequence, joiner.logical)
+        if segment.end:
+            self.compare_end(segment, scan, content, seen, rows)
+        self.compare_catalog(segment, content, seen, copies, summary_last, damaged=self.report.count > before)
+        content.finish(segment)
+
+    def open(self, segment, content, found, rows, scan):
+        """Opens a frame if there is a key for it; decodes batches."""
+        frame, stream = found.frame, found.stream
+        if frame.type == FILL:
+            content.part(stream).fills.append((frame.logical, frame.logical + frame.length))
+        if found.payload is None or frame.type not in (LABEL, BATCH, CONTENT, NAMES):
+            return
+        try:
+            payload = open_payload(stream, frame, found.payload, self.keys, content.label(stream, segment))
+            if payload is None:
+                self.unopened += 1
+            elif frame.type == BATCH:
+                rows[stream] = rows.get(stream, 0) + len(decode_batch(payload)[1])
+            elif frame.type == LABEL:
+                if segment.header and json.loads(payload) != segment.header["session"]:
+                    raise Damage("the label is not that of the segment header")
+            elif frame.type == NAMES:
+                parse_json(payload, {"name": str, "host": str, "method": str})
+        except Damage:
+            if frame.type == CONTENT:
+                scan.joiners[stream].lose(frame.logical, frame.logical + frame.length)
+            if frame.type == BATCH:
+                content.part(stream).batches.pop(frame.sequence, None)  # so that the copy is taken
+            raise
+
+    def compare_end(self, segment, scan, content, seen, rows):
+        """Compares the end record with what was read."""
+        end, lengths = segment.end, scan.lengths
+        data_blocks, last = end["data_blocks"], end["blocks"] - 1
+        short = [[i, n] for i, n in sorted(lengths.items()) if i <= data_blocks and n != segment.block_size]
+        facts = [("blocks", len(lengths) == end["blocks"] and max(lengths, default=0) == last),
+                 ("short_blocks", short == end["short_blocks"]),
+                 ("catalog_at", sum(n for i, n in lengths.items() if i <= data_blocks) == end["catalog_at"]),
+                 ("data_blocks", all(kind in (None, SEGMENT_HEADER if i == 0 else DATA if i <= data_blocks else
+                                              CATALOG if i < last else SEGMENT_END) for i, kind in scan.kinds.items())),
+                 ("session", not segment.header or (segment.header["session"].get("session"),
+                                                    segment.header.get("number")) == (end["session"], end.get("number"))),
+                 ("streams", seen.keys() <= segment.extents().keys())]
+        for name, holds in facts:
+            if not holds:
+                self.report.damage(f"{segment.name} segment end", f"{name} does not agree with the blocks")
+        for stream, extent in segment.extents().items():
+            where, joiner = f"{segment.name} stream {stream.hex()[:8]}", scan.joiners.get(stream)
+            if stream not in seen:
+                self.report.damage(where, "none of its frames can be read")
+                self.carried[stream] = (None, extent["first_sequence"] + extent["frames"], extent["logical_end"])
+                continue
+            facts = [("first_sequence", seen[stream][0][0], extent["first_sequence"]),
+                     ("frames", len(seen[stream]), extent["frames"]),
+                     ("logical_start", seen[stream][0][2], extent["logical_start"]),
+                     ("logical_end", joiner.logical, extent["logical_end"]),
+                     ("rows", rows.get(stream, extent["rows"]), extent["rows"])]
+            for name, found, said in facts:
+                if found != said:
+                    self.report.damage(where, f"{name}: {found} found where the end record says {said}")
+
+    def compare_catalog(self, segment, content, seen, copies, summary_last, damaged):
+        """Compares the catalog with records, frames and places."""
+        where = f"{segment.name} catalog"
+        if not content.summary or not summary_last:
+            self.report.damage(where, "it does not end with a summary")
+        elif segment.end and content.summary != segment.end | {"blocks": 0}:
+            self.report.damage(where, "its summary is not the segment end's")
+        if content.header != segment.header and segment.header:
+            self.report.damage(where, "its header is not the segment header's")
+        if damaged:  # then what differs has been named
+            return
+        if content.copies != copies:
+            self.report.damage(where, "its copies are not the streams' labels, names and batches")
+        if content.index != seen:
+            self.report.damage(where, "its index is not where the frames are")
+
+    def files(self, session):
+        """Names the files of a session that are not whole; returns the number of files."""
+        if self.medium.sealed(session):
+            if any(ranges for segment in session.segments for ranges in self.lost[segment.name].values()):
+                self.report.damage(f"session {session.id}", "data of it are lost; give a key to know of which files")
+            return 0
+        if not session.end:
+            self.report.note(f"session {session.id}", "it is incomplete: it was cut off, or its last segments are elsewhere")
+        tree = self.medium.session_tree(session)
+        for path, problem in tree.problems:
+            self.report.damage(show(path), problem)
+        for path, entry in sorted(tree.files.items()):
+            if entry.row.kind != REGULAR or entry.row.is_link:
+                continue
+            pieces, missing, problems = layout(entry)
+            for problem in problems:
+                self.report.damage(show(path), problem)
+            for start, end in missing:
+                say = self.report.damage if session.end else self.report.note
+                say(show(path), f"incomplete, bytes {start} to {end} are missing")
+            for piece in pieces:
+                if piece.row is None:
+                    continue
+                low, high = piece.logical, piece.logical + piece.end - piece.start
+                for start, end in self.lost[piece.row.segment.name].get(piece.row.stream, ()):
+                    if start < high and low < end:
+                        at = piece.start - low
+                        self.report.damage(show(path), "incomplete, bytes {} to {} are damaged".format(
+                            at + max(start, low), at + min(end, high)))
+                fills = piece.row.segment.content.part(piece.row.stream).fills
+                if session.label.get("key") and any(start < high and low < end for start, end in fills) \
+                        and not any(code in (SHORT, UNREADABLE) for code, _, _ in entry.outcomes):
+                    self.report.damage(show(path), "zeros stand in for data, and no outcome explains them")
+        return len(tree.files)
+
+
+# ---- extract (format.md: A file's contents, Hard links, Restoring metadata)
+
+GET_FLAGS, SET_FLAGS = 0x80086601, 0x40086602
+SETTABLE, BLOCKING = 0x008100FF & ~0x30, 0x30  # inode flags: those that can be set early; immutable, append only
+
+
+class Extractor:
+    """Restores files below a directory, into which no link of the backup leads out."""
+
+    def __init__(self, medium, into):
+        self.medium, self.report, self.into = medium, medium.report, os.fsencode(into)
+        self.real_dirs, self.restored, self.blocked, self.as_root = set(), {}, [], os.geteuid() == 0
+        self.count = 0
+
+    def run(self, tree, selected):
+        os.makedirs(self.into, exist_ok=True)
+        for path in selected:
+            if path not in tree.files and not any(other.startswith(path + b"/") for other in tree.files):
+                self.report.damage(show(path), "it is not in this version")
+        def is_wanted(path):
+            return not selected or below_any(path, selected)
+        wanted = {path: entry for path, entry in tree.files.items() if is_wanted(path)}
+        for path, problem in tree.problems:
+            if is_wanted(path):
+                self.report.damage(show(path), problem)
+        order = sorted(wanted, key=lambda path: path.split(b"/"))
+        links, dirs = [], []
+        for path in order:
+            if wanted[path].row.kind == DIRECTORY and self.attempt(path, self.directory, path):
+                dirs.append(path)
+        others = [path for path in order if wanted[path].row.kind != DIRECTORY]
+        others.sort(key=lambda path: (wanted[path].row.segment.name, wanted[path].row.stream, wanted[path].row.start))
+        for path in others:
+            if wanted[path].row.is_link:
+                links.append(path)
+            else:
+                self.attempt(path, self.file, path, wanted[path])
+        for path in links:
+            self.attempt(path, self.link, path, wanted[path], tree)
+        for path in reversed(dirs):
+            self.attempt(path, self.metadata, self.place(path), wanted[path].row)
+        for place, flags in self.blocked:
+            self.attempt(place, self.set_flags, place, flags)
+        print(f"{self.count} files and {len(dirs)} directories restored, {self.report.count} damaged or incomplete")
+
+    def attempt(self, path, action, *args):
+        try:
+            action(*args)
+            return True
+        except (OSError, Damage) as problem:
+            self.report.damage(show(path), str(problem))
+            return False
+
+    def place(self, path):
+        """Where a path is restored. Its directories are made, and must not be links."""
+        parts = path.split(b"/") if path else []
+        if any(part in (b"", b".", b"..") or b"\0" in part for part in parts):
+            raise Damage("not restored: its name could lead out of the directory")
+        place = self.into
+        for part in parts[:-1]:
+            place = os.path.join(place, part)
+            if place not in self.real_dirs:
+                self.make_dir(place)
+        return os.path.join(place, parts[-1]) if parts else place
+
+    def make_dir(self, place):
+        if not os.path.lexists(place):
+            os.mkdir(place, 0o700)
+        elif not stat.S_ISDIR(os.lstat(place).st_mode):
+            raise Damage("not restored: something that is no directory is in its place")
+        self.real_dirs.add(place)
+
+    def directory(self, path):
+        place = self.place(path)
+        if path:
+            self.make_dir(place)
+
+    def clear(self, path):
+        """The place of a file to be made, with nothing in it."""
+        place = self.place(path)
+        if os.path.lexists(place):
+            os.unlink(place)
+        return place
+
+    def file(self, path, entry):
+        """Makes anything but directories and links."""
+        row, place = entry.row, self.clear(path)
+        if row.kind == REGULAR:
+            with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb", 0) as file:
+                os.ftruncate(file.fileno(), row.size)
+                self.contents(file.fileno(), path, entry)
+        elif row.kind == SYMLINK:
+            os.symlink(row.target, place)
+        elif row.kind in (CHAR, BLOCK) and not self.as_root:
+            self.report.damage(show(path), "not restored: only root can make devices")
+            return
+        else:
+            os.mknod(place, TYPE_BITS[row.kind] | 0o600, os.makedev(*row.rdev))
+        self.count += 1
+        self.restored[row.segment.name, row.order, row.stream] = place
+        for note in entry.notes():
+            self.report.note(show(path), note)
+        self.metadata(place, row)
+
+    def contents(self, fd, path, entry, ranges=None, depth=0):
+        """Writes a file's contents, or ranges of them; holes are left."""
+        pieces, missing, problems = layout(entry)
+        for problem in problems:
+            self.report.damage(show(path), problem)
+        for low, high in ranges or [(0, entry.row.size)]:
+            for start, end in missing:
+                if start < high and low < end:
+                    self.report.damage(show(path), f"incomplete, bytes {max(start, low)} to {min(end, high)} are missing")
+            for piece in pieces:
+                start, end = max(piece.start, low), min(piece.end, high)
+                if start >= end:
+                    continue
+                if piece.row is None:
+                    self.earlier(fd, path, piece.version, (start, end), depth)
+                    continue
+                shift, at = piece.start - piece.logical, start
+                for logical, payload, length in self.medium.data(piece.row, start - shift, end - shift):
+                    if logical + shift > at:
+                        self.report.damage(show(path), f"incomplete, bytes {at} to {logical + shift} are damaged")
+                    if payload is not None:
+                        write_all(fd, payload, logical + shift)
+                    at = logical + shift + length
+                if at < end:
+                    self.report.damage(show(path), f"incomplete, bytes {at} to {end} are damaged")
+
+    def earlier(self, fd, path, version, range_, depth):
+        """Writes a range that is as in an earlier version."""
+        session = self.medium.newest(version)
+        entry = self.medium.tree(session).files.get(path) if session else None
+        if entry is None or entry.row.kind != REGULAR or depth > 1000:
+            self.report.damage(show(path), f"incomplete, it needs version {version}, in which it is not on this medium")
+        else:
+            self.contents(fd, path, entry, [range_], depth + 1)
+
+    def link(self, path, entry, tree):
+        """Makes a further name of an inode; if the first was not restored, the file itself."""
+        target = entry.row.target
+        first = next((own for own in (tree.files.get(target), tree.hidden.get(target))
+                      if own and not own.row.is_link and own.row.kind == entry.row.kind), None)
+        if first is None:
+            raise Damage(f"not restored: it is a link to {show(target)}, which has no row")
+        place = self.restored.get((first.row.segment.name, first.row.order, first.row.stream))
+        if place is None or (first.row.ino, first.row.dev) != (entry.row.ino, entry.row.dev):
+            self.file(path, first)
+        else:
+            os.link(place, self.clear(path), follow_symlinks=False)
+            self.count += 1
+
+    def metadata(self, place, row):
+        """Owner, extended attributes, mode, flags, times; flags that block writing come when all is done."""
+        symlink = row.kind == SYMLINK
+        if self.as_root:
+            os.chown(place, number(row.user, row.uid, pwd.getpwnam), number(row.group, row.gid, grp.getgrnam),
+                     follow_symlinks=False)
+        for name, value in row.xattrs:
+            try:
+                os.setxattr(place, name, value, follow_symlinks=False)
+            except OSError as error:
+                self.report.note(show(place), f"extended attribute {show(name)}: {error.strerror}")
+        if not symlink:
+            os.chmod(place, row.mode)
+        if row.kind in (REGULAR, DIRECTORY) and row.inode_flags & SETTABLE:
+            self.set_flags(place, row.inode_flags & SETTABLE)
+        os.utime(place, ns=(row.mtime_ns, row.mtime_ns), follow_symlinks=False)
+        if row.kind in (REGULAR, DIRECTORY) and row.inode_flags & BLOCKING and self.as_root:
+            self.blocked.append((place, row.inode_flags & (SETTABLE | BLOCKING)))
+
+    def set_flags(self, place, flags):
+        fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            now = struct.unpack("<i", fcntl.ioctl(fd, GET_FLAGS, bytes(4)))[0]
+            want = now & ~(SETTABLE | BLOCKING) | flags
+            if want != now:
+                fcntl.ioctl(fd, SET_FLAGS, struct.pack("<i", want))
+        except OSError as error:
+            if error.errno not in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EPERM):
+                raise
+            self.report.note(show(place), f"inode flags: {error.strerror}")
+        finally:
+            os.close(fd)
+
+
+def write_all(fd, data, at):
+    view = memoryview(data)
+    while view:
+        done = os.pwrite(fd, view, at)
+        view, at = view[done:], at + done
+
+
+def number(name, fallback, lookup):
+    """The number that a user's or group's name has here, else the number it had."""
+    try:
+        return lookup(os.fsdecode(name))[2] if name else fallback
+    except KeyError:
+        return fallback
+
+
+def command_extract(medium, args):
+    if args.session:
+        session = medium.session(args.session)
+    else:
+        sessions = list(medium.sessions.values())
+        if len({s.label["object"] for s in sessions}) != 1:
+            raise Failure("the medium holds backups of several objects; choose one by --session, see `list`")
+        session = medium.newest(max(sessions, key=lambda s: s.label["started_us"]).label["version"])
+    if medium.sealed(session):
+        raise Failure("the session is encrypted and no secret given opens it")
+    if not session.end:
+        medium.report.note(f"session {session.id}", "it is incomplete; what was committed is restored")
+    selected = {os.fsencode(path).strip(b"/") for path in args.paths} - {b""}
+    Extractor(medium, args.into).run(medium.tree(session), selected)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Reads Capstan media without Capstan.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (("list", "sessions, segments and files"), ("check", "read everything, name all damage"),
+                       ("extract", "restore files")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("medium", help="directory of the medium")
+        command.add_argument("--passphrase-file", help="file with the passphrase; one line end at its end is dropped")
+        command.add_argument("--key-file", help="key file")
+        command.add_argument("--recovery-code", help="recovery code, or @FILE with it")
+        command.add_argument("--torn", action="store_true", help="also read segments whose writing was cut off (.part)")
+        if name != "check":
+            command.add_argument("--session", help="id of a session, or the begin of one")
+        if name == "extract":
+            command.add_argument("--into", required=True, help="directory into which to restore")
+            command.add_argument("paths", nargs="*", help="files or directories; all without")
+    args = parser.parse_args()
+    try:
+        report = Report(sys.stdout if args.command == "check" else sys.stderr)
+        medium = Medium(args.medium, read_secrets(args, report), report, args.torn)
+        if args.command == "check":
+            Checker(medium).run()
+        else:
+            (command_list if args.command == "list" else command_extract)(medium, args)
+        return 3 if report.count else 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (Failure, OSError) as error:
+        print(f"read_medium: {error}", file=sys.stderr)
+        return 1
+
+
+def read_secrets(args, report):
+    def content(name):
+        with open(name, "rb") as file:
+            return file.read()
+    passphrase = os.environb.get(b"CAPSTAN_PASSPHRASE")
+    if args.passphrase_file:
+        passphrase = re.sub(rb"\r?\n\Z", b"", content(args.passphrase_file))
+    code = args.recovery_code
+    if code and code.startswith("@"):
+        code = content(code[1:]).decode("utf-8", "replace")
+    return Keys(report, passphrase, args.key_file and content(args.key_file), code and parse_recovery_code(code))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

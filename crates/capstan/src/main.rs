@@ -4,6 +4,8 @@
 mod args;
 mod assess;
 mod backup;
+#[cfg(test)]
+mod docs;
 mod exit;
 mod home;
 mod key;

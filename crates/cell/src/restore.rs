@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use capstan_disk_agent::target::{
-    Created, Made, Target, TargetError, TargetOptions, Worker,
-};
+use capstan_disk_agent::target::{Created, Made, Target, TargetError, TargetOptions, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::Lanes;
@@ -24,6 +22,7 @@ use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_idb::{Session, Status, Totals, Version};
 use capstan_media_agent::reader::{FrameReader, StreamContents};
 
+use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -31,7 +30,6 @@ use crate::request::{RestoreRequest, RestoreTo, VersionName};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::version::{Overview, Row, VersionView};
 use crate::watch::{Watched, watch};
-use crate::Cell;
 
 /// What a restore counts.
 #[derive(Default)]
@@ -73,9 +71,15 @@ impl Cell {
             names.dedup();
             let known = match names.len() {
                 0 => "nothing was backed up or imported here yet".to_owned(),
-                _ => format!("known are {}", names.into_iter().take(10).collect::<Vec<_>>().join(", ")),
+                _ => format!(
+                    "known are {}",
+                    names.into_iter().take(10).collect::<Vec<_>>().join(", ")
+                ),
             };
-            return Err(CellError::BadInput(format!("no object is called '{}'; {known}", name.name)));
+            return Err(CellError::BadInput(format!(
+                "no object is called '{}'; {known}",
+                name.name
+            )));
         }
         let mut found: Vec<Version> = Vec::new();
         for object in &objects {
@@ -83,9 +87,8 @@ impl Cell {
         }
         found.sort_by_key(|v| std::cmp::Reverse(v.created_us));
         let Some(prefix) = &name.session else {
-            let complete = |v: &&Version| {
-                matches!(v.status, Status::Completed | Status::CompletedWithErrors)
-            };
+            let complete =
+                |v: &&Version| matches!(v.status, Status::Completed | Status::CompletedWithErrors);
             return found.iter().find(complete).cloned().ok_or_else(|| {
                 CellError::BadInput(format!(
                     "'{}' has no complete version; `capstan sessions` lists what there is, NAME@SESSION names one",
@@ -232,11 +235,16 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let begun = Instant::now();
-        let mut files_of = VersionView::open(&self.idb, run.version.id)?;
-        self.add_keys(&mut files_of, true)?;
+        let again = || -> Result<VersionView<'_>> {
+            let mut view = VersionView::open(&self.idb, run.version.id)?;
+            self.add_keys(&mut view, true)?;
+            Ok(view)
+        };
+        let (files_of, dirs_of) = (again()?, again()?);
         run.record_begin()?;
         let mut report = Report { media: media_of(&view), ..run.report() };
-        let result = crate::tar::write(view, &files_of, run.request, ears, stop, &mut report);
+        let result =
+            crate::tar::write(view, dirs_of, &files_of, run.request, ears, stop, &mut report);
         if let Err(e) = &result {
             ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
         }
@@ -258,7 +266,8 @@ impl Cell {
 }
 
 fn media_of(view: &VersionView<'_>) -> Vec<String> {
-    let mut media: Vec<_> = view.segments.iter().filter_map(|s| s.media.first().map(|m| m.0)).collect();
+    let mut media: Vec<_> =
+        view.segments.iter().filter_map(|s| s.media.first().map(|m| m.0)).collect();
     media.dedup();
     let mut labels: Vec<String> = Vec::new();
     for medium in media {
@@ -349,7 +358,8 @@ fn dry_run(
     run: &RunOf<'_>,
     ears: &Ears<'_>,
 ) -> Result<Report> {
-    let mut report = Report { status: "completed".to_owned(), media: media_of(view), ..run.report() };
+    let mut report =
+        Report { status: "completed".to_owned(), media: media_of(view), ..run.report() };
     report.method = "dry run".to_owned();
     view.all_rows(&mut |stream, row| {
         let path = row.entry.path();
@@ -582,7 +592,9 @@ impl Restore<'_> {
                 if !self.target.is_root() && entry.mode & 0o700 != 0o700 {
                     let depth = to.iter().filter(|b| **b == b'/').count();
                     closed.push((depth, to.to_vec(), entry));
-                } else if let Err(e) = worker.make_dir(to).and_then(|()| worker.finish_dir(&entry, to)) {
+                } else if let Err(e) =
+                    worker.make_dir(to).and_then(|()| worker.finish_dir(&entry, to))
+                {
                     self.target_error(path, &e)?;
                 }
             }
@@ -621,8 +633,7 @@ impl Restore<'_> {
                 return Ok(());
             }
             let path = row.entry.path();
-            let wanted = self.wants(&path)
-                || (row.entry.kind == Kind::Dir && self.leads_to(&path));
+            let wanted = self.wants(&path) || (row.entry.kind == Kind::Dir && self.leads_to(&path));
             if wanted && self.live(stream, &row, &path) {
                 if let Some(to) = self.stripped(&path) {
                     each(&row, &path, to)?;
@@ -719,7 +730,8 @@ impl<'a> Hand<'a> {
         let r = self.restore;
         let place = &r.view.segments[segment];
         let contents = r.view.contents(place)?;
-        let Some(stream) = contents.streams.iter().find(|s| s.stream == place.streams[stream]) else {
+        let Some(stream) = contents.streams.iter().find(|s| s.stream == place.streams[stream])
+        else {
             return Ok(());
         };
         let label = stream.label.as_ref().map(|l| &l.session);
@@ -746,7 +758,12 @@ impl<'a> Hand<'a> {
     }
 
     /// The segment's medium cannot be read: every file with data in it is named.
-    fn all_missing(&mut self, segment: usize, stream: &StreamContents, why: &CellError) -> Result<()> {
+    fn all_missing(
+        &mut self,
+        segment: usize,
+        stream: &StreamContents,
+        why: &CellError,
+    ) -> Result<()> {
         let r = self.restore;
         let text = crate::error::chain(why);
         r.view.rows(segment as u32, stream, &mut |row| {
@@ -786,7 +803,10 @@ impl<'a> Hand<'a> {
             Kind::File if r.in_parts.contains_key(&path) => {
                 r.counts.files.fetch_add(1, Relaxed);
                 if !r.overview.is_whole(stream.stream, row) {
-                    r.lost(&path, "its data are not all on the media: the session did not get that far");
+                    r.lost(
+                        &path,
+                        "its data are not all on the media: the session did not get that far",
+                    );
                 }
                 self.write_part(row, stream, &path, dir, name, data)
             }
@@ -808,11 +828,18 @@ impl<'a> Hand<'a> {
             && let Some(o) = r.overview.outcome(&path, row.ordinal)
         {
             let (code, text) = match o.code {
-                OutcomeCode::Changed => (Code::Changed, "it changed while it was backed up".to_owned()),
-                OutcomeCode::Short => (Code::Short, format!("it was cut at byte {} by the backup", o.offset)),
+                OutcomeCode::Changed => {
+                    (Code::Changed, "it changed while it was backed up".to_owned())
+                }
+                OutcomeCode::Short => {
+                    (Code::Short, format!("it was cut at byte {} by the backup", o.offset))
+                }
                 OutcomeCode::Unreadable => (
                     Code::Unreadable,
-                    format!("the backup could not read it from byte {} on; the rest is zeros", o.offset),
+                    format!(
+                        "the backup could not read it from byte {} on; the rest is zeros",
+                        o.offset
+                    ),
                 ),
                 _ => return Ok(()),
             };
@@ -833,7 +860,9 @@ impl<'a> Hand<'a> {
     ) -> std::result::Result<(), TargetError> {
         let r = self.restore;
         let unknown = entry.extents.iter().find_map(|x| match x.kind {
-            ExtentKind::Unknown(n) => Some(format!("its contents are stored in a way ({n}) that needs a newer capstan")),
+            ExtentKind::Unknown(n) => {
+                Some(format!("its contents are stored in a way ({n}) that needs a newer capstan"))
+            }
             ExtentKind::AsIn(_) => Some("its contents lie in an earlier version".to_owned()),
             _ => None,
         });
@@ -848,7 +877,9 @@ impl<'a> Hand<'a> {
         let mut offset = 0;
         let mut logical = row.start;
         if entry.extents.is_empty() {
-            self.copy(path, data, logical, entry.size, &mut |at, bytes| file.write_all_at(at, bytes))?;
+            self.copy(path, data, logical, entry.size, &mut |at, bytes| {
+                file.write_all_at(at, bytes)
+            })?;
         } else {
             for extent in &entry.extents {
                 if extent.kind == ExtentKind::Data {

@@ -24,6 +24,7 @@ use crate::version::{Overview, VersionView};
 /// Writes a version as an archive; counts into the report.
 pub(crate) fn write(
     view: VersionView<'_>,
+    dirs_of: VersionView<'_>,
     files_of: &VersionView<'_>,
     request: &RestoreRequest,
     ears: &Ears<'_>,
@@ -43,72 +44,90 @@ pub(crate) fn write(
     let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
     // Names of which the archive has the contents: further names are links to them.
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
-    let mut merged = Merged::new(view)?;
-    while let Some((stream, row)) = merged.next()? {
-        if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
-            break;
-        }
-        let path = path_of(&row);
-        let e = &row.entry;
-        if !e.kind.is_inode() || !selected(&paths, &path) || overview.is_replaced(&path, row.ordinal) {
-            continue;
-        }
-        let Some(name) = stripped(&path, request.strip) else { continue };
-        let shown = format!("/{}", path_text(&path));
-        if e.kind == Kind::Socket {
-            ears.say(Code::NotRestored, "disk agent", &shown, "a socket has no place in an archive".to_owned());
-            continue;
-        }
-        let mut link: Option<Vec<u8>> = None;
-        let (entry_type, size) = match e.kind {
-            _ if e.link => {
-                link = first_names.get(&e.target).cloned();
-                if link.is_none() {
-                    let text = "its first name is not in the archive; restore that too".to_owned();
-                    ears.say(Code::NotRestored, "disk agent", &shown, text);
-                    continue;
+    // Directories come twice: first to be made, and once more when all that is in them is there, for their times.
+    for (view, again) in [(view, false), (dirs_of, true)] {
+        let mut merged = Merged::new(view)?;
+        while let Some((stream, row)) = merged.next()? {
+            if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
+                break;
+            }
+            let path = path_of(&row);
+            let e = &row.entry;
+            if !e.kind.is_inode()
+                || !selected(&paths, &path)
+                || overview.is_replaced(&path, row.ordinal)
+            {
+                continue;
+            }
+            if again && e.kind != Kind::Dir {
+                continue;
+            }
+            let Some(name) = stripped(&path, request.strip) else { continue };
+            let shown = format!("/{}", path_text(&path));
+            if e.kind == Kind::Socket {
+                ears.say(
+                    Code::NotRestored,
+                    "disk agent",
+                    &shown,
+                    "a socket has no place in an archive".to_owned(),
+                );
+                continue;
+            }
+            let mut link: Option<Vec<u8>> = None;
+            let (entry_type, size) = match e.kind {
+                _ if e.link => {
+                    link = first_names.get(&e.target).cloned();
+                    if link.is_none() {
+                        let text =
+                            "its first name is not in the archive; restore that too".to_owned();
+                        ears.say(Code::NotRestored, "disk agent", &shown, text);
+                        continue;
+                    }
+                    (EntryType::Link, 0)
                 }
-                (EntryType::Link, 0)
-            }
-            Kind::Symlink => {
-                link = Some(e.target.clone());
-                (EntryType::Symlink, 0)
-            }
-            Kind::File => {
-                first_names.insert(path.clone(), name.clone());
-                (EntryType::Regular, e.size)
-            }
-            Kind::Dir => (EntryType::Directory, 0),
-            Kind::Fifo => (EntryType::Fifo, 0),
-            Kind::CharDevice => (EntryType::Char, 0),
-            _ => (EntryType::Block, 0),
-        };
-        let owners = (row.user.as_deref(), row.group.as_deref());
-        let owners = if request.numeric_ids { (None, None) } else { owners };
-        let link = link.unwrap_or_default();
-        append_pax(&mut archive, e, &name, &link, owners, size).map_err(failed)?;
-        let header = header(e, &name, &link, entry_type, size);
-        archive.append(&header, io::empty()).map_err(failed)?;
-        if size > 0 {
-            let mut done = 0;
-            let out = archive.get_mut();
-            let read = contents.read(stream, &row, &mut |bytes| {
-                done += bytes.len() as u64;
-                out.write_all(bytes).map_err(CellError::io("write", "the archive"))
-            });
-            if let Err(e) = read {
-                if matches!(e, CellError::Io { action: "write", .. }) {
-                    return Err(e);
+                Kind::Symlink => {
+                    link = Some(e.target.clone());
+                    (EntryType::Symlink, 0)
                 }
-                report.corrupt += 1;
-                ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
+                Kind::File => {
+                    first_names.insert(path.clone(), name.clone());
+                    (EntryType::Regular, e.size)
+                }
+                Kind::Dir => (EntryType::Directory, 0),
+                Kind::Fifo => (EntryType::Fifo, 0),
+                Kind::CharDevice => (EntryType::Char, 0),
+                _ => (EntryType::Block, 0),
+            };
+            let owners = (row.user.as_deref(), row.group.as_deref());
+            let owners = if request.numeric_ids { (None, None) } else { owners };
+            let link = link.unwrap_or_default();
+            append_pax(&mut archive, e, &name, &link, owners, size).map_err(failed)?;
+            let header = header(e, &name, &link, entry_type, size);
+            archive.append(&header, io::empty()).map_err(failed)?;
+            if size > 0 {
+                let mut done = 0;
+                let out = archive.get_mut();
+                let read = contents.read(stream, &row, &mut |bytes| {
+                    done += bytes.len() as u64;
+                    out.write_all(bytes).map_err(CellError::io("write", "the archive"))
+                });
+                if let Err(e) = read {
+                    if matches!(e, CellError::Io { action: "write", .. }) {
+                        return Err(e);
+                    }
+                    report.corrupt += 1;
+                    ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
+                }
+                // The archive goes on where the header promised, whatever could be read.
+                let padded = size.next_multiple_of(512);
+                io::copy(&mut io::repeat(0).take(padded - done), out).map_err(failed)?;
+                report.bytes_written += done;
             }
-            // The archive goes on where the header promised, whatever could be read.
-            let padded = size.next_multiple_of(512);
-            io::copy(&mut io::repeat(0).take(padded - done), out).map_err(failed)?;
-            report.bytes_written += done;
+            match e.kind {
+                Kind::Dir => report.dirs += u64::from(!again),
+                _ => report.files += 1,
+            }
         }
-        if e.kind == Kind::Dir { report.dirs += 1 } else { report.files += 1 }
     }
     let mut out = archive.into_inner().map_err(failed)?;
     out.flush().map_err(failed)

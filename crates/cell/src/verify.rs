@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
+use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::Lanes;
@@ -60,6 +60,13 @@ impl Cell {
         };
         let mut lost: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut files = 0;
+        for part in &parts {
+            if let Some(problem) = part.medium.header_problem() {
+                let what = format!("{}/{HEADER_NAME}", part.medium.path());
+                let text = format!("{problem}; the header is taken from a segment");
+                ears.say(Code::Damaged, "media agent", &what, text);
+            }
+        }
         let seen = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&watched, &end));
             let mut lap = Lap::start();

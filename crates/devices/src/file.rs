@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, BlockKind};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
@@ -52,6 +53,7 @@ pub struct FileMedium {
     storage: Arc<dyn Storage>,
     path: String,
     header: MediumHeader,
+    header_problem: Option<FormatError>,
 }
 
 impl FileMedium {
@@ -64,12 +66,17 @@ impl FileMedium {
 
     /// Opens the medium in a storage; `path` is what errors call it.
     pub fn on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
-        let header = match read_header(&*storage, path)? {
-            Some(header) => header,
+        let (header, header_problem) = match read_header(&*storage, path)? {
+            Ok(header) => (header, None),
             // A medium whose header file is lost still says in every segment what it is.
-            None => header_from_segments(&storage, path)?,
+            Err(problem) => (header_from_segments(&storage, path)?, Some(problem)),
         };
-        Ok(Self { storage, path: path.to_owned(), header })
+        Ok(Self { storage, path: path.to_owned(), header, header_problem })
+    }
+
+    /// What is wrong with the header file, if [`Self::header`] had to be taken from a segment.
+    pub fn header_problem(&self) -> Option<&FormatError> {
+        self.header_problem.as_ref()
     }
 
     /// What the medium says of itself.
@@ -106,22 +113,26 @@ fn io_error(action: &'static str, path: &str) -> impl FnOnce(std::io::Error) -> 
     move |source| DeviceError::Io { action, path, source }
 }
 
-fn read_header(storage: &dyn Storage, path: &str) -> Result<Option<MediumHeader>, DeviceError> {
+/// The header file's header; or what is wrong with the file, where segments can stand in for it.
+fn read_header(
+    storage: &dyn Storage,
+    path: &str,
+) -> Result<Result<MediumHeader, FormatError>, DeviceError> {
     let file = match storage.open(HEADER_NAME) {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Err(FormatError::NotA("medium header")));
+        }
         Err(e) => return Err(io_error("open", &format!("{path}/{HEADER_NAME}"))(e)),
     };
     let mut bytes = vec![0; 64 << 10];
     let n = file.read_at(&mut bytes, 0).map_err(io_error("read", path))?;
-    let header = decode_record::<MediumHeader>(BlockKind::MediumHeader, &bytes[..n])
-        .map_err(|source| DeviceError::Medium { path: path.to_owned(), source });
-    match header {
-        Ok((_, header)) => check(header, path).map(Some),
+    match decode_record::<MediumHeader>(BlockKind::MediumHeader, &bytes[..n]) {
+        Ok((_, header)) => check(header, path).map(Ok),
         // A damaged header is repaired from the segments' copies, if there are any.
-        Err(e) => match segments(storage, path)?.is_empty() {
-            true => Err(e),
-            false => Ok(None),
+        Err(source) => match segments(storage, path)?.is_empty() {
+            true => Err(DeviceError::Medium { path: path.to_owned(), source }),
+            false => Ok(Err(source)),
         },
     }
 }
@@ -256,7 +267,7 @@ fn ensure_medium(
             let n = names.iter().filter_map(|n| segment_number(n, SUFFIX)).min();
             return Err(DeviceError::Medium {
                 path: format!("{path} (segments from {:?}, but no {HEADER_NAME})", n.map(|n| n.0)),
-                source: capstan_format::FormatError::NotA("medium header"),
+                source: FormatError::NotA("medium header"),
             });
         }
         false => new().map_err(io_error("make a new medium in", path))?,

@@ -99,7 +99,10 @@ impl Scanner<'_> {
         let mut at = 0;
         let mut lost_from = None;
         while at < self.segment.len {
-            let n = self.segment.read(&mut block[..], at)?;
+            // A block is read whole with its header, unless none is expected here or it is a long record.
+            let want = if lost_from.is_some() { BLOCK_ALIGN } else { self.segment.block_size };
+            let want = want.min(block.len());
+            let mut n = self.segment.read(&mut block[..want], at)?;
             if n == 0 {
                 break;
             }
@@ -112,6 +115,9 @@ impl Scanner<'_> {
                 at += BLOCK_ALIGN as u64;
                 continue;
             };
+            if ma.length as usize > n && n == want {
+                n += self.segment.read(&mut block[want..ma.length as usize], at + want as u64)?;
+            }
             if let Some(from) = lost_from.take() {
                 self.damage(format!("bytes {from} to {at} are no block of it"), None);
             }

@@ -1,0 +1,215 @@
+//! What the tests of damage and of golden media share: a made tree, a cell, and comparing trees.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use capstan_cell::Cell;
+use capstan_cell::keyring::{self, Secrets};
+use capstan_cell::observe::{Observer, Progress, Stop};
+use capstan_cell::report::Report;
+use capstan_cell::request::{
+    BackupRequest, Compression, Locked, Overwrite, ReadMode, RestoreRequest, RestoreTo, Source,
+    VersionName,
+};
+use capstan_engine::entropy::Entropy;
+use capstan_engine::message::{Listener, Message};
+use capstan_format::keys::{ArgonParams, KeyRing, LockBy, NewLock, Scope};
+use tempfile::TempDir;
+
+/// Nobody listens: what counts is in the reports.
+pub struct Deaf;
+
+impl Listener for Deaf {
+    fn message(&self, _: Message) {}
+}
+impl Observer for Deaf {
+    fn progress(&self, _: &Progress) {}
+}
+
+/// A directory in memory where there is one: these tests restore thousands of times.
+pub fn fast_dir() -> TempDir {
+    let shm = Path::new("/dev/shm");
+    let made = tempfile::Builder::new().prefix("capstan-test").tempdir_in(shm);
+    made.unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
+/// Bytes that compress a little, the same for the same seed.
+pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..len)
+        .map(|i| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if i % 64 < 40 { (state >> 56) as u8 } else { (i / 64) as u8 }
+        })
+        .collect()
+}
+
+/// A small tree with one of each kind; `unit` scales the sizes.
+pub fn make_tree(root: &Path, unit: usize) {
+    for dir in ["letters", "letters/old", "zoo"] {
+        fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    for i in 0..12 {
+        fs::write(root.join(format!("letters/letter{i}")), bytes(unit + i * 100, i as u64)).unwrap();
+    }
+    for i in 0..4 {
+        fs::write(root.join(format!("letters/old/album{i}")), bytes(unit * 9, 50 + i)).unwrap();
+    }
+    fs::write(root.join("big"), bytes(unit * 40, 99)).unwrap();
+    fs::write(root.join("zoo/text"), "much the same ".repeat(unit / 4)).unwrap();
+    fs::write(root.join("empty"), b"").unwrap();
+    fs::write(root.join("mode0"), b"secret").unwrap();
+    fs::hard_link(root.join("letters/letter3"), root.join("zoo/letter3 again")).unwrap();
+    symlink("nowhere", root.join("dangling")).unwrap();
+    let sparse = fs::File::create(root.join("zoo/sparse")).unwrap();
+    sparse.set_len(8 << 20).unwrap();
+    sparse.write_all_at(&bytes(unit, 7), 4 << 20).unwrap();
+    let odd = root.join(std::ffi::OsStr::from_bytes(b"zoo/not utf8 \xff\xfe"));
+    fs::write(&odd, b"odd").unwrap();
+    let mode = |name: &str, mode| {
+        fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode("mode0", 0);
+    mode("zoo/text", 0o4755);
+    mode("letters/old", 0o500);
+}
+
+/// What is compared of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    pub kind: &'static str,
+    pub mode: u32,
+    pub mtime: (i64, i64),
+    pub size: u64,
+    /// Checksum of contents or the link's text.
+    pub contents: String,
+    /// Names of the same inode, sorted.
+    pub names: Vec<PathBuf>,
+}
+
+/// All that is below `root`, by relative path.
+pub fn tree(root: &Path) -> BTreeMap<PathBuf, State> {
+    let mut found = BTreeMap::new();
+    let mut inodes: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
+    let mut dirs = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        let Ok(list) = fs::read_dir(&dir) else { continue };
+        for entry in list {
+            let path = entry.unwrap().path();
+            let meta = fs::symlink_metadata(&path).unwrap();
+            let short = path.strip_prefix(root).unwrap().to_owned();
+            let file_type = meta.file_type();
+            let (kind, contents) = if file_type.is_dir() {
+                dirs.push(path.clone());
+                ("directory", String::new())
+            } else if file_type.is_symlink() {
+                ("symlink", fs::read_link(&path).unwrap().display().to_string())
+            } else if file_type.is_fifo() {
+                ("fifo", String::new())
+            } else {
+                ("file", checksum(&fs::read(&path).unwrap()))
+            };
+            if kind != "directory" && meta.nlink() > 1 {
+                inodes.entry(meta.ino()).or_default().push(short.clone());
+            }
+            let state = State {
+                kind,
+                mode: meta.mode() & 0o7777,
+                mtime: (meta.mtime(), meta.mtime_nsec()),
+                size: if kind == "file" { meta.size() } else { 0 },
+                contents,
+                names: Vec::new(),
+            };
+            found.insert(short, state);
+        }
+    }
+    for mut names in inodes.into_values() {
+        names.sort();
+        for name in &names {
+            found.get_mut(name).unwrap().names = names.clone();
+        }
+    }
+    found
+}
+
+/// Two independent sums: enough to tell a test's files apart.
+pub fn checksum(bytes: &[u8]) -> String {
+    let crc = capstan_format::crc::crc32c(bytes);
+    let fnv = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    format!("{crc:08x}{fnv:016x}")
+}
+
+/// Makes a key ring in a home, opened by a passphrase; cheap to derive, as that is not what is tested.
+pub fn make_ring(home: &Path, passphrase: &str) {
+    fs::create_dir_all(home).unwrap();
+    let entropy = Entropy::system().unwrap();
+    let cheap = ArgonParams { m_kib: 16, t: 1, p: 1 };
+    let lock =
+        NewLock { by: LockBy::Passphrase(passphrase, cheap), scope: Scope::All, label: "test" };
+    let ring = keyring::with_randomness(&entropy, |rng| KeyRing::create(&lock, 1_700_000_000, rng));
+    keyring::save(home, &ring.unwrap().0).unwrap();
+}
+
+pub fn secrets(passphrase: Option<&str>) -> Secrets {
+    match passphrase {
+        Some(p) => Secrets::none().with_passphrase(p),
+        None => Secrets::none(),
+    }
+}
+
+pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
+    BackupRequest {
+        source: Source::Paths(vec![source.to_owned()]),
+        device: format!("file:{}", medium.display()).parse().unwrap(),
+        name: Some("made".to_owned()),
+        resume: false,
+        dry_run: false,
+        tags: vec![],
+        streams: Some(2),
+        concurrency: None,
+        block_size: Some(64 << 10),
+        segment_size: Some(64 << 10),
+        buffers: None,
+        compression: Compression::Off,
+        crc: true,
+        read: ReadMode::Auto,
+        exclude: vec![],
+        include: vec![],
+        exclude_caches: false,
+        exclude_if_present: vec![],
+        sizes: None,
+        one_file_system: false,
+        hard_links_as_files: false,
+        lock_files: false,
+        locked: Locked::Warn,
+        retries: 0,
+        retry_wait: std::time::Duration::ZERO,
+    }
+}
+
+pub fn backup(cell: &Cell, request: &BackupRequest) -> Report {
+    let report = cell.backup(request, &Deaf, &Stop::default()).unwrap();
+    assert_eq!(report.status, "completed", "{:?}", report.errors);
+    report
+}
+
+pub fn restore(cell: &Cell, name: &str, into: &Path) -> capstan_cell::Result<Report> {
+    let _ = fs::remove_dir_all(into);
+    let request = RestoreRequest {
+        version: VersionName::parse(name),
+        paths: Vec::new(),
+        to: RestoreTo::Into(into.to_owned()),
+        strip: 0,
+        overwrite: Overwrite::Always,
+        dry_run: false,
+        numeric_ids: false,
+    };
+    cell.restore(&request, &Deaf, &Stop::default())
+}

@@ -62,18 +62,21 @@ class Failure(Exception):
 
 
 class Report:
-    """Collects what is wrong, and prints it at once unless it is a quiet one."""
+    """Counts what is wrong, and prints it at once unless it is a quiet one; the same thing only once."""
 
     def __init__(self, stream=None):
-        self.stream, self.count = stream, 0
+        self.stream, self.count, self.said = stream, 0, set()
 
     def damage(self, where, what):
-        self.count += 1
-        self.note(where, what, "damage")
+        if (where, what) not in self.said:
+            self.count += 1
+            self.note(where, what, "damage")
 
     def note(self, where, what, word="note"):
-        if self.stream:
-            print(f"{word}: {where}: {what}", file=self.stream)
+        if (where, what) not in self.said:
+            self.said.add((where, what))
+            if self.stream:
+                print(f"{word}: {where}: {what}", file=self.stream)
 
 
 def show(path):

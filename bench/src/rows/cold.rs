@@ -23,7 +23,7 @@ fn need_disk(context: &Context) -> Result<(), BenchError> {
 
 pub fn small(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
     need_disk(context)?;
-    let data = context.data(Set::Small, Place::Disk)?;
+    let data = context.data(Set::Small)?;
     // One run of each finds the best; the comparison then runs in turn.
     let mut tried = Vec::new();
     for threads in THREADS {
@@ -50,12 +50,12 @@ pub fn small(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError>
     let work = "small to null, cold";
     sheet.add(Line::speed(work, ours, raw, Goal::AtLeast(0.75)).note(note));
     sheet.add(Line::speed(work, ours, tar, Goal::AtLeast(3.0)));
-    context.drop_data(Set::Small, Place::Disk)
+    Ok(())
 }
 
 pub fn large(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
     need_disk(context)?;
-    let data = context.data(Set::Large, Place::Disk)?;
+    let data = context.data(Set::Large)?;
     let mut contenders: Vec<Contender<'_>> = ["auto", "buffered", "direct"]
         .iter()
         .map(|mode| {
@@ -82,5 +82,5 @@ pub fn large(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError>
     sheet.add(line("auto", auto, Goal::AtLeast(0.97)).note(both));
     sheet.add(line("buffered", ours_buffered, Goal::Shown));
     sheet.add(line("direct", ours_direct, Goal::Shown));
-    context.drop_data(Set::Large, Place::Disk)
+    Ok(())
 }

@@ -12,10 +12,10 @@ const TAR_SYNC: &str = r#"tar -cf "$2" -C "$1" . && sync "$2""#;
 const DD_DIRECT: &str = r#"dd if="$1" of="$2" bs=1M oflag=direct conv=fsync status=none"#;
 
 pub fn synced(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
-    let data = context.data(Set::Typical, Place::Memory)?;
-    context.need_memory(data.bytes + data.bytes / 10)?;
-    // dd copies one file of the same bytes, which lies in memory as the set does.
-    let archive = make_tar(context, &data)?;
+    let data = context.data(Set::Typical)?;
+    // The set and one file of the same bytes, which dd copies, both in the page cache.
+    context.need_memory(data.bytes * 2)?;
+    let archive = make_tar(context, &data, Place::Disk)?;
     let as_one = Data { path: archive.clone(), ..data.clone() };
     let outcomes = alternate(
         context,
@@ -51,8 +51,8 @@ pub fn synced(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError
 }
 
 pub fn zstd(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
-    let data = context.data(Set::Typical, Place::Memory)?;
-    context.need_memory(data.bytes)?;
+    let data = context.data(Set::Typical)?;
+    context.need_memory(data.bytes * 2)?;
     let line = r#"tar -cf - -C "$1" . | zstd -1 -T0 -q -o "$2""#;
     let outcomes = alternate(
         context,

@@ -79,8 +79,8 @@ fn outcome(count: u64, samples: Vec<Sample>) -> Outcome {
 }
 
 pub fn overhead(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
-    let data = context.data(Set::Small, Place::Memory)?;
-    context.need_memory(data.bytes + data.bytes / 10)?;
+    let data = context.data(Set::Small)?;
+    context.need_memory(data.bytes * 2)?;
     let backup = Backup::new(&data, Target::Directory(Place::Memory));
     let archive = backup.options(&["--compress", "off"]).run(context, "run")?;
     let sample = archive.sample;

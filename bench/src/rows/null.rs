@@ -9,7 +9,7 @@ use crate::report::{Goal, Line};
 use crate::rows::Sheet;
 
 pub fn typical(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
-    let data = context.data(Set::Typical, Place::Memory)?;
+    let data = context.data(Set::Typical)?;
     let backup = Backup::new(&data, Target::Null).options(&["--compress", "off"]);
     let outcomes = alternate(
         context,
@@ -26,7 +26,7 @@ pub fn typical(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchErro
 }
 
 pub fn small(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
-    let data = context.data(Set::Small, Place::Memory)?;
+    let data = context.data(Set::Small)?;
     let backup = Backup::new(&data, Target::Null).options(&["--compress", "off"]);
     let outcomes =
         alternate(context, vec![backup.contender(context, "capstan"), raw_read(context, &data)])?;

@@ -17,8 +17,8 @@ pub fn small(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError>
 }
 
 fn compare(context: &Context, sheet: &mut Sheet<'_>, set: Set) -> Result<(), BenchError> {
-    let data = context.data(set, Place::Memory)?;
-    context.need_memory(data.bytes + data.bytes / 2)?;
+    let data = context.data(set)?;
+    context.need_memory(data.bytes * 5 / 2)?;
     let backup = Backup::new(&data, Target::Directory(Place::Memory));
     let mut contenders = vec![
         backup.clone().contender(context, "capstan"),

@@ -20,7 +20,7 @@ pub fn small(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError>
 }
 
 fn compare(context: &Context, sheet: &mut Sheet<'_>, set: Set) -> Result<(), BenchError> {
-    let data = context.data(set, Place::Memory)?;
+    let data = context.data(set)?;
     // Our medium, one more archive and what is restored; tar's adds to files of a few KiB.
     context.need_memory(data.bytes * 3)?;
     let backup = Backup::new(&data, Target::Directory(Place::Memory));
@@ -49,7 +49,7 @@ fn with_archive(
     let work = format!("restore of {name} in memory");
     let ours = || Contender::new("capstan", || archive.restore(context, Place::Memory));
 
-    let tar = make_tar(context, data)?;
+    let tar = make_tar(context, data, Place::Memory)?;
     let contenders = vec![ours(), raw_write(context, data), untar(context, &tar, data)];
     let outcomes = alternate(context, contenders);
     remove(&tar)?;

@@ -21,8 +21,8 @@ const SWEEPS: &[Sweep] = &[
 ];
 
 pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
-    let data = context.data(Set::Typical, Place::Memory)?;
-    context.need_memory(data.bytes * 2 + data.bytes / 10)?;
+    let data = context.data(Set::Typical)?;
+    context.need_memory(data.bytes * 3)?;
     let mut table = Vec::new();
     for (option, values) in SWEEPS {
         let restores: Vec<std::cell::RefCell<Vec<f64>>> =

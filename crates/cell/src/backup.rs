@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use capstan_devices::Device;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileDevice;
 use capstan_devices::null::NullDevice;
-use capstan_devices::{Device, DeviceError};
 use capstan_disk_agent::backup::{Backup, Counters, ReadOptions, roots};
 use capstan_disk_agent::linux::source;
 use capstan_disk_agent::owners::OwnerNames;
@@ -31,6 +31,7 @@ use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions, default_buffers,
 };
 
+use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::input::Input;
 use crate::keyring;
@@ -40,7 +41,6 @@ use crate::request::{BackupRequest, ReadMode, Source};
 use crate::resume::{Resumed, resumable};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::watch::{Watched, watch};
-use crate::Cell;
 
 /// Block size of new media: 512 KiB. Two frames fill it, and a few blocks stay in a core's cache.
 const BLOCK_SIZE: u32 = 512 << 10;
@@ -52,6 +52,9 @@ const SEGMENT_TIME: Duration = Duration::from_secs(120);
 const STREAMS: std::ops::RangeInclusive<usize> = 2..=8;
 /// Least space that a medium's file system must have for a session to begin.
 const LEAST_SPACE: u64 = 8 << 20;
+
+/// Catalog files that no commit refers to are removed after a day.
+const CATALOG_GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// All that is settled before anything is written.
 struct Plan {
@@ -87,7 +90,9 @@ impl Cell {
             Some(o) => o.id,
             None => ObjectId(self.new_id()?),
         };
-        let resumed = match (&known, request.resume) {
+        // An input begins anew each time: there is nothing to go on with.
+        let resume = request.resume && matches!(request.source, Source::Paths(_));
+        let resumed = match (&known, resume) {
             (Some(o), true) => resumable(self, o, &ears)?,
             _ => None,
         };
@@ -110,15 +115,16 @@ impl Cell {
         self.record_begin(request, &plan, &host, &label, &medium, keys.as_ref(), known.is_none())?;
 
         let meters = Arc::new(Meters::default());
-        let key_records = match &keys {
-            Some((_, record)) => {
-                let json = record.to_json()?;
-                vec![serde_json::from_slice(&json).map_err(|_| {
-                    CellError::BadInput("the key record is not JSON".to_owned())
-                })?]
-            }
-            None => Vec::new(),
-        };
+        let key_records =
+            match &keys {
+                Some((_, record)) => {
+                    let json = record.to_json()?;
+                    vec![serde_json::from_slice(&json).map_err(|_| {
+                        CellError::BadInput("the key record is not JSON".to_owned())
+                    })?]
+                }
+                None => Vec::new(),
+            };
         let options = WriterOptions {
             medium: medium.clone(),
             session: label.clone(),
@@ -135,7 +141,8 @@ impl Cell {
             let idb = self.idb.clone();
             Box::new(move |c| record_commit(&idb, c).map_err(Into::into))
         };
-        let writer = Writer::start(device, options, self.entropy.clone(), meters.clone(), on_commit);
+        let writer =
+            Writer::start(device, options, self.entropy.clone(), meters.clone(), on_commit);
         let ladder = Arc::new(Ladder::default());
         let mut streams = Vec::new();
         for _ in 0..plan.streams {
@@ -192,14 +199,15 @@ impl Cell {
             bytes_read: counters.bytes.load(Relaxed),
             bytes_written: 0,
         };
-        let session_end = (status != Status::Incomplete && handed_over.is_ok()).then(|| SessionEnd {
-            status: status.to_string(),
-            ended_us: now_us(),
-            files: totals.files,
-            dirs: totals.dirs,
-            bytes_read: totals.bytes_read,
-            bytes_written: 0,
-        });
+        let session_end =
+            (status != Status::Incomplete && handed_over.is_ok()).then(|| SessionEnd {
+                status: status.to_string(),
+                ended_us: now_us(),
+                files: totals.files,
+                dirs: totals.dirs,
+                bytes_read: totals.bytes_read,
+                bytes_written: 0,
+            });
         let written = writer.finish(session_end);
         let (bytes_written, failure) = match written {
             Ok(w) => (w.bytes, None),
@@ -248,17 +256,24 @@ impl Cell {
             other => other,
         };
         self.idb.end_session(session, status, ended_us, &totals, &json, Some(version_status))?;
+        // Catalog files of commits that a kill cut short; one that is just being written is left alone.
+        self.idb.reconcile_catalogs(CATALOG_GRACE)?;
         Ok(report)
     }
 
     fn plan(&self, request: &BackupRequest, ears: &Ears<'_>) -> Result<Plan> {
         let (roots, default_name) = match &request.source {
             Source::Paths(paths) if paths.is_empty() => {
-                return Err(CellError::BadInput("no path is named; name what to back up".to_owned()));
+                return Err(CellError::BadInput(
+                    "no path is named; name what to back up".to_owned(),
+                ));
             }
             Source::Paths(paths) => {
                 let roots = roots(paths).map_err(|(path, e)| {
-                    CellError::BadInput(format!("cannot back up {path}: {}; check the path", plain(&e)))
+                    CellError::BadInput(format!(
+                        "cannot back up {path}: {}; check the path",
+                        plain(&e)
+                    ))
                 })?;
                 let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
                 let name = names.collect::<Vec<_>>().join(",");
@@ -466,12 +481,7 @@ impl Cell {
         started_us: i64,
     ) -> Result<Report> {
         plan.never(&request.device, &self.home);
-        let totals = capstan_disk_agent::backup::count(
-            &plan.roots,
-            &plan.selection,
-            &stop.0,
-            ears,
-        );
+        let totals = capstan_disk_agent::backup::count(&plan.roots, &plan.selection, &stop.0, ears);
         let ended_us = now_us();
         let mut report = Report {
             name: plan.name,
@@ -597,13 +607,15 @@ fn check_space(path: &Path) -> Result<()> {
     let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("."));
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     if let Ok(stat) = rustix::fs::statvfs(existing)
+        // File systems that store nothing (proc, sysfs) count no blocks; they refuse for themselves.
+        && stat.f_blocks > 0
         && stat.f_bavail.saturating_mul(stat.f_frsize) < LEAST_SPACE
     {
-        return Err(CellError::Device(DeviceError::Io {
-            action: "write",
-            path: path.display().to_string(),
-            source: std::io::ErrorKind::StorageFull.into(),
-        }));
+        return Err(CellError::BadInput(format!(
+            "there is no room for a medium in {}: less than {} MiB are free; free space or name another device",
+            path.display(),
+            LEAST_SPACE >> 20
+        )));
     }
     Ok(())
 }

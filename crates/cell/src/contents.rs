@@ -55,7 +55,8 @@ impl<'a> FileContents<'a> {
         for (index, place) in view.segments.iter().enumerate() {
             let contents = view.contents(place)?;
             for s in contents.streams.iter().filter(|s| place.streams.contains(&s.stream)) {
-                let begin = s.index.iter().find(|p| p.logical_frame).map_or(s.logical_end, |p| p.logical);
+                let begin =
+                    s.index.iter().find(|p| p.logical_frame).map_or(s.logical_end, |p| p.logical);
                 extents.entry(s.stream).or_default().push((index as u32, begin, s.logical_end));
                 // Parts that continue a file begun in an earlier segment are in that file's own range already.
                 let mut promised: HashMap<StreamId, u64> = HashMap::new();
@@ -120,7 +121,9 @@ impl<'a> FileContents<'a> {
                     });
                     pieces.extend(parts);
                 }
-                _ => return Err(lost("its contents are stored in a way that needs a newer capstan")),
+                _ => {
+                    return Err(lost("its contents are stored in a way that needs a newer capstan"));
+                }
             }
             offset += x.len;
         }
@@ -173,11 +176,18 @@ impl<'a> FileContents<'a> {
             return Ok(());
         }
         let mut bytes = open.frame.take().map(|f| f.2).unwrap_or_default();
-        let found = open.index.partition_point(|p| p.logical <= at).checked_sub(1).ok_or_else(missing)?;
+        let found =
+            open.index.partition_point(|p| p.logical <= at).checked_sub(1).ok_or_else(missing)?;
         let mut frames = open.reader.frames(&open.contents, stream);
         let (header, stored) = frames.frame(&open.index[found])?;
         header
-            .open(stored, open.sealer.as_ref(), &mut self.decompressor, &mut self.scratch, &mut bytes)
+            .open(
+                stored,
+                open.sealer.as_ref(),
+                &mut self.decompressor,
+                &mut self.scratch,
+                &mut bytes,
+            )
             .map_err(|source| CellError::Format { what: "a frame".to_owned(), source })?;
         if header.frame_type == FrameType::Fill {
             bytes.clear();

@@ -67,7 +67,10 @@ impl CellError {
     }
 
     /// Adds what was tried on what to an error of the operating system.
-    pub fn io(action: &'static str, path: impl std::fmt::Display) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn io(
+        action: &'static str,
+        path: impl std::fmt::Display,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_string();
         move |source| Self::Io { action, path, source }
     }

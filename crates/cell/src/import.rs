@@ -15,6 +15,7 @@ use capstan_media_agent::catalog::rebuild;
 use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
 use capstan_media_agent::scan::scan;
 
+use crate::Cell;
 use crate::backup::stream_parts;
 use crate::error::{CellError, Result};
 use crate::keyring;
@@ -22,7 +23,6 @@ use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionKeys;
-use crate::Cell;
 
 /// What the segments of a session say of it.
 struct Imported {
@@ -43,7 +43,8 @@ impl Cell {
         };
         let medium = FileMedium::open(path)?;
         let header = medium.header().clone();
-        let place = std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
+        let place =
+            std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
         self.idb.put_medium(&Medium {
             id: header.medium,
             label: header.label.clone(),
@@ -67,7 +68,8 @@ impl Cell {
             files += f;
             dirs += d;
         }
-        let status = if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
+        let status =
+            if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
         let elapsed = begun.elapsed().as_secs_f64();
         let mut report = Report {
             name: header.label.clone(),
@@ -121,7 +123,10 @@ impl Cell {
             if let Some(last) = ends.insert(s.stream.0, s.logical_end)
                 && last != s.logical_start
             {
-                let text = format!("a segment before it is missing: {} bytes", s.logical_start.abs_diff(last));
+                let text = format!(
+                    "a segment before it is missing: {} bytes",
+                    s.logical_start.abs_diff(last)
+                );
                 ears.say(Code::Missing, "media agent", &what, text);
             }
         }
@@ -133,7 +138,13 @@ impl Cell {
         }
         let at = sessions.iter().position(|s| s.label.session == label.session);
         let at = at.unwrap_or_else(|| {
-            sessions.push(Imported { label: label.clone(), end: None, names: None, sealed: None, bytes: 0 });
+            sessions.push(Imported {
+                label: label.clone(),
+                end: None,
+                names: None,
+                sealed: None,
+                bytes: 0,
+            });
             sessions.len() - 1
         });
         let session = &mut sessions[at];
@@ -144,7 +155,8 @@ impl Cell {
             match stream.map(|s| self.names(s, header.keys.first())) {
                 Some(Ok(names)) => session.names = Some(names),
                 Some(Err(_)) => {
-                    session.sealed = stream.and_then(|s| s.names.as_ref()).map(|n| n.stored.clone());
+                    session.sealed =
+                        stream.and_then(|s| s.names.as_ref()).map(|n| n.stored.clone());
                 }
                 None => {}
             }
@@ -166,7 +178,11 @@ impl Cell {
     }
 
     /// The object's name, opened where it is encrypted and a key is at hand.
-    fn names(&self, stream: &StreamContents, key: Option<&serde_json::Value>) -> Result<StreamNames> {
+    fn names(
+        &self,
+        stream: &StreamContents,
+        key: Option<&serde_json::Value>,
+    ) -> Result<StreamNames> {
         let what = "the object's name".to_owned();
         let Some(raw) = &stream.names else {
             return Err(CellError::BadInput("a stream has no name".to_owned()));
@@ -189,7 +205,13 @@ impl Cell {
         let sealer = keys.sealer(Purpose::Names, label, stream.stream)?;
         let (mut scratch, mut plain) = (Vec::new(), Vec::new());
         raw.header
-            .open(&raw.stored, sealer.as_ref(), &mut Decompressor::default(), &mut scratch, &mut plain)
+            .open(
+                &raw.stored,
+                sealer.as_ref(),
+                &mut Decompressor::default(),
+                &mut scratch,
+                &mut plain,
+            )
             .map_err(|source| CellError::Format { what, source })?;
         serde_json::from_slice(&plain)
             .map_err(|_| CellError::BadInput("an object's name cannot be read".to_owned()))

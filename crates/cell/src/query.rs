@@ -8,13 +8,13 @@ use capstan_format::id::{KeyId, StreamId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Session, Version};
 
+use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::keyring;
 use crate::request::VersionName;
 use crate::restore::selected;
 use crate::resume::{Merged, path_of};
 use crate::version::{Row, VersionView};
-use crate::Cell;
 
 /// A row of a version, as it is shown.
 #[derive(Debug, Clone)]
@@ -165,7 +165,8 @@ impl Cell {
         for object in self.idb.objects()? {
             let versions = self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device);
             for version in versions.take(if all { usize::MAX } else { 1 }) {
-                let session = self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
+                let session =
+                    self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
                 self.each_row(&version, &mut |row, listed| {
                     if matches(&path_of(row), row.entry.kind == Kind::Dir) {
                         each(&Found {

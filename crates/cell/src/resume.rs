@@ -10,10 +10,10 @@ use capstan_format::id::{SessionId, StreamId};
 use capstan_idb::{Object, Status, Version};
 use capstan_media_agent::reader::StreamContents;
 
+use crate::Cell;
 use crate::error::Result;
 use crate::session::Ears;
 use crate::version::{Overview, Row, VersionView};
-use crate::Cell;
 
 /// The rows of one stream in all segments of a version, in order.
 struct StreamRows {
@@ -107,7 +107,8 @@ impl<'a> Merged<'a> {
         let Some((dir, name)) = first else { return Ok(None) };
         let mut newest: Option<(StreamId, Row)> = None;
         for s in &mut self.streams {
-            let same = s.head(&self.view)?.is_some_and(|r| r.entry.dir == dir && r.entry.name == name);
+            let same =
+                s.head(&self.view)?.is_some_and(|r| r.entry.dir == dir && r.entry.name == name);
             if same && let Some(row) = s.ready.pop_front() {
                 let newer = newest.as_ref().is_none_or(|(_, n)| row.ordinal > n.ordinal);
                 if newer {

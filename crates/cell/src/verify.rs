@@ -14,6 +14,7 @@ use capstan_idb::{Session, Status, Totals};
 use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::{Scan, scan};
 
+use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -21,7 +22,6 @@ use crate::request::VerifyRequest;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::version::{VersionKeys, VersionView};
 use crate::watch::{Watched, watch};
-use crate::Cell;
 
 /// What is to be read: a medium, and its segments.
 struct Part {
@@ -186,7 +186,8 @@ impl Cell {
                     match parts.iter_mut().find(|(id, _)| id == medium) {
                         Some((_, part)) => part.segments.push(*number),
                         None => {
-                            let part = Part { medium: view.medium(*medium)?, segments: vec![*number] };
+                            let part =
+                                Part { medium: view.medium(*medium)?, segments: vec![*number] };
                             parts.push((*medium, part));
                         }
                     }
@@ -222,7 +223,10 @@ impl Cell {
             ears.say(Code::Damaged, "media agent", "", damage.what.clone());
         }
         if scan.unknown_frames > 0 {
-            let text = format!("{} frames of types that this version does not know were passed over", scan.unknown_frames);
+            let text = format!(
+                "{} frames of types that this version does not know were passed over",
+                scan.unknown_frames
+            );
             ears.say(Code::Adapted, "media agent", "", text);
         }
         // The rows of either copy will do to name the files.

@@ -18,11 +18,22 @@ use capstan_media_agent::scan::scan;
 
 use crate::error::{CellError, Result};
 
-/// The order of rows in a version: segment, then place in its stream there.
+/// The order of rows in a version: session, segment, then place in its stream there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ordinal {
+    /// Which of the version's sessions wrote it, from 0.
+    pub session: u32,
     pub segment: u32,
     pub row: u32,
+    pub stream: StreamId,
+}
+
+impl Ordinal {
+    /// Whether a row here speaks of a newer state of its file than one there. Rows of one stream are in order; those of
+    /// different streams in one session are of one state: pieces of a huge file may lie before its own row.
+    fn is_newer_than(&self, other: &Self) -> bool {
+        if self.stream == other.stream { self > other } else { self.session > other.session }
+    }
 }
 
 /// A segment that the version has rows in.
@@ -33,6 +44,8 @@ pub(crate) struct SegmentPlace {
     pub media: Vec<(MediumId, SegmentNumber)>,
     /// The version's streams in it.
     pub streams: Vec<StreamId>,
+    /// Which of the version's sessions wrote it, from 0.
+    pub session: u32,
 }
 
 /// A row with the place of its data.
@@ -88,7 +101,11 @@ pub(crate) struct VersionView<'a> {
 impl<'a> VersionView<'a> {
     pub fn open(idb: &'a Idb, version: VersionId) -> Result<Self> {
         let mut segments: Vec<SegmentPlace> = Vec::new();
+        let mut sessions = Vec::new();
         for (segment, parts) in idb.segments_of_version(version)? {
+            if !sessions.contains(&segment.session) {
+                sessions.push(segment.session);
+            }
             let place = (segment.medium, segment.number);
             match segments.iter_mut().find(|s| s.segment == segment.id) {
                 Some(known) => known.media.push(place),
@@ -96,6 +113,8 @@ impl<'a> VersionView<'a> {
                     segment: segment.id,
                     media: vec![place],
                     streams: parts.iter().map(|p| p.stream).collect(),
+                    // They come in the order of their sessions.
+                    session: sessions.len().saturating_sub(1) as u32,
                 }),
             }
         }
@@ -133,15 +152,17 @@ impl<'a> VersionView<'a> {
     pub fn open_segment(&self, place: &SegmentPlace) -> Result<SegmentReader> {
         let mut failed = None;
         for (medium, number) in &place.media {
-            let opened =
-                self.medium(*medium).and_then(|m| Ok(SegmentReader::open(&m, *number)?));
+            let opened = self.medium(*medium).and_then(|m| Ok(SegmentReader::open(&m, *number)?));
             match opened {
                 Ok(reader) => return Ok(reader),
                 Err(e) => failed = Some(e),
             }
         }
         Err(failed.unwrap_or_else(|| {
-            CellError::BadInput(format!("segment {} lies on no known medium", place.segment.short()))
+            CellError::BadInput(format!(
+                "segment {} lies on no known medium",
+                place.segment.short()
+            ))
         }))
     }
 
@@ -170,8 +191,7 @@ impl<'a> VersionView<'a> {
     ) -> Result<()> {
         let label = stream.label.as_ref().map(|l| &l.session);
         let sealer = self.keys.sealer(Purpose::Names, label, stream.stream)?;
-        let (mut d, mut scratch, mut plain) =
-            (Decompressor::default(), Vec::new(), Vec::new());
+        let (mut d, mut scratch, mut plain) = (Decompressor::default(), Vec::new(), Vec::new());
         for raw in &stream.batches {
             let what = || format!("a batch of stream {}", stream.stream.short());
             let format = |source| CellError::Format { what: what(), source };
@@ -193,6 +213,7 @@ impl<'a> VersionView<'a> {
         each: &mut dyn FnMut(Row) -> Result<()>,
     ) -> Result<()> {
         let mut row = 0;
+        let session = self.segments.get(segment as usize).map_or(0, |s| s.session);
         self.batches(stream, &mut |batch, mut start| {
             let names = |names: Vec<(u32, Vec<u8>)>| -> HashMap<u32, Arc<[u8]>> {
                 names.into_iter().map(|(id, name)| (id, name.into())).collect()
@@ -202,7 +223,8 @@ impl<'a> VersionView<'a> {
                 let len = entry.logical_len();
                 let (user, group) =
                     (users.get(&entry.uid).cloned(), groups.get(&entry.gid).cloned());
-                each(Row { entry, ordinal: Ordinal { segment, row }, start, user, group })?;
+                let ordinal = Ordinal { session, segment, row, stream: stream.stream };
+                each(Row { entry, ordinal, start, user, group })?;
                 row += 1;
                 start = start.saturating_add(len);
             }
@@ -231,8 +253,8 @@ pub(crate) struct Overview {
     outcomes: HashMap<Vec<u8>, (Ordinal, Outcome)>,
     /// Logical offset up to which each stream is on media.
     ends: HashMap<StreamId, u64>,
-    /// Bytes of each file's parts that are on media.
-    parts: HashMap<Vec<u8>, u64>,
+    /// Each file's parts that are on media, with their bytes.
+    parts: HashMap<Vec<u8>, Vec<(Ordinal, u64)>>,
     pub files: u64,
     pub dirs: u64,
     pub bytes: u64,
@@ -260,7 +282,7 @@ impl Overview {
 
     fn take(&mut self, stream: &StreamContents, row: &Row) {
         let e = &row.entry;
-        if e.replaces || e.kind == Kind::Tombstone {
+        if e.replaces && e.kind.is_inode() || e.kind == Kind::Tombstone {
             let newest = self.replaced.entry(e.path()).or_insert(row.ordinal);
             *newest = (*newest).max(row.ordinal);
         }
@@ -274,7 +296,7 @@ impl Overview {
                 let here = stream.logical_end.min(row.start.saturating_add(e.size));
                 let len = here.saturating_sub(row.start);
                 if len > 0 {
-                    *self.parts.entry(e.path()).or_default() += len;
+                    self.parts.entry(e.path()).or_default().push((row.ordinal, len));
                 }
             }
             Kind::Dir => self.dirs += 1,
@@ -295,13 +317,14 @@ impl Overview {
 
     /// Whether a newer row takes this one's place.
     pub fn is_replaced(&self, path: &[u8], ordinal: Ordinal) -> bool {
-        !self.replaced.is_empty() && self.replaced.get(path).is_some_and(|newest| *newest > ordinal)
+        !self.replaced.is_empty()
+            && self.replaced.get(path).is_some_and(|newest| newest.is_newer_than(&ordinal))
     }
 
     /// What reading found of the file that this row is of.
     pub fn outcome(&self, path: &[u8], ordinal: Ordinal) -> Option<Outcome> {
         let (at, outcome) = self.outcomes.get(path)?;
-        (*at >= ordinal).then_some(*outcome)
+        (!ordinal.is_newer_than(at)).then_some(*outcome)
     }
 
     /// Whether all data that the row promises are on media.
@@ -317,7 +340,14 @@ impl Overview {
             .filter(|x| x.kind == capstan_format::entry::ExtentKind::Parts)
             .map(|x| x.len)
             .sum();
-        parts == 0 || self.parts.get(&e.path()).is_some_and(|have| *have >= parts)
+        if parts == 0 {
+            return true;
+        }
+        let path = e.path();
+        let have = self.parts.get(&path).map(Vec::as_slice).unwrap_or_default();
+        // Those of an earlier session's try do not count.
+        let have = have.iter().filter(|(ordinal, _)| !self.is_replaced(&path, *ordinal));
+        have.map(|(_, len)| len).sum::<u64>() >= parts
     }
 
     /// Whether the row's file was read as one state, whole.

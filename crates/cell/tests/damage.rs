@@ -4,9 +4,11 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,7 +110,7 @@ impl Made {
         let after = self.restored(into);
         let source = self.dir.path().join("src");
         let named = |path: &Path| {
-            let bytes = std::os::unix::ffi::OsStrExt::as_bytes(source.join(path).as_os_str()).to_vec();
+            let bytes = source.join(path).as_os_str().as_bytes().to_vec();
             let text = path_text(&bytes);
             report.errors.iter().any(|e| e.path == text)
         };
@@ -393,8 +395,7 @@ fn batch(
     let mut start = header.logical + batch.data_at;
     for entry in batch.entries {
         let len = entry.logical_len();
-        let path: PathBuf = std::os::unix::ffi::OsStringExt::from_vec([b"/", &entry.path()[..]].concat());
-        let path = PathBuf::from::<std::ffi::OsString>(path.into());
+        let path = PathBuf::from(OsString::from_vec([b"/", &entry.path()[..]].concat()));
         if len > 0 {
             let short = path.strip_prefix(source).unwrap().to_owned();
             files.push((stream, start..start + len, short));
@@ -439,7 +440,7 @@ fn an_import_mends_what_a_flipped_bit_damaged() {
     let step = if soak() { 97 } else { 97 * 37 };
     for (name, len) in made.files() {
         for bit in (3..len * 8).step_by(step) {
-            let what = format!("import, {name}, bit {bit}");
+            let what = format!("import, {name}, bit {bit}");eprintln!("{what} of {len}");
             let undo = Flip::on(&made.medium().join(&name), bit);
             let cell = made.new_cell("home2");
             made.import(&cell);
@@ -597,10 +598,10 @@ fn check_import(
     let after = made.restored(into);
     let _ = (map, gone);
     for (path, state) in &after {
-        let Some(before) = made.before.get(path) else { panic!("{what}: {} is new", path.display()) };
-        let text = path_text(std::os::unix::ffi::OsStrExt::as_bytes(
-            made.dir.path().join("src").join(path).as_os_str(),
-        ));
+        let Some(before) = made.before.get(path) else {
+            panic!("{what}: {} is new", path.display())
+        };
+        let text = path_text(made.dir.path().join("src").join(path).as_os_str().as_bytes());
         let named = report.errors.iter().any(|e| e.path == text);
         if state.kind == "file" && state.contents != before.contents {
             assert!(named, "{what}: {} is wrong and not named: {report:?}", path.display());

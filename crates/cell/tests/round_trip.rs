@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
+use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::{Observer, Progress, Stop};
 use capstan_cell::report::Report;
@@ -13,7 +14,6 @@ use capstan_cell::request::{
     BackupRequest, Compression, Locked, Overwrite, ReadMode, RestoreRequest, RestoreTo, Source,
     VerifyRequest, VersionName,
 };
-use capstan_cell::Cell;
 use capstan_engine::message::{Listener, Message};
 use tempfile::TempDir;
 
@@ -119,7 +119,11 @@ fn assert_same(a: &Path, b: &Path) {
         .output()
         .expect("rsync is needed: apt-get install rsync");
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success() && text.is_empty(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success() && text.is_empty(),
+        "{text}{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 /// Bytes that compress a little.
@@ -145,7 +149,7 @@ fn make_tree(root: &Path, files: usize, size: usize) {
     }
     fs::write(root.join("empty"), b"").unwrap();
     fs::write(root.join("mode0"), b"secret").unwrap();
-    fs::set_permissions(root.join("mode0"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(root.join("mode0"), fs::Permissions::from_mode(0o0)).unwrap();
     fs::hard_link(root.join("mode0"), root.join("zlink")).unwrap();
     fs::hard_link(root.join("d0/e0/file0"), root.join("d1/other name")).unwrap();
     symlink("nowhere", root.join("dangling")).unwrap();
@@ -192,7 +196,8 @@ fn single_files_and_links_come_back_alone() {
     let bench = Bench::new();
     make_tree(&bench.path("src"), 60, 1000);
     bench.backup(&bench.request());
-    let (report, place) = bench.restore(&[&bench.path("src/d1/other name"), &bench.path("src/zlink")]);
+    let (report, place) =
+        bench.restore(&[&bench.path("src/d1/other name"), &bench.path("src/zlink")]);
     assert_eq!(report.status, "completed");
     assert_eq!(fs::read(place.join("d1/other name")).unwrap(), bytes(1000, 0));
     assert_eq!(fs::read(place.join("zlink")).unwrap(), b"secret");

@@ -80,7 +80,8 @@ impl Ahead {
     }
 
     fn judge(&self, files: usize, time: Duration) {
-        let spent = self.spent_ns.fetch_add(time.as_nanos() as u64, Relaxed) + time.as_nanos() as u64;
+        let spent =
+            self.spent_ns.fetch_add(time.as_nanos() as u64, Relaxed) + time.as_nanos() as u64;
         let fetched = self.fetched.fetch_add(files as u64, Relaxed) + files as u64;
         if fetched >= 4096 {
             if spent / fetched < WARM.as_nanos() as u64 {

@@ -25,7 +25,12 @@ pub(crate) struct HardLinks {
 
 impl HardLinks {
     /// The inode's first name, if it was seen before; else remembers `path` as the first of `links` names.
-    pub fn first(&mut self, inode: (u64, u64), links: u64, path: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    pub fn first(
+        &mut self,
+        inode: (u64, u64),
+        links: u64,
+        path: &[u8],
+    ) -> io::Result<Option<Vec<u8>>> {
         if let Some((first, left)) = self.seen.get_mut(&inode) {
             let name = match first {
                 First::Memory(name) => name.to_vec(),

@@ -53,7 +53,8 @@ impl Gather {
             return Ok(Sorted::Memory(self.names.into_iter()));
         }
         self.spill()?;
-        let mut runs: Vec<_> = self.runs.into_iter().map(|f| BufReader::with_capacity(32 << 10, f)).collect();
+        let mut runs: Vec<_> =
+            self.runs.into_iter().map(|f| BufReader::with_capacity(32 << 10, f)).collect();
         let mut heads = BinaryHeap::new();
         for (i, run) in runs.iter_mut().enumerate() {
             if let Some(n) = read_name(run)? {

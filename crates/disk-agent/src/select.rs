@@ -55,8 +55,7 @@ impl Selection {
         for pattern in include {
             add(&format!("!{pattern}"), pattern)?;
         }
-        let bad =
-            |e: ignore::Error| BadPattern { pattern: String::new(), reason: e.to_string() };
+        let bad = |e: ignore::Error| BadPattern { pattern: String::new(), reason: e.to_string() };
         Ok(Self {
             patterns: builder.build().map_err(bad)?,
             exclude_caches: false,

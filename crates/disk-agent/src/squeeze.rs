@@ -84,7 +84,7 @@ impl Squeeze {
     }
 
     /// The method for the next frame.
-    pub fn next(&mut self) -> Method {
+    pub fn method(&mut self) -> Method {
         if self.skip > 0 {
             self.skip -= 1;
             return Method::Store;
@@ -114,13 +114,13 @@ mod tests {
         ladder.sample(Stage::Device, 0.9);
         ladder.sample(Stage::Cpu, 0.0);
         ladder.sample(Stage::Device, 0.9);
-        assert_eq!(squeeze.next(), Method::Lz4);
+        assert_eq!(squeeze.method(), Method::Lz4);
         ladder.sample(Stage::Device, 0.9);
-        assert_eq!(squeeze.next(), Method::Zstd(1));
+        assert_eq!(squeeze.method(), Method::Zstd(1));
         (0..20).for_each(|_| ladder.sample(Stage::Source, 0.5));
-        assert_eq!(squeeze.next(), Method::Zstd(9));
+        assert_eq!(squeeze.method(), Method::Zstd(9));
         (0..20).for_each(|_| ladder.sample(Stage::Cpu, 0.0));
-        assert_eq!(squeeze.next(), Method::Lz4);
+        assert_eq!(squeeze.method(), Method::Lz4);
     }
 
     #[test]
@@ -128,13 +128,13 @@ mod tests {
         let mut squeeze = Squeeze::new(Compression::Fixed(Method::Lz4), Arc::default());
         let mut tried = 0;
         for _ in 0..200 {
-            if squeeze.next() != Method::Store {
+            if squeeze.method() != Method::Store {
                 tried += 1;
                 squeeze.learn(false);
             }
         }
         assert!((8..=14).contains(&tried), "{tried}");
         squeeze.learn(true);
-        assert_eq!(squeeze.next(), Method::Lz4);
+        assert_eq!(squeeze.method(), Method::Lz4);
     }
 }

@@ -69,7 +69,12 @@ pub struct BaseRow {
 /// Looks names up in a base. Asked in the order of the walk, so that memory stays flat.
 pub trait BaseCursor: Send {
     /// What the base has under that name. What it has before that name and was not asked for is `passed`.
-    fn find(&mut self, dir: &[u8], name: &[u8], passed: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Option<BaseRow>;
+    fn find(
+        &mut self,
+        dir: &[u8],
+        name: &[u8],
+        passed: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    ) -> Option<BaseRow>;
     /// What is left after the last name asked for.
     fn rest(&mut self, passed: &mut Vec<(Vec<u8>, Vec<u8>)>);
 }
@@ -140,8 +145,11 @@ impl Walker<'_> {
     /// Deals the roots' ancestors and the roots with all that is in them, in order.
     fn tree(&self, top: Arc<DirHandle>, roots: &[Vec<u8>], deal: &mut Deal<'_, '_>) {
         let whole = roots.iter().any(Vec::is_empty);
-        let first =
-            if whole { self.enter(top, None, whole, deal) } else { Some(self.towards(top, roots, deal)) };
+        let first = if whole {
+            self.enter(top, None, whole, deal)
+        } else {
+            Some(self.towards(top, roots, deal))
+        };
         let mut levels: Vec<Level> = first.into_iter().collect();
         while let Some(level) = levels.last_mut() {
             if self.stop.load(Relaxed) || deal.stopped {
@@ -188,7 +196,11 @@ impl Walker<'_> {
             deal.give(dir.clone(), Listed { name: name.to_vec(), kind, ino: stat.st_ino });
             if kind == Some(Kind::Dir) {
                 let name = name.to_vec();
-                subdirs.push(if rest.is_empty() { Sub::Whole(name) } else { Sub::Towards(name, rest) });
+                subdirs.push(if rest.is_empty() {
+                    Sub::Whole(name)
+                } else {
+                    Sub::Towards(name, rest)
+                });
             }
         }
         subdirs.reverse();
@@ -264,7 +276,10 @@ impl Walker<'_> {
             };
             if listed.kind.is_none() {
                 let stat = source::stat_at(&dir, &listed.name);
-                listed.kind = stat.ok().and_then(|s| source::entry_of(&dir, &listed.name, &s)).map(|e| e.kind);
+                listed.kind = stat
+                    .ok()
+                    .and_then(|s| source::entry_of(&dir, &listed.name, &s))
+                    .map(|e| e.kind);
             }
             let is_dir = listed.kind == Some(Kind::Dir);
             if self.selection.has_patterns() {

@@ -43,7 +43,9 @@ pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..len)
         .map(|i| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             if i % 64 < 40 { (state >> 56) as u8 } else { (i / 64) as u8 }
         })
         .collect()
@@ -55,7 +57,8 @@ pub fn make_tree(root: &Path, unit: usize) {
         fs::create_dir_all(root.join(dir)).unwrap();
     }
     for i in 0..12 {
-        fs::write(root.join(format!("letters/letter{i}")), bytes(unit + i * 100, i as u64)).unwrap();
+        fs::write(root.join(format!("letters/letter{i}")), bytes(unit + i * 100, i as u64))
+            .unwrap();
     }
     for i in 0..4 {
         fs::write(root.join(format!("letters/old/album{i}")), bytes(unit * 9, 50 + i)).unwrap();

@@ -83,10 +83,7 @@ pub fn open_dir(dir: &DirHandle, name: &[u8]) -> Result<DirHandle, Errno> {
 }
 
 /// Lists a directory, in the order the file system gives.
-pub fn list(
-    dir: &DirHandle,
-    each: &mut dyn FnMut(Listed) -> io::Result<()>,
-) -> io::Result<()> {
+pub fn list(dir: &DirHandle, each: &mut dyn FnMut(Listed) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = Vec::with_capacity(64 << 10);
     let mut raw = RawDir::new(&dir.fd, buffer.spare_capacity_mut());
     while let Some(entry) = raw.next() {
@@ -111,9 +108,23 @@ pub fn is_pseudo(fd: impl AsFd) -> bool {
     // linux/magic.h: proc, sysfs, devpts, cgroup, cgroup2, debugfs, tracefs, securityfs, pstore, bpf, configfs,
     // mqueue, binfmt_misc, efivarfs, fusectl, nsfs, selinuxfs.
     const PSEUDO: [u64; 17] = [
-        0x9fa0, 0x6265_6572, 0x1cd1, 0x27_e0eb, 0x6367_7270, 0x6462_6720, 0x7472_6163, 0x7363_6673,
-        0x6165_676c, 0xcafe_4a11, 0x6265_6570, 0x1980_0202, 0x4249_4e4d, 0xde5e_81e4, 0x6573_5543,
-        0x6e73_6673, 0xf97c_ff8c,
+        0x9fa0,
+        0x6265_6572,
+        0x1cd1,
+        0x27_e0eb,
+        0x6367_7270,
+        0x6462_6720,
+        0x7472_6163,
+        0x7363_6673,
+        0x6165_676c,
+        0xcafe_4a11,
+        0x6265_6570,
+        0x1980_0202,
+        0x4249_4e4d,
+        0xde5e_81e4,
+        0x6573_5543,
+        0x6e73_6673,
+        0xf97c_ff8c,
     ];
     rustix::fs::fstatfs(fd).is_ok_and(|s| PSEUDO.contains(&(s.f_type as u64)))
 }
@@ -162,7 +173,8 @@ pub fn changed(before: &Stat, after: &Stat) -> bool {
 /// Adds to a row what an open file has beyond stat: extended attributes and inode flags.
 pub fn add_details(fd: impl AsFd, entry: &mut Entry, buffers: &mut Buffers) -> Result<(), Errno> {
     let fd = fd.as_fd();
-    entry.xattrs = xattrs(buffers, |b| rustix::fs::flistxattr(fd, b), |n, b| rustix::fs::fgetxattr(fd, n, b))?;
+    entry.xattrs =
+        xattrs(buffers, |b| rustix::fs::flistxattr(fd, b), |n, b| rustix::fs::fgetxattr(fd, n, b))?;
     // File systems without inode flags say so; that is no loss.
     if let Ok(flags) = rustix::fs::ioctl_getflags(fd) {
         entry.inode_flags = super::flags::settable(flags.bits());
@@ -171,12 +183,20 @@ pub fn add_details(fd: impl AsFd, entry: &mut Entry, buffers: &mut Buffers) -> R
 }
 
 /// Adds the extended attributes of what cannot be opened (symbolic links, nodes).
-pub fn add_details_at(dir: &DirHandle, entry: &mut Entry, buffers: &mut Buffers) -> Result<(), Errno> {
+pub fn add_details_at(
+    dir: &DirHandle,
+    entry: &mut Entry,
+    buffers: &mut Buffers,
+) -> Result<(), Errno> {
     let mut path = format!("/proc/self/fd/{}/", dir.fd.as_raw_fd()).into_bytes();
     path.extend_from_slice(&entry.name);
     let Ok(path) = CString::new(path) else { return Err(Errno::INVAL) };
     let path = path.as_c_str();
-    entry.xattrs = xattrs(buffers, |b| rustix::fs::llistxattr(path, b), |n, b| rustix::fs::lgetxattr(path, n, b))?;
+    entry.xattrs = xattrs(
+        buffers,
+        |b| rustix::fs::llistxattr(path, b),
+        |n, b| rustix::fs::lgetxattr(path, n, b),
+    )?;
     Ok(())
 }
 
@@ -295,7 +315,12 @@ pub fn prefetch(fd: impl AsFd) -> bool {
     let cold = rustix::io::preadv2(fd, &mut slices, 0, flags) == Err(Errno::AGAIN);
     if cold {
         // Advice only: where it is not taken, the stream waits for the disk.
-        let _ = rustix::fs::fadvise(fd, 0, std::num::NonZeroU64::new(FETCH), rustix::fs::Advice::WillNeed);
+        let _ = rustix::fs::fadvise(
+            fd,
+            0,
+            std::num::NonZeroU64::new(FETCH),
+            rustix::fs::Advice::WillNeed,
+        );
     }
     cold
 }
@@ -355,7 +380,12 @@ impl Reader {
 
     /// The same of a file that [`set_direct`] was called on. Direct reads want aligned memory and offsets, so they go
     /// through a buffer of ours, which stays in the core's cache.
-    pub fn read_direct(&mut self, fd: impl AsFd, out: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    pub fn read_direct(
+        &mut self,
+        fd: impl AsFd,
+        out: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Errno> {
         let fd = fd.as_fd();
         let (at, len) = self.window;
         if !(at..at + len as u64).contains(&offset) {

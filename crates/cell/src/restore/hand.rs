@@ -1,0 +1,368 @@
+//! One worker of a restore: takes what a stream has in a segment, reads its frames once and in order, writes files.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Lap, Stage};
+use capstan_format::codec::Decompressor;
+use capstan_format::entry::{Entry, ExtentKind, Kind, OutcomeCode};
+use capstan_format::frame::FrameType;
+use capstan_format::index::FramePlace;
+use capstan_format::keys::{FrameSealer, Purpose};
+use capstan_media_agent::reader::{FrameReader, StreamContents};
+
+use super::split;
+use super::tree::Restore;
+use crate::error::{CellError, Result};
+use crate::version::Row;
+
+/// Writes bytes at an offset of a file.
+type WriteAt<'f> = dyn FnMut(u64, &[u8]) -> std::result::Result<(), TargetError> + 'f;
+
+/// One worker.
+pub(super) struct Hand<'a> {
+    restore: &'a Restore<'a>,
+    worker: Worker<'a>,
+    decompressor: Decompressor,
+    scratch: Vec<u8>,
+    plain: Vec<u8>,
+    lap: Lap,
+}
+
+/// The data of a stream's part of a segment, in order.
+struct Data<'a> {
+    frames: FrameReader<'a>,
+    index: Vec<FramePlace>,
+    at: usize,
+    sealer: Option<FrameSealer>,
+    /// The frame in `plain`: its logical begin and end; `None` if it is damaged.
+    current: Option<(u64, u64, std::result::Result<bool, String>)>,
+}
+
+impl<'a> Hand<'a> {
+    pub(super) fn new(restore: &'a Restore<'a>) -> Self {
+        Self {
+            restore,
+            worker: restore.target.worker(),
+            decompressor: Decompressor::default(),
+            scratch: Vec::new(),
+            plain: Vec::new(),
+            lap: Lap::start(),
+        }
+    }
+
+    fn mark(&mut self, stage: Stage) {
+        self.lap.busy(self.restore.meters.of(stage));
+    }
+
+    /// Restores what one stream has in one segment.
+    pub(super) fn part(&mut self, segment: usize, stream: usize) -> Result<()> {
+        let r = self.restore;
+        let place = &r.view.segments[segment];
+        let contents = r.view.contents(place)?;
+        let Some(stream) = contents.streams.iter().find(|s| s.stream == place.streams[stream])
+        else {
+            return Ok(());
+        };
+        let label = stream.label.as_ref().map(|l| &l.session);
+        let sealer = r.view.keys.sealer(Purpose::Contents, label, stream.stream)?;
+        let reader = match r.view.open_segment(place) {
+            Ok(reader) => reader,
+            Err(e) => return self.all_missing(segment, stream, &e),
+        };
+        let mut data = Data {
+            frames: reader.frames(&contents, stream.stream),
+            index: stream.index.iter().filter(|p| p.logical_frame).copied().collect(),
+            at: 0,
+            sealer,
+            current: None,
+        };
+        self.mark(Stage::Cell);
+        let view = r.view;
+        view.rows(segment as u32, stream, &mut |row| {
+            if r.stop.0.load(Relaxed) {
+                return Ok(());
+            }
+            self.row(&row, stream, &mut data)
+        })
+    }
+
+    /// The segment's medium cannot be read: every file with data in it is named.
+    fn all_missing(
+        &mut self,
+        segment: usize,
+        stream: &StreamContents,
+        why: &CellError,
+    ) -> Result<()> {
+        let r = self.restore;
+        let text = crate::error::chain(why);
+        r.view.rows(segment as u32, stream, &mut |row| {
+            let path = row.entry.path();
+            let concerned = row.entry.logical_len() > 0 && r.live(stream, &row, &path);
+            if concerned && r.wants(&path) {
+                r.counts.lost.fetch_add(1, Relaxed);
+                r.error(Code::Missing, &path, text.clone());
+            }
+            Ok(())
+        })
+    }
+
+    fn row(&mut self, row: &Row, stream: &StreamContents, data: &mut Data<'_>) -> Result<()> {
+        let r = self.restore;
+        let e = &row.entry;
+        if matches!(e.kind, Kind::Dir | Kind::Outcome | Kind::Tombstone) || e.link {
+            return Ok(());
+        }
+        let path = e.path();
+        if !r.live(stream, row, &path) {
+            return Ok(());
+        }
+        let mut entry = None;
+        let to = if r.wants(&path) {
+            path.clone()
+        } else {
+            match r.instead.get(&path).and_then(|l| l.first()) {
+                Some(link) => link.path(),
+                None => return Ok(()),
+            }
+        };
+        let Some(to) = r.stripped(&to) else { return Ok(()) };
+        let (dir, name) = split(to);
+        let result = match e.kind {
+            Kind::Part => self.write_part(row, stream, &path, dir, name, data),
+            Kind::File if r.in_parts.contains_key(&path) => {
+                r.counts.files.fetch_add(1, Relaxed);
+                if !r.overview.is_whole(stream.stream, row) {
+                    r.lost(
+                        &path,
+                        "its data are not all on the media: the session did not get that far",
+                    );
+                }
+                self.write_part(row, stream, &path, dir, name, data)
+            }
+            Kind::File => {
+                let entry = entry.get_or_insert_with(|| r.here(row));
+                self.write_file(entry, row, &path, dir, name, data)
+            }
+            _ => {
+                let entry = r.here(row);
+                self.worker.make_node(&entry, dir, name).map(|made| {
+                    r.counts.files.fetch_add(u64::from(matches!(made, Made::Made)), Relaxed);
+                })
+            }
+        };
+        if let Err(e) = result {
+            r.target_error(&path, &e)?;
+        }
+        if e.kind != Kind::Part
+            && let Some(o) = r.overview.outcome(&path, row.ordinal)
+        {
+            let (code, text) = match o.code {
+                OutcomeCode::Changed => {
+                    (Code::Changed, "it changed while it was backed up".to_owned())
+                }
+                OutcomeCode::Short => {
+                    (Code::Short, format!("it was cut at byte {} by the backup", o.offset))
+                }
+                OutcomeCode::Unreadable => (
+                    Code::Unreadable,
+                    format!(
+                        "the backup could not read it from byte {} on; the rest is zeros",
+                        o.offset
+                    ),
+                ),
+                _ => return Ok(()),
+            };
+            r.error(code, &path, text);
+        }
+        self.mark(Stage::Source);
+        Ok(())
+    }
+
+    fn write_file(
+        &mut self,
+        entry: &Entry,
+        row: &Row,
+        path: &[u8],
+        dir: &[u8],
+        name: &[u8],
+        data: &mut Data<'_>,
+    ) -> std::result::Result<(), TargetError> {
+        let r = self.restore;
+        let unknown = entry.extents.iter().find_map(|x| match x.kind {
+            ExtentKind::Unknown(n) => {
+                Some(format!("its contents are stored in a way ({n}) that needs a newer capstan"))
+            }
+            ExtentKind::AsIn(_) => Some("its contents lie in an earlier version".to_owned()),
+            _ => None,
+        });
+        if let Some(why) = unknown {
+            r.lost(path, &why);
+            return Ok(());
+        }
+        let file = match self.worker.create_file(entry, dir, name)? {
+            Created::File(file) => file,
+            Created::Skipped => return Ok(()),
+        };
+        let mut offset = 0;
+        let mut logical = row.start;
+        if entry.extents.is_empty() {
+            self.copy(path, data, logical, entry.size, &mut |at, bytes| {
+                file.write_all_at(at, bytes)
+            })?;
+        } else {
+            for extent in &entry.extents {
+                if extent.kind == ExtentKind::Data {
+                    let from = offset;
+                    self.copy(path, data, logical, extent.len, &mut |at, bytes| {
+                        file.write_all_at(from + at, bytes)
+                    })?;
+                    logical += extent.len;
+                }
+                offset += extent.len;
+            }
+            file.set_len(entry.size)?;
+        }
+        if r.damaged_now(path) {
+            // What could be read is there; its length is right.
+            file.set_len(entry.size)?;
+        }
+        file.finish(r.target, entry)?;
+        r.counts.files.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Writes what this segment has of a file that is written in parts.
+    fn write_part(
+        &mut self,
+        row: &Row,
+        stream: &StreamContents,
+        path: &[u8],
+        dir: &[u8],
+        name: &[u8],
+        data: &mut Data<'_>,
+    ) -> std::result::Result<(), TargetError> {
+        let r = self.restore;
+        if r.in_parts.get(path) == Some(&false) {
+            return Ok(());
+        }
+        let e = &row.entry;
+        if e.logical_len() == 0 {
+            return Ok(());
+        }
+        if !r.in_parts.contains_key(path) {
+            r.lost(path, "a part of it is on the media, but not what it is a part of");
+            return Ok(());
+        }
+        let file = self.worker.open_part(dir, name)?;
+        let end = stream.logical_end;
+        let mut logical = row.start;
+        let whole = [(e.part_offset, e.size)];
+        let ranges: Vec<(u64, u64)> = if e.kind == Kind::Part || e.extents.is_empty() {
+            whole.to_vec()
+        } else {
+            let mut at = 0;
+            let mut ranges = Vec::new();
+            for x in &e.extents {
+                if x.kind == ExtentKind::Data {
+                    ranges.push((at, x.len));
+                }
+                at += x.len;
+            }
+            ranges
+        };
+        for (offset, len) in ranges {
+            let here = len.min(end.saturating_sub(logical));
+            self.copy(path, data, logical, here, &mut |at, bytes| {
+                file.write_all_at(offset + at, bytes)
+            })?;
+            logical += len;
+        }
+        file.leave()
+    }
+
+    /// Passes `len` bytes of the stream from `from` on to `write`, with their offset. What is damaged is left out.
+    fn copy(
+        &mut self,
+        path: &[u8],
+        data: &mut Data<'_>,
+        from: u64,
+        len: u64,
+        write: &mut WriteAt<'_>,
+    ) -> std::result::Result<(), TargetError> {
+        let r = self.restore;
+        let end = from + len;
+        let mut at = from;
+        while at < end {
+            self.frame_at(data, at);
+            let Some((begin, stop, state)) = &data.current else {
+                r.lost(path, "some of its data are missing on the medium");
+                return Ok(());
+            };
+            let stop = (*stop).min(end);
+            match state {
+                Ok(true) => {
+                    let bytes = &self.plain[(at - begin) as usize..(stop - begin) as usize];
+                    write(at - from, bytes)?;
+                    self.restore.counts.bytes.fetch_add(bytes.len() as u64, Relaxed);
+                    self.restore.meters.of(Stage::Source).bytes(bytes.len() as u64);
+                }
+                // Filling: zeros, which are there already.
+                Ok(false) => {}
+                Err(why) => r.lost(path, why),
+            }
+            at = stop;
+        }
+        self.mark(Stage::Source);
+        Ok(())
+    }
+
+    /// Makes the frame that has the logical byte `at` the current one.
+    fn frame_at(&mut self, data: &mut Data<'_>, at: u64) {
+        if data.current.as_ref().is_some_and(|(from, to, _)| (*from..*to).contains(&at)) {
+            return;
+        }
+        data.current = None;
+        self.mark(Stage::Source);
+        // Rows ask in ascending order nearly always; else it is looked for.
+        if data.index.get(data.at).is_some_and(|p| p.logical > at) {
+            data.at = 0;
+        }
+        let skip = data.index[data.at..].partition_point(|p| p.logical <= at);
+        let Some(found) = (data.at + skip).checked_sub(1) else { return };
+        let Some(place) = data.index.get(found).copied() else { return };
+        let next = data.index.get(found + 1).map(|p| p.logical);
+        data.at = found;
+        let r = self.restore;
+        let state = match data.frames.frame(&place) {
+            Ok((header, stored)) => {
+                let end = header.logical + header.length;
+                r.bytes_read.fetch_add(u64::from(header.stored), Relaxed);
+                let device = r.meters.of(Stage::Device);
+                device.bytes(u64::from(header.stored));
+                self.lap.busy(device);
+                let opened = match header.frame_type {
+                    FrameType::Fill => Ok(false),
+                    _ => header
+                        .open(
+                            stored,
+                            data.sealer.as_ref(),
+                            &mut self.decompressor,
+                            &mut self.scratch,
+                            &mut self.plain,
+                        )
+                        .map(|()| true)
+                        .map_err(|e| e.to_string()),
+                };
+                self.lap.busy(r.meters.of(Stage::Cpu));
+                (end, opened)
+            }
+            // How long it was is known from the one after it.
+            Err(e) => (next.unwrap_or(u64::MAX), Err(e.to_string())),
+        };
+        if at < state.0 {
+            data.current = Some((place.logical, state.0, state.1));
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! A restore session: the rows of a version, their data from the media, the files of a target.
+//!
+//! Every worker takes a stream's part of a segment at a time: it reads that part's blocks once, in order, and writes
+//! files as their data come by. Files whose data lie in several places are made first and get their metadata last;
+//! links, directories and inode flags follow when all data are there.
+
+mod hand;
+mod tree;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use capstan_disk_agent::target::{Target, TargetOptions};
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::verdict::Lanes;
+use capstan_format::entry::Kind;
+use capstan_format::id::SessionId;
+use capstan_idb::{Session, Status, Totals, Version};
+
+use self::tree::{Counts, Restore};
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::observe::{Observer, Stop};
+use crate::report::Report;
+use crate::request::{RestoreRequest, RestoreTo, VersionName};
+use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::version::{Overview, VersionView};
+use crate::watch::{Watched, watch};
+
+impl Cell {
+    /// The version that a name means. Versions on the null device are never offered.
+    pub(crate) fn version(&self, name: &VersionName) -> Result<Version> {
+        let objects = self.idb.objects_by_name(&name.name)?;
+        if objects.is_empty() {
+            let all = self.idb.objects()?;
+            let mut names: Vec<_> = all.iter().map(|o| o.name.as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            let known = match names.len() {
+                0 => "nothing was backed up or imported here yet".to_owned(),
+                _ => format!(
+                    "known are {}",
+                    names.into_iter().take(10).collect::<Vec<_>>().join(", ")
+                ),
+            };
+            return Err(CellError::BadInput(format!(
+                "no object is called '{}'; {known}",
+                name.name
+            )));
+        }
+        let mut found: Vec<Version> = Vec::new();
+        for object in &objects {
+            found.extend(self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device));
+        }
+        found.sort_by_key(|v| std::cmp::Reverse(v.created_us));
+        let Some(prefix) = &name.session else {
+            let complete =
+                |v: &&Version| matches!(v.status, Status::Completed | Status::CompletedWithErrors);
+            return found.iter().find(complete).cloned().ok_or_else(|| {
+                CellError::BadInput(format!(
+                    "'{}' has no complete version; `capstan sessions` lists what there is, NAME@SESSION names one",
+                    name.name
+                ))
+            });
+        };
+        let sessions = self.idb.sessions_by_prefix(prefix)?;
+        let of: BTreeSet<_> = sessions.iter().filter_map(|s| s.version).map(|v| v.0).collect();
+        let mut matching = found.into_iter().filter(|v| of.contains(&v.id.0));
+        match (matching.next(), matching.next()) {
+            (Some(v), None) => Ok(v),
+            (Some(_), Some(_)) => Err(CellError::BadInput(format!(
+                "session '{prefix}' of '{}' is not the only one that begins so; give more digits",
+                name.name
+            ))),
+            _ => Err(CellError::BadInput(format!(
+                "'{}' has no session '{prefix}'; `capstan sessions` lists them",
+                name.name
+            ))),
+        }
+    }
+
+    /// Restores.
+    pub fn restore(
+        &self,
+        request: &RestoreRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let begun = Instant::now();
+        let started_us = now_us();
+        let ears = Ears::new(observer);
+        let version = self.version(&request.version)?;
+        let mut view = VersionView::open(&self.idb, version.id)?;
+        // A wrong or missing key is said before anything is written.
+        self.add_keys(&mut view, true)?;
+        let overview = Overview::of(&view)?;
+        let from = self.idb.sessions_of_version(version.id)?.last().map(|s| s.id);
+        let session = SessionId(self.new_id()?);
+        let meters = Meters::default();
+        let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
+        let run = RunOf { cell: self, request, version: &version, session, from, started_us };
+        if request.dry_run {
+            return dry_run(&view, &overview, &paths, &run, &ears);
+        }
+        if let RestoreTo::Tar(_) = &request.to {
+            return self.restore_to_tar(view, &run, &ears, stop);
+        }
+        let options =
+            TargetOptions { overwrite: request.overwrite, numeric_ids: request.numeric_ids };
+        let target = match &request.to {
+            RestoreTo::Into(dir) => Target::open(dir, options)?,
+            RestoreTo::InPlace | RestoreTo::Tar(_) => Target::in_place(options)?,
+        };
+        run.record_begin()?;
+        let mut restore = Restore {
+            view: &view,
+            overview: &overview,
+            target: &target,
+            request,
+            paths,
+            in_parts: HashMap::new(),
+            instead: HashMap::new(),
+            damaged: Mutex::default(),
+            counts: Counts::default(),
+            meters: &meters,
+            ears: &ears,
+            stop,
+            bytes_read: AtomicU64::new(0),
+        };
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = processors.clamp(1, 8);
+        let end = AtomicBool::new(false);
+        let total = restore.prepare()?;
+        let watched = Watched {
+            meters: &meters,
+            lanes: Lanes { streams: workers as u32, processors: processors as u32 },
+            ladder: None,
+            stages: (Stage::Device, Stage::Source),
+            progress: &|p| {
+                p.files = restore.counts.files.load(Relaxed);
+                p.bytes = restore.counts.bytes.load(Relaxed);
+                (p.files_expected, p.bytes_expected) = total;
+                p.files_found = total.0;
+            },
+            each: &|p| ears.progress(p),
+        };
+        let (result, seen) = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch(&watched, &end));
+            let result = restore.run(workers);
+            end.store(true, Relaxed);
+            watcher.thread().unpark();
+            (result, watcher.join().ok())
+        });
+        if let Err(e) = &result {
+            ears.say(Code::DeviceFailed, "cell", &request.version.name, crate::error::chain(e));
+        }
+        restore.report_tally();
+        let missing = restore.paths.iter().filter(|_| restore.counts.files.load(Relaxed) == 0);
+        let nothing = missing.count() > 0 && restore.counts.dirs.load(Relaxed) == 0;
+        if nothing && result.is_ok() && target.tally().totals().skipped_existing == 0 {
+            let text = "none of the paths is in this version".to_owned();
+            ears.say(Code::Missing, "cell", &request.version.name, text);
+        }
+        let status = match (&result, stop.0.load(Relaxed)) {
+            (Err(_), _) => Status::Failed,
+            (_, true) => Status::Incomplete,
+            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let elapsed = begun.elapsed().as_secs_f64();
+        let bytes = restore.counts.bytes.load(Relaxed);
+        let mut report = Report {
+            status: status.to_string(),
+            files: restore.counts.files.load(Relaxed),
+            dirs: restore.counts.dirs.load(Relaxed),
+            skipped: target.tally().totals().skipped_existing,
+            corrupt: restore.counts.lost.load(Relaxed),
+            bytes_read: restore.bytes_read.load(Relaxed),
+            bytes_written: bytes,
+            media: media_of(&view),
+            elapsed_s: elapsed,
+            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
+            rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
+            peak_rss_bytes: peak_rss(),
+            ..run.report()
+        };
+        if let Some(seen) = &seen {
+            report.set_stages(&meters, seen.verdict);
+        }
+        ears.fill(&mut report);
+        run.record_end(status, &report)?;
+        Ok(report)
+    }
+}
+
+impl Cell {
+    fn restore_to_tar(
+        &self,
+        view: VersionView<'_>,
+        run: &RunOf<'_>,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let begun = Instant::now();
+        let again = || -> Result<VersionView<'_>> {
+            let mut view = VersionView::open(&self.idb, run.version.id)?;
+            self.add_keys(&mut view, true)?;
+            Ok(view)
+        };
+        let (files_of, dirs_of) = (again()?, again()?);
+        run.record_begin()?;
+        let mut report = Report { media: media_of(&view), ..run.report() };
+        let result =
+            crate::tar::write(view, dirs_of, &files_of, run.request, ears, stop, &mut report);
+        if let Err(e) = &result {
+            ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
+        }
+        let status = match (&result, stop.0.load(Relaxed)) {
+            (Err(_), _) => Status::Failed,
+            (_, true) => Status::Incomplete,
+            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        report.status = status.to_string();
+        report.end = rfc3339(now_us());
+        report.elapsed_s = begun.elapsed().as_secs_f64();
+        report.rate_mb_s = report.bytes_written as f64 / 1e6 / report.elapsed_s.max(1e-9);
+        report.peak_rss_bytes = peak_rss();
+        ears.fill(&mut report);
+        run.record_end(status, &report)?;
+        Ok(report)
+    }
+}
+
+fn media_of(view: &VersionView<'_>) -> Vec<String> {
+    let mut media: Vec<_> =
+        view.segments.iter().filter_map(|s| s.media.first().map(|m| m.0)).collect();
+    media.dedup();
+    let mut labels: Vec<String> = Vec::new();
+    for medium in media {
+        let label = view.idb.medium(medium).ok().flatten().map(|m| m.label);
+        let label = label.unwrap_or_else(|| medium.short());
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    labels
+}
+
+/// A path as stored, from one as people write it.
+pub(crate) fn clean(path: &[u8]) -> Vec<u8> {
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    path.strip_suffix(b"/").unwrap_or(path).to_vec()
+}
+
+/// The session of a restore, for the record.
+struct RunOf<'a> {
+    cell: &'a Cell,
+    request: &'a RestoreRequest,
+    version: &'a Version,
+    session: SessionId,
+    from: Option<SessionId>,
+    started_us: i64,
+}
+
+impl RunOf<'_> {
+    fn record_begin(&self) -> Result<()> {
+        let device = match &self.request.to {
+            RestoreTo::Into(dir) => dir.display().to_string(),
+            RestoreTo::InPlace => "/".to_owned(),
+            RestoreTo::Tar(_) => "tar".to_owned(),
+        };
+        let session = Session {
+            id: self.session,
+            kind: "restore".to_owned(),
+            object: Some(self.version.object),
+            version: None,
+            parent: self.from,
+            status: Status::Running,
+            host: host(),
+            device,
+            started_us: self.started_us,
+            ended_us: None,
+            files: 0,
+            dirs: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            tags: Vec::new(),
+            report: None,
+            pid: std::process::id(),
+            boot_id: boot_id(),
+        };
+        Ok(self.cell.idb.begin_session(&session, None)?)
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            session: self.session.to_string(),
+            name: self.request.version.name.clone(),
+            host: host(),
+            method: "restore".to_owned(),
+            base_session: self.from.map(|s| s.to_string()),
+            start: rfc3339(self.started_us),
+            end: rfc3339(now_us()),
+            ..Report::default()
+        }
+    }
+
+    fn record_end(&self, status: Status, report: &Report) -> Result<()> {
+        let totals = Totals {
+            files: report.files,
+            dirs: report.dirs,
+            bytes_read: report.bytes_read,
+            bytes_written: report.bytes_written,
+        };
+        let json = serde_json::to_string(report).unwrap_or_default();
+        Ok(self.cell.idb.end_session(self.session, status, now_us(), &totals, &json, None)?)
+    }
+}
+
+fn dry_run(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    paths: &[Vec<u8>],
+    run: &RunOf<'_>,
+    ears: &Ears<'_>,
+) -> Result<Report> {
+    let mut report =
+        Report { status: "completed".to_owned(), media: media_of(view), ..run.report() };
+    report.method = "dry run".to_owned();
+    view.all_rows(&mut |stream, row| {
+        let path = row.entry.path();
+        let live = row.entry.kind.is_inode()
+            && overview.is_first(stream, &row)
+            && !overview.is_replaced(&path, row.ordinal);
+        if live && selected(paths, &path) {
+            if row.entry.kind == Kind::Dir {
+                report.dirs += 1;
+            } else {
+                report.files += 1;
+                report.bytes_written += if row.entry.link { 0 } else { row.entry.size };
+            }
+        }
+        Ok(())
+    })?;
+    ears.fill(&mut report);
+    Ok(report)
+}
+
+/// Whether a stored path is one of those asked for, or below one.
+pub(crate) fn selected(paths: &[Vec<u8>], path: &[u8]) -> bool {
+    paths.is_empty() || paths.iter().any(|p| is_below(path, p))
+}
+
+fn is_below(path: &[u8], root: &[u8]) -> bool {
+    root.is_empty()
+        || path == root
+        || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// A path split into its directory and its name.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
+    }
+}

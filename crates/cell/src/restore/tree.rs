@@ -1,0 +1,352 @@
+//! Restoring a tree: what all workers share, and what is done before and after their work.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
+use capstan_engine::message::{Code, path_text};
+use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_media_agent::reader::StreamContents;
+
+use super::hand::Hand;
+use super::{is_below, selected, split};
+use crate::error::{CellError, Result};
+use crate::observe::Stop;
+use crate::request::{RestoreRequest, RestoreTo};
+use crate::session::Ears;
+use crate::version::{Overview, Row, VersionView};
+
+/// Takes a live row, its stored path, and its path below the target.
+type EachLive<'f> = dyn FnMut(&Row, &[u8], &[u8]) -> Result<()> + 'f;
+
+/// What a restore counts.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub files: AtomicU64,
+    pub dirs: AtomicU64,
+    pub bytes: AtomicU64,
+    pub lost: AtomicU64,
+}
+
+/// What all workers of a restore share.
+pub(super) struct Restore<'a> {
+    pub view: &'a VersionView<'a>,
+    pub overview: &'a Overview,
+    pub target: &'a Target,
+    pub request: &'a RestoreRequest,
+    /// Stored paths to restore, without leading slash; all if empty.
+    pub paths: Vec<Vec<u8>>,
+    /// Files written in parts; `false` for those that exist and are kept.
+    pub in_parts: HashMap<Vec<u8>, bool>,
+    /// Further names whose first name is not restored, by first name.
+    pub instead: HashMap<Vec<u8>, Vec<Entry>>,
+    pub damaged: Mutex<HashSet<Vec<u8>>>,
+    pub counts: Counts,
+    pub meters: &'a Meters,
+    pub ears: &'a Ears<'a>,
+    pub stop: &'a Stop,
+    pub bytes_read: AtomicU64,
+}
+
+impl Restore<'_> {
+    /// The path below the target, or `None` if all its components are stripped.
+    pub(super) fn stripped<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        let mut rest = path;
+        for _ in 0..self.request.strip {
+            let at = rest.iter().position(|b| *b == b'/')?;
+            rest = &rest[at + 1..];
+        }
+        (!rest.is_empty()).then_some(rest)
+    }
+
+    pub(super) fn wants(&self, path: &[u8]) -> bool {
+        selected(&self.paths, path)
+    }
+
+    /// An ancestor of what is asked for: made on the way, and given its metadata where it is made below a directory.
+    pub(super) fn leads_to(&self, path: &[u8]) -> bool {
+        matches!(self.request.to, RestoreTo::Into(_))
+            && self.paths.iter().any(|p| is_below(p, path))
+    }
+
+    pub(super) fn error(&self, code: Code, path: &[u8], text: String) {
+        self.ears.say(code, "disk agent", &format!("/{}", path_text(path)), text);
+    }
+
+    pub(super) fn target_error(&self, path: &[u8], e: &TargetError) -> Result<()> {
+        let code = match e {
+            TargetError::Conflict { .. } => Code::Conflict,
+            TargetError::BadName { .. } => Code::BadName,
+            TargetError::Io { .. } => Code::NotWritten,
+        };
+        self.error(code, path, crate::error::chain(e));
+        Ok(())
+    }
+
+    /// A file's data are lost, or some of them: said once per file.
+    pub(super) fn lost(&self, path: &[u8], why: &str) {
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if damaged.insert(path.to_vec()) {
+            self.counts.lost.fetch_add(1, Relaxed);
+            self.ears.say(
+                Code::Damaged,
+                "media agent",
+                &format!("/{}", path_text(path)),
+                why.to_owned(),
+            );
+        }
+    }
+
+    pub(super) fn live(&self, stream: &StreamContents, row: &Row, path: &[u8]) -> bool {
+        self.overview.is_first(stream, row) && !self.overview.is_replaced(path, row.ordinal)
+    }
+
+    /// The row with owners as they are here.
+    pub(super) fn here(&self, row: &Row) -> Entry {
+        let ids = self.target.ids();
+        Entry {
+            uid: ids.uid(row.entry.uid, row.user.as_deref()),
+            gid: ids.gid(row.entry.gid, row.group.as_deref()),
+            ..row.entry.clone()
+        }
+    }
+
+    /// Makes the files that are written in parts, and finds what stands in for links. Returns files and bytes to restore.
+    pub(super) fn prepare(&mut self) -> Result<(u64, u64)> {
+        let mut in_parts: HashMap<Vec<u8>, Entry> = HashMap::new();
+        let mut links: Vec<Entry> = Vec::new();
+        let (mut files, mut bytes) = (0, 0);
+        let some = !self.paths.is_empty();
+        self.view.all_rows(&mut |stream, row| {
+            let e = &row.entry;
+            if !e.kind.is_inode() {
+                return Ok(());
+            }
+            let path = e.path();
+            if !self.live(stream, &row, &path) {
+                return Ok(());
+            }
+            let wanted = self.wants(&path);
+            if e.kind != Kind::Dir && wanted {
+                files += 1;
+                bytes += if e.link { 0 } else { e.size };
+            }
+            let cut = e.logical_len() > 0 && row.start + e.logical_len() > stream.logical_end;
+            let parts = e.extents.iter().any(|x| x.kind == ExtentKind::Parts);
+            if e.kind == Kind::File && !e.link && (cut || parts) {
+                in_parts.insert(path, self.here(&row));
+            } else if some && wanted && e.link && !self.wants(&e.target) {
+                links.push(self.here(&row));
+            }
+            Ok(())
+        })?;
+        for link in links {
+            self.instead.entry(link.target.clone()).or_default().push(link);
+        }
+        let mut worker = self.target.worker();
+        for (path, entry) in in_parts {
+            let mut made = false;
+            for (to, entry) in self.places_of(&path, &entry) {
+                let Some(to) = self.stripped(&to) else { continue };
+                let (dir, name) = split(to);
+                match worker.create_file(&entry, dir, name) {
+                    Ok(Created::File(file)) => {
+                        let done = file.set_len(entry.size).and_then(|()| file.leave());
+                        match done {
+                            Ok(()) => made = true,
+                            Err(e) => self.target_error(&path, &e)?,
+                        }
+                    }
+                    Ok(Created::Skipped) => {}
+                    Err(e) => self.target_error(&path, &e)?,
+                }
+            }
+            self.in_parts.insert(path, made);
+        }
+        Ok((files, bytes))
+    }
+
+    /// Under which names a stored file is restored: its own if asked for, and those of links whose first name it is.
+    pub(super) fn places_of(&self, path: &[u8], entry: &Entry) -> Vec<(Vec<u8>, Entry)> {
+        let mut places = Vec::new();
+        if self.wants(path) {
+            places.push((path.to_vec(), entry.clone()));
+        } else if let Some(first) = self.instead.get(path).and_then(|l| l.first()) {
+            places.push((first.path(), Entry { link: false, target: Vec::new(), ..entry.clone() }));
+        }
+        places
+    }
+
+    pub(super) fn run(&self, workers: usize) -> Result<()> {
+        let jobs: Vec<(usize, usize)> = self
+            .view
+            .segments
+            .iter()
+            .enumerate()
+            .flat_map(|(i, s)| (0..s.streams.len()).map(move |j| (i, j)))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let failed: Mutex<Option<CellError>> = Mutex::new(None);
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    let mut hand = Hand::new(self);
+                    while let Some((segment, stream)) = jobs.get(next.fetch_add(1, Relaxed)) {
+                        if self.stop.0.load(Relaxed) {
+                            return;
+                        }
+                        if let Err(e) = hand.part(*segment, *stream) {
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        if let Some(e) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(e);
+        }
+        if !self.stop.0.load(Relaxed) {
+            self.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Links, metadata of files written in parts, directories, inode flags: in this order, when all data are there.
+    pub(super) fn finish(&self) -> Result<()> {
+        let mut worker = self.target.worker();
+        let mut lap = Lap::start();
+        if self.overview.links > 0 {
+            self.each_live(&mut |row, path, to| {
+                if row.entry.link { self.link(&mut worker, row, path, to) } else { Ok(()) }
+            })?;
+        }
+        if !self.in_parts.is_empty() {
+            self.each_live(&mut |row, path, to| {
+                if !row.entry.link && self.in_parts.get(path) == Some(&true) {
+                    let (dir, name) = split(to);
+                    if let Err(e) = worker.finish_file(&self.here(row), dir, name) {
+                        self.target_error(path, &e)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        // Directories that their owner may not enter are finished after all others, deepest first.
+        let mut closed: Vec<(usize, Vec<u8>, Entry)> = Vec::new();
+        self.each_live(&mut |row, path, to| {
+            if row.entry.kind == Kind::Dir {
+                let entry = self.here(row);
+                self.counts.dirs.fetch_add(1, Relaxed);
+                if !self.target.is_root() && entry.mode & 0o700 != 0o700 {
+                    let depth = to.iter().filter(|b| **b == b'/').count();
+                    closed.push((depth, to.to_vec(), entry));
+                } else if let Err(e) =
+                    worker.make_dir(to).and_then(|()| worker.finish_dir(&entry, to))
+                {
+                    self.target_error(path, &e)?;
+                }
+            }
+            Ok(())
+        })?;
+        for (_, to, _) in &closed {
+            if let Err(e) = worker.make_dir(to) {
+                self.target_error(to, &e)?;
+            }
+        }
+        if self.overview.flagged > 0 {
+            self.each_live(&mut |row, path, to| {
+                if row.entry.inode_flags != 0 && row.entry.kind != Kind::Symlink {
+                    let (dir, name) = split(to);
+                    if let Err(e) = worker.finish_flags(&row.entry, dir, name) {
+                        self.target_error(path, &e)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        closed.sort_by_key(|(depth, ..)| std::cmp::Reverse(*depth));
+        for (_, to, entry) in closed {
+            if let Err(e) = worker.finish_dir(&entry, &to) {
+                self.target_error(&to, &e)?;
+            }
+        }
+        lap.busy(self.meters.of(Stage::Metadata));
+        Ok(())
+    }
+
+    /// Calls with each live row that is wanted (or leads to one), its stored path, and its path below the target.
+    pub(super) fn each_live(&self, each: &mut EachLive<'_>) -> Result<()> {
+        self.view.all_rows(&mut |stream, row| {
+            if !row.entry.kind.is_inode() {
+                return Ok(());
+            }
+            let path = row.entry.path();
+            let wanted = self.wants(&path) || (row.entry.kind == Kind::Dir && self.leads_to(&path));
+            if wanted && self.live(stream, &row, &path) {
+                if let Some(to) = self.stripped(&path) {
+                    each(&row, &path, to)?;
+                }
+            } else if !wanted && self.instead.contains_key(&path) {
+                for link in self.instead[&path].iter().take(1) {
+                    let place = link.path();
+                    if let Some(to) = self.stripped(&place) {
+                        each(&row, &path, to)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn link(
+        &self,
+        worker: &mut Worker<'_>,
+        row: &Row,
+        path: &[u8],
+        to: &[u8],
+    ) -> Result<()> {
+        let first = &row.entry.target;
+        // Where the first name is not restored, the first of the others has its contents.
+        let instead = self.instead.get(first).and_then(|l| l.first()).map(Entry::path);
+        let first = instead.as_deref().unwrap_or(first);
+        if first == path {
+            return Ok(());
+        }
+        let Some(first) = self.stripped(first) else { return Ok(()) };
+        let ((dir, name), (first_dir, first_name)) = (split(to), split(first));
+        match worker.make_link(dir, name, first_dir, first_name) {
+            Ok(Made::Made) => {
+                self.counts.files.fetch_add(1, Relaxed);
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(e) => self.target_error(path, &e),
+        }
+    }
+
+    /// What could not be restored, each in total.
+    pub(super) fn report_tally(&self) {
+        let t = self.target.tally().totals();
+        let rows = [
+            (t.owners_not_restored, "owners"),
+            (t.nodes_not_restored, "device nodes"),
+            (t.xattrs_not_restored, "extended attributes"),
+            (t.flags_not_restored, "inode flags"),
+            (t.modes_not_restored, "modes of others' directories"),
+        ];
+        for (n, what) in rows {
+            if n > 0 {
+                let text = format!("{n} {what} could not be restored");
+                self.ears.say(Code::NotRestored, "disk agent", &self.request.version.name, text);
+            }
+        }
+    }
+
+    pub(super) fn damaged_now(&self, path: &[u8]) -> bool {
+        self.counts.lost.load(Relaxed) > 0
+            && self.damaged.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
+    }
+}

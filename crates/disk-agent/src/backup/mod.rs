@@ -1,0 +1,305 @@
+//! Reading a source into streams: files are opened in groups, their rows sent, then their contents.
+
+mod count;
+mod reader;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use capstan_engine::link::{BlockPort, LinkClosed};
+use capstan_engine::message::{Code, Listener, Message, path_text};
+use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::queue::Queue;
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
+use rustix::io::Errno;
+
+pub use self::count::count;
+use self::reader::StreamReader;
+use crate::ahead::{Ahead, FETCHERS};
+use crate::huge::Pieces;
+use crate::linux::source;
+use crate::owners::OwnerNames;
+use crate::select::Selection;
+use crate::stream::{StreamOptions, StreamWriter};
+use crate::walk::{BaseCursor, WalkEvent, Walker};
+
+/// Groups that wait for a stream.
+const GROUPS_WAITING: usize = 4;
+
+/// What to do with files in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locked {
+    /// Save them and say so.
+    Warn,
+    /// Leave them out and say so.
+    Skip,
+    /// Save them and count them as errors.
+    Error,
+}
+
+/// How to read.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// What to do with files in use.
+    pub locked: Locked,
+    /// Hold a shared lock on each file while it is read.
+    pub lock_files: bool,
+    /// Store each name of an inode as a file of its own.
+    pub hard_links_as_files: bool,
+    /// How often a file that changed while it was read is read again.
+    pub retries: u32,
+    /// How long to wait before that.
+    pub retry_wait: Duration,
+    /// Read large files past the page cache.
+    pub direct: bool,
+}
+
+/// What a backup counts.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Names found so far.
+    pub found: AtomicU64,
+    /// Files stored, all that are not directories.
+    pub files: AtomicU64,
+    /// Directories stored.
+    pub dirs: AtomicU64,
+    /// Names left out by options.
+    pub skipped: AtomicU64,
+    /// Files that were in use.
+    pub in_use: AtomicU64,
+    /// Files stored with unreadable parts.
+    pub corrupt: AtomicU64,
+    /// Files that an earlier run of the version has.
+    pub kept: AtomicU64,
+    /// Errors: what is missing from the backup.
+    pub errors: AtomicU64,
+    /// Bytes of contents read.
+    pub bytes: AtomicU64,
+}
+
+/// A backup of file system trees: what all its threads share.
+pub struct Backup<'a> {
+    /// The media agent.
+    pub port: Arc<dyn BlockPort>,
+    /// Where the time goes.
+    pub meters: Arc<Meters>,
+    /// Names of owners.
+    pub owners: Arc<OwnerNames>,
+    /// What is left out.
+    pub selection: &'a Selection,
+    /// How to read.
+    pub options: &'a ReadOptions,
+    /// Set to end early: what is begun is finished.
+    pub stop: &'a AtomicBool,
+    /// What is counted.
+    pub counters: &'a Counters,
+    /// Takes messages.
+    pub listener: &'a dyn Listener,
+}
+
+impl Backup<'_> {
+    /// Saves the roots into as many streams as are given. Returns when everything was handed to the media agent.
+    pub fn run(
+        &self,
+        roots: &[Vec<u8>],
+        base: Option<&mut dyn BaseCursor>,
+        streams: Vec<StreamOptions>,
+    ) -> Result<(), LinkClosed> {
+        source::raise_open_files();
+        let queues: Vec<_> = streams.iter().map(|_| Queue::new(GROUPS_WAITING)).collect();
+        let pieces = Pieces::default();
+        let ahead = Ahead::default();
+        let busy = Mutex::new(streams.len());
+        let single = streams.len() == 1;
+        // All streams are known to the media agent before the first asks for a block.
+        let writers: Vec<_> = streams.into_iter().map(|o| self.open_stream(o)).collect();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = writers
+                .into_iter()
+                .zip(&queues)
+                .map(|(writer, queue)| {
+                    let reader = StreamReader::new(self, writer, queue, &pieces, &ahead, single);
+                    let queues = &queues;
+                    let busy = &busy;
+                    scope.spawn(move || {
+                        let result = reader.run(busy);
+                        if result.is_err() {
+                            // Nobody takes blocks any more: the walk need not go on.
+                            queues.iter().for_each(Queue::close);
+                        }
+                        result
+                    })
+                })
+                .collect();
+            for _ in 0..FETCHERS {
+                scope.spawn(|| ahead.run());
+            }
+            let walker = Walker {
+                selection: self.selection,
+                queues: &queues,
+                ahead: &ahead,
+                stop: self.stop,
+                found: &self.counters.found,
+                meters: &self.meters,
+                event: &|event| walk_event(event, self.counters, self.listener),
+            };
+            walker.run(roots, base);
+            ahead.close();
+            // All are joined, whichever of them failed.
+            let results: Vec<_> =
+                threads.into_iter().map(|t| t.join().unwrap_or(Err(LinkClosed))).collect();
+            results.into_iter().collect()
+        })
+    }
+
+    fn open_stream(&self, options: StreamOptions) -> StreamWriter {
+        StreamWriter::open(self.port.clone(), self.meters.clone(), self.owners.clone(), options)
+    }
+
+    /// Saves what a reader gives as one file of that name. Its length is not known before, so it is stored in parts.
+    pub fn run_input(
+        &self,
+        name: &[u8],
+        input: &mut dyn std::io::Read,
+        stream: StreamOptions,
+    ) -> Result<std::io::Result<u64>, LinkClosed> {
+        let mut writer = self.open_stream(stream);
+        let mut offset = 0;
+        let mut buffer = vec![0; 1 << 20];
+        let result = loop {
+            let mut filled = 0;
+            let read = loop {
+                match input.read(&mut buffer[filled..]) {
+                    Ok(0) => break Ok(()),
+                    Ok(n) => filled += n,
+                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(e) => break Err(e),
+                }
+                if filled == buffer.len() || self.stop.load(Relaxed) {
+                    break Ok(());
+                }
+            };
+            writer.mark(Stage::Source);
+            if let Err(e) = read {
+                break Err(e);
+            }
+            if filled == 0 {
+                break Ok(offset);
+            }
+            let part = Entry {
+                kind: Kind::Part,
+                name: name.to_vec(),
+                size: filled as u64,
+                part_offset: offset,
+                ..Entry::default()
+            };
+            writer.rows(vec![part])?;
+            let mut rest = &buffer[..filled];
+            while !rest.is_empty() {
+                let space = writer.space()?;
+                let n = space.len().min(rest.len());
+                space[..n].copy_from_slice(&rest[..n]);
+                rest = &rest[n..];
+                writer.advance(n)?;
+            }
+            offset += filled as u64;
+            self.counters.bytes.fetch_add(filled as u64, Relaxed);
+            self.meters.of(Stage::Source).bytes(filled as u64);
+            if self.stop.load(Relaxed) {
+                break Err(std::io::Error::other("stopped"));
+            }
+        };
+        if result.is_ok() {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let time = capstan_format::entry::Timestamp {
+                sec: now.as_secs() as i64,
+                nsec: now.subsec_nanos(),
+            };
+            let extents = if offset > 0 {
+                vec![Extent { len: offset, kind: ExtentKind::Parts }]
+            } else {
+                Vec::new()
+            };
+            let entry = Entry {
+                name: name.to_vec(),
+                mode: 0o600,
+                uid: rustix::process::geteuid().as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+                size: offset,
+                mtime: time,
+                ctime: time,
+                extents,
+                ..Entry::default()
+            };
+            writer.rows(vec![entry])?;
+            self.counters.files.fetch_add(1, Relaxed);
+        }
+        writer.finish()?;
+        Ok(result)
+    }
+
+    fn say(&self, code: Code, path: &[u8], text: String) {
+        say(self.listener, code, path, text);
+    }
+
+    fn error(&self, code: Code, path: &[u8], text: String) {
+        self.counters.errors.fetch_add(1, Relaxed);
+        self.say(code, path, text);
+    }
+}
+
+fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener) {
+    match event {
+        WalkEvent::Skipped(_) => {
+            counters.skipped.fetch_add(1, Relaxed);
+        }
+        WalkEvent::LeftOut(path, why) => {
+            say(listener, Code::LeftOut, path, format!("left out: {why}"));
+        }
+        WalkEvent::Failed(path, Errno::NOENT) => {
+            say(listener, Code::Vanished, path, "vanished while the tree was walked".to_owned());
+        }
+        WalkEvent::Failed(path, e) => {
+            counters.errors.fetch_add(1, Relaxed);
+            let why = format!("cannot list the directory: {}", text(e));
+            say(listener, Code::NotOpened, path, why);
+        }
+    }
+}
+
+fn say(listener: &dyn Listener, code: Code, path: &[u8], text: String) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    listener.message(Message {
+        code,
+        agent: "disk agent",
+        path: format!("/{}", path_text(path)),
+        text,
+        time_us: now.as_micros() as i64,
+    });
+}
+
+fn text(e: Errno) -> String {
+    let full = std::io::Error::from(e).to_string();
+    full.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// The paths to back up, as they are walked: resolved, sorted, none inside another.
+pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Vec<Vec<u8>>, (String, std::io::Error)> {
+    let mut roots = Vec::new();
+    for path in paths {
+        let path = path.as_ref();
+        roots.push(source::resolve(path).map_err(|e| (path.display().to_string(), e))?);
+    }
+    roots.sort();
+    roots.dedup();
+    let all = roots.clone();
+    let inside = |path: &[u8], root: &[u8]| {
+        path != root
+            && (root.is_empty()
+                || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")))
+    };
+    roots.retain(|path| !all.iter().any(|root| inside(path, root)));
+    Ok(roots)
+}

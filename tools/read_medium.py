@@ -249,9 +249,9 @@ def parse_frame(raw, stream):
         raise Damage("checksum of the frame header")
     kind, codec, flags, sequence, logical, length, stored, zero, crc = struct.unpack_from("<BBHQQQIII", raw, 4)
     frame = Frame(kind, codec, flags, sequence, logical, length, stored, crc, bytes(raw[:48]))
-    if zero or flags > 3 or stored > MIB + 80 or (kind != FILL and length > MIB + 80) or logical + length >> 64:
-        raise Damage("values of the frame header")
-    if kind == FILL and (stored or codec or flags & 1) or (kind <= INDEX and kind not in (COPY, FILL) and length > MIB):
+    known = kind in (LABEL, BATCH, CONTENT, NAMES, INDEX, SUMMARY, HEADER)
+    if zero or flags > 3 or stored > MIB + 80 or logical + length >> 64 or (known and length > MIB) \
+            or (kind == COPY and length > MIB + 80) or (kind == FILL and (stored or codec or flags & 1)):
         raise Damage("values of the frame header")
     return frame
 
@@ -609,28 +609,33 @@ class Block:
 class Segment:
     """A segment file: its records, and its blocks with or without damage."""
 
+    opened = OrderedDict()  # path -> file descriptor of the segments read last
+
     def __init__(self, path, block_size):
         self.path, self.name, self.block_size = path, os.path.basename(path), block_size
-        self.fd = os.open(path, os.O_RDONLY)
-        self.size = os.fstat(self.fd).st_size
-        self.header = self.end = self.content = None
-        self.problems, self.header_length = [], None
-        self.id = self.end_at = None
+        self.size = os.stat(path).st_size
+        self.header = self.end = self.end_at = self.id = self.content = None
+        self.short, self.problems = {}, []  # short: lengths of the blocks that have not the block size
         try:
-            first = self.read(0, MAX_BLOCK if self.size > MAX_BLOCK else self.size)[:2 * MIB]
-            self.header, ma = parse_record(first, SEGMENT_HEADER, HEADER_FIELDS)
-            self.id, self.header_length = ma.segment, ma.length
-            check_medium_header(parse_json(json.dumps(self.header["medium"]).encode(), MEDIUM_FIELDS))
-            self.block_size = self.header["medium"]["block_size"]
+            header, ma = parse_record(self.read(0, parse_ma(self.read(0, 64)).length), SEGMENT_HEADER, HEADER_FIELDS)
+            check_medium_header(parse_json(json.dumps(header["medium"]).encode(), MEDIUM_FIELDS))
+            self.id = ma.segment
+            self.take_header(header)
         except Damage as problem:
             self.problems.append(("block 0 (segment header)", str(problem)))
         self.find_end()
         if self.id is None:
             self.id = self.any_id()
-        self.short = {i: n for i, n in self.end["short_blocks"]} if self.end else {}
+
+    def take_header(self, header):
+        self.header, self.block_size = header, header["medium"]["block_size"]
 
     def read(self, at, count):
-        return os.pread(self.fd, count, at)
+        if self.path not in self.opened:
+            if len(self.opened) >= 64:
+                os.close(self.opened.popitem(last=False)[1])
+            self.opened[self.path] = os.open(self.path, os.O_RDONLY)
+        return os.pread(self.opened[self.path], count, at)
 
     def find_end(self):
         """Looks for the end record, from the end of the file backwards."""
@@ -648,9 +653,10 @@ class Segment:
                 for extent in end["streams"]:
                     if not all(isinstance(extent[name], int) for name in EXTENT_FIELDS) or len(bytes.fromhex(extent["stream"])) != 16:
                         raise Damage("a stream extent")
-                if not all(isinstance(n, int) for pair in end["short_blocks"] for n in pair):
+                short = {i: n for i, n in end["short_blocks"]}
+                if not all(isinstance(n, int) and n > -1 for n in [*short, *short.values()]):
                     raise Damage("the list of short blocks")
-                self.end, self.end_at, self.id = end, at, ma.segment
+                self.end, self.end_at, self.id, self.short = end, at, ma.segment, short
             except (Damage, KeyError, TypeError, ValueError) as problem:
                 self.problems.append(("segment end", str(problem)))
             break
@@ -945,6 +951,7 @@ class Content:
 
     def __init__(self):
         self.parts, self.header, self.summary, self.copies, self.index = {}, None, None, [], {}
+        self.scanned = False  # whether places come from the streams, not from the index
 
     def part(self, stream):
         return self.parts.setdefault(stream, StreamPart())
@@ -1001,7 +1008,7 @@ class Content:
         extents = segment.extents()
         for stream in self.parts.keys() | extents.keys():
             part = self.part(stream)
-            if not part.places:
+            if not self.scanned:
                 part.places = [(logical, sequence, block, byte)
                                for sequence, data, logical, block, byte in self.index.get(stream, ()) if data]
             part.places.sort()
@@ -1009,7 +1016,8 @@ class Content:
                 part.end = extents[stream]["logical_end"]
             part.end = part.end or 0
         segment.content = self
-        segment.header = segment.header or self.header
+        if self.header and not segment.header:
+            segment.take_header(self.header)
         return self
 
     def label(self, stream, segment):
@@ -1060,6 +1068,7 @@ def load(segment, report):
 def load_by_scan(segment):
     """The content from the streams' frames, and from what is left of the catalog. `check` names the damage."""
     content, report = Content(), Report()
+    content.scanned = True
     for found in Scan(segment, report).frames():
         try:
             content.add_catalog(found) if found.stream == segment.id else content.add_frame(found)
@@ -1113,7 +1122,7 @@ class Medium:
         self.cache = OrderedDict()
         try:
             with open(os.path.join(self.path, "medium.capstan"), "rb") as file:
-                self.header = check_medium_header(parse_record(file.read(2 * MIB), MEDIUM_HEADER, MEDIUM_FIELDS)[0])
+                self.header = check_medium_header(parse_record(file.read(MAX_BLOCK), MEDIUM_HEADER, MEDIUM_FIELDS)[0])
         except (OSError, Damage) as problem:
             self.header_problem = str(problem)
         try:
@@ -1132,6 +1141,10 @@ class Medium:
                 keys.add(segment.header["keys"])
         for segment in self.segments:
             self.enlist(segment)
+            if segment.header and not self.header:
+                self.header = segment.header["medium"]
+        if not self.header:
+            self.header = {"medium": "of unknown id", "block_size": self.segments[0].block_size}
 
     def enlist(self, segment):
         """Puts a segment to its session."""
@@ -1268,7 +1281,7 @@ class Medium:
                 frame, payload = self.frame(segment, row.stream, places[at])
             except Damage as problem:
                 where = f"{segment.name} stream {row.stream.hex()[:8]} frame {places[at][1]}"
-                if not segment.content.part(row.stream).pieces:
+                if not segment.content.scanned:
                     load_by_scan(segment)
                     yield from self.data(row, start, end)
                     return
@@ -1358,9 +1371,11 @@ def layout(entry):
             pieces.append(Piece(offset, end, None, 0, detail.hex()))
         offset = end
     for part in entry.parts:
+        rest = part.stream == row.stream and part.order > row.order
+        if not rest and part.stream == row.stream and not any(kind == 2 for _, _, kind in wanted):
+            continue  # the rest of an earlier try
         if part.part_offset + part.size > row.size:
             problems.append(f"a part goes beyond its size, to {part.part_offset + part.size}")
-        rest = part.stream == row.stream and part.order > row.order
         high = part.part_offset + max(min(part.size, part.cut - part.start), 0)
         for start, end, kind in wanted:
             low, up = max(start, part.part_offset), min(end, high)
@@ -1582,12 +1597,19 @@ class Checker:
             return 0
         if not session.end:
             self.report.note(f"session {session.id}", "it is incomplete: it was cut off, or its last segments are elsewhere")
-        tree = self.medium.session_tree(session)
+        tree, broken = self.medium.session_tree(session), set()
         for path, problem in tree.problems:
             self.report.damage(show(path), problem)
-        for path, entry in sorted(tree.files.items()):
+        for path, entry in sorted(tree.files.items(), key=lambda item: item[1].row.is_link):
+            target = entry.row.target
+            if entry.row.is_link and target in broken:
+                self.report.damage(show(path), f"incomplete, as {show(target)} is, to which it is a link")
+            elif entry.row.is_link and not (target in tree.files or target in tree.hidden
+                                            or session.label.get("base") or session.label.get("parent")):
+                self.report.damage(show(path), f"it is a link to {show(target)}, which has no row")
             if entry.row.kind != REGULAR or entry.row.is_link:
                 continue
+            before = self.report.count
             pieces, missing, problems = layout(entry)
             for problem in problems:
                 self.report.damage(show(path), problem)
@@ -1607,6 +1629,8 @@ class Checker:
                 if session.label.get("key") and any(start < high and low < end for start, end in fills) \
                         and not any(code in (SHORT, UNREADABLE) for code, _, _ in entry.outcomes):
                     self.report.damage(show(path), "zeros stand in for data, and no outcome explains them")
+            if self.report.count > before:
+                broken.add(path)
         return len(tree.files)
 
 
@@ -1621,8 +1645,8 @@ class Extractor:
 
     def __init__(self, medium, into):
         self.medium, self.report, self.into = medium, medium.report, os.fsencode(into)
-        self.real_dirs, self.restored, self.blocked, self.as_root = set(), {}, [], os.geteuid() == 0
-        self.count = 0
+        self.real_dirs, self.restored, self.blocked, self.broken = set(), {}, [], set()
+        self.as_root, self.count = os.geteuid() == 0, 0
 
     def run(self, tree, selected):
         os.makedirs(self.into, exist_ok=True)
@@ -1714,15 +1738,19 @@ class Extractor:
             self.report.note(show(path), note)
         self.metadata(place, row)
 
+    def incomplete(self, path, what):
+        self.broken.add(path)
+        self.report.damage(show(path), f"incomplete, {what}")
+
     def contents(self, fd, path, entry, ranges=None, depth=0):
         """Writes a file's contents, or ranges of them; holes are left."""
         pieces, missing, problems = layout(entry)
         for problem in problems:
-            self.report.damage(show(path), problem)
+            self.incomplete(path, problem)
         for low, high in ranges or [(0, entry.row.size)]:
             for start, end in missing:
                 if start < high and low < end:
-                    self.report.damage(show(path), f"incomplete, bytes {max(start, low)} to {min(end, high)} are missing")
+                    self.incomplete(path, f"bytes {max(start, low)} to {min(end, high)} are missing")
             for piece in pieces:
                 start, end = max(piece.start, low), min(piece.end, high)
                 if start >= end:
@@ -1733,19 +1761,19 @@ class Extractor:
                 shift, at = piece.start - piece.logical, start
                 for logical, payload, length in self.medium.data(piece.row, start - shift, end - shift):
                     if logical + shift > at:
-                        self.report.damage(show(path), f"incomplete, bytes {at} to {logical + shift} are damaged")
+                        self.incomplete(path, f"bytes {at} to {logical + shift} are damaged")
                     if payload is not None:
                         write_all(fd, payload, logical + shift)
                     at = logical + shift + length
                 if at < end:
-                    self.report.damage(show(path), f"incomplete, bytes {at} to {end} are damaged")
+                    self.incomplete(path, f"bytes {at} to {end} are damaged")
 
     def earlier(self, fd, path, version, range_, depth):
         """Writes a range that is as in an earlier version."""
         session = self.medium.newest(version)
         entry = self.medium.tree(session).files.get(path) if session else None
         if entry is None or entry.row.kind != REGULAR or depth > 1000:
-            self.report.damage(show(path), f"incomplete, it needs version {version}, in which it is not on this medium")
+            self.incomplete(path, f"it needs version {version}, in which it is not on this medium")
         else:
             self.contents(fd, path, entry, [range_], depth + 1)
 
@@ -1762,6 +1790,8 @@ class Extractor:
         else:
             os.link(place, self.clear(path), follow_symlinks=False)
             self.count += 1
+            if target in self.broken:
+                self.incomplete(path, f"as {show(target)} is, to which it is a link")
 
     def metadata(self, place, row):
         """Owner, extended attributes, mode, flags, times; flags that block writing come when all is done."""

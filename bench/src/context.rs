@@ -203,13 +203,18 @@ impl Context {
         self.raw(&[&"raw-read", &data.path, &"--threads", &"2"]).map(drop)
     }
 
-    /// Empties the page cache and the caches of inodes and names.
+    /// Empties the page cache and the caches of inodes and names, and fetches the programs back: only the source is to
+    /// be cold.
     pub fn drop_caches(&self) -> Result<(), BenchError> {
         rustix::fs::sync();
         let path = Path::new("/proc/sys/vm/drop_caches");
         fs::write(path, "3\n").map_err(|e| {
             BenchError::Skip(format!("cannot write {} ({e}): cold rows need root", path.display()))
-        })
+        })?;
+        self.run(Command::new(&self.capstan).arg("--version"))?;
+        self.run(Command::new(&self.bench).arg("list"))?;
+        let tools = "for tool in tar dd cat find; do $tool --version >/dev/null; done";
+        self.run(Command::new("sh").args(["-c", tools])).map(drop)
     }
 }
 

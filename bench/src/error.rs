@@ -10,7 +10,7 @@ pub enum BenchError {
     #[error("{0}; see `bench help`")]
     Usage(String),
     /// This machine cannot do it; the row says why and the others go on.
-    #[error("not measured: {0}")]
+    #[error("{0}")]
     Skip(String),
     /// A system call on a path failed.
     #[error("cannot {action} {path}: {source}")]

@@ -69,6 +69,9 @@ impl Outcome {
 
     /// Fastest and slowest run.
     pub fn range_s(&self) -> (f64, f64) {
+        if !self.ran() {
+            return (0.0, 0.0);
+        }
         let walls = || self.samples.iter().map(|s| s.wall_s);
         (walls().fold(f64::INFINITY, f64::min), walls().fold(0.0, f64::max))
     }

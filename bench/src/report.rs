@@ -131,7 +131,7 @@ impl Line {
 
     /// Adds a remark.
     pub fn note(mut self, text: impl AsRef<str>) -> Self {
-        if !self.note.is_empty() {
+        if !self.note.is_empty() && !text.as_ref().is_empty() {
             self.note.push_str("; ");
         }
         self.note.push_str(text.as_ref());
@@ -244,10 +244,13 @@ mod tests {
         let results = dir.join("RESULTS.md");
         let mut book = Book::load(&results).unwrap();
         let (a, b) = (outcome("capstan", &[2.0]), outcome("tar | gzip", &[3.0]));
-        book.lines.insert("x".into(), vec![Line::speed("work", &a, &b, Goal::AtLeast(1.2))]);
+        let absent = Outcome { failed: Some("absent".into()), ..Outcome::default() };
+        let line = |b| Line::speed("work", &a, b, Goal::AtLeast(1.2));
+        book.lines.insert("x".into(), vec![line(&b), line(&absent)]);
         book.save(&results, &["x", "y"]).unwrap();
         let again = Book::load(&results).unwrap();
-        assert_eq!(again.lines["x"][0].value, Some(1.5));
+        let values: Vec<_> = again.lines["x"].iter().map(|line| line.value).collect();
+        assert_eq!(values, [Some(1.5), None]);
         let text = fs::read_to_string(&results).unwrap();
         // A bar in a name must not end a cell.
         assert!(text.contains("tar \\| gzip") && text.contains("| met |"), "{text}");

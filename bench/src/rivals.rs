@@ -50,7 +50,7 @@ impl Rival {
                 ("borg", "not installed (apt-get install borgbackup)")
             }
             Self::Rustic => ("rustic", "not installed (cargo install rustic-rs)"),
-            Self::Bacula => ("apt-get", "not measured: bench/bacula.sh needs apt-get"),
+            Self::Bacula => ("apt-get", "bench/bacula.sh needs apt-get"),
         };
         (!is_installed(program)).then_some(reason)
     }

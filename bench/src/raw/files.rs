@@ -125,12 +125,24 @@ fn write_file(path: &Path, size: u64, buffer: &[u8]) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// Files of some size that every tree of tiny files has as well.
+const LARGE_FILES: u64 = 64;
+const LARGE_SIZE: u64 = 4 << 20;
+
 /// Makes `count` files, 1000 to a directory, all empty but each sixteenth, which has 64 bytes: millions fit into memory.
+/// Some of a few MiB are added, so that all the buffers of who reads them are filled, however few the others are.
 pub fn make_tiny(target: &Path, count: u64, threads: usize) -> Result<Done, BenchError> {
     const PER_DIR: u64 = 1000;
     let dirs = count.div_ceil(PER_DIR);
+    let large = target.join("large");
+    fs::create_dir_all(&large).map_err(io_error("create", &large))?;
     in_threads(threads, |thread| {
         let mut done = Done::default();
+        let buffer = vec![0xa5; 1 << 20];
+        for n in (thread as u64..LARGE_FILES).step_by(threads) {
+            write_file(&large.join(n.to_string()), LARGE_SIZE, &buffer)?;
+            done += Done { files: 1, bytes: LARGE_SIZE };
+        }
         for dir in (thread as u64..dirs).step_by(threads) {
             let path = target.join(format!("{:03}", dir / 100)).join(format!("{:02}", dir % 100));
             fs::create_dir_all(&path).map_err(io_error("create", &path))?;
@@ -153,11 +165,13 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("bench-files-{}", std::process::id()));
         let (a, b) = (dir.join("a"), dir.join("b"));
         let made = make_tiny(&a, 2500, 2).unwrap();
-        assert_eq!(made, Done { files: 2500, bytes: (63 + 63 + 32) * 64 });
-        fs::write(a.join("large"), vec![1; 100_000]).unwrap();
+        let tiny = (63 + 63 + 32) * 64;
+        let large = LARGE_FILES * LARGE_SIZE;
+        assert_eq!(made, Done { files: 2500 + LARGE_FILES, bytes: tiny + large });
+        fs::write(a.join("one"), vec![1; 100_000]).unwrap();
 
         let first = list(&a).unwrap();
-        let expected = Done { files: 2501, bytes: made.bytes + 100_000 };
+        let expected = Done { files: made.files + 1, bytes: made.bytes + 100_000 };
         // Buffers below, equal to and above the size of the large file.
         for buffer in [512, 50_000, 100_000, 1 << 20] {
             assert_eq!(read_all(&first, 2, buffer).unwrap(), expected);

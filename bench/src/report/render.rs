@@ -35,8 +35,10 @@ pub fn render(book: &Book, order: &[&str]) -> String {
 
 /// A line for the terminal.
 pub fn terminal(line: &Line) -> String {
-    let side =
-        |s: &Option<Side>| s.as_ref().map_or(String::new(), |s| format!("{:.3} s", s.wall_s));
+    let side = |s: &Option<Side>| match s {
+        Some(s) if s.runs > 0 => format!("{:.3} s", s.wall_s),
+        _ => String::new(),
+    };
     let against = line.theirs.as_ref().map_or("", |s| s.label.as_str());
     format!(
         "{:<52} {:>9} {against:<22} {:>9} {:>8} (goal {}) {} {}",

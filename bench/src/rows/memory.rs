@@ -18,7 +18,7 @@ const KERNEL_BYTES_PER_FILE: u64 = 1300;
 pub fn flat(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
     let many = if context.quick { MANY / 10 } else { MANY };
     // The files twice, as source and restored.
-    context.need_memory(many * KERNEL_BYTES_PER_FILE * 2 + many / 16 * 4096 * 2)?;
+    context.need_memory(many * KERNEL_BYTES_PER_FILE * 2 + many / 16 * 4096 * 2 + (1 << 30))?;
     // A tmpfs of its own: the usual one has not inodes enough for both trees.
     let mount = context.fresh(Place::Memory, "many")?;
     std::fs::create_dir_all(&mount).map_err(io_error("create", &mount))?;
@@ -44,7 +44,8 @@ fn in_mount(
         eprintln!("  making {count} files");
         let (_, made) = context.raw(&[&"make-files", &path, &"--files", &files])?;
         let bytes = made["bytes"].as_u64().unwrap_or(0);
-        let data = Data { path: path.clone(), files: count, bytes };
+        let files = made["files"].as_u64().unwrap_or(0);
+        let data = Data { path: path.clone(), files, bytes };
         // Memory does not depend on the weather: 3 runs of the few, one of the many.
         let runs = if count == FEW { 3 } else { 1 };
         let mut backups = Vec::new();

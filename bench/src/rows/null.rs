@@ -2,7 +2,7 @@
 
 use crate::baselines::raw_read;
 use crate::capstan::{Backup, Target};
-use crate::context::{Context, Place, Set};
+use crate::context::{Context, Set};
 use crate::error::BenchError;
 use crate::measure::alternate;
 use crate::report::{Goal, Line};

@@ -41,6 +41,10 @@ fn compare(context: &Context, sheet: &mut Sheet<'_>, set: Set) -> Result<(), Ben
             sheet.add(Line::speed(&work, ours, fastest, Goal::AtLeast(2.5)));
         }
         for (rival, theirs) in Rival::ALL.iter().zip(rivals) {
+            if !theirs.ran() && !how.is_empty() {
+                // That it is missing is said once.
+                continue;
+            }
             let goal = match (set, rival) {
                 (Set::Typical, Rival::Restic) => Goal::AtLeast(4.0),
                 (Set::Small, Rival::Restic) => Goal::AtLeast(7.0),
@@ -68,5 +72,8 @@ fn compare(context: &Context, sheet: &mut Sheet<'_>, set: Set) -> Result<(), Ben
 }
 
 fn stored(ours: &Outcome, theirs: &Outcome) -> String {
+    if !ours.ran() || !theirs.ran() {
+        return String::new();
+    }
     format!("stored {:.0} and {:.0} MB", ours.stored() / 1e6, theirs.stored() / 1e6)
 }

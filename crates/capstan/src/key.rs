@@ -273,7 +273,8 @@ impl Keys {
         let date = Zoned::now().strftime("%Y-%m-%d").to_string();
         let steps = [
             "Install capstan and attach a medium, say at /mnt/backup.",
-            "capstan import /mnt/backup      (asks for the recovery code)",
+            "export CAPSTAN_RECOVERY_CODE='the four lines above'",
+            "capstan import /mnt/backup",
             "capstan sessions                (lists what there is, by name)",
             "capstan restore NAME --into /restored",
         ];

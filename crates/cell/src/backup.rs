@@ -288,6 +288,11 @@ impl Cell {
                 "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
             )));
         }
+        if request.segment_size == Some(0) {
+            return Err(CellError::BadInput(
+                "a segment size of 0 is out of range; it is at least one block".to_owned(),
+            ));
+        }
         let mut selection = Selection::new(&request.exclude, &request.include)
             .map_err(|e| CellError::BadInput(e.to_string()))?;
         selection.exclude_caches = request.exclude_caches;

@@ -1,6 +1,6 @@
 //! An import session: rebuilds what the internal database knows of a medium from the medium alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use capstan_devices::address::Address;
@@ -292,14 +292,33 @@ fn completed(mut contents: Contents) -> Option<Contents> {
             segment: header.segment,
             number: header.number,
             session,
-            data_blocks: contents.blocks.as_ref().map_or(0, |b| b.len() as u32),
+            data_blocks: contents.blocks.iter().flatten().last().map_or(0, |(index, _)| *index),
             blocks: 0,
             catalog_at: 0,
-            short_blocks: Vec::new(),
+            short_blocks: other_lengths(contents.blocks.as_ref(), header.medium.block_size),
             streams: streams.collect(),
             session_end: None,
             written_us: header.written_us,
         });
     }
     Some(contents)
+}
+
+/// Index and length of the blocks that do not have the block size, from where those that were found lie.
+fn other_lengths(blocks: Option<&BTreeMap<u32, (u64, u32)>>, block_size: u32) -> Vec<(u32, u32)> {
+    let mut others = Vec::new();
+    let (mut next, mut end) = (0u32, 0u64);
+    for (index, (at, len)) in blocks.into_iter().flatten() {
+        // Lost blocks are together as long as the gap they leave.
+        let full = u64::from(index.saturating_sub(next)).saturating_sub(1) * u64::from(block_size);
+        let gap = u32::try_from(at.saturating_sub(end).saturating_sub(full)).unwrap_or(block_size);
+        if *index > next && gap != block_size {
+            others.push((next, gap));
+        }
+        if *len != block_size {
+            others.push((*index, *len));
+        }
+        (next, end) = (index.saturating_add(1), at.saturating_add(u64::from(*len)));
+    }
+    others
 }

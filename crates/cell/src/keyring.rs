@@ -7,6 +7,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use capstan_engine::entropy::Entropy;
 use capstan_format::keys::{
@@ -43,6 +44,33 @@ pub struct Secrets {
     key_file: Option<PathBuf>,
     recovery_code: Option<Zeroizing<String>>,
     prompt: Option<Prompt>,
+    typed: Mutex<Typed>,
+}
+
+/// What somebody typed: a session opens many key records and asks once.
+#[derive(Default)]
+struct Typed {
+    passphrases: Vec<Zeroizing<String>>,
+    recovery_codes: Vec<Zeroizing<String>>,
+    gave_up: Option<GaveUp>,
+}
+
+/// Why nobody is to be asked again.
+#[derive(Clone, Copy)]
+enum GaveUp {
+    Wrong,
+    Cancelled(ErrorKind),
+}
+
+impl From<GaveUp> for CellError {
+    fn from(why: GaveUp) -> Self {
+        match why {
+            GaveUp::Wrong => KeyError::WrongPassphrase.into(),
+            GaveUp::Cancelled(kind) => {
+                Self::io("read", "the answer")(io::Error::new(kind, "cancelled"))
+            }
+        }
+    }
 }
 
 impl Secrets {
@@ -66,7 +94,7 @@ impl Secrets {
             passphrase: text(ENV_PASSPHRASE)?,
             key_file: get(ENV_KEY_FILE).map(PathBuf::from),
             recovery_code: text(ENV_RECOVERY_CODE)?,
-            prompt: None,
+            ..Self::default()
         })
     }
 
@@ -96,6 +124,10 @@ impl Secrets {
     pub fn with_prompt(mut self, prompt: Prompt) -> Self {
         self.prompt = Some(prompt);
         self
+    }
+
+    fn typed(&self) -> MutexGuard<'_, Typed> {
+        self.typed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a secret is given, without asking anybody.
@@ -195,9 +227,18 @@ pub fn unlock(ring: &KeyRing, secrets: &Secrets) -> Result<Unlocked> {
     if open.pairs().next().is_some() {
         return Ok(open);
     }
-    match failure {
-        Some(failure) => Err(failure),
-        None => ask(ring, secrets),
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let mut typed = secrets.typed();
+    let by_passphrase = |text: &Zeroizing<String>| ring.unlock(&Secret::Passphrase(text)).ok();
+    let by_code = |text: &Zeroizing<String>| {
+        ring.unlock(&Secret::RecoveryCode(&RecoveryCode::parse(text).ok()?)).ok()
+    };
+    let known = typed.passphrases.iter().find_map(by_passphrase);
+    match known.or_else(|| typed.recovery_codes.iter().find_map(by_code)) {
+        Some(unlocked) => Ok(unlocked),
+        None => ask(ring, secrets, &mut typed),
     }
 }
 
@@ -211,19 +252,34 @@ pub fn read_key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-fn ask(ring: &KeyRing, secrets: &Secrets) -> Result<Unlocked> {
+fn ask(ring: &KeyRing, secrets: &Secrets, typed: &mut Typed) -> Result<Unlocked> {
     let pairs = ring.list();
     let has = |kind| pairs.iter().flat_map(|p| &p.locks).any(|l| l.kind == kind);
     let active = pairs.last().map(|p| p.id.to_string()).unwrap_or_default();
-    let Some(prompt) = &secrets.prompt else { return Err(nothing_given(&pairs, &active)) };
-    let answer = |text: &str| prompt(text).map_err(CellError::io("read", "the answer"));
+    let nothing = || nothing_given(&pairs, &active);
+    let Some(prompt) = &secrets.prompt else { return Err(nothing()) };
+    if let Some(why) = typed.gave_up {
+        return Err(why.into());
+    }
+    let answer = |question: &str, typed: &mut Typed| {
+        prompt(question)
+            .inspect_err(|e| typed.gave_up = Some(GaveUp::Cancelled(e.kind())))
+            .map_err(CellError::io("read", "the answer"))?
+            .ok_or_else(nothing)
+    };
     if has(LockKind::Passphrase) {
         for left in (0..TRIES).rev() {
-            let question = format!("Passphrase of key {active}: ");
-            let Some(text) = answer(&question)? else { return Err(nothing_given(&pairs, &active)) };
+            let text = answer(&format!("Passphrase of key {active}: "), typed)?;
             match ring.unlock(&Secret::Passphrase(&text)) {
                 Err(KeyError::WrongPassphrase) if left > 0 => {}
-                result => return Ok(result?),
+                Err(e) => {
+                    typed.gave_up = Some(GaveUp::Wrong);
+                    return Err(e.into());
+                }
+                Ok(unlocked) => {
+                    typed.passphrases.push(text);
+                    return Ok(unlocked);
+                }
             }
         }
     }
@@ -231,14 +287,14 @@ fn ask(ring: &KeyRing, secrets: &Secrets) -> Result<Unlocked> {
         let mut code = Zeroizing::new(String::with_capacity(512));
         for line in 1..=4 {
             let question = format!("Recovery code of key {active}, line {line} of 4: ");
-            let Some(text) = answer(&question)? else { return Err(nothing_given(&pairs, &active)) };
-            code.push_str(&text);
+            code.push_str(&answer(&question, typed)?);
             code.push('\n');
         }
-        let code = RecoveryCode::parse(&code)?;
-        return Ok(ring.unlock(&Secret::RecoveryCode(&code))?);
+        let unlocked = ring.unlock(&Secret::RecoveryCode(&RecoveryCode::parse(&code)?))?;
+        typed.recovery_codes.push(code);
+        return Ok(unlocked);
     }
-    Err(nothing_given(&pairs, &active))
+    Err(nothing())
 }
 
 fn nothing_given(pairs: &[capstan_format::keys::PairInfo], active: &str) -> CellError {
@@ -384,6 +440,16 @@ mod tests {
         assert!(unlock(&ring, &answers(2)).is_ok());
         let error = unlock(&ring, &answers(3)).unwrap_err();
         assert!(matches!(error, CellError::Key(KeyError::WrongPassphrase)));
+        // Who was asked is not asked again, whether he knew it or not.
+        for (secrets, knew) in [(answers(0), true), (answers(3), false)] {
+            for _ in 0..3 {
+                assert_eq!(unlock(&ring, &secrets).is_ok(), knew);
+            }
+        }
+        let cancelled = Secrets::none().with_prompt(Box::new(|_| Err(ErrorKind::TimedOut.into())));
+        for _ in 0..2 {
+            assert!(matches!(unlock(&ring, &cancelled), Err(CellError::Io { .. })));
+        }
         let nobody = Secrets::none().with_prompt(Box::new(|_| Ok(None)));
         assert!(matches!(unlock(&ring, &nobody), Err(CellError::BadInput(_))));
     }

@@ -251,8 +251,8 @@ pub(crate) struct Overview {
     replaced: HashMap<Vec<u8>, Ordinal>,
     /// What reading found, with the place of the record.
     outcomes: HashMap<Vec<u8>, (Ordinal, Outcome)>,
-    /// Logical offset up to which each stream is on media.
-    ends: HashMap<StreamId, u64>,
+    /// Ranges of each stream's logical bytes that are on media, in the order of the segments.
+    spans: HashMap<StreamId, Vec<(u64, u64)>>,
     /// Each file's parts that are on media, with their bytes.
     parts: HashMap<Vec<u8>, Vec<(Ordinal, u64)>>,
     pub files: u64,
@@ -265,12 +265,12 @@ pub(crate) struct Overview {
 impl Overview {
     pub fn of(view: &VersionView<'_>) -> Result<Self> {
         let mut o = Self::default();
-        // Streams' ends first: rows are judged by them.
+        // What is on media of each stream first: rows are judged by it.
         for place in &view.segments {
             let contents = view.contents(place)?;
             for s in &contents.streams {
-                let end = o.ends.entry(s.stream).or_default();
-                *end = (*end).max(s.logical_end);
+                let begin = s.index.first().map_or(s.logical_end, |p| p.logical);
+                o.spans.entry(s.stream).or_default().push((begin, s.logical_end));
             }
         }
         view.all_rows(&mut |stream, row| {
@@ -330,8 +330,7 @@ impl Overview {
     /// Whether all data that the row promises are on media.
     pub fn is_whole(&self, stream: StreamId, row: &Row) -> bool {
         let e = &row.entry;
-        let end = self.ends.get(&stream).copied().unwrap_or(0);
-        if row.start.saturating_add(e.logical_len()) > end && e.logical_len() > 0 {
+        if !self.is_on_media(stream, row.start, e.logical_len()) {
             return false;
         }
         let parts: u64 = e
@@ -348,6 +347,22 @@ impl Overview {
         // Those of an earlier session's try do not count.
         let have = have.iter().filter(|(ordinal, _)| !self.is_replaced(&path, *ordinal));
         have.map(|(_, len)| len).sum::<u64>() >= parts
+    }
+
+    /// Whether not even the begin of the data that the row promises is on media: the row does not come again.
+    pub fn is_unkept(&self, stream: StreamId, row: &Row) -> bool {
+        row.entry.logical_len() > 0 && !self.is_on_media(stream, row.start, 1)
+    }
+
+    fn is_on_media(&self, stream: StreamId, start: u64, len: u64) -> bool {
+        let end = start.saturating_add(len);
+        let mut at = start;
+        for (from, to) in self.spans.get(&stream).map(Vec::as_slice).unwrap_or_default() {
+            if (*from..*to).contains(&at) {
+                at = *to;
+            }
+        }
+        at >= end
     }
 
     /// Whether the row's file was read as one state, whole.

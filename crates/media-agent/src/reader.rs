@@ -77,13 +77,28 @@ impl StreamContents {
         }
     }
 
+    /// Adds the place of its next frame; `false` if that does not lie behind the last one.
+    pub(crate) fn add_place(&mut self, place: FramePlace) -> bool {
+        let behind = self.index.last().is_none_or(|last| {
+            last.sequence < place.sequence && last.logical <= place.logical && last.block <= place.block
+        });
+        if behind {
+            self.index.push(place);
+        }
+        behind
+    }
+
     /// Takes a frame of metadata.
-    pub(crate) fn take(&mut self, header: FrameHeader, stored: &[u8]) -> Result<(), FormatError> {
+    pub(crate) fn take(
+        &mut self,
+        header: FrameHeader,
+        stored: &[u8],
+        decompressor: &mut Decompressor,
+    ) -> Result<(), FormatError> {
         match header.frame_type {
             FrameType::Label => {
                 let mut plain = Vec::new();
-                let (mut d, mut scratch) = (Decompressor::default(), Vec::new());
-                header.open(stored, None, &mut d, &mut scratch, &mut plain)?;
+                header.open(stored, None, decompressor, &mut Vec::new(), &mut plain)?;
                 let label = serde_json::from_slice(&plain);
                 self.label = Some(label.map_err(|_| FormatError::Invalid("stream label"))?);
                 self.label_frame = Some(RawFrame { header, stored: stored.to_vec() });
@@ -151,7 +166,7 @@ impl Contents {
 /// Takes the frames of a catalog one by one.
 #[derive(Default)]
 pub(crate) struct CatalogFrames {
-    decompressor: Decompressor,
+    pub decompressor: Decompressor,
     plain: Vec<u8>,
     scratch: Vec<u8>,
     /// The summary, which is the last, was seen.
@@ -179,11 +194,15 @@ impl CatalogFrames {
             }
             FrameType::Copy => {
                 let copy = CopiedFrame::decode(&self.plain)?;
-                contents.stream(copy.stream).take(copy.header, copy.stored)?;
+                let stream = contents.stream(copy.stream);
+                stream.take(copy.header, copy.stored, &mut self.decompressor)?;
             }
             FrameType::Index => {
                 let (stream, places) = decode_index(&self.plain)?;
-                contents.stream(stream).index.extend(places);
+                let stream = contents.stream(stream);
+                if !places.into_iter().all(|p| stream.add_place(p)) {
+                    return Err(FormatError::Invalid("frame index"));
+                }
             }
             _ => {}
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::block::{
-    BLOCK_ALIGN, Block, BlockKind, MaHeader, NO_FRAME, PAYLOAD_AT,
+    BLOCK_ALIGN, Block, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT,
 };
 use capstan_format::bytes::is_zero;
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, find_frame};
@@ -62,6 +62,8 @@ struct Scanner<'a> {
     streams: HashMap<StreamId, Passing>,
     catalog_frames: CatalogFrames,
     catalog: Contents,
+    /// Some of the catalog's frames are damaged or missing.
+    catalog_broken: bool,
     scan: Scan,
     next_index: u32,
 }
@@ -74,6 +76,7 @@ pub fn scan(segment: &SegmentReader) -> Result<Scan, ReadError> {
         streams: HashMap::new(),
         catalog_frames: CatalogFrames::default(),
         catalog: Contents::default(),
+        catalog_broken: false,
         scan: Scan::default(),
         next_index: 0,
     };
@@ -95,7 +98,8 @@ impl Scanner<'_> {
             .map(|e| e.segment)
             .or_else(|_| self.segment.header().map(|h| h.segment))
             .ok();
-        let mut block = Buffer::new(self.segment.block_size.max(RECORD_MAX + 2 * BLOCK_ALIGN));
+        let most = self.segment.block_size.max(RECORD_MAX + 2 * BLOCK_ALIGN);
+        let mut block = Buffer::new(self.segment.block_size);
         let mut at = 0;
         let mut lost_from = None;
         while at < self.segment.len {
@@ -108,23 +112,29 @@ impl Scanner<'_> {
             }
             let header = MaHeader::decode(&block[..n]);
             let ours = header.as_ref().ok().filter(|h| {
-                *self.id.get_or_insert(h.segment) == h.segment && h.length as usize <= block.len()
+                *self.id.get_or_insert(h.segment) == h.segment && h.length as usize <= most
             });
             let Some(ma) = ours.copied() else {
                 lost_from.get_or_insert(at);
                 at += BLOCK_ALIGN as u64;
                 continue;
             };
-            if ma.length as usize > n && n == want {
-                n += self.segment.read(&mut block[want..ma.length as usize], at + want as u64)?;
+            let length = ma.length as usize;
+            if length > block.len() {
+                let mut longer = Buffer::new(length);
+                longer[..n].copy_from_slice(&block[..n]);
+                block = longer;
+            }
+            if length > n && n == want {
+                n += self.segment.read(&mut block[want..length], at + want as u64)?;
             }
             if let Some(from) = lost_from.take() {
                 self.damage(format!("bytes {from} to {at} are no block of it"), None);
             }
-            let length = ma.length as usize;
             if length > n {
                 self.damage(format!("block {} is cut short", ma.index.0), None);
-                break;
+                // What is there of it is read; the frames in what is not will not pass their checks.
+                block[n..length].fill(0);
             }
             if ma.index.0 != self.next_index {
                 let expected = self.next_index;
@@ -168,9 +178,16 @@ impl Scanner<'_> {
     /// Takes what frames can be found in a block whose own header or padding is damaged.
     fn salvage(&mut self, ma: &MaHeader, bytes: &[u8]) {
         let payload = &bytes[PAYLOAD_AT..];
-        let mut known: Vec<_> = self.streams.keys().copied().collect();
-        known.extend(self.id.map(catalog_stream));
-        let owner = known.into_iter().find(|s| find_frame(*s, payload, 0).is_some());
+        // A catalog has frames of the other streams inside, which are not frames here.
+        let is_catalog = ma.kind == BlockKind::Catalog;
+        let owner = match (DaHeader::decode(bytes), self.id.map(catalog_stream)) {
+            (Ok(da), _) => Some(da.stream),
+            (Err(_), Some(catalog)) if is_catalog => Some(catalog),
+            (Err(_), catalog) => {
+                let mut known = self.streams.keys().filter(|s| Some(**s) != catalog);
+                known.find(|s| find_frame(**s, payload, 0).is_some()).copied()
+            }
+        };
         let Some(stream) = owner else { return };
         let passing = self.streams.entry(stream).or_default();
         // Whether a frame goes on here cannot be known; its checksum will tell.
@@ -274,6 +291,7 @@ impl Scanner<'_> {
                     stream.short(),
                     header.sequence
                 );
+                self.catalog_broken |= is_catalog;
                 let range = (expected_logical < header.logical)
                     .then_some((stream, expected_logical, header.logical));
                 self.damage(what, range);
@@ -290,6 +308,7 @@ impl Scanner<'_> {
             let end = header.logical + header.logical_len();
             let range = (header.logical_len() > 0).then_some((stream, header.logical, end));
             self.damage(format!("block {}: {e}", place.block.0), range);
+            self.catalog_broken |= is_catalog;
             if !header.frame_type.is_logical()
                 && !is_catalog
                 && let Some(last) = self.scan.damage.last_mut()
@@ -305,11 +324,16 @@ impl Scanner<'_> {
             self.catalog_frames.take(&header, stored, &mut self.catalog)
         } else {
             let contents = self.scan.contents.stream(stream);
-            contents.index.push(place);
+            if !contents.add_place(place) {
+                let what = format!("block {}: frame {} comes late", place.block.0, place.sequence);
+                self.damage(what, None);
+                return;
+            }
             contents.logical_end = header.logical + header.logical_len();
-            contents.take(header, stored)
+            contents.take(header, stored, &mut self.catalog_frames.decompressor)
         };
         if let Err(e) = taken {
+            self.catalog_broken |= is_catalog;
             self.damage(format!("block {}: {e}", place.block.0), None);
         }
     }
@@ -325,8 +349,8 @@ impl Scanner<'_> {
         if self.scan.contents.end.is_none() {
             self.damage("it has no end record".to_owned(), None);
         }
-        self.scan.catalog_whole = self.catalog_frames.complete;
-        if !self.catalog_frames.complete {
+        self.scan.catalog_whole = self.catalog_frames.complete && !self.catalog_broken;
+        if !self.scan.catalog_whole {
             self.damage("its catalog is damaged or missing".to_owned(), None);
         }
         let contents = &mut self.scan.contents;
@@ -336,17 +360,29 @@ impl Scanner<'_> {
         if contents.end.is_none() {
             contents.end = self.catalog.end.clone();
         }
-        // Frames missing at a stream's end are seen only by what the end record promises.
+        // Frames missing at a stream's begin or end are seen only by what the end record promises.
         let ends: Vec<_> = contents.end.iter().flat_map(|e| e.streams.clone()).collect();
         for extent in ends {
-            let found = contents.stream(extent.stream).logical_end.max(extent.logical_start);
-            if found < extent.logical_end {
-                let what = format!("{}: stream {} ends early", self.segment.path, extent.stream.short());
-                let range = Some((extent.stream, found, extent.logical_end));
+            let stream = contents.stream(extent.stream);
+            let (from, to) = (extent.logical_start, extent.logical_end);
+            let first = stream.index.first();
+            let begun = first.map_or(to, |p| p.logical);
+            let late = first.is_none_or(|p| p.sequence != extent.first_sequence);
+            let found = stream.logical_end.max(from);
+            stream.logical_end = found.max(to);
+            let name = format!("{}: stream {}", self.segment.path, extent.stream.short());
+            let mut damage = |what: &str, range| {
+                let what = format!("{name} {what}");
                 self.scan.damage.push(Damage { what, range, batch: None });
+            };
+            if late {
+                damage("begins late", (from < begun).then_some((extent.stream, from, begun)));
+            }
+            if found < to {
+                damage("ends early", Some((extent.stream, found, to)));
             }
         }
-        if self.catalog_frames.complete {
+        if self.scan.catalog_whole {
             self.scan.catalog = Some(self.catalog);
         }
         self.scan

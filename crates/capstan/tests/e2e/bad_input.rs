@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -14,7 +15,7 @@ use crate::support::{Lab, Mount, Run, below, end, is_root, noise, skip, wait_for
 
 fn lab() -> Lab {
     let lab = Lab::new();
-    lab.file("tree/file", "content");
+    lab.file("tree/kept-name", "plain words");
     lab
 }
 
@@ -90,7 +91,8 @@ fn a_disk_that_fills_keeps_what_is_committed() {
         lab.file(&format!("tree/{i:02}"), noise(i, 1_000_000));
     }
     let _mount = Mount::new(&["-t", "tmpfs", "-o", "size=32M", "tmpfs"], &lab.path("small"));
-    let args = ["tree", "--to", "small/medium", "--name", "t", "--segment-size", "10M", "--streams", "2"];
+    let args =
+        ["tree", "--to", "small/medium", "--name", "t", "--segment-size", "10M", "--streams", "2"];
     let report = lab.backup(args);
     assert_eq!(report["status"], "failed", "{report:#}");
     assert!(report["errors"].to_string().contains("device-failed"), "{report:#}");
@@ -121,7 +123,7 @@ fn destination_inside_what_is_backed_up() {
     let mut command = lab.command();
     let command = command.env("CAPSTAN_HOME", lab.path("tree/home")).args(["ls", "t"]);
     let list = crate::support::finish(command).stdout;
-    assert!(list.contains("tree/file"), "{list}");
+    assert!(list.contains("tree/kept-name"), "{list}");
     assert!(!list.contains(".segment") && !list.contains("capstan.db"), "{list}");
     // The medium itself: nothing of it is backed up.
     let before = fs::read_dir(&medium).unwrap().count();
@@ -150,8 +152,8 @@ fn unknown_objects_and_sessions() {
 fn options_out_of_range() {
     let lab = lab();
     for (option, value) in [
-        ("--block-size", "4K"),
-        ("--block-size", "16M"),
+        ("--block-size", "4096"),
+        ("--block-size", "16777216"),
         ("--block-size", "100000"),
         ("--block-size", "rubbish"),
         ("--exclude", "a["),
@@ -189,10 +191,12 @@ fn another_block_size_than_the_mediums() {
 fn medium_of_tomorrow(lab: &Lab, change: impl FnOnce(&mut MediumHeader)) -> std::path::PathBuf {
     backup(lab, &["tree", "--to", "medium", "--name", "t"]).ok();
     let at = lab.path("medium/medium.capstan");
-    let (_, mut header) = decode_record::<MediumHeader>(BlockKind::MediumHeader, &fs::read(&at).unwrap()).unwrap();
+    let (_, mut header) =
+        decode_record::<MediumHeader>(BlockKind::MediumHeader, &fs::read(&at).unwrap()).unwrap();
     change(&mut header);
     let block =
-        encode_record(BlockKind::MediumHeader, SegmentId([0; 16]), BlockIndex(0), &header, 0).unwrap();
+        encode_record(BlockKind::MediumHeader, SegmentId([0; 16]), BlockIndex(0), &header, 0)
+            .unwrap();
     fs::write(&at, block).unwrap();
     lab.path("medium")
 }
@@ -200,7 +204,9 @@ fn medium_of_tomorrow(lab: &Lab, change: impl FnOnce(&mut MediumHeader)) -> std:
 fn refused_everywhere(lab: &Lab, medium: &Path, words: &[&str]) {
     let before: Vec<_> = fs::read_dir(medium).unwrap().map(|e| e.unwrap().file_name()).collect();
     backup(lab, &["tree", "--to", "medium"]).refused(words);
-    let run = crate::support::finish(lab.command().env("CAPSTAN_HOME", lab.path("new-home")).args(["import", "medium"]));
+    let run = crate::support::finish(
+        lab.command().env("CAPSTAN_HOME", lab.path("new-home")).args(["import", "medium"]),
+    );
     run.refused(words);
     let after: Vec<_> = fs::read_dir(medium).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(before, after);
@@ -225,7 +231,10 @@ fn a_second_backup_at_the_same_time() {
     let lab = lab();
     let mut first = lab.command();
     first.args(["backup", "--stdin", "--stdin-name", "slow", "--to", "medium"]);
-    let first = first.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first =
+        first.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // Enough for some blocks, and no end.
+    first.stdin.as_mut().unwrap().write_all(&noise(1, 5_000_000)).unwrap();
     let holder = first.id().to_string();
     wait_for("the first backup to begin", || lab.path("medium/00000001.segment.part").exists());
     let second = backup(&lab, &["tree", "--to", "medium"]);
@@ -257,8 +266,12 @@ fn a_missing_or_wrong_key_is_said_before_anything_is_written() {
     let there = below(&lab.path("out"), &lab.path("tree"));
     same_by_rsync(&lab.path("tree"), &there);
     // The content is nowhere on the medium in clear.
-    let segments = fs::read_dir(lab.path("medium")).unwrap().map(|e| fs::read(e.unwrap().path()).unwrap());
+    let segments =
+        fs::read_dir(lab.path("medium")).unwrap().map(|e| fs::read(e.unwrap().path()).unwrap());
     for bytes in segments {
-        assert!(!bytes.windows(7).any(|w| w == b"content" || w == b"tree/fi"), "clear text on the medium");
+        assert!(
+            !bytes.windows(7).any(|w| w == b"plain w" || w == b"kept-na"),
+            "clear text on the medium"
+        );
     }
 }

@@ -25,7 +25,12 @@ pub fn same_by_rsync_with(options: &[&str], source: &Path, restored: &Path) {
         command.arg(path);
     }
     let run = finish(&mut command);
-    assert_eq!((run.code, run.stdout.as_str()), (0, ""), "rsync finds a difference: {}", run.stderr);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (0, ""),
+        "rsync finds a difference: {}",
+        run.stderr
+    );
 }
 
 /// getfacl, getfattr and lsattr print the same for both.
@@ -49,7 +54,11 @@ pub fn same_attributes(lab: &Lab, source: &Path, restored: &Path) {
         assert!(!b.is_empty() || a.is_empty(), "{what} prints nothing of what was restored");
         if a != b {
             let differ: Vec<_> = a.lines().zip(b.lines()).filter(|(a, b)| a != b).take(5).collect();
-            panic!("{what} differs ({} and {} lines): {differ:#?}", a.lines().count(), b.lines().count());
+            panic!(
+                "{what} differs ({} and {} lines): {differ:#?}",
+                a.lines().count(),
+                b.lines().count()
+            );
         }
     }
 }

@@ -33,7 +33,10 @@ impl FileSystem {
         let lab = Lab::new();
         lab.sh(&format!("truncate -s 400M image; {make} image >/dev/null"));
         let options = format!("loop,{options}");
-        let mount = Mount::new(&["-o", &options, &lab.path("image").display().to_string()], &lab.path("at"));
+        let mount = Mount::new(
+            &["-o", &options, &lab.path("image").display().to_string()],
+            &lab.path("at"),
+        );
         Self { lab, mount: Some(mount) }
     }
 
@@ -54,8 +57,15 @@ fn round_trip(make: &str, options: &str) {
     lab.sh(&format!("cd at/tree\n{TREE}"));
     lab.file("at/tree/noise", noise(1, 40_000_001));
     for (name, read) in [("auto", "auto"), ("buffered", "buffered"), ("direct", "direct")] {
-        let args = [tree.as_os_str(), "--to".as_ref(), medium.as_ref(), "--name".as_ref(), name.as_ref(),
-            "--read".as_ref(), read.as_ref()];
+        let args = [
+            tree.as_os_str(),
+            "--to".as_ref(),
+            medium.as_ref(),
+            "--name".as_ref(),
+            name.as_ref(),
+            "--read".as_ref(),
+            read.as_ref(),
+        ];
         let report = lab.backed_up(args);
         assert!(report["bytes_written"].as_u64().unwrap() < 60_000_000, "{report:#}");
         lab.restored([name.as_ref(), "--into".as_ref(), into.as_os_str()]);

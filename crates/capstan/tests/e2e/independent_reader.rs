@@ -21,9 +21,13 @@ impl Reader {
             Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("../venv")),
             Some(root.join("target/venv")),
         ];
-        let python = venvs.into_iter().flatten().map(|v| v.join("bin/python3")).find(|p| p.exists());
+        let python =
+            venvs.into_iter().flatten().map(|v| v.join("bin/python3")).find(|p| p.exists());
         let gate = std::env::var_os("CI").is_some();
-        assert!(!gate || (python.is_some() && script.exists()), "the gate needs tools/read_medium.py and its venv");
+        assert!(
+            !gate || (python.is_some() && script.exists()),
+            "the gate needs tools/read_medium.py and its venv"
+        );
         Some(Self { python: python?, script: script.exists().then_some(script)? })
     }
 
@@ -58,17 +62,20 @@ fn holds(secret: Option<&str>, options: &[&str]) {
     let tree = tree(&lab);
     if let Some(secret) = secret {
         let mut init = lab.command();
-        init.args(["key", "init"]).env("CAPSTAN_PASSPHRASE", secret).env("CAPSTAN_NEW_PASSPHRASE", secret);
+        init.args(["key", "init"])
+            .env("CAPSTAN_PASSPHRASE", secret)
+            .env("CAPSTAN_NEW_PASSPHRASE", secret);
         finish(&mut init).ok();
     }
-    let backup = ["tree", "--to", "medium", "--name", "t", "--segment-size", "20M", "--streams", "3"];
+    let backup =
+        ["tree", "--to", "medium", "--name", "t", "--segment-size", "20M", "--streams", "3"];
     lab.backed_up(backup.iter().chain(options));
     reader.run(&lab, secret, &["check", "medium"]).ok();
     let list = reader.run(&lab, secret, &["list", "medium"]);
     for name in ["a/compressible", "noise", "a/b/1234"] {
         assert!(list.ok().stdout.contains(name), "{name} is not listed");
     }
-    reader.run(&lab, secret, &["extract", "medium", "out"]).ok();
+    reader.run(&lab, secret, &["extract", "medium", "--into", "out"]).ok();
     let there = below(&lab.path("out"), &tree);
     if is_root() {
         same_by_rsync_with(&[], &tree, &there);
@@ -105,8 +112,19 @@ fn lz4_without_payload_checksums_in_small_blocks() {
     };
     let lab = Lab::new();
     let tree = tree(&lab);
-    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--compress", "lz4", "--no-crc", "--block-size", "64K"]);
-    reader.run(&lab, None, &["extract", "medium", "out"]).ok();
+    lab.backed_up([
+        "tree",
+        "--to",
+        "medium",
+        "--name",
+        "t",
+        "--compress",
+        "lz4",
+        "--no-crc",
+        "--block-size",
+        "64K",
+    ]);
+    reader.run(&lab, None, &["extract", "medium", "--into", "out"]).ok();
     let there = below(&lab.path("out"), &tree);
     same_by_rsync_with(&["--no-owner", "--no-group"], &tree, &there);
 }

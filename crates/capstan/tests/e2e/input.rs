@@ -17,18 +17,28 @@ fn standard_input_is_a_file() {
     let content = noise(5, 30_000_003);
     let source = lab.file("content", &content);
     let input = Stdio::from(fs::File::open(source).unwrap());
-    let report = lab.backup_of(input, ["--stdin", "--stdin-name", "dump.sql", "--name", "dump", "--to", "medium"]);
-    assert_eq!((&report["status"], &report["bytes_read"]), (&"completed".into(), &30_000_003.into()));
+    let report = lab.backup_of(
+        input,
+        ["--stdin", "--stdin-name", "dump.sql", "--name", "dump", "--to", "medium"],
+    );
+    assert_eq!(
+        (&report["status"], &report["bytes_read"]),
+        (&"completed".into(), &30_000_003.into())
+    );
     assert!(restored_file(&lab, "dump", "dump.sql") == content);
     // Empty input is an empty file.
-    lab.backup_of(Stdio::null(), ["--stdin", "--stdin-name", "none", "--name", "none", "--to", "medium"]);
+    lab.backup_of(
+        Stdio::null(),
+        ["--stdin", "--stdin-name", "none", "--name", "none", "--to", "medium"],
+    );
     assert!(restored_file(&lab, "none", "none").is_empty());
 }
 
 #[test]
 fn a_commands_output_is_a_file() {
     let lab = Lab::new();
-    let args = ["--from-command", "seq 1 500000 | tee seen", "--stdin-name", "db/numbers", "--name", "db"];
+    let args =
+        ["--from-command", "seq 1 500000 | tee seen", "--stdin-name", "db/numbers", "--name", "db"];
     let report = lab.backup(args.iter().chain(&["--to", "medium"]));
     assert_eq!(report["status"], "completed", "{report:#}");
     assert!(restored_file(&lab, "db", "db/numbers") == fs::read(lab.path("seen")).unwrap());
@@ -38,7 +48,16 @@ fn a_commands_output_is_a_file() {
 fn a_command_that_fails_fails_its_object() {
     let lab = Lab::new();
     for command in ["echo partial; exit 7", "/no/such/program", "echo partial; kill -9 $$"] {
-        let report = lab.backup(["--from-command", command, "--stdin-name", "f", "--name", "db", "--to", "medium"]);
+        let report = lab.backup([
+            "--from-command",
+            command,
+            "--stdin-name",
+            "f",
+            "--name",
+            "db",
+            "--to",
+            "medium",
+        ]);
         assert_eq!(report["status"], "failed", "{command}: {report:#}");
         assert!(report["errors"].to_string().contains("input-failed"), "{report:#}");
     }
@@ -46,6 +65,15 @@ fn a_command_that_fails_fails_its_object() {
     let run = lab.run(["restore", "db", "--into", "out"]);
     assert_ne!(run.code, 0, "a failed dump was restored: {}", run.stdout);
     // The next good one is.
-    lab.backed_up(["--from-command", "echo whole", "--stdin-name", "f", "--name", "db", "--to", "medium"]);
+    lab.backed_up([
+        "--from-command",
+        "echo whole",
+        "--stdin-name",
+        "f",
+        "--name",
+        "db",
+        "--to",
+        "medium",
+    ]);
     assert_eq!(restored_file(&lab, "db", "f"), b"whole\n");
 }

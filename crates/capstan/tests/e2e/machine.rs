@@ -17,8 +17,15 @@ fn usr_and_etc_come_back() {
     assert!(free > need, "the test needs {} MB of disk, {} MB are free", need >> 20, free >> 20);
     let into = lab.path("out");
     let medium = lab.path("medium");
-    let report = lab.backed_up([Path::new("/usr"), "/etc".as_ref(), "--name".as_ref(), "machine".as_ref(),
-        "--to".as_ref(), &medium, "--one-file-system".as_ref()]);
+    let report = lab.backed_up([
+        Path::new("/usr"),
+        "/etc".as_ref(),
+        "--name".as_ref(),
+        "machine".as_ref(),
+        "--to".as_ref(),
+        &medium,
+        "--one-file-system".as_ref(),
+    ]);
     eprintln!("backup:  {}", summary(&report));
     let restored = lab.restored(["machine".as_ref(), "--into".as_ref(), into.as_os_str()]);
     eprintln!("restore: {}", summary(&restored));
@@ -34,7 +41,8 @@ fn summary(report: &serde_json::Value) -> String {
     format!(
         "{} files, {} MB in {:.1} s, {} MiB of memory, verdict {}",
         report["files"],
-        report["bytes_read"].as_u64().unwrap_or(0) / 1_000_000,
+        report["bytes_read"].as_u64().max(report["bytes_written"].as_u64()).unwrap_or(0)
+            / 1_000_000,
         report["elapsed_s"].as_f64().unwrap_or(0.0),
         report["peak_rss_bytes"].as_u64().unwrap_or(0) >> 20,
         report["bottleneck"]["stage"],

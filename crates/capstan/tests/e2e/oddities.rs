@@ -101,11 +101,15 @@ fn make_deep(top: &Path) {
 fn check_deep(top: &Path) {
     let (dir, content) = deep(top, 20);
     let mut found = Vec::new();
-    let file = rustix::fs::openat(&dir, "bottom", OFlags::RDONLY, Mode::empty()).expect("the file beyond PATH_MAX");
+    let file = rustix::fs::openat(&dir, "bottom", OFlags::RDONLY, Mode::empty())
+        .expect("the file beyond PATH_MAX");
     let mut file = fs::File::from(file);
     file.read_to_end(&mut found).unwrap();
     assert!(found == content, "the file beyond PATH_MAX has another content");
-    assert_eq!((file.metadata().unwrap().mode() & 0o7777, file.metadata().unwrap().nlink()), (0o640, 2));
+    assert_eq!(
+        (file.metadata().unwrap().mode() & 0o7777, file.metadata().unwrap().nlink()),
+        (0o640, 2)
+    );
     assert_eq!(rustix::fs::readlinkat(&dir, "link", Vec::new()).unwrap().as_bytes(), b"bottom");
 }
 
@@ -149,8 +153,16 @@ fn every_oddity_comes_back_as_root() {
     let medium = lab.path("medium");
     // As many streams as one may want, and one: the restore is the same.
     for (name, streams) in [("many", "5"), ("one", "1")] {
-        let args = [tree.as_os_str(), far.as_os_str(), "--to".as_ref(), medium.as_ref(), "--name".as_ref(),
-            name.as_ref(), "--streams".as_ref(), streams.as_ref()];
+        let args = [
+            tree.as_os_str(),
+            far.as_os_str(),
+            "--to".as_ref(),
+            medium.as_ref(),
+            "--name".as_ref(),
+            name.as_ref(),
+            "--streams".as_ref(),
+            streams.as_ref(),
+        ];
         let report = lab.backed_up(args);
         // Only holes of the sparse files are not read: 4 GB of them.
         assert!(report["bytes_written"].as_u64().unwrap() < 20_000_000, "{report:#}");
@@ -173,14 +185,25 @@ fn every_oddity_comes_back_as_a_plain_user() {
     let lab = Lab::of_user();
     lab.sh(&format!("mkdir tree; cd tree\n{ANYBODY}\nrm modes/f0111 modes/f0200"));
     let (tree, medium, into) = (lab.path("tree"), lab.path("medium"), lab.path("out"));
-    lab.backed_up([tree.as_os_str(), "--to".as_ref(), medium.as_ref(), "--name".as_ref(), "mine".as_ref()]);
+    lab.backed_up([
+        tree.as_os_str(),
+        "--to".as_ref(),
+        medium.as_ref(),
+        "--name".as_ref(),
+        "mine".as_ref(),
+    ]);
     lab.restored(["mine".as_ref(), "--into".as_ref(), into.as_os_str()]);
     let there = below(&into, &tree);
     check_sparse(&tree, &there);
     same(&lab, &tree, &there);
     // The default home of a plain user needs no set-up either.
     let mut command = lab.command();
-    command.env_remove("CAPSTAN_HOME").arg("backup").arg(tree.join("plain")).arg("--to").arg(lab.path("second"));
+    command
+        .env_remove("CAPSTAN_HOME")
+        .arg("backup")
+        .arg(tree.join("plain"))
+        .arg("--to")
+        .arg(lab.path("second"));
     let run = crate::support::finish(&mut command);
     run.ok();
     assert!(lab.path(".local/share/capstan/capstan.db").exists());
@@ -194,10 +217,12 @@ fn what_a_plain_user_cannot_read_is_named_and_the_rest_goes_on() {
     let lab = Lab::of_user();
     lab.sh("mkdir tree; cd tree; echo a >a; echo z >z; echo no >closed; chmod 0 closed; mkdir shut; echo x >shut/x; chmod 0 shut");
     let (tree, medium, into) = (lab.path("tree"), lab.path("medium"), lab.path("out"));
-    let args = [tree.as_os_str(), "--to".as_ref(), medium.as_ref(), "--name".as_ref(), "t".as_ref()];
+    let args =
+        [tree.as_os_str(), "--to".as_ref(), medium.as_ref(), "--name".as_ref(), "t".as_ref()];
     let report = lab.backup(args);
     assert_eq!(report["status"], "completed_with_errors");
-    let mut named: Vec<_> = report["errors"].as_array().unwrap().iter().map(|e| e["path"].as_str().unwrap()).collect();
+    let mut named: Vec<_> =
+        report["errors"].as_array().unwrap().iter().map(|e| e["path"].as_str().unwrap()).collect();
     named.sort_unstable();
     named.dedup();
     let expected = ["closed", "shut"].map(|n| tree.join(n).display().to_string());
@@ -206,7 +231,8 @@ fn what_a_plain_user_cannot_read_is_named_and_the_rest_goes_on() {
     let there = below(&into, &tree);
     assert_eq!(fs::read_to_string(there.join("a")).unwrap(), "a\n");
     assert_eq!(fs::read_to_string(there.join("z")).unwrap(), "z\n");
-    let _ = fs::set_permissions(tree.join("shut"), std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    let _ =
+        fs::set_permissions(tree.join("shut"), std::os::unix::fs::PermissionsExt::from_mode(0o700));
 }
 
 #[test]
@@ -217,8 +243,10 @@ fn what_a_plain_user_cannot_restore_is_said_once() {
     let lab = Lab::of_user();
     let tree = lab.mkdir("tree");
     // Root's own files, nodes and all; 50 of each.
-    let script = "for i in $(seq 50); do echo $i >f$i; chown $i:$i f$i; mknod n$i c 1 3; done; chmod 755 .";
-    let made = std::process::Command::new("bash").args(["-euc", script]).current_dir(&tree).status();
+    let script =
+        "for i in $(seq 50); do echo $i >f$i; chown $i:$i f$i; mknod n$i c 1 3; done; chmod 755 .";
+    let made =
+        std::process::Command::new("bash").args(["-euc", script]).current_dir(&tree).status();
     assert!(made.unwrap().success());
     let medium = lab.path("medium");
     let root = crate::support::finish(
@@ -229,7 +257,10 @@ fn what_a_plain_user_cannot_restore_is_said_once() {
     );
     root.ok();
     // The medium is given to the user, who imports it.
-    let given = std::process::Command::new("chown").args(["-R", crate::support::NOBODY]).arg(&medium).status();
+    let given = std::process::Command::new("chown")
+        .args(["-R", crate::support::NOBODY])
+        .arg(&medium)
+        .status();
     assert!(given.unwrap().success());
     lab.run([OsStr::new("import"), medium.as_os_str()]).ok();
     let into = lab.path("out");
@@ -241,7 +272,10 @@ fn what_a_plain_user_cannot_restore_is_said_once() {
     assert!((1..=4).contains(&about("owner")), "owners are to be said once: {all}");
     assert!(!all.contains("/n17"), "nodes are reported one by one: {all}");
     for i in 1..=50 {
-        assert_eq!(fs::read_to_string(below(&into, &tree).join(format!("f{i}"))).unwrap(), format!("{i}\n"));
+        assert_eq!(
+            fs::read_to_string(below(&into, &tree).join(format!("f{i}"))).unwrap(),
+            format!("{i}\n")
+        );
     }
 }
 
@@ -255,7 +289,13 @@ fn owners_go_by_name_unless_numbers_are_asked_for() {
     // daemon is 1 everywhere; so names and numbers agree here, and the option must not change that.
     lab.sh("chown daemon:daemon tree/file");
     let (tree, medium) = (lab.path("tree"), lab.path("medium"));
-    lab.backed_up([tree.as_os_str(), "--to".as_ref(), medium.as_ref(), "--name".as_ref(), "t".as_ref()]);
+    lab.backed_up([
+        tree.as_os_str(),
+        "--to".as_ref(),
+        medium.as_ref(),
+        "--name".as_ref(),
+        "t".as_ref(),
+    ]);
     for (into, options) in [("by-name", &[][..]), ("by-number", &["--numeric-ids"])] {
         let into = lab.path(into);
         let mut args = vec!["t".as_ref(), "--into".as_ref(), into.as_os_str()];
@@ -279,8 +319,15 @@ fn a_huge_file_feeds_several_streams() {
         file.write_all_at(&at.to_le_bytes(), at).unwrap();
     }
     let (tree, medium, into) = (lab.path("tree"), lab.path("medium"), lab.path("out"));
-    let args = [tree.as_os_str(), "--to".as_ref(), medium.as_ref(), "--name".as_ref(), "t".as_ref(),
-        "--streams".as_ref(), "4".as_ref()];
+    let args = [
+        tree.as_os_str(),
+        "--to".as_ref(),
+        medium.as_ref(),
+        "--name".as_ref(),
+        "t".as_ref(),
+        "--streams".as_ref(),
+        "4".as_ref(),
+    ];
     let report = lab.backed_up(args);
     assert_eq!(report["bytes_read"], len);
     lab.restored(["t".as_ref(), "--into".as_ref(), into.as_os_str()]);

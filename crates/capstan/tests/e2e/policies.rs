@@ -25,7 +25,10 @@ fn changed(lab: &Lab, overwrite: &str) -> serde_json::Value {
     fs::write(there.join("older"), "target").unwrap();
     fs::write(there.join("newer"), "target").unwrap();
     fs::remove_file(there.join("sub/missing")).unwrap();
-    lab.sh(&format!("cd '{}'; touch -d 2010-01-01 older; touch -d 2030-01-01 newer", there.display()));
+    lab.sh(&format!(
+        "cd '{}'; touch -d 2010-01-01 older; touch -d 2030-01-01 newer",
+        there.display()
+    ));
     lab.restored(["t", "--into", "out", "--overwrite", overwrite])
 }
 
@@ -40,8 +43,15 @@ fn overwrite_policies() {
         ("always", "backup older", "backup newer", 0),
     ] {
         let report = changed(&lab, overwrite);
-        assert_eq!((content("older").as_str(), content("newer").as_str()), (older, newer), "{overwrite}");
-        assert_eq!((content("same"), content("sub/missing")), ("backup same".into(), "backup sub/missing".into()));
+        assert_eq!(
+            (content("older").as_str(), content("newer").as_str()),
+            (older, newer),
+            "{overwrite}"
+        );
+        assert_eq!(
+            (content("same"), content("sub/missing")),
+            ("backup same".into(), "backup sub/missing".into())
+        );
         assert_eq!(report["skipped"], skipped, "{overwrite}: {report:#}");
     }
     same_by_rsync(&lab.path("tree"), &there);
@@ -52,6 +62,8 @@ fn strip_and_paths() {
     let (lab, _) = lab();
     let depth = lab.path("tree").components().count() - 1;
     lab.restored(["t", "--into", "flat", "--strip", &depth.to_string()]);
+    // The target itself is the user's own: it keeps its mode and time.
+    lab.sh("chmod --reference tree flat; touch -r tree flat");
     same_by_rsync(&lab.path("tree"), &lab.path("flat"));
     // One more strips the directory below, too; what has no name left is left out.
     lab.restored(["t", "--into", "flatter", "--strip", &(depth + 1).to_string()]);
@@ -60,7 +72,10 @@ fn strip_and_paths() {
     lab.restored(["t".as_ref(), sub.as_os_str(), "--into".as_ref(), "part".as_ref()]);
     let part = below(&lab.path("part"), &lab.path("tree"));
     assert!(part.join("sub/missing").is_file() && !part.join("older").exists());
-    assert_eq!(fs::metadata(part.join("sub")).unwrap().mtime(), fs::metadata(&sub).unwrap().mtime());
+    assert_eq!(
+        fs::metadata(part.join("sub")).unwrap().mtime(),
+        fs::metadata(&sub).unwrap().mtime()
+    );
 }
 
 #[test]
@@ -69,7 +84,11 @@ fn in_place() {
     let copy = lab.path("copy");
     lab.sh("cp -a tree copy; rm tree/older; echo damaged >tree/newer; rm -r tree/sub; echo mine >tree/extra");
     lab.restored(["t", "--in-place"]);
-    assert_eq!(fs::read_to_string(lab.path("tree/extra")).unwrap(), "mine\n", "what is not in the backup stays");
+    assert_eq!(
+        fs::read_to_string(lab.path("tree/extra")).unwrap(),
+        "mine\n",
+        "what is not in the backup stays"
+    );
     fs::remove_file(lab.path("tree/extra")).unwrap();
     lab.restored(["t", "--in-place"]);
     same(&lab, &copy, &lab.path("tree"));
@@ -109,6 +128,10 @@ fn a_symlink_in_the_way_is_a_conflict_and_nothing_leaves_the_target() {
     let report = lab.restore(["t", "--into", "out"]);
     assert_eq!(report["status"], "completed_with_errors", "{report:#}");
     assert!(report["errors"].to_string().contains("conflict"), "{report:#}");
-    assert_eq!(fs::read_dir(lab.path("elsewhere")).unwrap().count(), 0, "it wrote through the symlink");
+    assert_eq!(
+        fs::read_dir(lab.path("elsewhere")).unwrap().count(),
+        0,
+        "it wrote through the symlink"
+    );
     assert!(there.join("older").is_file(), "the rest is restored");
 }

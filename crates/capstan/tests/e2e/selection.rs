@@ -8,7 +8,18 @@ use crate::support::{Lab, Mount, finish, is_root, report, skip};
 
 fn lab() -> Lab {
     let lab = Lab::new();
-    for name in ["a.c", "a.o", "keep.o", "src/b.c", "src/b.o", "src/deep/c.o", "cache/x", "work/cache/y", "tmp", "big"] {
+    for name in [
+        "a.c",
+        "a.o",
+        "keep.o",
+        "src/b.c",
+        "src/b.o",
+        "src/deep/c.o",
+        "cache/x",
+        "work/cache/y",
+        "tmp",
+        "big",
+    ] {
         lab.file(&format!("tree/{name}"), name);
     }
     lab.file("tree/big", vec![b'x'; 100_000]);
@@ -20,7 +31,7 @@ fn listed(lab: &Lab) -> BTreeSet<String> {
     let run = lab.run(["ls", "t", "--json"]);
     let tree = format!("{}/", lab.path("tree").display());
     let files = run.ok().stdout.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
-    let files = files.filter(|f| f["kind"] != "directory" && f["kind"] != "dir");
+    let files = files.filter(|f| f["type"] != "dir");
     files.filter_map(|f| f["path"].as_str()?.strip_prefix(&tree).map(str::to_owned)).collect()
 }
 
@@ -52,7 +63,7 @@ fn patterns() {
         &["--exclude", &cache, "--exclude", "src"],
         &["a.c", "a.o", "keep.o", "work/cache/y", "tmp", "big"],
     );
-    lab.file("list", "# a comment\n*.o\n\n!keep.o\ncache/*\n");
+    lab.file("list", "# a comment\n*.o\n\n!keep.o\n**/cache/*\n");
     takes(&lab, &["--exclude-from", "list"], &["a.c", "keep.o", "src/b.c", "tmp", "big"]);
     // What was left out is not restored, what was taken is.
     let into = lab.path("out");
@@ -72,7 +83,10 @@ fn tags_and_sizes() {
     assert!(!has.contains("cache/x") && has.contains("work/cache/y"), "{has:?} {report:#}");
     lab.backed_up(["tree", "--to", "medium", "--name", "t", "--exclude-if-present", ".nobackup"]);
     let has = listed(&lab);
-    assert!(!has.contains("src/b.c") && !has.contains("src/deep/c.o") && has.contains("cache/x"), "{has:?}");
+    assert!(
+        !has.contains("src/b.c") && !has.contains("src/deep/c.o") && has.contains("cache/x"),
+        "{has:?}"
+    );
     takes(&lab, &["--files-of-size", "50K..1M"], &["big"]);
     takes(&lab, &["--files-of-size", "..3", "--exclude", ".nobackup"], &["a.c", "a.o", "tmp"]);
 }
@@ -115,7 +129,8 @@ fn one_file_system() {
 #[test]
 fn a_dry_run_writes_nothing() {
     let lab = lab();
-    let report = lab.backed_up(["tree", "--to", "medium", "--name", "t", "--dry-run", "--exclude", "*.o"]);
+    let report =
+        lab.backed_up(["tree", "--to", "medium", "--name", "t", "--dry-run", "--exclude", "*.o"]);
     assert_eq!(report["files"], 6, "{report:#}");
     assert!(!lab.path("medium").exists());
     assert_eq!(lab.run(["sessions", "--json"]).ok().stdout, "");
@@ -128,8 +143,27 @@ fn the_root_directory_leaves_out_what_is_no_file() {
     }
     let lab = lab();
     // Everything of this machine but its big trees; nothing is read.
-    let run = lab.run(["backup", "/", "--to", "medium", "--dry-run", "--verbose", "--one-file-system", "--exclude", "/usr",
-        "--exclude", "/var", "--exclude", "/home", "--exclude", "/root", "--exclude", "/work", "--exclude", "/tmp"]);
+    let run = lab.run([
+        "backup",
+        "/",
+        "--to",
+        "medium",
+        "--dry-run",
+        "--verbose",
+        "--one-file-system",
+        "--exclude",
+        "/usr",
+        "--exclude",
+        "/var",
+        "--exclude",
+        "/home",
+        "--exclude",
+        "/root",
+        "--exclude",
+        "/work",
+        "--exclude",
+        "/tmp",
+    ]);
     let said = format!("{}{}", run.stdout, run.stderr);
     for dir in ["/proc", "/sys", "/dev", "/run"] {
         assert!(said.contains(dir), "{dir} is not mentioned: {said}");

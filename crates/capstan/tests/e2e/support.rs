@@ -109,7 +109,12 @@ impl Lab {
         };
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command.env("HOME", self.dir.path());
-        for secret in ["CAPSTAN_PASSPHRASE", "CAPSTAN_NEW_PASSPHRASE", "CAPSTAN_KEY_FILE", "CAPSTAN_RECOVERY_CODE"] {
+        for secret in [
+            "CAPSTAN_PASSPHRASE",
+            "CAPSTAN_NEW_PASSPHRASE",
+            "CAPSTAN_KEY_FILE",
+            "CAPSTAN_RECOVERY_CODE",
+        ] {
             command.env_remove(secret);
         }
         command
@@ -117,7 +122,8 @@ impl Lab {
 
     /// The binary, with a home in this place.
     pub fn command(&self) -> Command {
-        let binary = if self.user { self.path("capstan") } else { env!("CARGO_BIN_EXE_capstan").into() };
+        let binary =
+            if self.user { self.path("capstan") } else { env!("CARGO_BIN_EXE_capstan").into() };
         let mut command = self.program(binary);
         command.env("CAPSTAN_HOME", self.path("home"));
         command
@@ -156,7 +162,11 @@ impl Lab {
     }
 
     /// Backs up with the standard input given.
-    pub fn backup_of<S: AsRef<OsStr>>(&self, input: Stdio, args: impl IntoIterator<Item = S>) -> Value {
+    pub fn backup_of<S: AsRef<OsStr>>(
+        &self,
+        input: Stdio,
+        args: impl IntoIterator<Item = S>,
+    ) -> Value {
         report(finish(self.command().stdin(input).arg("backup").arg("--json").args(args)))
     }
 }
@@ -204,8 +214,9 @@ fn run_of(output: Output) -> Run {
 
 /// The one object that `--json` prints; its status and the exit code must agree.
 pub fn report(run: Run) -> Value {
-    let json: Value = serde_json::from_str(&run.stdout)
-        .unwrap_or_else(|e| panic!("no report ({e}), exit {}: {}{}", run.code, run.stdout, run.stderr));
+    let json: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|e| {
+        panic!("no report ({e}), exit {}: {}{}", run.code, run.stdout, run.stderr)
+    });
     let code = match json["status"].as_str() {
         Some("completed") => 0,
         Some("completed_with_errors") => 3,
@@ -219,12 +230,6 @@ pub fn report(run: Run) -> Value {
 pub fn completed(report: Value) -> Value {
     assert_eq!(report["status"], "completed", "{report:#}");
     report
-}
-
-/// Sends SIGINT, SIGKILL or another signal.
-pub fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
-    assert!(sent.unwrap().success());
 }
 
 /// Waits for a condition, at most a minute.

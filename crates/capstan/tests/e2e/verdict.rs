@@ -14,7 +14,8 @@ fn limits(report: &Value, stage: &str, share: f64) {
     assert!(bottleneck["share"].as_f64().unwrap() >= share, "{report:#}");
     assert!(bottleneck["advice"].as_str().is_some_and(|a| a.len() > 20), "{report:#}");
     let stages = report["stages"].as_array().unwrap();
-    let busy = |name: &str| stages.iter().find(|s| s["name"] == name).unwrap()["busy_s"].as_f64().unwrap();
+    let busy =
+        |name: &str| stages.iter().find(|s| s["name"] == name).unwrap()["busy_s"].as_f64().unwrap();
     assert!(stages.len() >= 5 && busy(stage) > 0.0, "{report:#}");
 }
 
@@ -53,7 +54,10 @@ fn the_source() {
     let input = Stdio::from(producer.stdout.take().unwrap());
     let report = lab.backup_of(input, ["--stdin", "--name", "t", "--to", "medium"]);
     producer.wait().unwrap();
-    assert_eq!((&report["status"], &report["bytes_read"]), (&"completed".into(), &15_000_000.into()));
+    assert_eq!(
+        (&report["status"], &report["bytes_read"]),
+        (&"completed".into(), &15_000_000.into())
+    );
     limits(&report, "source", 0.7);
     assert!(fs::read_dir(lab.path("medium")).unwrap().count() >= 2);
 }

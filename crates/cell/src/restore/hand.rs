@@ -13,7 +13,7 @@ use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::{FrameReader, StreamContents};
 
 use super::split;
-use super::tree::Restore;
+use super::tree::{NOT_THERE, Restore};
 use crate::error::{CellError, Result};
 use crate::version::Row;
 
@@ -32,7 +32,8 @@ pub(super) struct Hand<'a> {
 
 /// The data of a stream's part of a segment, in order.
 struct Data<'a> {
-    frames: FrameReader<'a>,
+    /// `None` if the segment cannot be read.
+    frames: Option<FrameReader<'a>>,
     index: Vec<FramePlace>,
     at: usize,
     sealer: Option<FrameSealer>,
@@ -72,7 +73,7 @@ impl<'a> Hand<'a> {
             Err(e) => return self.all_missing(segment, stream, &e),
         };
         let mut data = Data {
-            frames: reader.frames(&contents, stream.stream),
+            frames: Some(reader.frames(&contents, stream.stream)),
             index: stream.index.iter().filter(|p| p.logical_frame).copied().collect(),
             at: 0,
             sealer,
@@ -88,7 +89,7 @@ impl<'a> Hand<'a> {
         })
     }
 
-    /// The segment's medium cannot be read: every file with data in it is named.
+    /// The segment's medium cannot be read: every file with data in it is named, what has none is restored.
     fn all_missing(
         &mut self,
         segment: usize,
@@ -97,10 +98,14 @@ impl<'a> Hand<'a> {
     ) -> Result<()> {
         let r = self.restore;
         let text = crate::error::chain(why);
+        let mut none =
+            Data { frames: None, index: Vec::new(), at: 0, sealer: None, current: None };
         r.view.rows(segment as u32, stream, &mut |row| {
+            if row.entry.logical_len() == 0 {
+                return self.row(&row, stream, &mut none);
+            }
             let path = row.entry.path();
-            let concerned = row.entry.logical_len() > 0 && r.live(stream, &row, &path);
-            if concerned && r.wants(&path) {
+            if r.live(stream, &row, &path) && r.wants(&path) {
                 r.counts.lost.fetch_add(1, Relaxed);
                 r.error(Code::Missing, &path, text.clone());
             }
@@ -134,10 +139,7 @@ impl<'a> Hand<'a> {
             Kind::File if r.in_parts.contains_key(&path) => {
                 r.counts.files.fetch_add(1, Relaxed);
                 if !r.overview.is_whole(stream.stream, row) {
-                    r.lost(
-                        &path,
-                        "its data are not all on the media: the session did not get that far",
-                    );
+                    r.lost(&path, NOT_THERE);
                 }
                 self.write_part(row, stream, &path, dir, name, data)
             }
@@ -218,7 +220,7 @@ impl<'a> Hand<'a> {
                     self.copy(path, data, logical, extent.len, &mut |at, bytes| {
                         file.write_all_at(from + at, bytes)
                     })?;
-                    logical += extent.len;
+                    logical = logical.saturating_add(extent.len);
                 }
                 offset += extent.len;
             }
@@ -277,7 +279,7 @@ impl<'a> Hand<'a> {
             self.copy(path, data, logical, here, &mut |at, bytes| {
                 file.write_all_at(offset + at, bytes)
             })?;
-            logical += len;
+            logical = logical.saturating_add(len);
         }
         file.leave()
     }
@@ -292,7 +294,7 @@ impl<'a> Hand<'a> {
         write: &mut WriteAt<'_>,
     ) -> std::result::Result<(), TargetError> {
         let r = self.restore;
-        let end = from + len;
+        let end = from.saturating_add(len);
         let mut at = from;
         while at < end {
             self.frame_at(data, at);
@@ -332,12 +334,13 @@ impl<'a> Hand<'a> {
         let skip = data.index[data.at..].partition_point(|p| p.logical <= at);
         let Some(found) = (data.at + skip).checked_sub(1) else { return };
         let Some(place) = data.index.get(found).copied() else { return };
+        let Some(frames) = &mut data.frames else { return };
         let next = data.index.get(found + 1).map(|p| p.logical);
         data.at = found;
         let r = self.restore;
-        let state = match data.frames.frame(&place) {
+        let state = match frames.frame(&place) {
             Ok((header, stored)) => {
-                let end = header.logical + header.length;
+                let end = header.logical.saturating_add(header.length);
                 r.bytes_read.fetch_add(u64::from(header.stored), Relaxed);
                 let device = r.meters.of(Stage::Device);
                 device.bytes(u64::from(header.stored));

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use capstan_disk_agent::target::{Target, TargetOptions};
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::Lanes;
 use capstan_format::entry::Kind;
@@ -101,6 +101,7 @@ impl Cell {
         let session = SessionId(self.new_id()?);
         let meters = Meters::default();
         let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
+        check_paths(&view, &overview, &paths)?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
         if request.dry_run {
             return dry_run(&view, &overview, &paths, &run, &ears);
@@ -158,12 +159,6 @@ impl Cell {
             ears.say(Code::DeviceFailed, "cell", &request.version.name, crate::error::chain(e));
         }
         restore.report_tally();
-        let missing = restore.paths.iter().filter(|_| restore.counts.files.load(Relaxed) == 0);
-        let nothing = missing.count() > 0 && restore.counts.dirs.load(Relaxed) == 0;
-        if nothing && result.is_ok() && target.tally().totals().skipped_existing == 0 {
-            let text = "none of the paths is in this version".to_owned();
-            ears.say(Code::Missing, "cell", &request.version.name, text);
-        }
         let status = match (&result, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,
             (_, true) => Status::Incomplete,
@@ -318,6 +313,30 @@ impl RunOf<'_> {
         };
         let json = serde_json::to_string(report).unwrap_or_default();
         Ok(self.cell.idb.end_session(self.session, status, now_us(), &totals, &json, None)?)
+    }
+}
+
+/// Refuses paths that the version does not have, before anything is written.
+fn check_paths(view: &VersionView<'_>, overview: &Overview, paths: &[Vec<u8>]) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let mut missing: Vec<&Vec<u8>> = paths.iter().collect();
+    view.all_rows(&mut |stream, row| {
+        if !missing.is_empty() && row.entry.kind.is_inode() && overview.is_first(stream, &row) {
+            let path = row.entry.path();
+            if missing.iter().any(|p| is_below(&path, p)) && !overview.is_replaced(&path, row.ordinal) {
+                missing.retain(|p| !is_below(&path, p));
+            }
+        }
+        Ok(())
+    })?;
+    match missing.first() {
+        None => Ok(()),
+        Some(path) => Err(CellError::BadInput(format!(
+            "/{} is not in this version; `capstan ls` shows what is",
+            path_text(path)
+        ))),
     }
 }
 

@@ -21,6 +21,10 @@ use crate::version::{Overview, Row, VersionView};
 /// Takes a live row, its stored path, and its path below the target.
 type EachLive<'f> = dyn FnMut(&Row, &[u8], &[u8]) -> Result<()> + 'f;
 
+/// Why a file's data may be on no medium at hand.
+pub(super) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
+                                    segment is missing or cut short";
+
 /// What a restore counts.
 #[derive(Default)]
 pub(super) struct Counts {
@@ -125,15 +129,20 @@ impl Restore<'_> {
                 return Ok(());
             }
             let path = e.path();
+            let wanted = self.wants(&path);
             if !self.live(stream, &row, &path) {
+                let unkept = self.overview.is_unkept(stream.stream, &row)
+                    && !self.overview.is_replaced(&path, row.ordinal);
+                if wanted && unkept {
+                    self.lost(&path, NOT_THERE);
+                }
                 return Ok(());
             }
-            let wanted = self.wants(&path);
             if e.kind != Kind::Dir && wanted {
                 files += 1;
                 bytes += if e.link { 0 } else { e.size };
             }
-            let cut = e.logical_len() > 0 && row.start + e.logical_len() > stream.logical_end;
+            let cut = e.logical_len() > 0 && row.start.saturating_add(e.logical_len()) > stream.logical_end;
             let parts = e.extents.iter().any(|x| x.kind == ExtentKind::Parts);
             if e.kind == Kind::File && !e.link && (cut || parts) {
                 in_parts.insert(path, self.here(&row));
@@ -234,28 +243,32 @@ impl Restore<'_> {
                 Ok(())
             })?;
         }
+        // All are made before any gets its times: to make one (those without files are new) changes its parent's.
+        let mut failed: HashSet<Vec<u8>> = HashSet::new();
+        self.each_live(&mut |row, path, to| {
+            if row.entry.kind == Kind::Dir
+                && let Err(e) = worker.make_dir(to)
+            {
+                failed.insert(to.to_vec());
+                self.target_error(path, &e)?;
+            }
+            Ok(())
+        })?;
         // Directories that their owner may not enter are finished after all others, deepest first.
         let mut closed: Vec<(usize, Vec<u8>, Entry)> = Vec::new();
         self.each_live(&mut |row, path, to| {
-            if row.entry.kind == Kind::Dir {
+            if row.entry.kind == Kind::Dir && !failed.contains(to) {
                 let entry = self.here(row);
                 self.counts.dirs.fetch_add(1, Relaxed);
                 if !self.target.is_root() && entry.mode & 0o700 != 0o700 {
                     let depth = to.iter().filter(|b| **b == b'/').count();
                     closed.push((depth, to.to_vec(), entry));
-                } else if let Err(e) =
-                    worker.make_dir(to).and_then(|()| worker.finish_dir(&entry, to))
-                {
+                } else if let Err(e) = worker.finish_dir(&entry, to) {
                     self.target_error(path, &e)?;
                 }
             }
             Ok(())
         })?;
-        for (_, to, _) in &closed {
-            if let Err(e) = worker.make_dir(to) {
-                self.target_error(to, &e)?;
-            }
-        }
         if self.overview.flagged > 0 {
             self.each_live(&mut |row, path, to| {
                 if row.entry.inode_flags != 0 && row.entry.kind != Kind::Symlink {

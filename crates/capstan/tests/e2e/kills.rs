@@ -1,0 +1,168 @@
+//! SIGKILL at any moment: what was committed stays, the medium is sound, `--resume` goes on, and all comes back.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, below, noise, soak, wait_for};
+
+const BACKUP: [&str; 12] = [
+    "backup",
+    "tree",
+    "--to",
+    "medium",
+    "--name",
+    "t",
+    "--segment-size",
+    "4M",
+    "--streams",
+    "3",
+    "--resume",
+    "--json",
+];
+
+/// Small files, hard links, and two files that are read in pieces by all streams.
+fn tree(lab: &Lab) {
+    for i in 0..2_000 {
+        lab.file(&format!("tree/small/{}/{i}", i % 17), noise(i, 3_000 + i as usize));
+    }
+    for i in 0..20 {
+        lab.file(&format!("tree/medium-sized/{i}"), noise(i, 700_000));
+    }
+    lab.file("tree/huge-1", noise(1, 50_000_001));
+    lab.file("tree/small/huge-2", noise(2, 40_000_000));
+    lab.sh("for i in {1..100}; do ln tree/small/3/$((17 * i + 3)) tree/linked-$i; done; mkdir tree/empty");
+}
+
+/// Starts a backup and kills it after a while; whether it was killed before its end.
+fn kill_after(lab: &Lab, delay: Duration) -> bool {
+    let mut command = lab.command();
+    command.args(BACKUP).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(delay);
+    let ended = child.try_wait().unwrap().is_some();
+    let _ = child.kill();
+    child.wait().unwrap();
+    !ended
+}
+
+fn comes_back(lab: &Lab) {
+    let into = lab.path("out");
+    lab.restored(["t".as_ref(), "--into".as_ref(), into.as_os_str()]);
+    let tree = lab.path("tree");
+    same_by_rsync(&tree, &below(&into, &tree));
+    fs::remove_dir_all(into).unwrap();
+}
+
+#[test]
+fn a_killed_backup_is_sound_and_goes_on() {
+    let lab = Lab::new();
+    tree(&lab);
+    let begun = Instant::now();
+    lab.run(BACKUP).ok();
+    let whole = begun.elapsed();
+    comes_back(&lab);
+    let rounds = if soak() { 200 } else { 20 };
+    let (mut killed, mut resumed, mut seed) = (0, 0, 7_u64);
+    while killed < rounds {
+        let mut incomplete = false;
+        // One kill, or a second in the backup that goes on from the first.
+        for _ in 0..=killed % 2 {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let share = f64::from((seed >> 40) as u32) / f64::from(1 << 24);
+            if kill_after(&lab, whole.mul_f64(share)) {
+                killed += 1;
+                incomplete = true;
+            }
+        }
+        lab.run(["verify", "--medium", "medium"]).ok();
+        let report = crate::support::completed(crate::support::report(lab.run(BACKUP)));
+        if report["kept"].as_u64() > Some(0) {
+            assert!(incomplete && report["base_session"].is_string(), "{report:#}");
+            resumed += 1;
+        }
+        comes_back(&lab);
+        // What the killed writers left is gone, and nothing else is there.
+        let names = fs::read_dir(lab.path("medium")).unwrap().map(|e| e.unwrap().file_name());
+        for name in names.map(|n| n.into_string().unwrap()) {
+            assert!(name == "medium.capstan" || name.ends_with(".segment"), "{name} is left");
+        }
+        // The database is no more than a copy: the medium says the same.
+        if killed % 5 == 0 {
+            fs::remove_dir_all(lab.path("home")).unwrap();
+            lab.run(["import", "medium"]).ok();
+            comes_back(&lab);
+        }
+        // Space is not what this is about.
+        if lab.sh("du -sm medium | cut -f1").trim().parse::<u64>().unwrap() > 2_000 {
+            lab.sh("rm -r medium home");
+        }
+    }
+    eprintln!("{killed} kills, {resumed} backups that went on");
+    assert!(resumed > rounds / 8, "hardly any backup was killed between its commits: {resumed}");
+}
+
+#[test]
+fn an_interrupt_ends_in_order() {
+    let lab = Lab::new();
+    let mut command = lab.command();
+    command.args([
+        "backup",
+        "--json",
+        "--name",
+        "t",
+        "--to",
+        "medium",
+        "--segment-size",
+        "1M",
+        "tree",
+    ]);
+    for i in 0..3_000 {
+        lab.file(&format!("tree/{i}"), noise(i, 60_000));
+    }
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the first commit", || lab.path("medium/00000002.segment").exists());
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if report["status"] == "completed" {
+        return crate::support::skip("the backup was quicker than the interrupt");
+    }
+    assert_eq!((report["status"].as_str(), output.status.code()), (Some("incomplete"), Some(1)));
+    // All that was read is committed: but for the files at hand nothing of it is read again.
+    let rest = lab.backed_up(["tree", "--to", "medium", "--name", "t", "--resume"]);
+    let [first, then] = [&report, &rest].map(|r| r["bytes_read"].as_u64().unwrap());
+    let all = 3_000 * 60_000;
+    assert!(first < all && rest["kept"].as_u64() > Some(0), "{report:#} {rest:#}");
+    assert!(
+        (all..all + 16 * 60_000).contains(&(first + then)),
+        "{first} and {then} of {all} bytes"
+    );
+    comes_back(&lab);
+}
+
+/// What the report of a session says that was killed.
+#[test]
+fn a_killed_session_is_on_record_as_incomplete() {
+    let lab = Lab::new();
+    let mut command = lab.command();
+    command.args(["backup", "--stdin", "--stdin-name", "f", "--name", "t", "--to", "medium"]);
+    command.args(["--segment-size", "1M"]).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    use std::io::Write;
+    child.stdin.as_mut().unwrap().write_all(&noise(1, 6_000_000)).unwrap();
+    wait_for("a commit", || lab.path("medium/00000002.segment").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let run = lab.run(["sessions", "--json"]);
+    let session: Value = serde_json::from_str(run.ok().stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(session["status"], "incomplete", "{session:#}");
+    // It is never taken by itself.
+    lab.run(["restore", "t", "--into", "out"]).refused(&["t"]);
+}

@@ -609,10 +609,9 @@ class Block:
 class Segment:
     """A segment file: its records, and its blocks with or without damage."""
 
-    opened = OrderedDict()  # path -> file descriptor of the segments read last
-
-    def __init__(self, path, block_size):
+    def __init__(self, path, block_size, opened):
         self.path, self.name, self.block_size = path, os.path.basename(path), block_size
+        self.opened = opened  # path -> file of the segments read last, shared by those of a medium
         self.size = os.stat(path).st_size
         self.header = self.end = self.end_at = self.id = self.content = None
         self.short, self.problems = {}, []  # short: lengths of the blocks that have not the block size
@@ -633,9 +632,9 @@ class Segment:
     def read(self, at, count):
         if self.path not in self.opened:
             if len(self.opened) >= 64:
-                os.close(self.opened.popitem(last=False)[1])
-            self.opened[self.path] = os.open(self.path, os.O_RDONLY)
-        return os.pread(self.opened[self.path], count, at)
+                self.opened.popitem(last=False)[1].close()
+            self.opened[self.path] = open(self.path, "rb", 0)
+        return os.pread(self.opened[self.path].fileno(), count, at)
 
     def find_end(self):
         """Looks for the end record, from the end of the file backwards."""
@@ -890,7 +889,9 @@ class Scan:
             if block.kind and (block.kind == CATALOG) != (block.da.stream == self.segment.id):
                 self.report.damage(f"{self.segment.name} block {block.index}", "its kind does not agree with its stream")
             joiner = self.joiner(block.da.stream)
-            if joiner.position is not None and block.da.position > joiner.position:
+            if joiner.position is None:
+                yield from self.adopt_first(joiner, block.da.position)
+            elif block.da.position > joiner.position:
                 yield from self.adopt(joiner, block.da.position - joiner.position)
             yield from joiner.feed(block)
         for block in list(self.orphans):
@@ -909,6 +910,16 @@ class Scan:
             self.orphans.remove(fitting[0])
             fitting[0].da = DA(joiner.stream, joiner.position, gap, UNKNOWN)
             yield from joiner.feed(fitting[0])
+
+    def adopt_first(self, joiner, position):
+        """Takes a block without a disk agent's header as the stream's first of the segment if its label is there."""
+        for block in self.orphans:
+            if joiner.resynchronise(block, 0, len(block.data) - 128) == 0:
+                self.orphans.remove(block)
+                block.da = DA(joiner.stream, position, len(block.data) - 128, UNKNOWN)
+                yield from joiner.feed(block)
+                joiner.position = position
+                return
 
     def place(self, block):
         """Finds the stream of a block without a disk agent's header at the end of its stream's part."""
@@ -1129,10 +1140,11 @@ class Medium:
             names = os.listdir(self.path)
         except OSError as error:
             raise Failure(f"the medium cannot be opened: {error}") from None
+        opened = OrderedDict()
         names = [n for n in names if re.fullmatch(r"\d{8,}\.segment" + (r"(\.part)?" if torn else ""), n)]
         for name in sorted(names, key=lambda n: (int(n.split(".")[0]), n)):
             block_size = self.header["block_size"] if self.header else 262144
-            self.segments.append(Segment(os.path.join(self.path, name), block_size))
+            self.segments.append(Segment(os.path.join(self.path, name), block_size, opened))
         if not self.header and not self.segments:
             raise Failure(f"{self.path} is no medium: neither medium.capstan nor a segment can be read")
         for segment in self.segments:

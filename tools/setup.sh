@@ -12,7 +12,7 @@ declare -A package=(
     [getfacl]=acl [getfattr]=attr [lsattr]=e2fsprogs [mkfs.ext4]=e2fsprogs
     [mkfs.xfs]=xfsprogs [mkfs.btrfs]=btrfs-progs [setcap]=libcap2-bin
     [setpriv]=util-linux [mount]=mount [losetup]=mount [fincore]=util-linux-extra
-    [python3]=python3 [pgrep]=procps
+    [python3]=python3
 )
 missing=()
 for command in "${!package[@]}"; do

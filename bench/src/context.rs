@@ -10,6 +10,9 @@ use crate::error::{BenchError, io_error};
 use crate::options::Options;
 use crate::process::{self, Ran};
 
+/// Where a benchmark mounts a tmpfs, below `--dir`.
+pub const MOUNT: &str = "many";
+
 /// A set of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Set {
@@ -76,6 +79,8 @@ pub struct Context {
     pub quick: bool,
     dir: PathBuf,
     disk: PathBuf,
+    /// Locked while this lives.
+    _lock: fs::File,
 }
 
 impl Context {
@@ -91,6 +96,13 @@ impl Context {
             );
             return Err(BenchError::Usage(problem));
         }
+        let dir = &options.dir;
+        fs::create_dir_all(dir).map_err(io_error("create", dir))?;
+        let path = dir.join("lock");
+        let lock = fs::File::create(&path).map_err(io_error("create", &path))?;
+        lock.try_lock().map_err(|_| {
+            BenchError::Usage(format!("another run is at work in {}: wait for it", dir.display()))
+        })?;
         let this = Self {
             capstan,
             bench,
@@ -98,6 +110,7 @@ impl Context {
             quick: options.quick,
             dir: options.dir.clone(),
             disk: options.disk.clone(),
+            _lock: lock,
         };
         fs::create_dir_all(this.logs()).map_err(io_error("create", &this.logs()))?;
         Ok(this)
@@ -171,6 +184,11 @@ impl Context {
 
     /// Removes everything that benchmarks made.
     pub fn clean(dir: &Path, disk: &Path) -> Result<(), BenchError> {
+        let mount = dir.join(MOUNT);
+        if is_mounted(&mount) {
+            rustix::mount::unmount(&mount, rustix::mount::UnmountFlags::empty())
+                .map_err(|e| io_error("unmount", &mount)(e.into()))?;
+        }
         remove(dir)?;
         remove(disk)
     }
@@ -222,6 +240,14 @@ impl Context {
 pub fn is_tmpfs(path: &Path) -> bool {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     rustix::fs::statfs(path).is_ok_and(|s| s.f_type as u64 == TMPFS_MAGIC)
+}
+
+/// Whether something is mounted here: it is on another device than its parent.
+fn is_mounted(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| fs::symlink_metadata(path).map(|m| m.dev()).ok();
+    let (here, parent) = (device(path), path.parent().and_then(device));
+    here.is_some() && here != parent
 }
 
 /// Memory that programs can get, in bytes.

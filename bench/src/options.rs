@@ -5,6 +5,11 @@ use std::path::PathBuf;
 
 use crate::error::BenchError;
 
+/// The one directory that is used and removed below those that are given: what else is there is not ours.
+const OURS: &str = "capstan-bench";
+/// The report of this source tree.
+const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md");
+
 /// What `bench help` prints.
 pub const HELP: &str = "\
 bench [OPTIONS] all|NAME...   run benchmarks; `all` starts bench/RESULTS.md afresh, names replace their rows in it
@@ -15,8 +20,8 @@ bench raw-read DIR | raw-write SOURCE DIR | cold-read DIR | make-files DIR | tou
                               the bare loops that Capstan is compared with
 
 Options:
-  --dir DIR        data, media and targets kept in memory [/dev/shm/capstan-bench]
-  --disk DIR       data and media on a disk [/var/tmp/capstan-bench]
+  --dir DIR        a tmpfs, for media and restored files; DIR/capstan-bench is used and removed [/dev/shm]
+  --disk DIR       a disk, for the data and for media; DIR/capstan-bench is used and removed [/var/tmp]
   --capstan FILE   the binary to measure [that beside this program]
   --results FILE   the report to write [bench/RESULTS.md; none with --quick]
   --runs N         runs that count, after one that does not [5]
@@ -120,10 +125,10 @@ impl Options {
             return Err(BenchError::Usage(format!("there is no option {bad}")));
         }
         Ok(Self {
-            dir: dir.unwrap_or_else(|| "/dev/shm/capstan-bench".into()),
-            disk: disk.unwrap_or_else(|| "/var/tmp/capstan-bench".into()),
+            dir: dir.unwrap_or_else(|| "/dev/shm".into()).join(OURS),
+            disk: disk.unwrap_or_else(|| "/var/tmp".into()).join(OURS),
             capstan,
-            results: results.or_else(|| (!quick).then(|| "bench/RESULTS.md".into())),
+            results: results.or_else(|| (!quick).then(|| RESULTS.into())),
             runs: runs.clamp(1, 1000) as usize,
             quick,
             keep,
@@ -144,7 +149,10 @@ mod tests {
     fn options_may_stand_anywhere() {
         let o = read("null-small --dir /tmp/x sweep --quick --runs 7").unwrap();
         assert_eq!(o.names, ["null-small", "sweep"]);
-        assert_eq!((o.dir.to_str(), o.runs, o.quick, o.results), (Some("/tmp/x"), 7, true, None));
+        assert_eq!(
+            (o.dir.to_str(), o.runs, o.quick, o.results),
+            (Some("/tmp/x/capstan-bench"), 7, true, None)
+        );
         assert!(read("all").unwrap().results.is_some());
         for bad in ["--dir", "--dir --quick", "--fast all", "--runs x all"] {
             assert!(read(bad).is_err(), "{bad}");

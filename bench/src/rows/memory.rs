@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::capstan::{Backup, Target};
-use crate::context::{Context, Data, Place, Set, remove};
+use crate::context::{Context, Data, MOUNT, Place, Set, remove};
 use crate::error::{BenchError, io_error};
 use crate::measure::{Outcome, Sample};
 use crate::report::{Goal, Line};
@@ -20,7 +20,7 @@ pub fn flat(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> 
     // The files twice, as source and restored.
     context.need_memory(many * KERNEL_BYTES_PER_FILE * 2 + many / 16 * 4096 * 2 + (1 << 30))?;
     // A tmpfs of its own: the usual one has not inodes enough for both trees.
-    let mount = context.fresh(Place::Memory, "many")?;
+    let mount = context.fresh(Place::Memory, MOUNT)?;
     std::fs::create_dir_all(&mount).map_err(io_error("create", &mount))?;
     let options = ["-t", "tmpfs", "-o", "nr_inodes=0,size=90%", "capstan-bench"];
     let mounted = context.run(Command::new("mount").args(options).arg(&mount));

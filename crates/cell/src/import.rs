@@ -61,6 +61,14 @@ impl Cell {
             }
             bytes += self.import_segment(&medium, number, &mut sessions, &mut ends, &ears)?;
         }
+        let sealed = sessions.iter().filter(|s| s.sealed.is_some()).count();
+        if sealed > 0 {
+            let text = format!(
+                "the names of {sealed} sessions are encrypted and stay so; set CAPSTAN_PASSPHRASE or CAPSTAN_KEY_FILE \
+                 and import again to read them"
+            );
+            ears.say(Code::Sealed, "cell", &header.label, text);
+        }
         let mut files = 0;
         let mut dirs = 0;
         for s in &sessions {

@@ -47,6 +47,8 @@ pub enum Code {
     NotWritten,
     /// Metadata could not be restored.
     NotRestored,
+    /// Names are encrypted and no key is at hand.
+    Sealed,
     /// Options were adapted.
     Adapted,
     /// A device failed.
@@ -55,7 +57,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -71,6 +73,7 @@ impl Code {
         Self::Conflict,
         Self::NotWritten,
         Self::NotRestored,
+        Self::Sealed,
         Self::Adapted,
         Self::DeviceFailed,
     ];
@@ -112,6 +115,7 @@ impl Code {
                 Error,
                 "what was committed is kept: mend the device or name another, then back up with --resume",
             ),
+            Self::Sealed => (205, "sealed", Warning, "give a key that opens names and import again"),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
         }
     }

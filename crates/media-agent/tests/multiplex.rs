@@ -35,7 +35,8 @@ fn spec() -> impl Strategy<Value = Spec> {
     ];
     let fill = proptest::option::weighted(0.1, 0..100_000u32);
     let xattrs = prop_oneof![20 => Just(0u32), 4 => 1..200u32, 1 => 1..500_000u32];
-    let rest = (0..240u8, any::<bool>(), proptest::bool::weighted(0.3), proptest::bool::weighted(0.1));
+    let rest =
+        (0..240u8, any::<bool>(), proptest::bool::weighted(0.3), proptest::bool::weighted(0.1));
     (kind, len, proptest::bool::weighted(0.1), fill, proptest::bool::weighted(0.1), xattrs, rest)
         .prop_map(|(kind, len, sparse, fill_from, outcome, xattrs, rest)| Spec {
             kind,
@@ -60,10 +61,30 @@ fn shape() -> impl Strategy<Value = Shape> {
         Just(Compression::Auto),
         Just(Compression::Fixed(Method::Zstd(1))),
     ];
-    (block_size, segment_size, catalog_limit, 2..12usize, compression, any::<bool>(), any::<bool>(), any::<u64>())
-        .prop_map(|(block_size, segment_size, catalog_limit, buffers, compression, crc, sealed, seed)| {
-            Shape { block_size, segment_size, catalog_limit, buffers, compression, crc, sealed, seed }
-        })
+    (
+        block_size,
+        segment_size,
+        catalog_limit,
+        2..12usize,
+        compression,
+        any::<bool>(),
+        any::<bool>(),
+        any::<u64>(),
+    )
+        .prop_map(
+            |(block_size, segment_size, catalog_limit, buffers, compression, crc, sealed, seed)| {
+                Shape {
+                    block_size,
+                    segment_size,
+                    catalog_limit,
+                    buffers,
+                    compression,
+                    crc,
+                    sealed,
+                    seed,
+                }
+            },
+        )
 }
 
 fn cases() -> u32 {
@@ -116,7 +137,9 @@ fn within_a_minute(run: impl FnOnce() + Send + 'static) {
         let _ = done.send(());
     });
     match wait.recv_timeout(Duration::from_secs(60)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("streams and media agent wait for each other"),
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            panic!("streams and media agent wait for each other")
+        }
         _ => {
             if let Err(why) = thread.join() {
                 std::panic::resume_unwind(why);
@@ -164,7 +187,11 @@ fn round_trip(shape: &Shape, streams: &[Vec<Spec>], pokes: u32) {
 }
 
 /// What the catalog says is what reading the streams finds.
-fn assert_consistent(catalog: &Contents, scanned: &Contents, end: &capstan_format::record::SegmentEnd) {
+fn assert_consistent(
+    catalog: &Contents,
+    scanned: &Contents,
+    end: &capstan_format::record::SegmentEnd,
+) {
     assert_eq!(catalog.header, scanned.header);
     assert_eq!(scanned.end.as_ref(), Some(end));
     assert_eq!(catalog.streams.len(), scanned.streams.len());

@@ -37,9 +37,8 @@ fn shape(seed: u64) -> Shape {
 }
 
 fn files(random: &mut Random) -> Vec<Vec<Spec>> {
-    let mut stream = |n: u64| {
-        (0..n).map(|_| Spec::file([10, 3000, 90_000][random.below(3) as usize])).collect()
-    };
+    let mut stream =
+        |n: u64| (0..n).map(|_| Spec::file([10, 3000, 90_000][random.below(3) as usize])).collect();
     vec![stream(8), stream(5)]
 }
 
@@ -91,7 +90,10 @@ fn what_was_committed_survives_a_power_cut() {
         }
     }
     // The seeds reach all the cases; else this would prove nothing.
-    assert!(cut > seeds() / 2 && survived as u64 > seeds() / 2 && unreported > 0, "{cut} {survived} {unreported}");
+    assert!(
+        cut > seeds() / 2 && survived as u64 > seeds() / 2 && unreported > 0,
+        "{cut} {survived} {unreported}"
+    );
 }
 
 /// Every reported segment is there as it was; every other that has a name is whole too. Returns how many others.
@@ -191,7 +193,10 @@ fn a_full_disk_ends_the_session_and_keeps_what_was_committed() {
         for number in numbers {
             assert_whole(&SegmentReader::open(&medium, number).unwrap());
         }
-        assert!(storage.list().unwrap().iter().all(|n| !n.ends_with(".part")), "space is given back");
+        assert!(
+            storage.list().unwrap().iter().all(|n| !n.ends_with(".part")),
+            "space is given back"
+        );
         storage.full_after(u64::MAX / 2);
         go_on(&storage, &Kept::new(), seed);
     }

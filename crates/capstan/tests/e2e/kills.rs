@@ -127,8 +127,8 @@ fn an_interrupt_ends_in_order() {
     }
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     wait_for("the first commit", || lab.path("medium/00000002.segment").exists());
-    let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     if report["status"] == "completed" {

@@ -277,13 +277,28 @@ pub fn free_bytes(path: &Path) -> u64 {
     stat.f_bavail * stat.f_frsize
 }
 
+/// Whether this is root in full, who may mount: in a container he may not, nor set all flags and attributes.
+pub fn can_mount() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let lab = tempfile::tempdir().unwrap();
+        let script = "mount -t tmpfs -o size=1M tmpfs . && umount -l .";
+        is_root() && succeeds(script, lab.path())
+    })
+}
+
+fn succeeds(script: &str, dir: &Path) -> bool {
+    let output = Command::new("bash").args(["-ec", script]).current_dir(dir).output();
+    output.is_ok_and(|o| o.status.success())
+}
+
 /// Whether loop devices can be mounted here; found out once.
 pub fn loop_devices() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
         let lab = tempfile::tempdir().unwrap();
-        let script = "truncate -s 16M image && mkfs.ext4 -q image && mkdir at && mount -o loop image at && umount at";
-        is_root() && Command::new("bash").args(["-ec", script]).current_dir(lab.path()).output().unwrap().status.success()
+        let script = "truncate -s 16M image; mkfs.ext4 -q image; mkdir at; mount -o loop image at; umount at";
+        is_root() && succeeds(script, lab.path())
     })
 }
 

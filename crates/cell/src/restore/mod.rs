@@ -36,10 +36,14 @@ impl Cell {
         let objects = self.idb.objects_by_name(&name.name)?;
         if objects.is_empty() {
             let all = self.idb.objects()?;
-            let mut names: Vec<_> = all.iter().map(|o| o.name.as_str()).collect();
+            let named = all.iter().map(|o| o.name.as_str()).filter(|n| !n.is_empty());
+            let mut names: Vec<_> = named.collect();
             names.sort_unstable();
             names.dedup();
             let known = match names.len() {
+                0 if !all.is_empty() => {
+                    "the names of what was imported are encrypted; import the medium again with a key".to_owned()
+                }
                 0 => "nothing was backed up or imported here yet".to_owned(),
                 _ => format!(
                     "known are {}",

@@ -74,10 +74,21 @@ pub fn make_tree(root: &Path, unit: usize) {
     sparse.write_all_at(&bytes(unit, 7), 4 << 20).unwrap();
     let odd = root.join(std::ffi::OsStr::from_bytes(b"zoo/not utf8 \xff\xfe"));
     fs::write(&odd, b"odd").unwrap();
+    let old = fs::File::options().write(true).open(root.join("letters/letter5")).unwrap();
+    old.set_modified(std::time::UNIX_EPOCH - std::time::Duration::new(86_400, 250_000_001))
+        .unwrap();
+    let fifo = root.join("zoo/pipe");
+    let (kind, rwx) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, rwx, 0).unwrap();
+    // Not every file system has them; where the source has none, none are compared.
+    let flags = rustix::fs::XattrFlags::empty();
+    let _ = rustix::fs::setxattr(root.join("zoo/text"), "user.note", b"kept", flags);
     let mode = |name: &str, mode| {
         fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).unwrap();
     };
-    mode("mode0", 0);
+    if rustix::process::geteuid().is_root() {
+        mode("mode0", 0);
+    }
     mode("zoo/text", 0o4755);
     mode("letters/old", 0o500);
 }
@@ -91,6 +102,8 @@ pub struct State {
     pub size: u64,
     /// Checksum of contents or the link's text.
     pub contents: String,
+    /// An extended attribute that the made tree has.
+    pub note: Vec<u8>,
     /// Names of the same inode, sorted.
     pub names: Vec<PathBuf>,
 }
@@ -115,7 +128,7 @@ pub fn tree(root: &Path) -> BTreeMap<PathBuf, State> {
             } else if file_type.is_fifo() {
                 ("fifo", String::new())
             } else {
-                ("file", checksum(&fs::read(&path).unwrap()))
+                ("file", checksum(&read(&path, meta.mode())))
             };
             if kind != "directory" && meta.nlink() > 1 {
                 inodes.entry(meta.ino()).or_default().push(short.clone());
@@ -126,6 +139,7 @@ pub fn tree(root: &Path) -> BTreeMap<PathBuf, State> {
                 mtime: (meta.mtime(), meta.mtime_nsec()),
                 size: if kind == "file" { meta.size() } else { 0 },
                 contents,
+                note: note(&path),
                 names: Vec::new(),
             };
             found.insert(short, state);
@@ -138,6 +152,26 @@ pub fn tree(root: &Path) -> BTreeMap<PathBuf, State> {
         }
     }
     found
+}
+
+/// Reads a file; one that its owner may not read is opened up meanwhile.
+fn read(path: &Path, mode: u32) -> Vec<u8> {
+    let closed = mode & 0o400 == 0;
+    if closed {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let bytes = fs::read(path).unwrap();
+    if closed {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777)).unwrap();
+    }
+    bytes
+}
+
+fn note(path: &Path) -> Vec<u8> {
+    let mut value = vec![0; 64];
+    let len = rustix::fs::lgetxattr(path, "user.note", &mut value[..]).unwrap_or(0);
+    value.truncate(len);
+    value
 }
 
 /// Two independent sums: enough to tell a test's files apart.

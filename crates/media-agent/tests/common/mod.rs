@@ -238,7 +238,12 @@ fn stream_options(shape: &Shape, session: u8, stream: StreamId) -> StreamOptions
 }
 
 /// Sends the rows and their contents; returns what was sent (as far as the media agent took it).
-fn send(writer: &mut StreamWriter, specs: &[Spec], given: &mut Given, seed: u64) -> Result<(), LinkClosed> {
+fn send(
+    writer: &mut StreamWriter,
+    specs: &[Spec],
+    given: &mut Given,
+    seed: u64,
+) -> Result<(), LinkClosed> {
     let mut random = Random(seed);
     let mut waiting: Vec<(Entry, &Spec)> = Vec::new();
     for (number, spec) in specs.iter().enumerate() {
@@ -321,8 +326,7 @@ pub fn write_session(
             let options = stream_options(shape, session, stream);
             let port = Arc::new(writer.port());
             let opened = StreamWriter::open(port, meters.clone(), owners.clone(), options);
-            let given =
-                Given { stream, rows: Vec::new(), outcomes: Vec::new(), data: Vec::new() };
+            let given = Given { stream, rows: Vec::new(), outcomes: Vec::new(), data: Vec::new() };
             (opened, given, specs, random.next())
         })
         .collect();
@@ -436,7 +440,13 @@ fn take_data(
 
 /// Panics where what was read of a stream is not what was given.
 pub fn assert_same(given: &Given, got: &Got) {
-    assert!(given.data == got.data, "data of {}: {} and {}", given.stream, given.data.len(), got.data.len());
+    assert!(
+        given.data == got.data,
+        "data of {}: {} and {}",
+        given.stream,
+        given.data.len(),
+        got.data.len()
+    );
     assert_eq!(given.outcomes, got.outcomes);
     let mut expected: Vec<(u64, Entry)> = Vec::new();
     let mut start = 0;
@@ -445,7 +455,8 @@ pub fn assert_same(given: &Given, got: &Got) {
         start += row.logical_len();
     }
     // A row without data is read where it was sent; one whose data came later, with them.
-    let where_data_begin = |(at, e): &(u64, Entry)| (if e.logical_len() > 0 { *at } else { 0 }, e.clone());
+    let where_data_begin =
+        |(at, e): &(u64, Entry)| (if e.logical_len() > 0 { *at } else { 0 }, e.clone());
     let order = |rows: &[(u64, Entry)]| {
         let mut rows: Vec<_> = rows.iter().map(where_data_begin).collect();
         rows.sort_by(|a, b| a.1.name.cmp(&b.1.name));

@@ -122,7 +122,9 @@ impl<'a> FileContents<'a> {
                     pieces.extend(parts);
                 }
                 _ => {
-                    return Err(lost("its contents are stored in a way that needs a newer capstan"));
+                    return Err(lost(
+                        "its contents are stored in a way that needs a newer capstan",
+                    ));
                 }
             }
             offset += x.len;

@@ -39,7 +39,9 @@ pub enum DeviceError {
         source: FormatError,
     },
     /// Another process writes to it.
-    #[error("the medium in {path} is in use by {holder}; wait until it ends, or use another device")]
+    #[error(
+        "the medium in {path} is in use by {holder}; wait until it ends, or use another device"
+    )]
     Busy {
         /// Where it is.
         path: String,

@@ -117,7 +117,8 @@ impl FaultyStorage {
                     contents.bytes[keep..].fill(0);
                 }
                 let from = contents.durable.next_multiple_of(SECTOR);
-                for sector in contents.bytes.get_mut(from..).unwrap_or_default().chunks_mut(SECTOR) {
+                for sector in contents.bytes.get_mut(from..).unwrap_or_default().chunks_mut(SECTOR)
+                {
                     if random(4) == 0 {
                         sector.fill(0);
                     }

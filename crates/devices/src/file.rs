@@ -8,11 +8,11 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use capstan_engine::buffer::Buffer;
 use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, BlockKind};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
-use capstan_engine::buffer::Buffer;
 use rustix::fs::FlockOperation;
 
 use crate::holder::holder_of;
@@ -143,7 +143,10 @@ fn check(header: MediumHeader, path: &str) -> Result<MediumHeader, DeviceError> 
     Ok(header)
 }
 
-fn header_from_segments(storage: &Arc<dyn Storage>, path: &str) -> Result<MediumHeader, DeviceError> {
+fn header_from_segments(
+    storage: &Arc<dyn Storage>,
+    path: &str,
+) -> Result<MediumHeader, DeviceError> {
     #[derive(serde::Deserialize)]
     struct OnlyMedium {
         medium: MediumHeader,
@@ -152,9 +155,7 @@ fn header_from_segments(storage: &Arc<dyn Storage>, path: &str) -> Result<Medium
         let Ok(file) = storage.open(&segment_name(number, SUFFIX)) else { continue };
         let mut bytes = vec![0; 256 << 10];
         let Ok(n) = file.read_at(&mut bytes, 0) else { continue };
-        if let Ok((_, r)) =
-            decode_record::<OnlyMedium>(BlockKind::SegmentHeader, &bytes[..n])
-        {
+        if let Ok((_, r)) = decode_record::<OnlyMedium>(BlockKind::SegmentHeader, &bytes[..n]) {
             return check(r.medium, path);
         }
     }
@@ -340,8 +341,7 @@ impl Device for FileDevice {
             numbers.push(number);
         }
         for number in numbers {
-            let (part, full) =
-                (segment_name(number, PART_SUFFIX), segment_name(number, SUFFIX));
+            let (part, full) = (segment_name(number, PART_SUFFIX), segment_name(number, SUFFIX));
             let renamed = self.medium.storage.rename(&part, &full);
             renamed.map_err(io_error("name", &self.name_of(number)))?;
         }

@@ -82,40 +82,78 @@ impl Code {
     pub const fn row(self) -> (u16, &'static str, Severity, &'static str) {
         use Severity::{Error, Note, Warning};
         match self {
-            Self::Vanished => (101, "vanished", Note, "nothing to do: it was removed during the backup"),
+            Self::Vanished => {
+                (101, "vanished", Note, "nothing to do: it was removed during the backup")
+            }
             Self::Changed => (
                 102,
                 "changed",
                 Warning,
                 "back it up when it is quiet, from a snapshot, or with --retries",
             ),
-            Self::Short => (103, "short", Warning, "it shrank while it was read; back it up when it is quiet"),
+            Self::Short => {
+                (103, "short", Warning, "it shrank while it was read; back it up when it is quiet")
+            }
             Self::Unreadable => (
                 104,
                 "unreadable",
                 Error,
                 "check the disk (dmesg, smartctl); what could be read is stored, the rest reads as zeros",
             ),
-            Self::NotOpened => (105, "not-opened", Error, "run as a user who may read it, or exclude it"),
-            Self::InUse => (106, "in-use", Warning, "close what writes to it, or use --locked skip or error"),
-            Self::NoMetadata => {
-                (107, "no-metadata", Error, "check the file system; the file is stored without what could not be read")
+            Self::NotOpened => {
+                (105, "not-opened", Error, "run as a user who may read it, or exclude it")
             }
-            Self::LeftOut => (108, "left-out", Note, "nothing to do; name it as a PATH of its own to include it"),
-            Self::InputFailed => (109, "input-failed", Error, "run the command by hand to see why it fails"),
-            Self::Damaged => (201, "damaged", Error, "restore the named files from another version or copy"),
-            Self::Missing => (202, "missing", Error, "make the missing medium available and restore again"),
-            Self::BadName => (203, "bad-name", Error, "the medium was not written by an honest capstan; do not trust it"),
-            Self::Conflict => (301, "conflict", Error, "move what is in the way, or restore into an empty directory"),
-            Self::NotWritten => (302, "not-written", Error, "check space and permissions of the target"),
-            Self::NotRestored => (303, "not-restored", Warning, "run as root to restore owners, device nodes and all attributes"),
+            Self::InUse => {
+                (106, "in-use", Warning, "close what writes to it, or use --locked skip or error")
+            }
+            Self::NoMetadata => (
+                107,
+                "no-metadata",
+                Error,
+                "check the file system; the file is stored without what could not be read",
+            ),
+            Self::LeftOut => {
+                (108, "left-out", Note, "nothing to do; name it as a PATH of its own to include it")
+            }
+            Self::InputFailed => {
+                (109, "input-failed", Error, "run the command by hand to see why it fails")
+            }
+            Self::Damaged => {
+                (201, "damaged", Error, "restore the named files from another version or copy")
+            }
+            Self::Missing => {
+                (202, "missing", Error, "make the missing medium available and restore again")
+            }
+            Self::BadName => (
+                203,
+                "bad-name",
+                Error,
+                "the medium was not written by an honest capstan; do not trust it",
+            ),
+            Self::Conflict => (
+                301,
+                "conflict",
+                Error,
+                "move what is in the way, or restore into an empty directory",
+            ),
+            Self::NotWritten => {
+                (302, "not-written", Error, "check space and permissions of the target")
+            }
+            Self::NotRestored => (
+                303,
+                "not-restored",
+                Warning,
+                "run as root to restore owners, device nodes and all attributes",
+            ),
             Self::DeviceFailed => (
                 204,
                 "device-failed",
                 Error,
                 "what was committed is kept: mend the device or name another, then back up with --resume",
             ),
-            Self::Sealed => (205, "sealed", Warning, "give a key that opens names and import again"),
+            Self::Sealed => {
+                (205, "sealed", Warning, "give a key that opens names and import again")
+            }
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
         }
     }

@@ -35,13 +35,7 @@ impl Watch {
     /// Starts watching.
     pub fn start(meters: &Meters, lanes: Lanes) -> Self {
         let now = Instant::now();
-        Self {
-            started: now,
-            last: meters.read(),
-            last_at: now,
-            limited: Default::default(),
-            lanes,
-        }
+        Self { started: now, last: meters.read(), last_at: now, limited: Default::default(), lanes }
     }
 
     /// Ends an interval; returns the stage that limited it.
@@ -74,9 +68,8 @@ impl Watch {
 /// The stage that limited an interval: the one nearest to having no time left. The device is one lane; the streams'
 /// threads do source, metadata and CPU in turn, and the one they spend most of their time in limits them.
 fn limiting(before: &[Reading], after: &[Reading], time: Duration, lanes: Lanes) -> Stage {
-    let busy = |s: Stage| {
-        after[s as usize].busy.saturating_sub(before[s as usize].busy).as_secs_f64()
-    };
+    let busy =
+        |s: Stage| after[s as usize].busy.saturating_sub(before[s as usize].busy).as_secs_f64();
     let time = time.as_secs_f64().max(1e-9);
     let device = busy(Stage::Device) / time;
     let cell = busy(Stage::Cell) / time;
@@ -90,10 +83,7 @@ fn limiting(before: &[Reading], after: &[Reading], time: Duration, lanes: Lanes)
     if cell > of_streams {
         return Stage::Cell;
     }
-    in_streams
-        .into_iter()
-        .max_by(|a, b| busy(*a).total_cmp(&busy(*b)))
-        .unwrap_or(Stage::Source)
+    in_streams.into_iter().max_by(|a, b| busy(*a).total_cmp(&busy(*b))).unwrap_or(Stage::Source)
 }
 
 impl Verdict {

@@ -340,7 +340,12 @@ impl<'a> Reader<'a> {
         Ok(Batch { data_at: 0, entries, users, groups })
     }
 
-    fn row(&mut self, row: usize, last: &Entry, sets: &[Vec<crate::entry::Xattr>]) -> Result<Entry> {
+    fn row(
+        &mut self,
+        row: usize,
+        last: &Entry,
+        sets: &[Vec<crate::entry::Xattr>],
+    ) -> Result<Entry> {
         let bad = || FormatError::Invalid(WHAT);
         let mut e = Entry::default();
         match self.col(Column::DirNew).varint()? {
@@ -499,19 +504,18 @@ mod tests {
         );
         (places, inode, extra).prop_map(|(p, i, x)| {
             let kind = Kind::from_u8(p.2).unwrap();
-            let extents: Vec<_> = x
-                .3
-                .iter()
-                .map(|(len, kind)| Extent {
-                    len: *len,
-                    kind: match kind {
-                        0 => ExtentKind::Data,
-                        1 => ExtentKind::Hole,
-                        2 => ExtentKind::Parts,
-                        _ => ExtentKind::AsIn([9; 16]),
-                    },
-                })
-                .collect();
+            let extents: Vec<_> =
+                x.3.iter()
+                    .map(|(len, kind)| Extent {
+                        len: *len,
+                        kind: match kind {
+                            0 => ExtentKind::Data,
+                            1 => ExtentKind::Hole,
+                            2 => ExtentKind::Parts,
+                            _ => ExtentKind::AsIn([9; 16]),
+                        },
+                    })
+                    .collect();
             Entry {
                 kind,
                 dir: p.0,

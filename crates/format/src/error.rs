@@ -19,7 +19,9 @@ pub enum FormatError {
     #[error("the padding of the {0} is not zero: it is damaged")]
     Padding(&'static str),
     /// Written by a newer version of the format.
-    #[error("the {what} is of format version {found}, this program reads up to {known}; use a newer capstan")]
+    #[error(
+        "the {what} is of format version {found}, this program reads up to {known}; use a newer capstan"
+    )]
     Newer {
         /// What was read.
         what: &'static str,

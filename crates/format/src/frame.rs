@@ -228,7 +228,8 @@ impl FrameHeader {
             out.clear();
             return Ok(());
         }
-        let secret = matches!(self.frame_type, FrameType::Batch | FrameType::Data | FrameType::Names);
+        let secret =
+            matches!(self.frame_type, FrameType::Batch | FrameType::Data | FrameType::Names);
         if !self.sealed && secret && sealer.is_some() {
             // In an encrypted session nothing that is secret lies open: this frame is not of it.
             return Err(FormatError::Invalid(what));

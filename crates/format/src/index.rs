@@ -75,7 +75,13 @@ pub fn decode_index(plain: &[u8]) -> Result<(StreamId, Vec<FramePlace>)> {
         let block = last.2.checked_add(c.varint_u32()?).ok_or(bad)?;
         let byte = c.varint_u32()?;
         last = (sequence, logical, block);
-        places.push(FramePlace { logical_frame, sequence, logical, block: BlockIndex(block), byte });
+        places.push(FramePlace {
+            logical_frame,
+            sequence,
+            logical,
+            block: BlockIndex(block),
+            byte,
+        });
     }
     if c.is_empty() { Ok((stream, places)) } else { Err(FormatError::Invalid(WHAT)) }
 }

@@ -6,9 +6,7 @@
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::codec::{Codec, Compressor, Method};
 use capstan_format::crc::payload_crc;
-use capstan_format::frame::{
-    CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType, padded,
-};
+use capstan_format::frame::{CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType, padded};
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::{FramePlace, INDEX_FRAMES_MAX, encode_index};
 use capstan_format::record::{SegmentEnd, SegmentHeader};

@@ -146,8 +146,7 @@ impl Grants {
         }
         let last = segment.closing;
         if let Some(s) = state.streams.get_mut(&stream) {
-            (s.open_in, s.next) =
-                if last { (None, ordinal + 1) } else { (Some(ordinal), ordinal) };
+            (s.open_in, s.next) = if last { (None, ordinal + 1) } else { (Some(ordinal), ordinal) };
         }
         Grant { buffer, segment: SegmentOrdinal(ordinal), last }
     }
@@ -159,12 +158,13 @@ impl Grants {
             return Err(LinkClosed);
         }
         // Buffers left for streams that must still finish in this or an earlier segment are not taken.
-        let buffer = if state.available(&self.limits) > state.open_before(ordinal.0.saturating_add(1)) {
-            state.buffer(self.limits.block_size)
-        } else {
-            state.extra += 1;
-            Buffer::new(self.limits.block_size)
-        };
+        let buffer =
+            if state.available(&self.limits) > state.open_before(ordinal.0.saturating_add(1)) {
+                state.buffer(self.limits.block_size)
+            } else {
+                state.extra += 1;
+                Buffer::new(self.limits.block_size)
+            };
         let segment = state.segment(ordinal.0);
         segment.granted += 1;
         segment.outstanding += 1;

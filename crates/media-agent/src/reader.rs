@@ -7,7 +7,9 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::storage::ReadFile;
 use capstan_engine::buffer::Buffer;
 use capstan_format::FormatError;
-use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, PAYLOAD_AT};
+use capstan_format::block::{
+    BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, PAYLOAD_AT,
+};
 use capstan_format::codec::Decompressor;
 use capstan_format::frame::{CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType};
 use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
@@ -80,7 +82,9 @@ impl StreamContents {
     /// Adds the place of its next frame; `false` if that does not lie behind the last one.
     pub(crate) fn add_place(&mut self, place: FramePlace) -> bool {
         let behind = self.index.last().is_none_or(|last| {
-            last.sequence < place.sequence && last.logical <= place.logical && last.block <= place.block
+            last.sequence < place.sequence
+                && last.logical <= place.logical
+                && last.block <= place.block
         });
         if behind {
             self.index.push(place);
@@ -326,9 +330,10 @@ impl SegmentReader {
                 }
             }
         }
-        let (data_blocks, other_lengths) = contents.end.as_ref().map_or((u32::MAX, Vec::new()), |e| {
-            (e.data_blocks, e.short_blocks.clone())
-        });
+        let (data_blocks, other_lengths) = contents
+            .end
+            .as_ref()
+            .map_or((u32::MAX, Vec::new()), |e| (e.data_blocks, e.short_blocks.clone()));
         FrameReader {
             segment: self,
             stream,
@@ -362,7 +367,9 @@ impl FrameReader<'_> {
     /// Where a data block begins in the segment's file, in bytes, and its length.
     fn place_of(&self, index: u32) -> Option<(u64, usize)> {
         if let Some(blocks) = &self.blocks {
-            return blocks.get(&index).map(|(at, len)| (*at, (*len as usize).min(self.block.len())));
+            return blocks
+                .get(&index)
+                .map(|(at, len)| (*at, (*len as usize).min(self.block.len())));
         }
         let full = self.segment.block_size as u64;
         let mut at = u64::from(index) * full;

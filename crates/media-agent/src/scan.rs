@@ -207,7 +207,10 @@ impl Scanner<'_> {
             let (expected, found) = (passing.position, block.da.position);
             passing.sequence = passing.sequence.filter(|_| lost.is_none());
             self.damage(
-                format!("stream {} goes on at byte {found} where {expected} was expected", stream.short()),
+                format!(
+                    "stream {} goes on at byte {found} where {expected} was expected",
+                    stream.short()
+                ),
                 None,
             );
         }
@@ -223,7 +226,14 @@ impl Scanner<'_> {
     }
 
     /// Takes the frames of a block's payload, from `at` on.
-    fn parse(&mut self, stream: StreamId, block: BlockIndex, payload: &[u8], at: usize, loose: bool) {
+    fn parse(
+        &mut self,
+        stream: StreamId,
+        block: BlockIndex,
+        payload: &[u8],
+        at: usize,
+        loose: bool,
+    ) {
         let mut at = at;
         let partial = self.streams.get_mut(&stream).and_then(|p| p.partial.take());
         if let Some((place, mut bytes, total)) = partial {
@@ -292,12 +302,18 @@ impl Scanner<'_> {
                     header.sequence
                 );
                 self.catalog_broken |= is_catalog;
-                let range = (expected_logical < header.logical)
-                    .then_some((stream, expected_logical, header.logical));
+                let range = (expected_logical < header.logical).then_some((
+                    stream,
+                    expected_logical,
+                    header.logical,
+                ));
                 self.damage(what, range);
             } else if expected_logical != header.logical && !is_catalog {
                 let range = (stream, expected_logical.min(header.logical), header.logical);
-                self.damage(format!("stream {}: logical offsets leap", stream.short()), Some(range));
+                self.damage(
+                    format!("stream {}: logical offsets leap", stream.short()),
+                    Some(range),
+                );
             }
         }
         if !is_zero(&bytes[payload_end..]) {
@@ -339,8 +355,12 @@ impl Scanner<'_> {
     }
 
     fn finish(mut self) -> Scan {
-        let partial: Vec<_> =
-            self.streams.iter().filter(|(_, p)| p.partial.is_some()).map(|(s, p)| (*s, p.logical)).collect();
+        let partial: Vec<_> = self
+            .streams
+            .iter()
+            .filter(|(_, p)| p.partial.is_some())
+            .map(|(s, p)| (*s, p.logical))
+            .collect();
         for (stream, logical) in partial {
             let end = logical.saturating_add(1);
             let what = format!("stream {}: its last frame is cut short", stream.short());

@@ -44,7 +44,9 @@ pub enum WriteError {
     #[error("{0}")]
     Commit(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The writing thread ended without a word.
-    #[error("the media agent's thread ended unexpectedly; this is a fault of capstan, please report it")]
+    #[error(
+        "the media agent's thread ended unexpectedly; this is a fault of capstan, please report it"
+    )]
     Thread,
 }
 
@@ -81,7 +83,8 @@ pub struct Committed {
 }
 
 /// Records a commit where sessions are recorded. Called after the medium is durable and before anybody is told.
-pub type OnCommit = dyn FnMut(&Committed) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send;
+pub type OnCommit =
+    dyn FnMut(&Committed) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send;
 
 enum Message {
     Block(FilledBlock),
@@ -427,7 +430,8 @@ impl Thread {
         lap.busy(self.shared.meters.of(Stage::Device));
         self.written.bytes += bytes;
         self.written.segments.push(number);
-        let committed = Committed { header: open.header, end, bytes, catalog: catalog.into_frames() };
+        let committed =
+            Committed { header: open.header, end, bytes, catalog: catalog.into_frames() };
         (self.on_commit)(&committed).map_err(WriteError::Commit)?;
         lap.busy(self.shared.meters.of(Stage::Cell));
         self.current += 1;

@@ -98,8 +98,7 @@ impl<'a> Hand<'a> {
     ) -> Result<()> {
         let r = self.restore;
         let text = crate::error::chain(why);
-        let mut none =
-            Data { frames: None, index: Vec::new(), at: 0, sealer: None, current: None };
+        let mut none = Data { frames: None, index: Vec::new(), at: 0, sealer: None, current: None };
         r.view.rows(segment as u32, stream, &mut |row| {
             if row.entry.logical_len() == 0 {
                 return self.row(&row, stream, &mut none);

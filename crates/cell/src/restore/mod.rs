@@ -329,7 +329,9 @@ fn check_paths(view: &VersionView<'_>, overview: &Overview, paths: &[Vec<u8>]) -
     view.all_rows(&mut |stream, row| {
         if !missing.is_empty() && row.entry.kind.is_inode() && overview.is_first(stream, &row) {
             let path = row.entry.path();
-            if missing.iter().any(|p| is_below(&path, p)) && !overview.is_replaced(&path, row.ordinal) {
+            if missing.iter().any(|p| is_below(&path, p))
+                && !overview.is_replaced(&path, row.ordinal)
+            {
                 missing.retain(|p| !is_below(&path, p));
             }
         }

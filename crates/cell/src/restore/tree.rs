@@ -142,7 +142,8 @@ impl Restore<'_> {
                 files += 1;
                 bytes += if e.link { 0 } else { e.size };
             }
-            let cut = e.logical_len() > 0 && row.start.saturating_add(e.logical_len()) > stream.logical_end;
+            let cut = e.logical_len() > 0
+                && row.start.saturating_add(e.logical_len()) > stream.logical_end;
             let parts = e.extents.iter().any(|x| x.kind == ExtentKind::Parts);
             if e.kind == Kind::File && !e.link && (cut || parts) {
                 in_parts.insert(path, self.here(&row));

@@ -1872,21 +1872,19 @@ def command_extract(medium, args):
 
 def main():
     parser = argparse.ArgumentParser(description="Reads Capstan media without Capstan.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, text in (("list", "sessions, segments and files"), ("check", "read everything, name all damage"),
-                       ("extract", "restore files")):
-        command = commands.add_parser(name, help=text)
-        command.add_argument("medium", help="directory of the medium")
-        command.add_argument("--passphrase-file", help="file with the passphrase; one line end at its end is dropped")
-        command.add_argument("--key-file", help="key file")
-        command.add_argument("--recovery-code", help="recovery code, or @FILE with it")
-        command.add_argument("--torn", action="store_true", help="also read segments whose writing was cut off (.part)")
-        if name != "check":
-            command.add_argument("--session", help="id of a session, or the begin of one")
-        if name == "extract":
-            command.add_argument("--into", required=True, help="directory into which to restore")
-            command.add_argument("paths", nargs="*", help="files or directories; all without")
-    args = parser.parse_args()
+    parser.add_argument("command", choices=["list", "check", "extract"],
+                        help="list sessions, segments and files; read everything and name all damage; restore files")
+    parser.add_argument("medium", help="directory of the medium")
+    parser.add_argument("paths", nargs="*", help="extract: files or directories to restore; all without")
+    parser.add_argument("--into", help="extract: directory into which to restore")
+    parser.add_argument("--session", help="list, extract: id of a session, or the begin of one")
+    parser.add_argument("--passphrase-file", help="file with the passphrase; one line end at its end is dropped")
+    parser.add_argument("--key-file", help="key file")
+    parser.add_argument("--recovery-code", help="recovery code, or @FILE with it")
+    parser.add_argument("--torn", action="store_true", help="also read segments whose writing was cut off (.part)")
+    args = parser.parse_intermixed_args()
+    if (args.command == "extract") != bool(args.into) or (args.paths and not args.into):
+        parser.error("extract needs --into DIR; list and check take neither --into nor paths")
     try:
         report = Report(sys.stdout if args.command == "check" else sys.stderr)
         medium = Medium(args.medium, read_secrets(args, report), report, args.torn)

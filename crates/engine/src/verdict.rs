@@ -19,6 +19,8 @@ pub struct Watch {
     last: [Reading; Stage::ALL.len()],
     last_at: Instant,
     limited: [Duration; Stage::ALL.len()],
+    /// What limited in the last interval in which anything was measured.
+    latest: Stage,
     lanes: Lanes,
 }
 
@@ -35,17 +37,27 @@ impl Watch {
     /// Starts watching.
     pub fn start(meters: &Meters, lanes: Lanes) -> Self {
         let now = Instant::now();
-        Self { started: now, last: meters.read(), last_at: now, limited: Default::default(), lanes }
+        Self {
+            started: now,
+            last: meters.read(),
+            last_at: now,
+            limited: Default::default(),
+            latest: Stage::Source,
+            lanes,
+        }
     }
 
     /// Ends an interval; returns the stage that limited it.
     pub fn sample(&mut self, meters: &Meters) -> Stage {
         let (now, reading) = (Instant::now(), meters.read());
         let time = now.duration_since(self.last_at);
-        let stage = limiting(&self.last, &reading, time, self.lanes);
-        self.limited[stage as usize] += time;
-        (self.last, self.last_at) = (reading, now);
-        stage
+        // Where nothing was measured yet (long steps are counted at their end), the interval goes on.
+        if reading.iter().zip(&self.last).any(|(r, last)| r.busy > last.busy) {
+            self.latest = limiting(&self.last, &reading, time, self.lanes);
+            self.limited[self.latest as usize] += time;
+            (self.last, self.last_at) = (reading, now);
+        }
+        self.latest
     }
 
     /// The verdict so far.
@@ -83,7 +95,12 @@ fn limiting(before: &[Reading], after: &[Reading], time: Duration, lanes: Lanes)
     if cell > of_streams {
         return Stage::Cell;
     }
-    in_streams.into_iter().max_by(|a, b| busy(*a).total_cmp(&busy(*b))).unwrap_or(Stage::Source)
+    // The first of equals.
+    in_streams
+        .into_iter()
+        .rev()
+        .max_by(|a, b| busy(*a).total_cmp(&busy(*b)))
+        .unwrap_or(Stage::Source)
 }
 
 impl Verdict {
@@ -154,5 +171,17 @@ mod tests {
             }),
             Stage::Device
         );
+    }
+    #[test]
+    fn an_interval_without_measures_belongs_to_the_next() {
+        let meters = Meters::default();
+        let mut watch = Watch::start(&meters, Lanes { streams: 2, processors: 2 });
+        watch.last_at -= Duration::from_secs(10);
+        watch.started -= Duration::from_secs(10);
+        watch.sample(&meters);
+        meters.of(Stage::Device).busy(Duration::from_secs(9));
+        watch.sample(&meters);
+        let verdict = watch.verdict();
+        assert_eq!((verdict.stage, verdict.share > 0.9), (Stage::Device, true));
     }
 }

@@ -174,13 +174,10 @@ fn note(path: &Path) -> Vec<u8> {
     value
 }
 
-/// Two independent sums: enough to tell a test's files apart.
+/// SHA-256, as `sha256sum` prints it.
 pub fn checksum(bytes: &[u8]) -> String {
-    let crc = capstan_format::crc::crc32c(bytes);
-    let fnv = bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
-    format!("{crc:08x}{fnv:016x}")
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Makes a key ring in a home, opened by a passphrase; cheap to derive, as that is not what is tested.

@@ -37,7 +37,7 @@ use crate::input::Input;
 use crate::keyring;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::request::{BackupRequest, ReadMode, Source};
+use crate::request::{BackupRequest, Source};
 use crate::resume::{Resumed, resumable};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::watch::{Watched, watch};
@@ -84,6 +84,8 @@ impl Cell {
             return self.dry_run(request, plan, &ears, stop, started_us);
         }
         let host = host();
+        // First of all, as the medium may have more of the object than the database knows.
+        let (device, medium) = self.open_device(request, observer)?;
         let known = self.idb.objects_by_name(&plan.name)?;
         let known = known.into_iter().find(|o| o.host == host);
         let object = match &known {
@@ -96,7 +98,6 @@ impl Cell {
             (Some(o), true) => resumable(self, o, &ears)?,
             _ => None,
         };
-        let (device, medium) = self.open_device(request)?;
         let mut plan = plan;
         plan.never(&request.device, &self.home);
         let keys = self.session_keys()?;
@@ -322,7 +323,7 @@ impl Cell {
                 hard_links_as_files: request.hard_links_as_files,
                 retries: request.retries,
                 retry_wait: request.retry_wait,
-                direct: request.read == ReadMode::Direct,
+                mode: request.read,
             },
             streams,
             buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
@@ -331,7 +332,11 @@ impl Cell {
         })
     }
 
-    fn open_device(&self, request: &BackupRequest) -> Result<(Box<dyn Device>, MediumHeader)> {
+    fn open_device(
+        &self,
+        request: &BackupRequest,
+        observer: &dyn Observer,
+    ) -> Result<(Box<dyn Device>, MediumHeader)> {
         let size = request.block_size.unwrap_or(BLOCK_SIZE);
         match &request.device {
             Address::Null { rate } => {
@@ -353,6 +358,7 @@ impl Cell {
                     block_size: header.block_size,
                     created_us: header.created_us,
                 })?;
+                self.record_unknown(device.medium(), &Ears::new(observer))?;
                 Ok((Box::new(device), header))
             }
         }

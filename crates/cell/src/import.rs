@@ -69,13 +69,7 @@ impl Cell {
             );
             ears.say(Code::Sealed, "cell", &header.label, text);
         }
-        let mut files = 0;
-        let mut dirs = 0;
-        for s in &sessions {
-            let (f, d) = self.import_session(s)?;
-            files += f;
-            dirs += d;
-        }
+        let (files, dirs) = self.import_sessions(&sessions)?;
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
         let elapsed = begun.elapsed().as_secs_f64();
@@ -98,6 +92,19 @@ impl Cell {
         ears.fill(&mut report);
         self.record(&mut report, "import", started_us, status)?;
         Ok(report)
+    }
+
+    /// Records the segments behind the last recorded one: a writer that was killed had committed them on the medium and
+    /// not here yet. The caller holds the medium for writing.
+    pub(crate) fn record_unknown(&self, medium: &FileMedium, ears: &Ears<'_>) -> Result<()> {
+        let last = self.idb.last_segment_number(medium.header().medium)?;
+        let mut sessions: Vec<Imported> = Vec::new();
+        let mut ends: HashMap<[u8; 16], u64> = HashMap::new();
+        for number in medium.segments()?.into_iter().filter(|n| last.is_none_or(|last| *n > last)) {
+            self.import_segment(medium, number, &mut sessions, &mut ends, ears)?;
+        }
+        self.import_sessions(&sessions)?;
+        Ok(())
     }
 
     fn import_segment(
@@ -267,6 +274,14 @@ impl Cell {
             boot_id: boot_id(),
         })?;
         Ok(())
+    }
+
+    /// Records how sessions ended; returns their files and directories.
+    fn import_sessions(&self, sessions: &[Imported]) -> Result<(u64, u64)> {
+        sessions.iter().try_fold((0, 0), |(files, dirs), s| {
+            let (f, d) = self.import_session(s)?;
+            Ok((files + f, dirs + d))
+        })
     }
 
     /// Records how a session ended; returns its files and directories.

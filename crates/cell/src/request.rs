@@ -5,21 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use capstan_devices::address::Address;
-pub use capstan_disk_agent::backup::Locked;
+pub use capstan_disk_agent::backup::{Locked, ReadMode};
 pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
-
-/// How source files are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ReadMode {
-    /// As is best for the file system and the file.
-    #[default]
-    Auto,
-    /// Through the page cache.
-    Buffered,
-    /// Past the page cache, where the file system can.
-    Direct,
-}
 
 /// What to back up.
 #[derive(Debug, Clone)]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use capstan_devices::address::Address;
@@ -187,12 +188,13 @@ impl<'a> VersionView<'a> {
     pub fn batches(
         &self,
         stream: &StreamContents,
-        each: &mut dyn FnMut(Batch, u64) -> Result<()>,
+        range: Range<usize>,
+        each: &mut dyn FnMut(usize, Batch, u64) -> Result<()>,
     ) -> Result<()> {
         let label = stream.label.as_ref().map(|l| &l.session);
         let sealer = self.keys.sealer(Purpose::Names, label, stream.stream)?;
         let (mut d, mut scratch, mut plain) = (Decompressor::default(), Vec::new(), Vec::new());
-        for raw in &stream.batches {
+        for (index, raw) in stream.batches.iter().enumerate().skip(range.start).take(range.len()) {
             let what = || format!("a batch of stream {}", stream.stream.short());
             let format = |source| CellError::Format { what: what(), source };
             raw.header
@@ -200,7 +202,7 @@ impl<'a> VersionView<'a> {
                 .map_err(format)?;
             let batch = Batch::decode(&plain).map_err(format)?;
             let start = raw.header.logical.saturating_add(batch.data_at);
-            each(batch, start)?;
+            each(index, batch, start)?;
         }
         Ok(())
     }
@@ -212,20 +214,31 @@ impl<'a> VersionView<'a> {
         stream: &StreamContents,
         each: &mut dyn FnMut(Row) -> Result<()>,
     ) -> Result<()> {
-        let mut row = 0;
+        self.rows_of(segment, stream, 0..stream.batches.len(), each)
+    }
+
+    /// The rows of some batches of a stream in a segment, in order.
+    pub fn rows_of(
+        &self,
+        segment: u32,
+        stream: &StreamContents,
+        batches: Range<usize>,
+        each: &mut dyn FnMut(Row) -> Result<()>,
+    ) -> Result<()> {
         let session = self.segments.get(segment as usize).map_or(0, |s| s.session);
-        self.batches(stream, &mut |batch, mut start| {
+        self.batches(stream, batches, &mut |index, batch, mut start| {
             let names = |names: Vec<(u32, Vec<u8>)>| -> HashMap<u32, Arc<[u8]>> {
                 names.into_iter().map(|(id, name)| (id, name.into())).collect()
             };
             let (users, groups) = (names(batch.users), names(batch.groups));
-            for entry in batch.entries {
+            for (at, entry) in batch.entries.into_iter().enumerate() {
                 let len = entry.logical_len();
+                // A batch has at most 2^16 rows.
+                let row = (index as u32) << 16 | at as u32;
                 let (user, group) =
                     (users.get(&entry.uid).cloned(), groups.get(&entry.gid).cloned());
                 let ordinal = Ordinal { session, segment, row, stream: stream.stream };
                 each(Row { entry, ordinal, start, user, group })?;
-                row += 1;
                 start = start.saturating_add(len);
             }
             Ok(())

@@ -99,6 +99,7 @@ const CHUNK: usize = 4;
 fn fetch(item: &WalkItem) {
     if item.listed.kind == Some(Kind::File)
         && let Ok(fd) = source::open_at(&item.dir, &item.listed.name, false)
+        && source::stat(&fd).is_ok_and(|s| (s.st_size as u64) < source::DIRECT_MIN)
         && source::prefetch(&fd)
     {
         item.ours.store(true, Relaxed);

@@ -1,5 +1,6 @@
 //! One worker of a restore: takes what a stream has in a segment, reads its frames once and in order, writes files.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
@@ -13,7 +14,7 @@ use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::{FrameReader, StreamContents};
 
 use super::split;
-use super::tree::{NOT_THERE, Restore};
+use super::tree::{NOT_THERE, Restore, SLICES};
 use crate::error::{CellError, Result};
 use crate::version::Row;
 
@@ -57,36 +58,43 @@ impl<'a> Hand<'a> {
         self.lap.busy(self.restore.meters.of(stage));
     }
 
-    /// Restores what one stream has in one segment.
-    pub(super) fn part(&mut self, segment: usize, stream: usize) -> Result<()> {
+    /// Restores a slice of what all streams have in a segment.
+    pub(super) fn slice(&mut self, segment: usize, slice: usize) -> Result<()> {
         let r = self.restore;
         let place = &r.view.segments[segment];
         let contents = r.view.contents(place)?;
-        let Some(stream) = contents.streams.iter().find(|s| s.stream == place.streams[stream])
-        else {
-            return Ok(());
-        };
-        let label = stream.label.as_ref().map(|l| &l.session);
-        let sealer = r.view.keys.sealer(Purpose::Contents, label, stream.stream)?;
-        let reader = match r.view.open_segment(place) {
-            Ok(reader) => reader,
-            Err(e) => return self.all_missing(segment, stream, &e),
-        };
-        let mut data = Data {
-            frames: Some(reader.frames(&contents, stream.stream)),
-            index: stream.index.iter().filter(|p| p.logical_frame).copied().collect(),
-            at: 0,
-            sealer,
-            current: None,
-        };
-        self.mark(Stage::Cell);
-        let view = r.view;
-        view.rows(segment as u32, stream, &mut |row| {
-            if r.stop.0.load(Relaxed) {
-                return Ok(());
+        let reader = r.view.open_segment(place);
+        for stream in contents.streams.iter().filter(|s| place.streams.contains(&s.stream)) {
+            let n = stream.batches.len();
+            let batches = slice * n / SLICES..(slice + 1) * n / SLICES;
+            if batches.is_empty() {
+                continue;
             }
-            self.row(&row, stream, &mut data)
-        })
+            let reader = match &reader {
+                Ok(reader) => reader,
+                Err(e) => {
+                    self.all_missing(segment, stream, batches, e)?;
+                    continue;
+                }
+            };
+            let label = stream.label.as_ref().map(|l| &l.session);
+            let sealer = r.view.keys.sealer(Purpose::Contents, label, stream.stream)?;
+            let mut data = Data {
+                frames: Some(reader.frames(&contents, stream.stream)),
+                index: stream.index.iter().filter(|p| p.logical_frame).copied().collect(),
+                at: 0,
+                sealer,
+                current: None,
+            };
+            self.mark(Stage::Cell);
+            r.view.rows_of(segment as u32, stream, batches, &mut |row| {
+                if r.stop.0.load(Relaxed) {
+                    return Ok(());
+                }
+                self.row(&row, stream, &mut data)
+            })?;
+        }
+        Ok(())
     }
 
     /// The segment's medium cannot be read: every file with data in it is named, what has none is restored.
@@ -94,12 +102,13 @@ impl<'a> Hand<'a> {
         &mut self,
         segment: usize,
         stream: &StreamContents,
+        batches: Range<usize>,
         why: &CellError,
     ) -> Result<()> {
         let r = self.restore;
         let text = crate::error::chain(why);
         let mut none = Data { frames: None, index: Vec::new(), at: 0, sealer: None, current: None };
-        r.view.rows(segment as u32, stream, &mut |row| {
+        r.view.rows_of(segment as u32, stream, batches, &mut |row| {
             if row.entry.logical_len() == 0 {
                 return self.row(&row, stream, &mut none);
             }

@@ -21,6 +21,9 @@ use crate::version::{Overview, Row, VersionView};
 /// Takes a live row, its stored path, and its path below the target.
 type EachLive<'f> = dyn FnMut(&Row, &[u8], &[u8]) -> Result<()> + 'f;
 
+/// Into how many slices a segment's rows are cut for the workers.
+pub(super) const SLICES: usize = 8;
+
 /// Why a file's data may be on no medium at hand.
 pub(super) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
                                     segment is missing or cut short";
@@ -190,24 +193,20 @@ impl Restore<'_> {
     }
 
     pub(super) fn run(&self, workers: usize) -> Result<()> {
-        let jobs: Vec<(usize, usize)> = self
-            .view
-            .segments
-            .iter()
-            .enumerate()
-            .flat_map(|(i, s)| (0..s.streams.len()).map(move |j| (i, j)))
-            .collect();
+        // A slice has what all streams saved at about the same time, so that two workers seldom meet in a directory.
+        let jobs: Vec<(usize, usize)> =
+            (0..self.view.segments.len()).flat_map(|i| (0..SLICES).map(move |j| (i, j))).collect();
         let next = AtomicUsize::new(0);
         let failed: Mutex<Option<CellError>> = Mutex::new(None);
         std::thread::scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|| {
                     let mut hand = Hand::new(self);
-                    while let Some((segment, stream)) = jobs.get(next.fetch_add(1, Relaxed)) {
+                    while let Some((segment, slice)) = jobs.get(next.fetch_add(1, Relaxed)) {
                         if self.stop.0.load(Relaxed) {
                             return;
                         }
-                        if let Err(e) = hand.part(*segment, *stream) {
+                        if let Err(e) = hand.slice(*segment, *slice) {
                             failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
                             return;
                         }

@@ -52,8 +52,20 @@ pub struct ReadOptions {
     pub retries: u32,
     /// How long to wait before that.
     pub retry_wait: Duration,
-    /// Read large files past the page cache.
-    pub direct: bool,
+    /// How large files are read.
+    pub mode: ReadMode,
+}
+
+/// How large files are read: through the page cache or past it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadMode {
+    /// Past it where the file is not in it: a direct read of a cold file is faster, and leaves the cache alone.
+    #[default]
+    Auto,
+    /// Through the page cache.
+    Buffered,
+    /// Past the page cache, where the file system can.
+    Direct,
 }
 
 /// What a backup counts.

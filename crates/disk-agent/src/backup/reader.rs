@@ -13,7 +13,7 @@ use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome, OutcomeCod
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::{Backup, Locked, text};
+use super::{Backup, Locked, ReadMode, text};
 use crate::ahead::Ahead;
 use crate::hardlinks::HardLinks;
 use crate::huge::{HUGE, HugeFile, Pieces};
@@ -179,11 +179,16 @@ impl<'a> StreamReader<'a> {
         self.reader.next_file();
         self.current = Current { direct: false, drop: ours };
         if size >= source::DIRECT_MIN {
-            self.current.direct = self.backup.options.direct && source::set_direct(fd);
+            let direct = match self.backup.options.mode {
+                ReadMode::Direct => true,
+                ReadMode::Buffered => false,
+                ReadMode::Auto => source::is_cold(fd),
+            };
+            self.current.direct = direct && source::set_direct(fd);
             if !self.current.direct {
                 source::will_read_all(fd);
                 // Where the kernel cannot drop pages by itself, those of files that nobody had in the cache are dropped.
-                self.current.drop |= self.reader.must_drop() && source::prefetch(fd);
+                self.current.drop |= self.reader.must_drop() && source::is_cold(fd);
             }
         }
     }

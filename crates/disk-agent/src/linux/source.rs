@@ -306,21 +306,22 @@ pub const DIRECT_MIN: u64 = 1 << 20;
 /// Bytes of one direct read.
 const DIRECT_READ: usize = 1 << 20;
 
-/// Starts reading a file into the page cache. Whether it was not there before.
-pub fn prefetch(fd: impl AsFd) -> bool {
-    let fd = fd.as_fd();
+/// Whether the begin of a file is not in the page cache.
+pub fn is_cold(fd: impl AsFd) -> bool {
     let mut byte = [0];
     let mut slices = [io::IoSliceMut::new(&mut byte)];
     let flags = rustix::io::ReadWriteFlags::NOWAIT;
-    let cold = rustix::io::preadv2(fd, &mut slices, 0, flags) == Err(Errno::AGAIN);
+    rustix::io::preadv2(fd.as_fd(), &mut slices, 0, flags) == Err(Errno::AGAIN)
+}
+
+/// Starts reading a file into the page cache. Whether it was not there before.
+pub fn prefetch(fd: impl AsFd) -> bool {
+    let fd = fd.as_fd();
+    let cold = is_cold(fd);
     if cold {
+        let len = std::num::NonZeroU64::new(FETCH);
         // Advice only: where it is not taken, the stream waits for the disk.
-        let _ = rustix::fs::fadvise(
-            fd,
-            0,
-            std::num::NonZeroU64::new(FETCH),
-            rustix::fs::Advice::WillNeed,
-        );
+        let _ = rustix::fs::fadvise(fd, 0, len, rustix::fs::Advice::WillNeed);
     }
     cold
 }

@@ -1223,7 +1223,9 @@ class Medium:
             home, has_parts = inodes[0].stream, any(kind == 2 for kind, _, _ in inodes[-1].extents or ())
             # Outcomes of other streams come first, so that they speak of the last row unless it was replaced later.
             outcomes = [row.outcome for row in of_path if row.kind == OUTCOME and row.stream != home and has_parts]
-            outcomes += [row.outcome for row in of_path if row.kind == OUTCOME and row.stream == home]
+            last, retry = inodes[-1].order, inodes[-1].flags & 2
+            outcomes += [row.outcome for row in of_path if row.kind == OUTCOME and row.stream == home
+                         and not (retry and row.order < last)]
             codes = [code for code, _, _ in outcomes]
             replaced = codes.count(REPLACED)
             if replaced:

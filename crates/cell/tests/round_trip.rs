@@ -219,3 +219,15 @@ fn the_database_can_be_lost() {
     assert_eq!(report.status, "completed");
     assert_same(&bench.path("src"), &place);
 }
+
+#[test]
+fn a_cold_huge_file_is_read_by_several_streams() {
+    let bench = Bench::new();
+    let path = bench.path("src/huge");
+    fs::write(&path, bytes(70 << 20, 5)).unwrap();
+    // Out of the page cache, so that it is read directly where the file system can.
+    let file = fs::File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    bench.round_trip(&BackupRequest { streams: Some(3), ..bench.request() });
+}

@@ -18,6 +18,8 @@ pub(crate) struct HugeFile {
     pub fd: OwnedFd,
     pub entry: Entry,
     pub before: Stat,
+    /// It is read past the page cache: settled once, as all streams share the descriptor.
+    pub direct: bool,
     /// Data ranges not yet given out.
     ranges: Mutex<VecDeque<(u64, u64)>>,
     /// Pieces given out and not yet read, and one while there are ranges left.
@@ -27,11 +29,18 @@ pub(crate) struct HugeFile {
 }
 
 impl HugeFile {
-    pub fn new(fd: OwnedFd, entry: Entry, before: Stat, ranges: Vec<(u64, u64)>) -> Self {
+    pub fn new(
+        fd: OwnedFd,
+        entry: Entry,
+        before: Stat,
+        direct: bool,
+        ranges: Vec<(u64, u64)>,
+    ) -> Self {
         Self {
             fd,
             entry,
             before,
+            direct,
             ranges: Mutex::new(ranges.into()),
             open: AtomicUsize::new(1),
             failed: AtomicBool::new(false),

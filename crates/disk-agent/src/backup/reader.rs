@@ -179,18 +179,23 @@ impl<'a> StreamReader<'a> {
         self.reader.next_file();
         self.current = Current { direct: false, drop: ours };
         if size >= source::DIRECT_MIN {
-            let direct = match self.backup.options.mode {
-                ReadMode::Direct => true,
-                ReadMode::Buffered => false,
-                ReadMode::Auto => source::is_cold(fd),
-            };
-            self.current.direct = direct && source::set_direct(fd);
+            self.current.direct = self.set_direct(fd);
             if !self.current.direct {
                 source::will_read_all(fd);
                 // Where the kernel cannot drop pages by itself, those of files that nobody had in the cache are dropped.
                 self.current.drop |= self.reader.must_drop() && source::is_cold(fd);
             }
         }
+    }
+
+    /// Lets a large file be read past the page cache, if it is to be.
+    fn set_direct(&self, fd: &OwnedFd) -> bool {
+        let wanted = match self.backup.options.mode {
+            ReadMode::Direct => true,
+            ReadMode::Buffered => false,
+            ReadMode::Auto => source::is_cold(fd),
+        };
+        wanted && source::set_direct(fd)
     }
 
     /// Makes the row of a name, and opens what has contents.
@@ -320,7 +325,8 @@ impl<'a> StreamReader<'a> {
         if data >= HUGE && !self.single && !in_use {
             let ranges = if ranges.is_empty() { vec![(0, entry.size)] } else { ranges };
             entry.extents = extents(&ranges, entry.size, ExtentKind::Parts);
-            self.pieces.add(HugeFile::new(fd, entry.clone(), before, ranges));
+            let direct = self.set_direct(&fd);
+            self.pieces.add(HugeFile::new(fd, entry.clone(), before, direct, ranges));
             return Ok(Some(entry));
         }
         if data > 0 {
@@ -486,6 +492,10 @@ impl<'a> StreamReader<'a> {
                     done += n as u64;
                     self.count(n as u64);
                 }
+                // Accepted when it was asked for, refused when it is done: on through the page cache.
+                Err(Errno::INVAL) if self.current.direct && source::clear_direct(fd) => {
+                    self.current.direct = false;
+                }
                 Err(e) => {
                     self.writer.fill(len - done)?;
                     if !silent {
@@ -531,7 +541,8 @@ impl<'a> StreamReader<'a> {
         };
         let (dir, name) = (&file.entry.dir, &file.entry.name);
         self.writer.rows(vec![part])?;
-        self.begin_file(&file.fd, len, false);
+        self.reader.next_file();
+        self.current = Current { direct: file.direct, drop: false };
         let silent = file.failed.load(Relaxed);
         if !self.range(&file.fd, dir, name, at, len, silent)? {
             file.failed.store(true, Relaxed);

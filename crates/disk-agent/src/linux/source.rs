@@ -344,6 +344,14 @@ pub fn set_direct(fd: impl AsFd) -> bool {
         .is_ok()
 }
 
+/// Takes back what [`set_direct`] did; `false` if that is not possible.
+pub fn clear_direct(fd: impl AsFd) -> bool {
+    let fd = fd.as_fd();
+    rustix::fs::fcntl_getfl(fd)
+        .and_then(|flags| rustix::fs::fcntl_setfl(fd, flags - OFlags::DIRECT))
+        .is_ok()
+}
+
 /// How contents are read without pushing others' pages out of the cache.
 #[derive(Default)]
 pub struct Reader {

@@ -20,7 +20,7 @@ use common::{
 const BLOCK: u32 = 64 << 10;
 
 fn seeds() -> u64 {
-    if std::env::var_os("CAPSTAN_SOAK").is_some() { 1_000 } else { 200 }
+    if std::env::var_os("CAPSTAN_SOAK").is_some() { 10_000 } else { 1_000 }
 }
 
 fn shape(seed: u64) -> Shape {

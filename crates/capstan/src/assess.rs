@@ -9,7 +9,7 @@ use crate::exit::{BAD_INPUT, COMPLETED, FAILED, Failure};
 use crate::output::Output;
 use crate::progress::Console;
 use crate::sizes::{bytes_text, grouped, seconds_text};
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
 /// Between two looks at how far the writers are.
@@ -30,7 +30,7 @@ fn create(global: &Global, args: &CreateDataArgs) -> Result<u8, Failure> {
     let last = Mutex::new((start, 0u64));
     let progress = |bytes: u64, files: u64| {
         // Writers call it for every file; who finds another one showing it goes on.
-        let Ok(mut last) = last.try_lock() else { return };
+        let Some(mut last) = last.try_lock() else { return };
         let now = Instant::now();
         let time = now.duration_since(last.0);
         if time < LOOK_EVERY {

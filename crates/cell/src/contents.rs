@@ -1,9 +1,10 @@
 //! Contents of single files, wherever their pieces lie: for front ends that want a file as a stream of bytes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{ExtentKind, Kind};
+use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::frame::FrameType;
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
@@ -40,11 +41,29 @@ pub(crate) struct FileContents<'a> {
 struct Open {
     segment: u32,
     reader: SegmentReader,
-    contents: Contents,
+    contents: Arc<Contents>,
     index: Vec<FramePlace>,
     sealer: Option<FrameSealer>,
     /// The frame at hand: its logical begin, its bytes, or how many zeros it stands for.
     frame: Option<(u64, u64, Vec<u8>)>,
+}
+
+/// Where a file has data, as offset and length, ascending and apart; between them are holes.
+pub(crate) fn data_ranges(e: &Entry) -> Vec<(u64, u64)> {
+    if e.extents.is_empty() {
+        return vec![(0, e.size)];
+    }
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let mut offset: u64 = 0;
+    for x in &e.extents {
+        match ranges.last_mut() {
+            _ if x.kind == ExtentKind::Hole => {}
+            Some((from, len)) if *from + *len == offset => *len += x.len,
+            _ => ranges.push((offset, x.len)),
+        }
+        offset = offset.saturating_add(x.len);
+    }
+    ranges
 }
 
 impl<'a> FileContents<'a> {
@@ -87,7 +106,8 @@ impl<'a> FileContents<'a> {
         })
     }
 
-    /// Calls with the file's bytes from begin to end; holes and filling come as zeros. Ends with an error if some are lost.
+    /// Calls with the bytes of the file's [`data_ranges`], one after the other; filling comes as zeros. Ends with an error
+    /// if some are lost.
     pub fn read(
         &mut self,
         stream: StreamId,
@@ -95,15 +115,14 @@ impl<'a> FileContents<'a> {
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let e = &row.entry;
-        let mut pieces = Vec::new();
         if e.extents.is_empty() {
-            pieces.push(Piece { offset: 0, len: e.size, stream, logical: row.start });
+            return self.piece(Piece { offset: 0, len: e.size, stream, logical: row.start }, each);
         }
         let (mut offset, mut logical) = (0, row.start);
         for x in &e.extents {
             match x.kind {
                 ExtentKind::Data => {
-                    pieces.push(Piece { offset, len: x.len, stream, logical });
+                    self.piece(Piece { offset, len: x.len, stream, logical }, each)?;
                     logical += x.len;
                 }
                 ExtentKind::Hole => {}
@@ -114,12 +133,14 @@ impl<'a> FileContents<'a> {
                     // Where a piece was sent again at a segment's begin, the longer one has it all.
                     parts.sort_by_key(|p| (p.offset, std::cmp::Reverse(p.len)));
                     let mut end = offset;
-                    parts.retain(|p| {
-                        let new = p.offset >= end;
-                        end = end.max(p.offset + p.len);
-                        new
-                    });
-                    pieces.extend(parts);
+                    for part in parts.into_iter().filter(|p| p.offset.saturating_add(p.len) <= offset + x.len) {
+                        if part.offset >= end {
+                            zeros(part.offset - end, each)?;
+                            self.piece(part, each)?;
+                            end = part.offset + part.len;
+                        }
+                    }
+                    zeros(offset + x.len - end, each)?;
                 }
                 _ => {
                     return Err(lost(
@@ -129,13 +150,7 @@ impl<'a> FileContents<'a> {
             }
             offset += x.len;
         }
-        let mut at = 0;
-        for piece in pieces {
-            zeros(piece.offset.saturating_sub(at), each)?;
-            self.piece(piece, each)?;
-            at = piece.offset + piece.len;
-        }
-        zeros(e.size.saturating_sub(at), each)
+        Ok(())
     }
 
     fn piece(&mut self, piece: Piece, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {

@@ -3,11 +3,11 @@
 //! A ring in the home means that backups are encrypted. Writing needs its public halves only; reading needs a
 //! [`Secrets`] that opens one of its locks.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use capstan_engine::entropy::Entropy;
 use capstan_format::keys::{
@@ -127,7 +127,7 @@ impl Secrets {
     }
 
     fn typed(&self) -> MutexGuard<'_, Typed> {
-        self.typed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.typed.lock()
     }
 
     /// Whether a secret is given, without asking anybody.

@@ -90,7 +90,8 @@ impl Cell {
         }
         let mut ids: BTreeSet<[u8; 16]> = BTreeSet::new();
         for place in &view.segments {
-            let labels = view.contents(place)?.streams.into_iter().filter_map(|s| s.label);
+            let contents = view.contents(place)?;
+            let labels = contents.streams.iter().filter_map(|s| s.label.as_ref());
             ids.extend(labels.filter_map(|l| l.session.key).map(|k| k.0));
         }
         for id in ids {

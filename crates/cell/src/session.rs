@@ -1,6 +1,6 @@
 //! What all sessions share: time, host, process, messages, the end.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use capstan_engine::message::{Code, Listener, Message, Severity};
@@ -83,7 +83,7 @@ impl<'a> Ears<'a> {
     }
 
     fn errors(&self) -> MutexGuard<'_, (u64, Vec<ReportError>)> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+        self.errors.lock()
     }
 
     /// Says something in the name of an agent.

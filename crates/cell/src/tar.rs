@@ -1,6 +1,6 @@
 //! A version as a tar archive (pax): for tools and machines that have no capstan.
 //!
-//! Holes are written as zeros. Extended attributes, ACLs and capabilities go into `SCHILY.xattr.` records, as GNU tar
+//! Files with holes are stored as GNU tar's sparse format 1.0, which bsdtar reads too. Extended attributes, ACLs and capabilities go into `SCHILY.xattr.` records, as GNU tar
 //! and star do; inode flags and sockets have no place in an archive and are left out, and said.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind};
 use tar::{Builder, EntryType, Header};
 
-use crate::contents::FileContents;
+use crate::contents::{FileContents, data_ranges};
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::report::Report;
@@ -101,12 +101,19 @@ pub(crate) fn write(
             let owners = (row.user.as_deref(), row.group.as_deref());
             let owners = if request.numeric_ids { (None, None) } else { owners };
             let link = link.unwrap_or_default();
-            append_pax(&mut archive, e, &name, &link, owners, size).map_err(failed)?;
+            let sparse = (size > 0).then(|| Sparse::of(e, &name)).flatten();
+            let name = sparse.as_ref().map_or(name, |s| s.stored_as.clone());
+            let data = sparse.as_ref().map_or(size, |s| s.data);
+            let map = sparse.as_ref().map_or(&[][..], |s| &s.map);
+            let size = data + map.len() as u64;
+            append_pax(&mut archive, e, &name, &link, owners, size, sparse.as_ref())
+                .map_err(failed)?;
             let header = header(e, &name, &link, entry_type, size);
             archive.append(&header, io::empty()).map_err(failed)?;
             if size > 0 {
                 let mut done = 0;
                 let out = archive.get_mut();
+                out.write_all(map).map_err(failed)?;
                 let read = contents.read(stream, &row, &mut |bytes| {
                     done += bytes.len() as u64;
                     out.write_all(bytes).map_err(CellError::io("write", "the archive"))
@@ -119,7 +126,7 @@ pub(crate) fn write(
                     ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
                 }
                 // The archive goes on where the header promised, whatever could be read.
-                let padded = size.next_multiple_of(512);
+                let padded = data.next_multiple_of(512);
                 io::copy(&mut io::repeat(0).take(padded - done), out).map_err(failed)?;
                 report.bytes_written += done;
             }
@@ -131,6 +138,41 @@ pub(crate) fn write(
     }
     let mut out = archive.into_inner().map_err(failed)?;
     out.flush().map_err(failed)
+}
+
+/// A file with holes as GNU tar stores it (GNU tar manual, "PAX Format, Version 1.0"): under a name that a tool which
+/// does not know the format may safely use, its data after a map of where they belong.
+struct Sparse {
+    name: Vec<u8>,
+    stored_as: Vec<u8>,
+    real_size: u64,
+    map: Vec<u8>,
+    data: u64,
+}
+
+impl Sparse {
+    /// `None` for a file without holes.
+    fn of(e: &Entry, name: &[u8]) -> Option<Self> {
+        let mut ranges = data_ranges(e);
+        if ranges == [(0, e.size)] {
+            return None;
+        }
+        let data = ranges.iter().map(|r| r.1).sum();
+        if ranges.last().is_none_or(|(from, len)| from + len < e.size) {
+            ranges.push((e.size, 0));
+        }
+        let mut map = format!("{}\n", ranges.len()).into_bytes();
+        for (from, len) in ranges {
+            map.extend_from_slice(format!("{from}\n{len}\n").as_bytes());
+        }
+        map.resize(map.len().next_multiple_of(512), 0);
+        let (dir, file) = match name.iter().rposition(|b| *b == b'/') {
+            Some(at) => (&name[..=at], &name[at + 1..]),
+            None => (&b""[..], name),
+        };
+        let stored_as = [dir, b"GNUSparseFile.0/", file].concat();
+        Some(Self { name: name.to_vec(), stored_as, real_size: e.size, map, data })
+    }
 }
 
 /// The path without its first `strip` components.
@@ -176,6 +218,7 @@ fn append_pax<W: Write>(
     link: &[u8],
     owners: (Option<&[u8]>, Option<&[u8]>),
     size: u64,
+    sparse: Option<&Sparse>,
 ) -> io::Result<()> {
     let mut records: Vec<u8> = Vec::new();
     let mut add = |key: &[u8], value: &[u8]| {
@@ -218,6 +261,12 @@ fn append_pax<W: Write>(
     }
     if let Some(group) = owners.1 {
         add(b"gname", group);
+    }
+    if let Some(sparse) = sparse {
+        add(b"GNU.sparse.major", b"1");
+        add(b"GNU.sparse.minor", b"0");
+        add(b"GNU.sparse.name", &sparse.name);
+        add(b"GNU.sparse.realsize", sparse.real_size.to_string().as_bytes());
     }
     for (key, value) in &e.xattrs {
         add(&[b"SCHILY.xattr.", key.as_slice()].concat(), value);

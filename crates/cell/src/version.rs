@@ -1,9 +1,10 @@
 //! An object version as its catalogs show it: which rows it has, where their data lie, and what became of them.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::BufReader;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
@@ -97,6 +98,8 @@ pub(crate) struct VersionView<'a> {
     pub segments: Vec<SegmentPlace>,
     pub keys: VersionKeys,
     media: Mutex<HashMap<MediumId, FileMedium>>,
+    /// The segment asked for last: all workers of a session are in the same one, or about to be.
+    last: Mutex<Option<(SegmentId, Arc<Contents>)>>,
 }
 
 impl<'a> VersionView<'a> {
@@ -119,12 +122,19 @@ impl<'a> VersionView<'a> {
                 }),
             }
         }
-        Ok(Self { idb, version, segments, keys: VersionKeys::default(), media: Mutex::default() })
+        Ok(Self {
+            idb,
+            version,
+            segments,
+            keys: VersionKeys::default(),
+            media: Mutex::default(),
+            last: Mutex::default(),
+        })
     }
 
     /// The medium, opened once.
     pub fn medium(&self, id: MediumId) -> Result<FileMedium> {
-        let mut media = self.media.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut media = self.media.lock();
         if let Some(medium) = media.get(&id) {
             return Ok(medium.clone());
         }
@@ -168,14 +178,24 @@ impl<'a> VersionView<'a> {
     }
 
     /// What a segment holds: from the IDB's catalog, else from the medium's, else by reading all of it.
-    pub fn contents(&self, place: &SegmentPlace) -> Result<Contents> {
-        if let Some(mut file) = self.idb.read_catalog(place.segment)? {
-            let mut frames = Vec::new();
-            if file.read_to_end(&mut frames).is_ok()
-                && let Ok(contents) = Contents::from_catalog(place.segment, &frames)
-            {
-                return Ok(contents);
-            }
+    pub fn contents(&self, place: &SegmentPlace) -> Result<Arc<Contents>> {
+        // Held while it is read, so that others wait for it instead of reading it too.
+        let mut last = self.last.lock();
+        if let Some((_, contents)) = last.as_ref().filter(|(segment, _)| *segment == place.segment)
+        {
+            return Ok(contents.clone());
+        }
+        *last = None;
+        let contents = Arc::new(self.read_contents(place)?);
+        *last = Some((place.segment, contents.clone()));
+        Ok(contents)
+    }
+
+    fn read_contents(&self, place: &SegmentPlace) -> Result<Contents> {
+        if let Some(file) = self.idb.read_catalog(place.segment)?
+            && let Ok(contents) = Contents::from_catalog(place.segment, BufReader::new(file))
+        {
+            return Ok(contents);
         }
         let reader = self.open_segment(place)?;
         if let Ok(contents) = reader.catalog() {

@@ -4,9 +4,10 @@
 //! then gives what a real disk may hold: synchronised bytes and names for certain; of the others any prefix of the
 //! directory's changes, and of unsynchronised file contents any part, torn at any sector.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::storage::{ReadFile, Storage, WriteFile};
 
@@ -90,7 +91,7 @@ impl FaultyStorage {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Operations done so far.

@@ -1,9 +1,10 @@
 //! Huge files: read in pieces by whichever stream has time.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capstan_format::entry::Entry;
 use rustix::fs::Stat;
@@ -48,7 +49,7 @@ impl HugeFile {
     }
 
     fn next_piece(&self) -> Option<(u64, u64)> {
-        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ranges = self.ranges.lock();
         let (at, len) = ranges.pop_front()?;
         // Pieces end at multiples of their size, so that reads stay aligned.
         let take = (PIECE - at % PIECE).min(len);
@@ -73,7 +74,7 @@ pub(crate) struct Pieces(Mutex<VecDeque<Arc<HugeFile>>>);
 
 impl Pieces {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<HugeFile>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub fn add(&self, file: HugeFile) {

@@ -1,7 +1,7 @@
 //! Names of owners and groups, looked up once each.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use crate::linux::names as numbers;
 
@@ -27,6 +27,6 @@ impl OwnerNames {
 }
 
 fn remember(names: &Names, id: u32, find: fn(u32) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
-    let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = names.lock();
     names.entry(id).or_insert_with(|| find(id)).clone()
 }

@@ -1,8 +1,8 @@
 //! Randomness through one narrow door, so that a test can run under a seed.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::Read;
-use std::sync::Mutex;
 
 /// Where random bytes come from.
 pub enum Entropy {
@@ -27,11 +27,11 @@ impl Entropy {
     pub fn fill(&self, out: &mut [u8]) -> std::io::Result<()> {
         match self {
             Self::System(file) => {
-                let mut file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut file = file.lock();
                 file.read_exact(out)
             }
             Self::Seeded(state) => {
-                let mut state = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut state = state.lock();
                 for byte in out {
                     // SplitMix64 (Steele, Lea, Flood 2014).
                     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,7 +1,7 @@
 //! A bounded queue that measures how long it was waited for.
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A bounded queue between threads. Closing it lets takers empty it and stops givers.
@@ -39,18 +39,14 @@ impl<T> Queue<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Gives an item, waiting for room; the item comes back if the queue is closed. The time waited is returned.
     pub fn give(&self, item: T) -> Result<Duration, T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut waited = Duration::ZERO;
         if state.items.len() >= self.capacity && !state.closed {
             let start = Instant::now();
             while state.items.len() >= self.capacity && !state.closed {
-                state = self.not_full.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.not_full.wait(&mut state);
             }
             waited = start.elapsed();
         }
@@ -65,7 +61,7 @@ impl<T> Queue<T> {
 
     /// Gives an item that is taken before all others, without waiting for room; it comes back if the queue is closed.
     pub fn give_first(&self, item: T) -> Result<(), T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed && state.items.is_empty() {
             return Err(item);
         }
@@ -77,11 +73,11 @@ impl<T> Queue<T> {
 
     /// Takes an item, waiting for one; `None` when the queue is closed and empty. The time waited is added to `waited`.
     pub fn take(&self, waited: &mut Duration) -> Option<T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.items.is_empty() && !state.closed {
             let start = Instant::now();
             while state.items.is_empty() && !state.closed {
-                state = self.not_empty.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.not_empty.wait(&mut state);
             }
             *waited += start.elapsed();
         }
@@ -93,7 +89,7 @@ impl<T> Queue<T> {
 
     /// Takes an item, waiting at most `limit`.
     pub fn take_within(&self, limit: Duration, waited: &mut Duration) -> Taken<T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.items.is_empty() && !state.closed && !limit.is_zero() {
             let start = Instant::now();
             while state.items.is_empty() && !state.closed {
@@ -101,8 +97,7 @@ impl<T> Queue<T> {
                 if left.is_zero() {
                     break;
                 }
-                let result = self.not_empty.wait_timeout(state, left);
-                state = result.unwrap_or_else(PoisonError::into_inner).0;
+                self.not_empty.wait_for(&mut state, left);
             }
             *waited += start.elapsed();
         }
@@ -119,7 +114,7 @@ impl<T> Queue<T> {
 
     /// Closes the queue: what is in it can still be taken.
     pub fn close(&self) {
-        self.lock().closed = true;
+        self.state.lock().closed = true;
         self.not_empty.notify_all();
         self.not_full.notify_all();
     }

@@ -2,12 +2,12 @@
 //!
 //! What is particular to SQLite is here.
 
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migration, MigrationType, Migrator};
@@ -177,7 +177,7 @@ impl Idb {
         work: impl Future<Output = std::result::Result<T, Fault>>,
     ) -> Result<T> {
         outside_of_runtimes()?;
-        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = self.runtime.lock();
         runtime.block_on(work).map_err(|fault| match fault {
             Fault::Sql(error) => IdbError::sql(what, &self.path, error),
             Fault::Rule(error) => error,
@@ -189,7 +189,7 @@ impl Drop for Idb {
     /// Closes the connection, so that the last process leaves no write-ahead log behind.
     fn drop(&mut self) {
         if outside_of_runtimes().is_ok() {
-            let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let runtime = self.runtime.get_mut();
             runtime.block_on(self.pool.close());
         }
     }

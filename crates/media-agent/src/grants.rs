@@ -1,7 +1,7 @@
 //! Who gets which buffer for which segment: the state that disk agents and the writing thread share.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use capstan_engine::buffer::Buffer;
 use capstan_engine::link::{Grant, LinkClosed, SegmentOrdinal};
@@ -99,7 +99,7 @@ impl Grants {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub fn open_stream(&self, stream: StreamId) {
@@ -130,7 +130,7 @@ impl Grants {
             if state.available(&self.limits) > reserve {
                 return Ok(self.take(&mut state, stream, ordinal));
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
     }
 

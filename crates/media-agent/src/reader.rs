@@ -1,6 +1,7 @@
 //! Reading a segment back: its records, its catalog, and single frames by their place.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
 use capstan_devices::DeviceError;
 use capstan_devices::file::FileMedium;
@@ -11,7 +12,7 @@ use capstan_format::block::{
     BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, PAYLOAD_AT,
 };
 use capstan_format::codec::Decompressor;
-use capstan_format::frame::{CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType};
+use capstan_format::frame::{CopiedFrame, FRAME_ALIGN, FRAME_HEADER_LEN, FrameHeader, FrameType};
 use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
 use capstan_format::index::{FramePlace, decode_index};
 use capstan_format::record::{SegmentEnd, SegmentHeader, StreamLabel, decode_record};
@@ -137,24 +138,32 @@ impl Contents {
         &mut self.streams[at]
     }
 
-    /// Reads a catalog's frames, as the IDB keeps them: all must be whole.
-    pub fn from_catalog(segment: SegmentId, frames: &[u8]) -> Result<Self, FormatError> {
+    /// Reads a catalog's frames, as the IDB keeps them, one by one: all must be whole.
+    pub fn from_catalog(segment: SegmentId, mut frames: impl Read) -> Result<Self, FormatError> {
+        const CUT: FormatError = FormatError::Truncated("catalog");
         let stream = catalog_stream(segment);
         let mut contents = Self::default();
         let mut reader = CatalogFrames::default();
-        let (mut at, mut sequence) = (0, 0);
-        while at < frames.len() {
-            let header = FrameHeader::decode(stream, &frames[at..])?;
-            let begin = at + FRAME_HEADER_LEN;
-            let stored = frames.get(begin..begin + header.stored as usize);
-            let stored = stored.ok_or(FormatError::Truncated("catalog"))?;
-            header.check_payload(stream, stored)?;
+        let mut stored = Vec::new();
+        let mut sequence = 0;
+        loop {
+            let mut bytes = [0; FRAME_HEADER_LEN];
+            match fill(&mut frames, &mut bytes).map_err(|_| CUT)? {
+                0 => break,
+                FRAME_HEADER_LEN => {}
+                _ => return Err(CUT),
+            }
+            let header = FrameHeader::decode(stream, &bytes)?;
+            stored.resize(header.stored as usize, 0);
+            frames.read_exact(&mut stored).map_err(|_| CUT)?;
+            header.check_payload(stream, &stored)?;
             if header.sequence != sequence {
                 return Err(FormatError::Invalid("catalog"));
             }
-            reader.take(&header, stored, &mut contents)?;
+            reader.take(&header, &stored, &mut contents)?;
             sequence += 1;
-            at += header.total_len();
+            let padding = header.total_len() - FRAME_HEADER_LEN - stored.len();
+            fill(&mut frames, &mut [0; FRAME_ALIGN][..padding]).map_err(|_| CUT)?;
         }
         if !reader.complete {
             return Err(FormatError::Truncated("catalog"));
@@ -165,6 +174,20 @@ impl Contents {
         }
         Ok(contents)
     }
+}
+
+/// Reads until `out` is full or nothing is left; returns how much that was.
+fn fill(from: &mut impl Read, out: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < out.len() {
+        match from.read(&mut out[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
 }
 
 /// Takes the frames of a catalog one by one.
@@ -310,7 +333,7 @@ impl SegmentReader {
             frames.extend_from_slice(decoded.payload);
             at += u64::from(ma.length);
         }
-        let mut contents = Contents::from_catalog(end.segment, &frames)?;
+        let mut contents = Contents::from_catalog(end.segment, &frames[..])?;
         contents.end = Some(end);
         Ok(contents)
     }

@@ -22,8 +22,9 @@ use capstan_format::record::{
 use crate::catalog::CatalogBuilder;
 use crate::grants::{Grants, Limits};
 
-/// Catalog bytes after which a segment ends, by default: 4 MiB.
-pub const CATALOG_LIMIT_DEFAULT: u64 = 4 << 20;
+/// Catalog bytes after which a segment ends, by default: 1 MiB, some 50,000 small files. A catalog is held in memory
+/// while its segment is written and read; smaller ones cost more commits.
+pub const CATALOG_LIMIT_DEFAULT: u64 = 1 << 20;
 
 /// Why a session's writing ended early.
 #[derive(Debug, thiserror::Error)]

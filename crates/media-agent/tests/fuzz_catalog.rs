@@ -89,7 +89,7 @@ fn changed_catalogs_are_read_or_refused() {
     let reported = reported.lock().unwrap();
     let valid: Vec<_> = reported.iter().map(|(h, _, c)| as_segment(c, h.segment)).collect();
     for bytes in &valid {
-        capstan_media_agent::reader::Contents::from_catalog(catalogs::SEGMENT, bytes).unwrap();
+        capstan_media_agent::reader::Contents::from_catalog(catalogs::SEGMENT, &bytes[..]).unwrap();
     }
     let mut random = Random(4);
     for _ in 0..rounds(20_000) {

@@ -175,7 +175,7 @@ fn round_trip(shape: &Shape, streams: &[Vec<Spec>], pokes: u32) {
         assert!(scanned.catalog_whole && scanned.unknown_frames == 0);
         take(&mut by_scan, &reader, &scanned.contents, shape.sealed);
         assert_consistent(&contents, &scanned.contents, end);
-        let kept = Contents::from_catalog(header.segment, catalog).unwrap();
+        let kept = Contents::from_catalog(header.segment, &catalog[..]).unwrap();
         assert_eq!(kept.streams.len(), contents.streams.len(), "the IDB's catalog is the medium's");
     }
     assert_eq!(bytes, written.bytes);

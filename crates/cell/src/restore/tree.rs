@@ -1,8 +1,8 @@
 //! Restoring a tree: what all workers share, and what is done before and after their work.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
@@ -94,7 +94,7 @@ impl Restore<'_> {
 
     /// A file's data are lost, or some of them: said once per file.
     pub(super) fn lost(&self, path: &[u8], why: &str) {
-        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut damaged = self.damaged.lock();
         if damaged.insert(path.to_vec()) {
             self.counts.lost.fetch_add(1, Relaxed);
             self.ears.say(
@@ -207,14 +207,14 @@ impl Restore<'_> {
                             return;
                         }
                         if let Err(e) = hand.slice(*segment, *slice) {
-                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                            failed.lock().get_or_insert(e);
                             return;
                         }
                     }
                 });
             }
         });
-        if let Some(e) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(e) = failed.into_inner() {
             return Err(e);
         }
         if !self.stop.0.load(Relaxed) {
@@ -359,7 +359,6 @@ impl Restore<'_> {
     }
 
     pub(super) fn damaged_now(&self, path: &[u8]) -> bool {
-        self.counts.lost.load(Relaxed) > 0
-            && self.damaged.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
+        self.counts.lost.load(Relaxed) > 0 && self.damaged.lock().contains(path)
     }
 }

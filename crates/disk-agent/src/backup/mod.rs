@@ -3,9 +3,10 @@
 mod count;
 mod reader;
 
+use parking_lot::Mutex;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use capstan_engine::link::{BlockPort, LinkClosed};

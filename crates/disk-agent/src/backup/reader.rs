@@ -1,8 +1,9 @@
 //! One stream's thread: opens groups of files, sends their rows, then their contents.
 
+use parking_lot::Mutex;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use capstan_engine::link::LinkClosed;
@@ -99,7 +100,7 @@ impl<'a> StreamReader<'a> {
             }
             if walked {
                 // Another stream may still find a huge file: its pieces are for all.
-                if *busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == 0 {
+                if *busy.lock() == 0 {
                     break;
                 }
                 self.writer.idle()?;
@@ -119,7 +120,7 @@ impl<'a> StreamReader<'a> {
                 Taken::Nothing => self.writer.idle()?,
                 Taken::Closed => {
                     walked = true;
-                    *busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner) -= 1;
+                    *busy.lock() -= 1;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Owners by name: the number that a user or group of the backup has on this client.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::linux::users;
 
@@ -54,7 +54,7 @@ impl IdMap {
 
 fn lock(known: &Known) -> MutexGuard<'_, HashMap<Vec<u8>, Option<u32>>> {
     // A map is whole between any two of its operations, even if a thread panicked.
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+    known.lock()
 }
 
 #[cfg(test)]

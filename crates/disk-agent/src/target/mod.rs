@@ -21,14 +21,15 @@ mod policy;
 mod tally;
 mod worker;
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fs::DirBuilder;
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::linux::restore as sys;
 use dirs::Dir;
@@ -152,7 +153,7 @@ impl Target {
     fn note_made(&self, path: &[u8]) {
         if self.overwrite == Overwrite::Never {
             let hash = self.hasher.hash_one(path);
-            self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(hash);
+            self.made.lock().insert(hash);
         }
     }
 
@@ -160,7 +161,7 @@ impl Target {
     fn may_finish(&self, path: &[u8]) -> bool {
         self.overwrite != Overwrite::Never || {
             let hash = self.hasher.hash_one(path);
-            self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(&hash)
+            self.made.lock().contains(&hash)
         }
     }
 

@@ -38,7 +38,7 @@ fn read(bytes: &[u8]) {
         // What was read can be written again, and says the same.
         if let Some(again) = rebuild(&contents)
             && let Some(segment) = contents.header.as_ref().map(|h| h.segment)
-            && let Ok(read) = Contents::from_catalog(segment, &again)
+            && let Ok(read) = Contents::from_catalog(segment, &again[..])
         {
             let indexes = |c: &Contents| {
                 let of =

@@ -187,6 +187,9 @@ impl Cell {
             ears.say(Code::InputFailed, "disk agent", &plan.name, why.clone());
         }
         let stopped = stop.0.load(Relaxed);
+        if stopped {
+            ears.stopped(&plan.name);
+        }
         let errors = ears.error_count();
         let mut status = match (handed_over.is_ok(), &input_failed, stopped) {
             (false, ..) | (_, Some(_), false) => Status::Failed,

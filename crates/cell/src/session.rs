@@ -96,6 +96,11 @@ impl<'a> Ears<'a> {
         self.observer.progress(progress);
     }
 
+    /// Says that the session was stopped by its user.
+    pub fn stopped(&self, name: &str) {
+        self.say(Code::Stopped, "cell", name, "stopped before its end".to_owned());
+    }
+
     /// Errors so far.
     pub fn error_count(&self) -> u64 {
         self.errors().0

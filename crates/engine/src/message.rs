@@ -29,6 +29,8 @@ pub enum Code {
     NotOpened,
     /// A file is locked or open for writing.
     InUse,
+    /// A file is locked or open for writing, and that was to be an error.
+    Locked,
     /// Metadata of a file could not be read.
     NoMetadata,
     /// A directory was left out by itself.
@@ -51,19 +53,22 @@ pub enum Code {
     Sealed,
     /// Options were adapted.
     Adapted,
+    /// A session was stopped before its end.
+    Stopped,
     /// A device failed.
     DeviceFailed,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
         Self::Unreadable,
         Self::NotOpened,
         Self::InUse,
+        Self::Locked,
         Self::NoMetadata,
         Self::LeftOut,
         Self::InputFailed,
@@ -75,6 +80,7 @@ impl Code {
         Self::NotRestored,
         Self::Sealed,
         Self::Adapted,
+        Self::Stopped,
         Self::DeviceFailed,
     ];
 
@@ -105,6 +111,9 @@ impl Code {
             }
             Self::InUse => {
                 (106, "in-use", Warning, "close what writes to it, or use --locked skip or error")
+            }
+            Self::Locked => {
+                (110, "locked", Error, "close what writes to it, or use --locked warn or skip")
             }
             Self::NoMetadata => (
                 107,
@@ -155,6 +164,12 @@ impl Code {
                 (205, "sealed", Warning, "give a key that opens names and import again")
             }
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
+            Self::Stopped => (
+                402,
+                "stopped",
+                Warning,
+                "what was done until then holds; run the command again, a backup with --resume",
+            ),
         }
     }
 

@@ -135,8 +135,18 @@ fn an_interrupt_ends_in_order() {
         return crate::support::skip("the backup was quicker than the interrupt");
     }
     assert_eq!((report["status"].as_str(), output.status.code()), (Some("incomplete"), Some(1)));
+    // What was not read is neither counted nor restored.
+    let files = report["files"].as_u64().unwrap();
+    assert!(
+        files < 3_000 && report["bytes_read"].as_u64() < Some((files + 16) * 60_000),
+        "{report:#}"
+    );
+    assert!(report["errors"].to_string().contains("stopped"), "{report:#}");
+    let whole = crate::incomplete::gives_back_what_it_has(&lab) as u64;
+    assert_eq!(whole, files, "{report:#}");
     // All that was read is committed: but for the files at hand nothing of it is read again.
     let rest = lab.backed_up(["tree", "--to", "medium", "--name", "t", "--resume"]);
+    assert_eq!(rest["files"], 3_000, "{rest:#}");
     let [first, then] = [&report, &rest].map(|r| r["bytes_read"].as_u64().unwrap());
     let all = 3_000 * 60_000;
     assert!(first < all && rest["kept"].as_u64() > Some(0), "{report:#} {rest:#}");
@@ -160,8 +170,7 @@ fn a_killed_session_is_on_record_as_incomplete() {
     wait_for("a commit", || lab.path("medium/00000002.segment").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    let run = lab.run(["sessions", "--json"]);
-    let session: Value = serde_json::from_str(run.ok().stdout.lines().next().unwrap()).unwrap();
+    let session = crate::incomplete::newest(&lab);
     assert_eq!(session["status"], "incomplete", "{session:#}");
     // It is never taken by itself.
     lab.run(["restore", "t", "--into", "out"]).refused(&["t"]);

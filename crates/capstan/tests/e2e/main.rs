@@ -7,6 +7,7 @@
 mod bad_input;
 mod compare;
 mod filesystems;
+mod incomplete;
 mod independent_reader;
 mod input;
 mod kills;

@@ -1,6 +1,7 @@
 //! What is taken and what is left out.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::Value;
 
@@ -178,4 +179,22 @@ fn a_null_version_is_not_offered_for_restore() {
     let run = lab.run(["restore", "t", "--into", "out"]);
     assert_eq!(run.code, 2, "{}{}", run.stdout, run.stderr);
     assert!(!lab.path("out").exists());
+}
+
+/// What is open for writing is saved, left out, or an error, as asked for.
+#[test]
+fn files_in_use() {
+    let lab = Lab::new();
+    let path = lab.file("tree/open", "being written");
+    lab.file("tree/closed", "not");
+    let writer = fs::OpenOptions::new().append(true).open(path).unwrap();
+    let of = |locked: &str| {
+        let report = lab.backup(["tree", "--to", "medium", "--name", "t", "--locked", locked]);
+        assert_eq!(report["in_use"], 1, "{report:#}");
+        (report["status"].to_string(), report["files"].as_u64(), report["skipped"].as_u64())
+    };
+    assert_eq!(of("warn"), ("\"completed\"".to_owned(), Some(2), Some(0)));
+    assert_eq!(of("skip"), ("\"completed\"".to_owned(), Some(1), Some(1)));
+    assert_eq!(of("error"), ("\"completed_with_errors\"".to_owned(), Some(2), Some(0)));
+    drop(writer);
 }

@@ -238,7 +238,7 @@ impl<'a> Hand<'a> {
             // What could be read is there; its length is right.
             file.set_len(entry.size)?;
         }
-        file.finish(r.target, entry)?;
+        file.finish(r.target, &r.as_restored(path, entry.clone()))?;
         r.counts.files.fetch_add(1, Relaxed);
         Ok(())
     }

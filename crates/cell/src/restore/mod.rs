@@ -163,6 +163,9 @@ impl Cell {
             ears.say(Code::DeviceFailed, "cell", &request.version.name, crate::error::chain(e));
         }
         restore.report_tally();
+        if stop.0.load(Relaxed) {
+            ears.stopped(&request.version.name);
+        }
         let status = match (&result, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,
             (_, true) => Status::Incomplete,
@@ -216,6 +219,9 @@ impl Cell {
             crate::tar::write(view, dirs_of, &files_of, run.request, ears, stop, &mut report);
         if let Err(e) = &result {
             ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
+        }
+        if stop.0.load(Relaxed) {
+            ears.stopped(&run.request.version.name);
         }
         let status = match (&result, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
-use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_media_agent::reader::StreamContents;
 
 use super::hand::Hand;
@@ -236,7 +236,8 @@ impl Restore<'_> {
             self.each_live(&mut |row, path, to| {
                 if !row.entry.link && self.in_parts.get(path) == Some(&true) {
                     let (dir, name) = split(to);
-                    if let Err(e) = worker.finish_file(&self.here(row), dir, name) {
+                    let entry = self.as_restored(path, self.here(row));
+                    if let Err(e) = worker.finish_file(&entry, dir, name) {
                         self.target_error(path, &e)?;
                     }
                 }
@@ -336,6 +337,11 @@ impl Restore<'_> {
                 Ok(())
             }
             Ok(_) => Ok(()),
+            // A further name of a node that could not be made is one more such.
+            Err(e) if e.is_missing() && is_special(row.entry.kind) => {
+                self.target.tally().node_not_restored();
+                Ok(())
+            }
             Err(e) => self.target_error(path, &e),
         }
     }
@@ -358,7 +364,21 @@ impl Restore<'_> {
         }
     }
 
+    /// The metadata that a file gets: one that is damaged is dated 1970, so that it is never taken for the one in the
+    /// backup, and a later restore from a better copy replaces it.
+    pub(super) fn as_restored(&self, path: &[u8], mut entry: Entry) -> Entry {
+        if self.damaged_now(path) {
+            entry.mtime = Timestamp::default();
+        }
+        entry
+    }
+
     pub(super) fn damaged_now(&self, path: &[u8]) -> bool {
         self.counts.lost.load(Relaxed) > 0 && self.damaged.lock().contains(path)
     }
+}
+
+/// Kinds that only some users and file systems can make.
+fn is_special(kind: Kind) -> bool {
+    matches!(kind, Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice)
 }

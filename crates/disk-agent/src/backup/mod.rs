@@ -86,8 +86,6 @@ pub struct Counters {
     pub corrupt: AtomicU64,
     /// Files that an earlier run of the version has.
     pub kept: AtomicU64,
-    /// Errors: what is missing from the backup.
-    pub errors: AtomicU64,
     /// Bytes of contents read.
     pub bytes: AtomicU64,
 }
@@ -138,8 +136,8 @@ impl Backup<'_> {
                     let busy = &busy;
                     scope.spawn(move || {
                         let result = reader.run(busy);
-                        if result.is_err() {
-                            // Nobody takes blocks any more: the walk need not go on.
+                        if result.is_err() || self.stop.load(Relaxed) {
+                            // Nobody takes groups any more: the walk need not go on.
                             queues.iter().for_each(Queue::close);
                         }
                         result
@@ -256,11 +254,6 @@ impl Backup<'_> {
     fn say(&self, code: Code, path: &[u8], text: String) {
         say(self.listener, code, path, text);
     }
-
-    fn error(&self, code: Code, path: &[u8], text: String) {
-        self.counters.errors.fetch_add(1, Relaxed);
-        self.say(code, path, text);
-    }
 }
 
 fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener) {
@@ -275,7 +268,6 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
             say(listener, Code::Vanished, path, "vanished while the tree was walked".to_owned());
         }
         WalkEvent::Failed(path, e) => {
-            counters.errors.fetch_add(1, Relaxed);
             let why = format!("cannot list the directory: {}", text(e));
             say(listener, Code::NotOpened, path, why);
         }

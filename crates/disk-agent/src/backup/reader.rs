@@ -40,6 +40,16 @@ struct Opened {
     item: usize,
 }
 
+/// What became of a file's contents.
+enum Read {
+    /// They were read, as far as they could be.
+    Done,
+    /// They changed meanwhile and are to be read again.
+    Changed,
+    /// The session was stopped before all of them were read.
+    Stopped,
+}
+
 /// How a file is read.
 #[derive(Default, Clone, Copy)]
 struct Current {
@@ -92,10 +102,14 @@ impl<'a> StreamReader<'a> {
         }
     }
 
+    /// Until the walk has ended and nothing is left to read, or the session is stopped. Then the stream ends where it
+    /// is, as if it had been killed: rows whose data did not follow are known as incomplete.
     pub(super) fn run(mut self, busy: &Mutex<usize>) -> Result<(), LinkClosed> {
         let mut walked = false;
-        loop {
-            while let Some((file, at, len)) = self.pieces.take() {
+        while !self.stopped() {
+            while !self.stopped()
+                && let Some((file, at, len)) = self.pieces.take()
+            {
                 self.piece(&file, at, len)?;
             }
             if walked {
@@ -116,7 +130,8 @@ impl<'a> StreamReader<'a> {
                 self.writer.mark_wait_in();
             }
             match taken {
-                Taken::Item(group) => self.group(&group)?,
+                Taken::Item(group) if !self.stopped() => self.group(&group)?,
+                Taken::Item(_) => {}
                 Taken::Nothing => self.writer.idle()?,
                 Taken::Closed => {
                     walked = true;
@@ -125,6 +140,10 @@ impl<'a> StreamReader<'a> {
             }
         }
         self.writer.finish()
+    }
+
+    fn stopped(&self) -> bool {
+        self.backup.stop.load(Relaxed)
     }
 
     /// Opens a group, sends its rows, then its contents; what changed meanwhile is read again.
@@ -156,11 +175,13 @@ impl<'a> StreamReader<'a> {
                 let item = &group.items[index];
                 bytes += size;
                 self.begin_file(&file.fd, size, item.ours.load(Relaxed));
-                if self.contents(file, &item.dir.path, &name, size, attempt == retries)? {
-                    again.push(index);
+                match self.contents(file, &item.dir.path, &name, size, attempt == retries)? {
+                    Read::Done => self.count_file(),
+                    Read::Changed => again.push(index),
+                    Read::Stopped => return Ok(()),
                 }
             }
-            if again.is_empty() || self.backup.stop.load(Relaxed) {
+            if again.is_empty() || self.stopped() {
                 break;
             }
             self.writer.mark(Stage::Source);
@@ -226,11 +247,11 @@ impl<'a> StreamReader<'a> {
         match result {
             Ok(Some(mut entry)) => {
                 entry.replaces = retry || item.base.is_some();
-                if !retry {
-                    let counters = self.backup.counters;
-                    let counter =
-                        if entry.kind == Kind::Dir { &counters.dirs } else { &counters.files };
-                    counter.fetch_add(1, Relaxed);
+                match entry.kind {
+                    Kind::Dir => _ = self.backup.counters.dirs.fetch_add(1, Relaxed),
+                    // What has contents counts when they were read.
+                    _ if entry.logical_len() > 0 || has_parts(&entry) => {}
+                    _ => self.count_file(),
                 }
                 rows.push(entry);
             }
@@ -241,7 +262,7 @@ impl<'a> StreamReader<'a> {
             }
             Err(e) => {
                 let path = join(&item.dir.path, name);
-                self.backup.error(Code::NotOpened, &path, format!("cannot open: {}", text(e)));
+                self.backup.say(Code::NotOpened, &path, format!("cannot open: {}", text(e)));
             }
         }
     }
@@ -277,7 +298,7 @@ impl<'a> StreamReader<'a> {
             let text = "locked or open for writing".to_owned();
             match options.locked {
                 Locked::Warn => self.backup.say(Code::InUse, &path, text),
-                Locked::Error => self.backup.error(Code::InUse, &path, text),
+                Locked::Error => self.backup.say(Code::Locked, &path, text),
                 Locked::Skip => {
                     self.backup.say(Code::InUse, &path, text + "; left out");
                     self.backup.counters.skipped.fetch_add(1, Relaxed);
@@ -338,7 +359,9 @@ impl<'a> StreamReader<'a> {
 
     fn unless_kept(&self, kept: bool, entry: Entry) -> Option<Entry> {
         if kept {
-            self.backup.counters.kept.fetch_add(1, Relaxed);
+            let counters = self.backup.counters;
+            let counter = if entry.kind == Kind::Dir { &counters.dirs } else { &counters.kept };
+            counter.fetch_add(1, Relaxed);
             return None;
         }
         Some(entry)
@@ -401,7 +424,7 @@ impl<'a> StreamReader<'a> {
 
     fn no_metadata(&self, entry: &Entry, e: Errno) {
         let why = format!("cannot read its extended attributes: {}", text(e));
-        self.backup.error(Code::NoMetadata, &entry.path(), why);
+        self.backup.say(Code::NoMetadata, &entry.path(), why);
     }
 
     fn in_use(&mut self, fd: &OwnedFd, stat: &Stat) -> bool {
@@ -414,7 +437,7 @@ impl<'a> StreamReader<'a> {
         self.locks.is_locked(stat) || (look && locks::is_open_for_writing(fd))
     }
 
-    /// Sends a file's contents. Returns whether it changed and is to be read again.
+    /// Sends a file's contents.
     fn contents(
         &mut self,
         file: Opened,
@@ -422,12 +445,16 @@ impl<'a> StreamReader<'a> {
         name: &[u8],
         size: u64,
         last: bool,
-    ) -> Result<bool, LinkClosed> {
+    ) -> Result<Read, LinkClosed> {
         let whole = [(0, size)];
         let ranges = if file.ranges.is_empty() { &whole[..] } else { &file.ranges };
         let mut failed = false;
         for (at, len) in ranges {
-            failed |= !self.range(&file.fd, dir, name, *at, *len, failed)?;
+            let read = self.range(&file.fd, dir, name, *at, *len, failed)?;
+            if !read && self.stopped() {
+                return Ok(Read::Stopped);
+            }
+            failed |= !read;
         }
         let changed = match source::stat(&file.fd) {
             Ok(after) => source::changed(&file.before, &after),
@@ -439,7 +466,7 @@ impl<'a> StreamReader<'a> {
         drop(file.fd);
         if changed {
             if last {
-                self.backup.error(
+                self.backup.say(
                     Code::Changed,
                     &join(dir, name),
                     "changed while it was read; what is stored may mix two states".to_owned(),
@@ -449,10 +476,11 @@ impl<'a> StreamReader<'a> {
         } else if file.in_use {
             self.outcome(dir, name, OutcomeCode::InUse, 0, 0);
         }
-        Ok(changed && !last)
+        Ok(if changed && !last { Read::Changed } else { Read::Done })
     }
 
-    /// Sends `len` bytes from `at`; what cannot be read is filled. Returns whether all was read.
+    /// Sends `len` bytes from `at`; what cannot be read is filled. Returns whether all was read. Nothing is filled when
+    /// the session is stopped: nothing more may be sent then.
     fn range(
         &mut self,
         fd: &OwnedFd,
@@ -464,10 +492,7 @@ impl<'a> StreamReader<'a> {
     ) -> Result<bool, LinkClosed> {
         let mut done = 0;
         while done < len {
-            if self.backup.stop.load(Relaxed) {
-                // The session ends here: the file is not whole, and a resumed session reads it again.
-                self.writer.fill(len - done)?;
-                self.outcome(dir, name, OutcomeCode::Short, 0, at + done);
+            if self.stopped() {
                 return Ok(false);
             }
             let space = self.writer.space()?;
@@ -503,7 +528,7 @@ impl<'a> StreamReader<'a> {
                         self.backup.counters.corrupt.fetch_add(1, Relaxed);
                         let text =
                             format!("cannot be read from byte {} on: {}", at + done, text(e));
-                        self.backup.error(Code::Unreadable, &join(dir, name), text);
+                        self.backup.say(Code::Unreadable, &join(dir, name), text);
                         let errno = e.raw_os_error().unsigned_abs();
                         self.outcome(dir, name, OutcomeCode::Unreadable, errno, at + done);
                     }
@@ -512,6 +537,10 @@ impl<'a> StreamReader<'a> {
             }
         }
         Ok(true)
+    }
+
+    fn count_file(&self) {
+        self.backup.counters.files.fetch_add(1, Relaxed);
     }
 
     fn count(&self, bytes: u64) {
@@ -546,19 +575,27 @@ impl<'a> StreamReader<'a> {
         self.current = Current { direct: file.direct, drop: false };
         let silent = file.failed.load(Relaxed);
         if !self.range(&file.fd, dir, name, at, len, silent)? {
+            if self.stopped() {
+                return Ok(());
+            }
             file.failed.store(true, Relaxed);
         }
         if file.piece_done() {
+            self.count_file();
             let changed = source::stat(&file.fd).is_ok_and(|s| source::changed(&file.before, &s));
             if changed {
                 let text =
                     "changed while it was read; what is stored may mix two states".to_owned();
-                self.backup.error(Code::Changed, &join(dir, name), text);
+                self.backup.say(Code::Changed, &join(dir, name), text);
                 self.outcome(dir, name, OutcomeCode::Changed, 0, 0);
             }
         }
         Ok(())
     }
+}
+
+fn has_parts(entry: &Entry) -> bool {
+    entry.extents.iter().any(|x| x.kind == ExtentKind::Parts)
 }
 
 fn taken_is_nothing<T>(taken: &Taken<T>) -> bool {

@@ -88,6 +88,11 @@ impl TargetError {
         }
     }
 
+    /// Whether what it speaks of is not there.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == ErrorKind::NotFound)
+    }
+
     /// Whether the target is full: going on with other files is of little use.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::Io { source, .. }

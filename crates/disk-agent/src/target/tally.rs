@@ -40,6 +40,11 @@ pub struct TallyTotals {
 }
 
 impl Tally {
+    /// A device node, FIFO or socket could not be made.
+    pub fn node_not_restored(&self) {
+        count(&self.nodes_not_restored);
+    }
+
     /// The values now.
     pub fn totals(&self) -> TallyTotals {
         TallyTotals {

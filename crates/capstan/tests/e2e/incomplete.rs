@@ -1,0 +1,156 @@
+//! What a session leaves that was killed or stopped: files that are what they were, and no others.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{Lab, below, noise, soak};
+
+fn make(lab: &Lab) {
+    for i in 0..400 {
+        lab.file(&format!("tree/d{}/f{i}", i % 9), noise(i, 1000 + 997 * i as usize));
+    }
+    lab.file("tree/d3/huge", noise(1000, 70 << 20));
+    lab.sh("ln -s f3 tree/d3/link");
+}
+
+/// Files below a directory, by their paths in it.
+fn files(root: &Path) -> BTreeSet<PathBuf> {
+    let (mut found, mut dirs) = (BTreeSet::new(), vec![root.to_owned()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.symlink_metadata().unwrap().is_dir() {
+                dirs.push(path);
+            } else {
+                found.insert(path.strip_prefix(root).unwrap().to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The newest session as `sessions --json` has it.
+pub fn newest(lab: &Lab) -> Value {
+    let run = lab.run(["sessions", "--json"]);
+    serde_json::from_str(run.ok().stdout.lines().next().unwrap()).unwrap()
+}
+
+/// Restores the newest session, which is incomplete: every file that comes back and is not named as an error is the one
+/// in `tree`, and what is named as one is not taken for it. Returns how many came back whole.
+pub fn gives_back_what_it_has(lab: &Lab) -> usize {
+    let session = newest(lab);
+    assert_eq!(session["status"], "incomplete", "{session:#}");
+    let name = format!("t@{}", session["session"].as_str().or(session["id"].as_str()).unwrap());
+    let report = lab.restore([&name, "--into", "out"]);
+    let status = report["status"].as_str().unwrap();
+    assert!(["completed", "completed_with_errors"].contains(&status), "{report:#}");
+    let named: BTreeSet<&OsStr> = report["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| OsStr::new(e["path"].as_str().unwrap()))
+        .collect();
+    let source = lab.path("tree");
+    let root = below(&lab.path("out"), &source);
+    let restored = files(&root);
+    assert!(restored.is_subset(&files(&source)), "names that were not in the source");
+    let mut whole = 0;
+    for path in &restored {
+        let (a, b) = (source.join(path), root.join(path));
+        if a.is_symlink() {
+            assert_eq!(fs::read_link(&a).unwrap(), fs::read_link(&b).unwrap());
+            continue;
+        }
+        let times = [&a, &b].map(|p| p.metadata().unwrap().modified().unwrap());
+        if named.contains(a.as_os_str()) {
+            assert_ne!(times[0], times[1], "{} is not what it was", path.display());
+            continue;
+        }
+        assert!(fs::read(&a).unwrap() == fs::read(&b).unwrap(), "{}", path.display());
+        assert_eq!(times[0], times[1], "{}", path.display());
+        whole += 1;
+    }
+    fs::remove_dir_all(lab.path("out")).unwrap();
+    whole
+}
+
+#[test]
+fn a_killed_session_gives_back_what_it_has() {
+    let lab = Lab::new();
+    make(&lab);
+    let backup = ["backup", "tree", "--to", "m", "--name", "t", "--segment-size", "2M", "--json"];
+    let kills = if soak() { 60 } else { 6 };
+    let (mut some, mut seed) = (0, 5u64);
+    for _ in 0..kills {
+        lab.sh("rm -rf m home");
+        let mut command = lab.command();
+        let mut child =
+            command.args(backup).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // From the first segments on, any time.
+        let first = lab.path("m/00000002.segment");
+        while !first.exists() && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        std::thread::sleep(Duration::from_micros((seed >> 33) % 200_000));
+        let _ = child.kill();
+        if child.wait().unwrap().success() {
+            continue;
+        }
+        // Committed segments have files, which are in the restore.
+        some += usize::from(gives_back_what_it_has(&lab) > 20);
+    }
+    assert!(some * 2 > kills, "hardly any kill left files: {some} of {kills}");
+}
+
+#[test]
+fn what_a_kill_leaves_of_a_new_medium_is_recognised() {
+    let lab = Lab::new();
+    lab.file("tree/file", b"contents");
+    let medium = lab.mkdir("m");
+    // Killed while the header was written, or before it got its name; then in the first segment.
+    fs::write(medium.join("medium.capstan.new"), b"torn").unwrap();
+    let backup = ["tree", "--to", "m", "--name", "t", "--resume"];
+    lab.backed_up(backup);
+    fs::write(medium.join("00000002.segment.part"), vec![7; 4096]).unwrap();
+    lab.backed_up(backup);
+    let left =
+        fs::read_dir(&medium).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, ["00000001.segment", "00000002.segment", "medium.capstan"]);
+    lab.run(["verify", "--medium", "m"]).ok();
+}
+
+/// A file that a restore could not bring back whole does not stand in the way of a better copy.
+#[test]
+fn a_damaged_file_is_replaced_by_a_later_restore() {
+    let lab = Lab::new();
+    lab.file("tree/small", noise(1, 50_000));
+    lab.file("tree/in-parts", noise(2, 40_000_000));
+    lab.file("tree/other", noise(3, 50_000));
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--compress", "off"]);
+    lab.sh("cp -a medium good");
+    // The middle of the segment is within the large file; the small ones lie at its begin.
+    let path = lab.path("medium/00000001.segment");
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    let small = noise(1, 50_000);
+    let at = bytes.windows(1000).position(|w| w == &small[20_000..21_000]).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let report = lab.restore(["t", "--into", "out"]);
+    assert_eq!(report["status"], "completed_with_errors", "{report:#}");
+    let errors = report["errors"].to_string();
+    assert!(errors.contains("tree/small") && errors.contains("tree/in-parts"), "{errors}");
+    lab.sh("rm -r medium; mv good medium");
+    lab.restored(["t", "--into", "out"]);
+    crate::compare::same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+}

@@ -19,7 +19,7 @@ use capstan_disk_agent::walk::BaseCursor;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
-use capstan_engine::verdict::Lanes;
+use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::block::is_block_size;
 use capstan_format::id::{MediumId, ObjectId, SegmentId, SessionId, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
@@ -249,7 +249,7 @@ impl Cell {
             ..Report::default()
         };
         if let Some(seen) = &seen {
-            report.set_stages(&meters, seen.verdict);
+            report.set_stages(&meters, seen.verdict, Flow::Backup);
         }
         ears.fill(&mut report);
         let totals = Totals { bytes_written, ..totals };

@@ -1,7 +1,7 @@
 //! The session report: what every session says at its end, in text and as JSON.
 
 use capstan_engine::meter::{Meters, Stage};
-use capstan_engine::verdict::Verdict;
+use capstan_engine::verdict::{Flow, Verdict};
 use serde::Serialize;
 
 /// An entry of a report's `errors`.
@@ -100,11 +100,11 @@ pub struct Report {
 
 impl Report {
     /// Fills in verdict and stages.
-    pub fn set_stages(&mut self, meters: &Meters, verdict: Verdict) {
+    pub fn set_stages(&mut self, meters: &Meters, verdict: Verdict, flow: Flow) {
         self.bottleneck = Some(Bottleneck {
             stage: verdict.stage.name(),
             share: (verdict.share * 1000.0).round() / 1000.0,
-            advice: verdict.advice(),
+            advice: verdict.advice(flow),
         });
         self.stages = Stage::ALL
             .into_iter()

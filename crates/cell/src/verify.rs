@@ -8,7 +8,7 @@ use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
-use capstan_engine::verdict::Lanes;
+use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{MediumId, SegmentNumber, SessionId, VersionId};
 use capstan_idb::{Session, Status, Totals};
 use capstan_media_agent::reader::SegmentReader;
@@ -128,7 +128,7 @@ impl Cell {
             ..Report::default()
         };
         if let Some(seen) = &seen {
-            report.set_stages(&meters, seen.verdict);
+            report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
         ears.fill(&mut report);
         self.record(&mut report, "verify", started_us, status)?;

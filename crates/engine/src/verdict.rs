@@ -103,10 +103,31 @@ fn limiting(before: &[Reading], after: &[Reading], time: Duration, lanes: Lanes)
         .unwrap_or(Stage::Source)
 }
 
+/// Which way data flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// From files to a device.
+    Backup,
+    /// From a device to files, or to nowhere to be checked.
+    Restore,
+}
+
 impl Verdict {
     /// What an administrator could do about it.
-    pub fn advice(&self) -> &'static str {
+    pub fn advice(&self, flow: Flow) -> &'static str {
         match self.stage {
+            Stage::Source if flow == Flow::Restore => {
+                "the disk restored to takes files as fast as it can; a faster disk, or restoring less, would help"
+            }
+            Stage::Metadata if flow == Flow::Restore => {
+                "making files and setting their metadata limits; a faster disk or file system would help"
+            }
+            Stage::Cpu if flow == Flow::Restore => {
+                "the processors limit: decompressing, decrypting, checking; fewer other jobs or more cores would help"
+            }
+            Stage::Device if flow == Flow::Restore => {
+                "the device gives data as fast as it can; a faster device would help"
+            }
             Stage::Source => {
                 "the source is read as fast as it gives; faster disks, fewer fragments or backing up at a quieter \
                  time would help"

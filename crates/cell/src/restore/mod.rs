@@ -15,7 +15,7 @@ use std::time::Instant;
 use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Meters, Stage};
-use capstan_engine::verdict::Lanes;
+use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::entry::Kind;
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
@@ -190,7 +190,7 @@ impl Cell {
             ..run.report()
         };
         if let Some(seen) = &seen {
-            report.set_stages(&meters, seen.verdict);
+            report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
         ears.fill(&mut report);
         run.record_end(status, &report)?;

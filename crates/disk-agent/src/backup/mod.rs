@@ -2,6 +2,7 @@
 
 mod count;
 mod reader;
+mod rows;
 
 use parking_lot::Mutex;
 use std::path::Path;

@@ -1,0 +1,269 @@
+//! A name's row: what is opened, what stat, its attributes and the base say of it.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
+
+use capstan_engine::message::Code;
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, join};
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use super::reader::{Opened, StreamReader};
+use super::{Locked, text};
+use crate::huge::{HUGE, HugeFile};
+use crate::linux::{locks, source};
+use crate::walk::{BaseRow, WalkItem};
+
+/// A file that was changed this short a time ago may still be open for writing.
+const RECENT: Duration = Duration::from_secs(120);
+
+impl StreamReader<'_> {
+    /// Makes the row of a name, and opens what has contents.
+    pub(super) fn open(
+        &mut self,
+        item: &WalkItem,
+        index: usize,
+        retry: bool,
+        rows: &mut Vec<Entry>,
+        opened: &mut Vec<Opened>,
+    ) {
+        if item.gone {
+            rows.push(Entry {
+                kind: Kind::Tombstone,
+                dir: item.dir.path.clone(),
+                name: item.listed.name.clone(),
+                ..Entry::default()
+            });
+            return;
+        }
+        let result = match item.listed.kind {
+            Some(Kind::File) => self.open_file(item, index, rows, opened),
+            Some(Kind::Dir) => self.open_dir(item),
+            _ => self.open_node(item),
+        };
+        let name = &item.listed.name;
+        match result {
+            Ok(Some(mut entry)) => {
+                entry.replaces = retry || item.base.is_some();
+                match entry.kind {
+                    Kind::Dir => _ = self.backup.counters.dirs.fetch_add(1, Relaxed),
+                    // What has contents counts when they were read.
+                    _ if entry.logical_len() > 0 || has_parts(&entry) => {}
+                    _ => self.count_file(),
+                }
+                rows.push(entry);
+            }
+            Ok(None) => {}
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => {
+                let path = join(&item.dir.path, name);
+                self.backup.say(Code::Vanished, &path, "vanished before it was read".to_owned());
+            }
+            Err(e) => {
+                let path = join(&item.dir.path, name);
+                self.backup.say(Code::NotOpened, &path, format!("cannot open: {}", text(e)));
+            }
+        }
+    }
+
+    fn open_file(
+        &mut self,
+        item: &WalkItem,
+        index: usize,
+        rows: &[Entry],
+        opened: &mut Vec<Opened>,
+    ) -> Result<Option<Entry>, Errno> {
+        let name = &item.listed.name;
+        let fd = match source::open_at(&item.dir, name, false) {
+            Ok(fd) => fd,
+            // It became something else since it was listed.
+            Err(Errno::LOOP | Errno::NXIO) => return self.open_node(item),
+            Err(e) => return Err(e),
+        };
+        let before = source::stat(&fd)?;
+        let Some(mut entry) = source::entry_of(&item.dir, name, &before) else { return Ok(None) };
+        if entry.kind != Kind::File {
+            return self.open_node(item);
+        }
+        if self.backup.selection.sizes.as_ref().is_some_and(|s| !s.contains(&entry.size)) {
+            self.backup.counters.skipped.fetch_add(1, Relaxed);
+            return Ok(None);
+        }
+        let options = self.backup.options;
+        let in_use = self.in_use(&fd, &before);
+        if in_use {
+            self.backup.counters.in_use.fetch_add(1, Relaxed);
+            let path = entry.path();
+            let text = "locked or open for writing".to_owned();
+            match options.locked {
+                Locked::Warn => self.backup.say(Code::InUse, &path, text),
+                Locked::Error => self.backup.say(Code::Locked, &path, text),
+                Locked::Skip => {
+                    self.backup.say(Code::InUse, &path, text + "; left out");
+                    self.backup.counters.skipped.fetch_add(1, Relaxed);
+                    return Ok(None);
+                }
+            }
+        }
+        if before.st_nlink > 1 && !options.hard_links_as_files {
+            let path = entry.path();
+            match self.links.first((entry.dev, entry.ino), before.st_nlink, &path) {
+                Ok(Some(first)) if first != path => {
+                    entry.link = true;
+                    entry.target = first;
+                    let same = item.base.as_ref().is_some_and(|b| is_same(b, &entry));
+                    return Ok(self.unless_kept(same, entry));
+                }
+                Ok(_) => {}
+                Err(e) => {
+                    let why =
+                        format!("cannot remember its further names, they are stored as files: {e}");
+                    self.backup.say(Code::Adapted, &path, why);
+                }
+            }
+        }
+        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+            return Ok(self.unless_kept(true, entry));
+        }
+        self.details(&fd, &mut entry);
+        if options.lock_files {
+            locks::lock_shared(&fd);
+        }
+        if entry.size == 0 {
+            return Ok(Some(entry));
+        }
+        let mut ranges = Vec::new();
+        if source::may_be_sparse(&before) {
+            ranges = source::data_ranges(&fd, entry.size)?;
+            if ranges == [(0, entry.size)] {
+                ranges.clear();
+            } else {
+                entry.extents = extents(&ranges, entry.size, ExtentKind::Data);
+            }
+        }
+        let data: u64 =
+            if entry.extents.is_empty() { entry.size } else { ranges.iter().map(|r| r.1).sum() };
+        if data >= HUGE && !self.single && !in_use {
+            let ranges = if ranges.is_empty() { vec![(0, entry.size)] } else { ranges };
+            entry.extents = extents(&ranges, entry.size, ExtentKind::Parts);
+            let direct = self.set_direct(&fd);
+            self.pieces.add(HugeFile::new(fd, entry.clone(), before, direct, ranges));
+            return Ok(Some(entry));
+        }
+        if data > 0 {
+            opened.push(Opened { fd, before, ranges, in_use, row: rows.len(), item: index });
+        }
+        Ok(Some(entry))
+    }
+
+    fn unless_kept(&self, kept: bool, entry: Entry) -> Option<Entry> {
+        if kept {
+            let counters = self.backup.counters;
+            let counter = if entry.kind == Kind::Dir { &counters.dirs } else { &counters.kept };
+            counter.fetch_add(1, Relaxed);
+            return None;
+        }
+        Some(entry)
+    }
+
+    fn open_dir(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
+        let name = &item.listed.name;
+        let (stat, fd) = match source::open_at(&item.dir, name, true) {
+            Ok(fd) => (source::stat(&fd)?, Some(fd)),
+            // That it cannot be listed the walker says; its row is kept.
+            Err(Errno::ACCESS | Errno::PERM) => (source::stat_at(&item.dir, name)?, None),
+            Err(e) => return Err(e),
+        };
+        let Some(mut entry) = source::entry_of(&item.dir, name, &stat) else { return Ok(None) };
+        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+            return Ok(self.unless_kept(true, entry));
+        }
+        if let Some(fd) = fd {
+            self.details(&fd, &mut entry);
+        }
+        Ok(Some(entry))
+    }
+
+    fn open_node(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
+        let name = &item.listed.name;
+        let stat = source::stat_at(&item.dir, name)?;
+        let Some(mut entry) = source::entry_of(&item.dir, name, &stat) else { return Ok(None) };
+        if entry.kind == Kind::File {
+            // A regular file where listing or opening saw something else: it is changing under our hands.
+            return Err(Errno::AGAIN);
+        }
+        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+            return Ok(self.unless_kept(true, entry));
+        }
+        if entry.kind == Kind::Symlink {
+            entry.target = source::read_link(&item.dir, name)?;
+        }
+        if stat.st_nlink > 1 && entry.kind != Kind::Dir && !self.backup.options.hard_links_as_files
+        {
+            let path = entry.path();
+            if let Ok(Some(first)) = self.links.first((entry.dev, entry.ino), stat.st_nlink, &path)
+                && first != path
+            {
+                entry.link = true;
+                entry.target = first;
+                return Ok(Some(entry));
+            }
+        }
+        if let Err(e) = source::add_details_at(&item.dir, &mut entry, &mut self.buffers) {
+            self.no_metadata(&entry, e);
+        }
+        Ok(Some(entry))
+    }
+
+    fn details(&mut self, fd: &OwnedFd, entry: &mut Entry) {
+        if let Err(e) = source::add_details(fd, entry, &mut self.buffers) {
+            self.no_metadata(entry, e);
+        }
+    }
+
+    fn no_metadata(&self, entry: &Entry, e: Errno) {
+        let why = format!("cannot read its extended attributes: {}", text(e));
+        self.backup.say(Code::NoMetadata, &entry.path(), why);
+    }
+
+    fn in_use(&mut self, fd: &OwnedFd, stat: &Stat) -> bool {
+        let changed = Duration::from_secs(stat.st_mtime.max(0) as u64);
+        let recent = self
+            .now
+            .duration_since(SystemTime::UNIX_EPOCH + changed)
+            .map_or(true, |age| age < RECENT);
+        let look = recent || self.backup.options.locked != Locked::Warn;
+        self.locks.is_locked(stat) || (look && locks::is_open_for_writing(fd))
+    }
+}
+
+fn has_parts(entry: &Entry) -> bool {
+    entry.extents.iter().any(|x| x.kind == ExtentKind::Parts)
+}
+
+/// Whether the base has this very state of the file, whole.
+fn is_same(base: &BaseRow, entry: &Entry) -> bool {
+    base.complete
+        && base.kind == entry.kind
+        && base.size == entry.size
+        && base.mtime == entry.mtime
+        && base.ctime == entry.ctime
+        && base.ino == entry.ino
+}
+
+/// The extents of a file of `size` bytes with these data ranges; what is between them is hole.
+fn extents(ranges: &[(u64, u64)], size: u64, kind: ExtentKind) -> Vec<Extent> {
+    let mut extents = Vec::with_capacity(ranges.len() * 2 + 1);
+    let mut at = 0;
+    for (from, len) in ranges {
+        if *from > at {
+            extents.push(Extent { len: from - at, kind: ExtentKind::Hole });
+        }
+        extents.push(Extent { len: *len, kind: kind.clone() });
+        at = from + len;
+    }
+    if at < size {
+        extents.push(Extent { len: size - at, kind: ExtentKind::Hole });
+    }
+    extents
+}

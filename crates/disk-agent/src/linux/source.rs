@@ -425,15 +425,18 @@ impl Reader {
     }
 }
 
-/// Resolves a path as people write it: absolute, with no `.`, `..` or symbolic link but in its last component.
+/// Resolves a path as people write it: absolute, with no `.`, `..` or symbolic link but in its last component, and there
+/// only if no slash follows it.
 /// Returned without the leading slash.
 pub fn resolve(path: &Path) -> io::Result<Vec<u8>> {
-    use std::os::unix::ffi::OsStringExt;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let absolute = std::path::absolute(path)?;
     // Says what is wrong with the path itself before its parent is looked at.
     std::fs::symlink_metadata(&absolute)?;
+    // `link/` means what the link leads to, as everywhere.
+    let through = path.as_os_str().as_bytes().ends_with(b"/");
     let resolved = match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => std::fs::canonicalize(parent)?.join(name),
+        (Some(parent), Some(name)) if !through => std::fs::canonicalize(parent)?.join(name),
         _ => std::fs::canonicalize(&absolute)?,
     };
     let bytes = resolved.into_os_string().into_vec();

@@ -9,6 +9,7 @@ mod compare;
 mod filesystems;
 mod independent_reader;
 mod input;
+mod keys;
 mod kills;
 mod machine;
 mod oddities;

@@ -86,6 +86,9 @@ impl Cell {
             );
             ears.say(Code::Sealed, "cell", &header.label, text);
         }
+        if opened.opened > 0 {
+            self.warn_without_ring(path, &header.label, &ears)?;
+        }
         let (files, dirs) = self.import_sessions(&sessions)?;
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };

@@ -17,6 +17,7 @@ pub mod request;
 mod restore;
 mod resume;
 mod session;
+mod take_ring;
 mod tar;
 mod unlock;
 mod verify;
@@ -31,6 +32,7 @@ use capstan_idb::Idb;
 
 pub use error::{CellError, Result};
 pub use query::{Found, Listed, PassedOver, SessionInfo};
+pub use take_ring::ring_of_medium;
 
 /// A cell on one machine: its home with the internal database, and what opens keys.
 pub struct Cell {

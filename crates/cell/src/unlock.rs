@@ -208,7 +208,7 @@ impl Opener {
 }
 
 /// Of two failures the one that says what to do: the first, unless that ring had nothing for such a secret.
-fn more_helpful(first: Option<CellError>, next: CellError) -> CellError {
+pub(crate) fn more_helpful(first: Option<CellError>, next: CellError) -> CellError {
     let unfit = |e: &CellError| {
         matches!(e, CellError::Key(KeyError::PublicOnly | KeyError::NoLockOfKind(_)))
     };

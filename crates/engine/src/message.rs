@@ -49,6 +49,8 @@ pub enum Code {
     NotRestored,
     /// Names are encrypted and no key is at hand.
     Sealed,
+    /// A backup is not encrypted where others are.
+    NotEncrypted,
     /// Options were adapted.
     Adapted,
     /// A device failed.
@@ -57,7 +59,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -74,6 +76,7 @@ impl Code {
         Self::NotWritten,
         Self::NotRestored,
         Self::Sealed,
+        Self::NotEncrypted,
         Self::Adapted,
         Self::DeviceFailed,
     ];
@@ -154,6 +157,12 @@ impl Code {
             Self::Sealed => {
                 (205, "sealed", Warning, "give a key that opens names and import again")
             }
+            Self::NotEncrypted => (
+                206,
+                "not-encrypted",
+                Warning,
+                "take over a medium's key ring with `capstan key import`, or make one with `capstan key init`",
+            ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
         }
     }

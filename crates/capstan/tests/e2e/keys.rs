@@ -104,3 +104,37 @@ fn a_wrong_passphrase_is_not_hidden_by_the_mediums_ring() {
     run(&lab, "wrong", &["ls", "e"]).refused(&["wrong passphrase"]);
     run(&lab, FIRST, &["ls", "e"]).ok();
 }
+
+#[test]
+fn after_an_import_backups_are_encrypted_again_with_the_mediums_ring() {
+    let (lab, _) = rotated();
+    lose_home(&lab);
+    let backup = |name: &str| lab.run(["backup", "tree", "--to", "medium", "--name", name]);
+    let import = run(&lab, SECOND, &["import", "medium"]);
+    assert!(import.ok().stderr.contains("`capstan key import "), "{}", import.stderr);
+    let plain = backup("e");
+    assert!(plain.ok().stderr.contains("this backup is not encrypted"), "{}", plain.stderr);
+    assert!(!backup("new").ok().stderr.contains("not encrypted"));
+
+    run(&lab, "", &["key", "import", "medium"]).refused(&["no secret is given"]);
+    run(&lab, "wrong", &["key", "import", "medium"]).refused(&["wrong passphrase"]);
+    // Who has the former secret alone was shut out by the rotation.
+    run(&lab, FIRST, &["key", "import", "medium"]).refused(&["the newest key"]);
+    assert!(!lab.path("home/keyring.json").exists());
+    let taken = run(&lab, SECOND, &["key", "import", "medium"]);
+    assert!(taken.ok().stderr.contains("compare the id"), "{}", taken.stderr);
+    run(&lab, SECOND, &["key", "import", "medium"]).refused(&["a key ring in", "already"]);
+
+    assert!(!backup("e").ok().stderr.contains("not encrypted"));
+    run(&lab, "", &["ls", "e"]).refused(&["no secret is given"]);
+    run(&lab, SECOND, &["ls", "e"]).ok();
+    lab.run(["key", "import", "nowhere"]).refused(&["already"]);
+}
+
+#[test]
+fn a_medium_without_keys_has_no_ring_to_take() {
+    let lab = Lab::new();
+    lab.file("tree/kept", "kept");
+    session(&lab);
+    run(&lab, SECOND, &["key", "import", "medium"]).refused(&["carries no key ring"]);
+}

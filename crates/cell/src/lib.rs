@@ -9,6 +9,7 @@ mod contents;
 mod error;
 mod import;
 mod input;
+mod judge;
 pub mod keyring;
 pub mod observe;
 mod query;

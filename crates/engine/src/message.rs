@@ -154,9 +154,12 @@ impl Code {
                 Error,
                 "what was committed is kept: mend the device or name another, then back up with --resume",
             ),
-            Self::Sealed => {
-                (205, "sealed", Warning, "give a key that opens names and import again")
-            }
+            Self::Sealed => (
+                205,
+                "sealed",
+                Warning,
+                "set CAPSTAN_PASSPHRASE or CAPSTAN_KEY_FILE and do the same again",
+            ),
             Self::NotEncrypted => (
                 206,
                 "not-encrypted",

@@ -18,3 +18,4 @@ mod policies;
 mod selection;
 mod support;
 mod verdict;
+mod verify;

@@ -36,9 +36,9 @@ Examples:
   capstan key import /mnt/backup
   CAPSTAN_RECOVERY_CODE=... capstan key import /mnt/backup
 
-After the loss of the home: backups are encrypted from then on as they were when the medium was written. What you give
-has to open the newest key of the medium: only who knows it can have made that key's lock. Compare the key's id with
-your recovery sheet or with `capstan key list` of another machine.";
+After the loss of the home: backups are encrypted from then on as they were on the medium. What you
+give has to open its newest key: only who knows it can have made that key's lock. Compare the key's
+id with your recovery sheet or with `capstan key list` of another machine.";
 const AFTER_RECOVERY: &str = "\
 Example:
   capstan key recovery | lpr";

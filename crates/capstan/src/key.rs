@@ -6,7 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use capstan_cell::keyring::{self, ENV_PASSPHRASE, FILE_NAME, Rewrapped, Secrets, with_randomness};
-use capstan_cell::{Cell, CellError};
+use capstan_cell::{Cell, CellError, ring_of_medium};
+use capstan_devices::address::Address;
 use capstan_engine::entropy::Entropy;
 use capstan_format::keys::{
     ArgonParams, KeyError, KeyRing, LockBy, LockId, LockKind, NewLock, Recipient, RecoveryCode,
@@ -38,6 +39,7 @@ pub fn run(global: &Global, command: &KeyCommand) -> Result<u8, Failure> {
             let scope = if *names_only { Scope::Names } else { Scope::All };
             keys.add(lock, recipient.as_ref(), scope, secret)
         }
+        KeyCommand::Import { device, secret } => keys.import(device, secret),
         KeyCommand::Remove { lock } => keys.remove(lock),
         KeyCommand::List { json } => keys.list(*json),
         KeyCommand::Rotate { lock, secret } => keys.rotate(lock, secret),
@@ -97,19 +99,7 @@ impl Keys {
     fn init(&self, args: &LockArgs, recipient: Option<&Recipient>) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
         let path = self.home.join(FILE_NAME);
-        if let Some(ring) = keyring::load(&self.home)? {
-            let hint = if ring.list().iter().all(|p| p.locks.is_empty()) {
-                format!(
-                    "it has public keys only; remove {} to write for another key",
-                    path.display()
-                )
-            } else {
-                "use `capstan key add` for a further lock, `capstan key rotate` for new keys"
-                    .to_owned()
-            };
-            let error = format!("there is a key ring in {} already", self.home.display());
-            return Err(Failure::bad_input(error, &hint));
-        }
+        self.refuse_ring()?;
         let now = Timestamp::now().as_second();
         if let Some(to) = recipient {
             keyring::save(&self.home, &KeyRing::of_recipient(*to, now))?;
@@ -169,6 +159,38 @@ impl Keys {
             }
         }
         Ok(())
+    }
+
+    fn import(&self, device: &Address, secret: &SecretArgs) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        self.refuse_ring()?;
+        let ring = ring_of_medium(device, &self.secrets(secret)?)?;
+        let id = ring.active().map_err(CellError::from)?.id();
+        keyring::save(&self.home, &ring)?;
+        let path = self.home.join(FILE_NAME);
+        say(&format!(
+            "backups are encrypted for key {id} from now on; the key ring is {}",
+            path.display()
+        ));
+        say(
+            "what you gave opens this key itself, so only who knows it can have made it; compare the id with your recovery sheet or with `capstan key list` of another machine",
+        );
+        Ok(())
+    }
+
+    /// A ring is never replaced by another.
+    fn refuse_ring(&self) -> Result<(), Failure> {
+        let Some(ring) = keyring::load(&self.home)? else { return Ok(()) };
+        let hint = if ring.list().iter().all(|p| p.locks.is_empty()) {
+            format!(
+                "it has public keys only; remove {} to write for another key",
+                self.home.join(FILE_NAME).display()
+            )
+        } else {
+            "use `capstan key add` for a further lock, `capstan key rotate` for new keys".to_owned()
+        };
+        let error = format!("there is a key ring in {} already", self.home.display());
+        Err(Failure::bad_input(error, &hint))
     }
 
     fn remove(&self, lock: &LockId) -> Result<(), Failure> {

@@ -1,14 +1,15 @@
 //! `capstan ls`, `find` and `versions`: files as lines or as JSON objects.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 
-use capstan_cell::{Found, Listed};
+use capstan_cell::{Found, Listed, PassedOver};
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::args::{FindArgs, Global, LsArgs, VersionsArgs};
-use crate::exit::Failure;
+use crate::exit::{Failure, one_line};
 use crate::home;
 use crate::output::{Output, bytes_of, local_time, put_path, shown_path, stdout_is_terminal};
 
@@ -37,7 +38,7 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
 pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let mut lines = Lines::new();
-    cell.find(&args.pattern, args.all_versions, &mut |found| {
+    let passed = cell.find(&args.pattern, args.all_versions, &mut |found| {
         lines.put(|out, terminal| {
             if args.json {
                 return out.json(&json_of_found(found));
@@ -48,6 +49,7 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
             out.text("\n")
         });
     })?;
+    warn(global, &passed);
     lines.finish()
 }
 
@@ -56,7 +58,7 @@ pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let path = absolute(&args.path)?;
     let mut lines = Lines::new();
-    cell.versions_of_path(&path, &mut |found| {
+    let passed = cell.versions_of_path(&path, &mut |found| {
         lines.put(|out, _| {
             if args.json {
                 return out.json(&json_of_found(found));
@@ -73,7 +75,22 @@ pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
             ))
         });
     })?;
+    warn(global, &passed);
     lines.finish()
+}
+
+/// Says what was not searched.
+fn warn(global: &Global, passed: &PassedOver) {
+    if let Some(why) = passed.why.as_ref().filter(|_| !global.quiet) {
+        // Where nobody reads warnings, what was found remains.
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "capstan: warning: {} {} passed over, as the names in it stay encrypted: {}",
+            passed.versions,
+            if passed.versions == 1 { "version is" } else { "versions are" },
+            one_line(&why.to_string())
+        );
+    }
 }
 
 /// The path as backups name it: absolute.

@@ -77,6 +77,7 @@ fn every_command_has_help_with_examples() {
         "import",
         "key init",
         "key add",
+        "key import",
         "key remove",
         "key list",
         "key rotate",

@@ -101,6 +101,9 @@ impl Cell {
         let mut plan = plan;
         plan.never(&request.device, &self.home);
         let keys = self.session_keys()?;
+        if keys.is_none() && !plan.null {
+            self.warn_not_encrypted(&plan.name, &ears)?;
+        }
         let session = SessionId(self.new_id()?);
         let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
         let label = SessionLabel {

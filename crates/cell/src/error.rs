@@ -37,6 +37,9 @@ pub enum CellError {
     /// Keys.
     #[error("{0}")]
     Key(#[from] KeyError),
+    /// Nothing is at hand that could open keys.
+    #[error("{0}")]
+    NoKey(String),
     /// The operating system.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -57,13 +60,18 @@ impl CellError {
     /// The exit code: 2 for bad input, 1 for all else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::BadInput(_) | Self::Key(_) => 2,
+            Self::BadInput(_) | Self::Key(_) | Self::NoKey(_) => 2,
             Self::Device(e) => match e {
                 DeviceError::Io { .. } if e.is_full() => 1,
                 _ => 2,
             },
             _ => 1,
         }
+    }
+
+    /// Whether what is asked for is encrypted and does not open.
+    pub(crate) fn is_of_keys(&self) -> bool {
+        matches!(self, Self::Key(_) | Self::NoKey(_))
     }
 
     /// Adds what was tried on what to an error of the operating system.

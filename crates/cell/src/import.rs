@@ -1,6 +1,6 @@
 //! An import session: rebuilds what the internal database knows of a medium from the medium alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
 use capstan_devices::address::Address;
@@ -18,11 +18,23 @@ use capstan_media_agent::scan::scan;
 use crate::Cell;
 use crate::backup::stream_parts;
 use crate::error::{CellError, Result};
-use crate::keyring;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionKeys;
+
+/// What an import does without keys.
+const WITHOUT: &str = "import without names";
+
+/// What was found on a medium so far.
+#[derive(Default)]
+struct Imports {
+    sessions: Vec<Imported>,
+    /// Where each stream ended last.
+    ends: HashMap<[u8; 16], u64>,
+    /// Keys of the names, as far as they are open.
+    keys: VersionKeys,
+}
 
 /// What the segments of a session say of it.
 struct Imported {
@@ -43,6 +55,10 @@ impl Cell {
         };
         let medium = FileMedium::open(path)?;
         let header = medium.header().clone();
+        // A wrong secret is said before anything is recorded.
+        let records = key_records(&medium, &medium.segments()?);
+        let what = format!("medium {}", header.label);
+        let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
         let place =
             std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
         self.idb.put_medium(&Medium {
@@ -52,22 +68,26 @@ impl Cell {
             block_size: header.block_size,
             created_us: header.created_us,
         })?;
-        let mut sessions: Vec<Imported> = Vec::new();
-        let mut ends: HashMap<[u8; 16], u64> = HashMap::new();
+        let mut found = Imports { keys: opened.keys, ..Imports::default() };
         let mut bytes = 0;
         for number in medium.segments()? {
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
-            bytes += self.import_segment(&medium, number, &mut sessions, &mut ends, &ears)?;
+            bytes += self.import_segment(&medium, number, &mut found, &ears)?;
         }
-        let sealed = sessions.iter().filter(|s| s.sealed.is_some()).count();
+        let sessions = found.sessions;
+        let sealed = sessions.iter().filter(|s| s.sealed.is_some() && s.names.is_none()).count();
         if sealed > 0 {
+            let why = opened.why.map(|e| format!(" ({e})")).unwrap_or_default();
             let text = format!(
-                "the names of {sealed} sessions are encrypted and stay so; set CAPSTAN_PASSPHRASE or CAPSTAN_KEY_FILE \
-                 and import again to read them"
+                "the names of {sealed} sessions are encrypted and stay so{why}; set CAPSTAN_PASSPHRASE or \
+                 CAPSTAN_KEY_FILE and import again to read them"
             );
             ears.say(Code::Sealed, "cell", &header.label, text);
+        }
+        if opened.opened > 0 {
+            self.warn_without_ring(path, &header.label, &ears)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
         let status =
@@ -98,12 +118,19 @@ impl Cell {
     /// not here yet. The caller holds the medium for writing.
     pub(crate) fn record_unknown(&self, medium: &FileMedium, ears: &Ears<'_>) -> Result<()> {
         let last = self.idb.last_segment_number(medium.header().medium)?;
-        let mut sessions: Vec<Imported> = Vec::new();
-        let mut ends: HashMap<[u8; 16], u64> = HashMap::new();
-        for number in medium.segments()?.into_iter().filter(|n| last.is_none_or(|last| *n > last)) {
-            self.import_segment(medium, number, &mut sessions, &mut ends, ears)?;
+        let unknown = medium.segments()?.into_iter().filter(|n| last.is_none_or(|last| *n > last));
+        let unknown: Vec<SegmentNumber> = unknown.collect();
+        let mut found = Imports::default();
+        // A backup asks nobody, and goes on whatever is given.
+        if self.secrets.are_given() {
+            let records = key_records(medium, &unknown);
+            let opened = self.open_keys_if_given(&records, false, &medium.header().label, WITHOUT);
+            found.keys = opened.map(|o| o.keys).unwrap_or_default();
         }
-        self.import_sessions(&sessions)?;
+        for number in unknown {
+            self.import_segment(medium, number, &mut found, ears)?;
+        }
+        self.import_sessions(&found.sessions)?;
         Ok(())
     }
 
@@ -111,10 +138,10 @@ impl Cell {
         &self,
         medium: &FileMedium,
         number: SegmentNumber,
-        sessions: &mut Vec<Imported>,
-        ends: &mut HashMap<[u8; 16], u64>,
+        found: &mut Imports,
         ears: &Ears<'_>,
     ) -> Result<u64> {
+        let Imports { sessions, ends, keys } = found;
         let reader = SegmentReader::open(medium, number)?;
         let what = reader.path().to_owned();
         let contents = match reader.catalog() {
@@ -167,7 +194,7 @@ impl Cell {
         session.end = session.end.take().or_else(|| end.session_end.clone());
         if session.names.is_none() {
             let stream = contents.streams.iter().find(|s| s.names.is_some());
-            match stream.map(|s| self.names(s, header.keys.first())) {
+            match stream.map(|s| names(s, keys)) {
                 Some(Ok(names)) => session.names = Some(names),
                 Some(Err(_)) => {
                     session.sealed =
@@ -190,46 +217,6 @@ impl Cell {
         };
         self.idb.commit_segments(&[(row, stream_parts(end.segment, &end.streams))])?;
         Ok(reader.len())
-    }
-
-    /// The object's name, opened where it is encrypted and a key is at hand.
-    fn names(
-        &self,
-        stream: &StreamContents,
-        key: Option<&serde_json::Value>,
-    ) -> Result<StreamNames> {
-        let what = "the object's name".to_owned();
-        let Some(raw) = &stream.names else {
-            return Err(CellError::BadInput("a stream has no name".to_owned()));
-        };
-        let mut keys = VersionKeys::default();
-        if raw.header.sealed
-            && let Some(key) = key
-        {
-            let record = KeyRecord::from_json(key.to_string().as_bytes())?;
-            let home = keyring::load(&self.home)?;
-            let ring = home.as_ref().unwrap_or(record.ring());
-            // Import works without a key; nobody is asked for one.
-            if !self.secrets.are_given() {
-                return Err(CellError::BadInput("no key is given".to_owned()));
-            }
-            let unlocked = keyring::unlock(ring, &self.secrets)?;
-            keys.add(&record, &unlocked, false)?;
-        }
-        let label = stream.label.as_ref().map(|l| &l.session);
-        let sealer = keys.sealer(Purpose::Names, label, stream.stream)?;
-        let (mut scratch, mut plain) = (Vec::new(), Vec::new());
-        raw.header
-            .open(
-                &raw.stored,
-                sealer.as_ref(),
-                &mut Decompressor::default(),
-                &mut scratch,
-                &mut plain,
-            )
-            .map_err(|source| CellError::Format { what, source })?;
-        serde_json::from_slice(&plain)
-            .map_err(|_| CellError::BadInput("an object's name cannot be read".to_owned()))
     }
 
     /// Records object, version and session as far as they are known.
@@ -293,6 +280,43 @@ impl Cell {
         self.put_session(s, status)?;
         Ok(s.end.as_ref().map_or((0, 0), |e| (e.files, e.dirs)))
     }
+}
+
+/// The wrapped keys of those segments' sessions, each once. What cannot be read is left out: it is named when its contents
+/// are read.
+pub(crate) fn key_records(medium: &FileMedium, segments: &[SegmentNumber]) -> Vec<KeyRecord> {
+    let mut records: Vec<KeyRecord> = Vec::new();
+    let mut known: BTreeSet<[u8; 16]> = BTreeSet::new();
+    for number in segments {
+        let Ok(reader) = SegmentReader::open(medium, *number) else { continue };
+        let header = reader.header().ok();
+        let header = header.or_else(|| reader.catalog().ok().and_then(|c| c.header));
+        for key in header.iter().flat_map(|h| &h.keys) {
+            if let Ok(record) = KeyRecord::from_json(key.to_string().as_bytes())
+                && known.insert(record.id().0)
+            {
+                records.push(record);
+            }
+        }
+    }
+    records
+}
+
+/// The object's name, opened where it is encrypted and its key is open.
+fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<StreamNames> {
+    let what = "the object's name".to_owned();
+    let Some(raw) = &stream.names else {
+        return Err(CellError::BadInput("a stream has no name".to_owned()));
+    };
+    let label = stream.label.as_ref().map(|l| &l.session);
+    let sealer = keys.sealer(Purpose::Names, label, stream.stream)?;
+    let (mut scratch, mut plain) = (Vec::new(), Vec::new());
+    let mut decompressor = Decompressor::default();
+    raw.header
+        .open(&raw.stored, sealer.as_ref(), &mut decompressor, &mut scratch, &mut plain)
+        .map_err(|source| CellError::Format { what, source })?;
+    serde_json::from_slice(&plain)
+        .map_err(|_| CellError::BadInput("an object's name cannot be read".to_owned()))
 }
 
 /// Contents with the records that a damaged segment lost, as far as its streams say the same.

@@ -60,15 +60,27 @@ struct Typed {
 enum GaveUp {
     Wrong,
     Cancelled(ErrorKind),
+    /// Nobody is there, or he has nothing to say.
+    Unanswered,
 }
 
-impl From<GaveUp> for CellError {
-    fn from(why: GaveUp) -> Self {
-        match why {
-            GaveUp::Wrong => KeyError::WrongPassphrase.into(),
-            GaveUp::Cancelled(kind) => {
-                Self::io("read", "the answer")(io::Error::new(kind, "cancelled"))
+/// What an empty answer to a question for a passphrase means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Empty {
+    /// A passphrase, and a wrong one.
+    Wrong,
+    /// That there is none, with what is left out then.
+    Without(&'static str),
+}
+
+impl GaveUp {
+    fn result(self) -> Result<Option<Unlocked>> {
+        match self {
+            Self::Wrong => Err(KeyError::WrongPassphrase.into()),
+            Self::Cancelled(kind) => {
+                Err(CellError::io("read", "the answer")(io::Error::new(kind, "cancelled")))
             }
+            Self::Unanswered => Ok(None),
         }
     }
 }
@@ -208,6 +220,20 @@ pub fn lock(home: &Path) -> Result<ChangeLock> {
 /// Opens what the secrets open: all that are given are tried; where none is, somebody is asked. An error means that
 /// nothing opened.
 pub fn unlock(ring: &KeyRing, secrets: &Secrets) -> Result<Unlocked> {
+    open(ring, secrets, Empty::Wrong)?.ok_or_else(|| nothing_given(ring))
+}
+
+/// As [`unlock`], for what can be done without: `None` where no secret is given and nobody who is asked has one. The text
+/// says what an empty answer means, as "import without names".
+pub fn unlock_if_given(
+    ring: &KeyRing,
+    secrets: &Secrets,
+    without: &'static str,
+) -> Result<Option<Unlocked>> {
+    open(ring, secrets, Empty::Without(without))
+}
+
+fn open(ring: &KeyRing, secrets: &Secrets, empty: Empty) -> Result<Option<Unlocked>> {
     let mut open = Unlocked::default();
     let mut failure: Option<CellError> = None;
     let mut take = |result: Result<Unlocked>| match result {
@@ -225,7 +251,7 @@ pub fn unlock(ring: &KeyRing, secrets: &Secrets) -> Result<Unlocked> {
         take(ring.unlock(&Secret::Passphrase(text)).map_err(CellError::from));
     }
     if open.pairs().next().is_some() {
-        return Ok(open);
+        return Ok(Some(open));
     }
     if let Some(failure) = failure {
         return Err(failure);
@@ -237,8 +263,8 @@ pub fn unlock(ring: &KeyRing, secrets: &Secrets) -> Result<Unlocked> {
     };
     let known = typed.passphrases.iter().find_map(by_passphrase);
     match known.or_else(|| typed.recovery_codes.iter().find_map(by_code)) {
-        Some(unlocked) => Ok(unlocked),
-        None => ask(ring, secrets, &mut typed),
+        Some(unlocked) => Ok(Some(unlocked)),
+        None => ask(ring, secrets, &mut typed, empty),
     }
 }
 
@@ -252,24 +278,38 @@ pub fn read_key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-fn ask(ring: &KeyRing, secrets: &Secrets, typed: &mut Typed) -> Result<Unlocked> {
+/// Asks for what opens the ring; `None` where there is nobody to ask or nothing to ask for.
+fn ask(
+    ring: &KeyRing,
+    secrets: &Secrets,
+    typed: &mut Typed,
+    empty: Empty,
+) -> Result<Option<Unlocked>> {
     let pairs = ring.list();
     let has = |kind| pairs.iter().flat_map(|p| &p.locks).any(|l| l.kind == kind);
     let active = pairs.last().map(|p| p.id.to_string()).unwrap_or_default();
-    let nothing = || nothing_given(&pairs, &active);
-    let Some(prompt) = &secrets.prompt else { return Err(nothing()) };
+    let Some(prompt) = &secrets.prompt else { return Ok(None) };
     if let Some(why) = typed.gave_up {
-        return Err(why.into());
+        return why.result();
     }
+    let hint = match empty {
+        Empty::Wrong => String::new(),
+        Empty::Without(what) => format!(" (empty: {what})"),
+    };
     let answer = |question: &str, typed: &mut Typed| {
-        prompt(question)
+        let answer = prompt(question)
             .inspect_err(|e| typed.gave_up = Some(GaveUp::Cancelled(e.kind())))
-            .map_err(CellError::io("read", "the answer"))?
-            .ok_or_else(nothing)
+            .map_err(CellError::io("read", "the answer"))?;
+        let answer = answer.filter(|text| empty == Empty::Wrong || !text.is_empty());
+        if answer.is_none() {
+            typed.gave_up = Some(GaveUp::Unanswered);
+        }
+        Ok::<_, CellError>(answer)
     };
     if has(LockKind::Passphrase) {
         for left in (0..TRIES).rev() {
-            let text = answer(&format!("Passphrase of key {active}: "), typed)?;
+            let question = format!("Passphrase of key {active}{hint}: ");
+            let Some(text) = answer(&question, typed)? else { return Ok(None) };
             match ring.unlock(&Secret::Passphrase(&text)) {
                 Err(KeyError::WrongPassphrase) if left > 0 => {}
                 Err(e) => {
@@ -278,7 +318,7 @@ fn ask(ring: &KeyRing, secrets: &Secrets, typed: &mut Typed) -> Result<Unlocked>
                 }
                 Ok(unlocked) => {
                     typed.passphrases.push(text);
-                    return Ok(unlocked);
+                    return Ok(Some(unlocked));
                 }
             }
         }
@@ -286,22 +326,25 @@ fn ask(ring: &KeyRing, secrets: &Secrets, typed: &mut Typed) -> Result<Unlocked>
     if has(LockKind::RecoveryCode) {
         let mut code = Zeroizing::new(String::with_capacity(512));
         for line in 1..=4 {
-            let question = format!("Recovery code of key {active}, line {line} of 4: ");
-            code.push_str(&answer(&question, typed)?);
+            let question = format!("Recovery code of key {active}, line {line} of 4{hint}: ");
+            let Some(text) = answer(&question, typed)? else { return Ok(None) };
+            code.push_str(&text);
             code.push('\n');
         }
         let unlocked = ring.unlock(&Secret::RecoveryCode(&RecoveryCode::parse(&code)?))?;
         typed.recovery_codes.push(code);
-        return Ok(unlocked);
+        return Ok(Some(unlocked));
     }
-    Err(nothing())
+    Ok(None)
 }
 
-fn nothing_given(pairs: &[capstan_format::keys::PairInfo], active: &str) -> CellError {
+fn nothing_given(ring: &KeyRing) -> CellError {
+    let pairs = ring.list();
     if pairs.iter().all(|p| p.locks.is_empty()) {
         return KeyError::PublicOnly.into();
     }
-    CellError::BadInput(format!(
+    let active = pairs.last().map(|p| p.id.to_string()).unwrap_or_default();
+    CellError::NoKey(format!(
         "key {active} has to be unlocked for this and no secret is given; set {ENV_PASSPHRASE}, {ENV_KEY_FILE} or \
          {ENV_RECOVERY_CODE}"
     ))
@@ -451,7 +494,31 @@ mod tests {
             assert!(matches!(unlock(&ring, &cancelled), Err(CellError::Io { .. })));
         }
         let nobody = Secrets::none().with_prompt(Box::new(|_| Ok(None)));
-        assert!(matches!(unlock(&ring, &nobody), Err(CellError::BadInput(_))));
+        assert!(matches!(unlock(&ring, &nobody), Err(CellError::NoKey(_))));
+    }
+
+    #[test]
+    fn who_can_do_without_answers_nothing() {
+        let (ring, _) = ring();
+        let answers = |answer: &'static str| {
+            Secrets::none().with_prompt(Box::new(move |question| {
+                assert!(question.contains("(empty: do without)"), "{question}");
+                Ok(Some(Zeroizing::new(answer.to_owned())))
+            }))
+        };
+        let open = |secrets: &Secrets| unlock_if_given(&ring, secrets, "do without");
+        assert!(open(&answers("right")).unwrap().is_some());
+        let wrong = open(&answers("wrong"));
+        assert!(matches!(wrong, Err(CellError::Key(KeyError::WrongPassphrase))));
+        let wrong = open(&Secrets::none().with_passphrase("wrong"));
+        assert!(matches!(wrong, Err(CellError::Key(KeyError::WrongPassphrase))));
+        let declined = answers("");
+        for _ in 0..2 {
+            assert!(open(&declined).unwrap().is_none());
+        }
+        let nobody = Secrets::none().with_prompt(Box::new(|_| Ok(None)));
+        assert!(open(&nobody).unwrap().is_none());
+        assert!(open(&Secrets::none()).unwrap().is_none());
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod contents;
 mod error;
 mod import;
 mod input;
+mod judge;
 pub mod keyring;
 pub mod observe;
 mod query;
@@ -17,7 +18,9 @@ pub mod request;
 mod restore;
 mod resume;
 mod session;
+mod take_ring;
 mod tar;
+mod unlock;
 mod verify;
 mod version;
 mod watch;
@@ -29,7 +32,8 @@ use capstan_engine::entropy::Entropy;
 use capstan_idb::Idb;
 
 pub use error::{CellError, Result};
-pub use query::{Found, Listed, SessionInfo};
+pub use query::{Found, Listed, PassedOver, SessionInfo};
+pub use take_ring::ring_of_medium;
 
 /// A cell on one machine: its home with the internal database, and what opens keys.
 pub struct Cell {
@@ -37,6 +41,7 @@ pub struct Cell {
     idb: Arc<Idb>,
     entropy: Arc<Entropy>,
     secrets: keyring::Secrets,
+    opener: parking_lot::Mutex<unlock::Opener>,
 }
 
 impl Cell {
@@ -46,7 +51,13 @@ impl Cell {
         let idb = Idb::open(home)?;
         idb.mark_dead_sessions(&session::is_alive)?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
-        Ok(Self { home: home.to_owned(), idb: Arc::new(idb), entropy: Arc::new(entropy), secrets })
+        Ok(Self {
+            home: home.to_owned(),
+            idb: Arc::new(idb),
+            entropy: Arc::new(entropy),
+            secrets,
+            opener: parking_lot::Mutex::default(),
+        })
     }
 
     /// Its home.

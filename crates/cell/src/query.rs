@@ -10,7 +10,6 @@ use capstan_idb::{Session, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::keyring;
 use crate::request::VersionName;
 use crate::restore::selected;
 use crate::resume::{Merged, path_of};
@@ -42,6 +41,22 @@ pub struct Found {
     pub started_us: i64,
     /// The row.
     pub listed: Listed,
+}
+
+/// Versions that could not be searched, as their names stay encrypted.
+#[derive(Debug, Default)]
+pub struct PassedOver {
+    /// How many.
+    pub versions: u64,
+    /// Why the first of them was.
+    pub why: Option<CellError>,
+}
+
+impl PassedOver {
+    fn add(&mut self, why: CellError) {
+        self.versions += 1;
+        self.why = self.why.take().or(Some(why));
+    }
 }
 
 /// A session, as it is shown.
@@ -84,9 +99,17 @@ pub struct SessionInfo {
 impl Cell {
     /// Opens the keys of all sessions whose frames the version has: of names, and if `contents` of contents.
     pub(crate) fn add_keys(&self, view: &mut VersionView<'_>, contents: bool) -> Result<()> {
+        for record in self.key_records(view)? {
+            self.open_key(&record, contents, &mut view.keys)?;
+        }
+        Ok(())
+    }
+
+    /// The wrapped keys of all sessions whose frames the version has.
+    pub(crate) fn key_records(&self, view: &VersionView<'_>) -> Result<Vec<KeyRecord>> {
         let version = self.idb.version(view.version)?;
         if version.is_none_or(|v| v.key.is_none()) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut ids: BTreeSet<[u8; 16]> = BTreeSet::new();
         for place in &view.segments {
@@ -94,24 +117,16 @@ impl Cell {
             let labels = contents.streams.iter().filter_map(|s| s.label.as_ref());
             ids.extend(labels.filter_map(|l| l.session.key).map(|k| k.0));
         }
-        for id in ids {
-            let record = self.idb.key(KeyId(id))?.ok_or_else(|| {
-                CellError::BadInput(format!(
+        let record = |id| {
+            let row = self.idb.key(KeyId(id))?.ok_or_else(|| {
+                CellError::NoKey(format!(
                     "the wrapped keys {} are not known here; import the medium again",
                     KeyId(id).short()
                 ))
             })?;
-            let record = KeyRecord::from_json(record.record.as_bytes())?;
-            // The ring at home may have locks that the medium's copy has not, and the other way round.
-            let home = keyring::load(&self.home)?;
-            let unlocked = match &home {
-                Some(ring) => keyring::unlock(ring, &self.secrets)
-                    .or_else(|_| keyring::unlock(record.ring(), &self.secrets))?,
-                None => keyring::unlock(record.ring(), &self.secrets)?,
-            };
-            view.keys.add(&record, &unlocked, contents)?;
-        }
-        Ok(())
+            Ok(KeyRecord::from_json(row.record.as_bytes())?)
+        };
+        ids.into_iter().map(record).collect()
     }
 
     /// The rows of a version in order: those of `paths` and below, or all.
@@ -144,15 +159,24 @@ impl Cell {
     }
 
     /// Calls with each row whose path matches the pattern (as `.gitignore` has them) in the newest version of each
-    /// object, or in all.
-    pub fn find(&self, pattern: &str, all: bool, each: &mut dyn FnMut(&Found)) -> Result<()> {
+    /// object, or in all. Returns what was passed over.
+    pub fn find(
+        &self,
+        pattern: &str,
+        all: bool,
+        each: &mut dyn FnMut(&Found),
+    ) -> Result<PassedOver> {
         let matcher = Selection::new(&[pattern.to_owned()], &[])
             .map_err(|e| CellError::BadInput(e.to_string()))?;
         self.each_found(all, &mut |path, is_dir| matcher.excludes(path, is_dir), each)
     }
 
-    /// Calls with each version of a path, newest first within its object.
-    pub fn versions_of_path(&self, path: &[u8], each: &mut dyn FnMut(&Found)) -> Result<()> {
+    /// Calls with each version of a path, newest first within its object. Returns what was passed over.
+    pub fn versions_of_path(
+        &self,
+        path: &[u8],
+        each: &mut dyn FnMut(&Found),
+    ) -> Result<PassedOver> {
         let path = crate::restore::clean(path);
         self.each_found(true, &mut |p, _| p == path, each)
     }
@@ -162,13 +186,15 @@ impl Cell {
         all: bool,
         matches: &mut dyn FnMut(&[u8], bool) -> bool,
         each: &mut dyn FnMut(&Found),
-    ) -> Result<()> {
+    ) -> Result<PassedOver> {
+        let mut passed = PassedOver::default();
+        let mut read: u64 = 0;
         for object in self.idb.objects()? {
             let versions = self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device);
             for version in versions.take(if all { usize::MAX } else { 1 }) {
                 let session =
                     self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
-                self.each_row(&version, &mut |row, listed| {
+                let result = self.each_row(&version, &mut |row, listed| {
                     if matches(&path_of(row), row.entry.kind == Kind::Dir) {
                         each(&Found {
                             name: object.name.clone(),
@@ -178,10 +204,20 @@ impl Cell {
                             listed: listed.clone(),
                         });
                     }
-                })?;
+                });
+                match result {
+                    Ok(()) => read += 1,
+                    // Keys are opened before the first row is given.
+                    Err(e) if e.is_of_keys() => passed.add(e),
+                    Err(e) => return Err(e),
+                }
             }
         }
-        Ok(())
+        match passed.why {
+            // Without what opens any of them there is nothing to search.
+            Some(e) if read == 0 => Err(e),
+            why => Ok(PassedOver { why, ..passed }),
+        }
     }
 
     /// The newest sessions, newest first.

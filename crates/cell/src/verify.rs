@@ -10,17 +10,20 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{MediumId, SegmentNumber, SessionId, VersionId};
+use capstan_format::keys::KeyRecord;
 use capstan_idb::{Session, Status, Totals};
 use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::{Scan, scan};
+use capstan_media_agent::scan::scan_with;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::import::key_records;
+use crate::judge::{self, Frames};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::VerifyRequest;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
-use crate::version::{VersionKeys, VersionView};
+use crate::version::VersionView;
 use crate::watch::{Watched, watch};
 
 /// What is to be read: a medium, and its segments.
@@ -40,6 +43,15 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         let (name, parts, version) = self.parts(request)?;
+        let records = match version {
+            // The database's may have been wrapped anew since the medium was written.
+            Some(version) => VersionView::open(&self.idb, version)
+                .and_then(|view| self.key_records(&view))
+                .unwrap_or_else(|_| records_of(&parts)),
+            None => records_of(&parts),
+        };
+        let opened = self.open_keys_if_given(&records, true, &name, "verify checksums only")?;
+        let keys = opened.keys;
         let meters = Meters::default();
         let end = AtomicBool::new(false);
         let total: u64 = parts
@@ -59,7 +71,7 @@ impl Cell {
             each: &|p| ears.progress(p),
         };
         let mut lost: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let mut files = 0;
+        let (mut files, mut closed) = (0, 0);
         for part in &parts {
             if let Some(problem) = part.medium.header_problem() {
                 let what = format!("{}/{HEADER_NAME}", part.medium.path());
@@ -75,13 +87,19 @@ impl Cell {
                     if stop.0.load(Relaxed) {
                         break;
                     }
-                    let scanned = SegmentReader::open(&part.medium, *number)
-                        .and_then(|r| Ok((r.len(), scan(&r)?)));
+                    let mut frames = Frames::new(&keys);
+                    let scanned = SegmentReader::open(&part.medium, *number).and_then(|r| {
+                        let mut open = |label: Option<&_>, stream, header: &_, stored: &[u8]| {
+                            frames.check(label, stream, header, stored)
+                        };
+                        Ok((r.len(), scan_with(&r, &mut open)?))
+                    });
+                    closed += frames.closed;
                     lap.busy(meters.of(Stage::Device));
                     match scanned {
                         Ok((bytes, scan)) => {
                             meters.of(Stage::Device).bytes(bytes);
-                            files += self.judge(scan, &ears, &mut lost);
+                            files += judge::segment(&scan, &keys, &ears, &mut lost);
                         }
                         Err(e) => {
                             let what = format!("segment {} of {}", number.0, part.medium.path());
@@ -95,8 +113,22 @@ impl Cell {
             watcher.thread().unpark();
             watcher.join().ok()
         });
-        if let Some(version) = version {
-            self.find_missing(version, &ears)?;
+        if closed > 0 {
+            let why = opened.why.map(|e| format!(" ({e})")).unwrap_or_default();
+            let text = format!(
+                "{closed} encrypted frames were not opened{why}: only their checksums were checked, and files in them \
+                 cannot be named"
+            );
+            ears.say(Code::Sealed, "cell", &name, text);
+        }
+        let mut missing = 0;
+        if let Some(version) = version.filter(|_| !stop.0.load(Relaxed)) {
+            let mut view = VersionView::open(&self.idb, version)?;
+            view.keys = keys;
+            match judge::version(&view, &lost, &ears) {
+                Ok(passed) => (files, missing) = (passed.files, passed.missing),
+                Err(e) => self.say_unnamed(version, &name, closed > 0, &e, &ears)?,
+            }
         }
         for path in &lost {
             let text = "some of its data are damaged".to_owned();
@@ -118,7 +150,7 @@ impl Cell {
             start: rfc3339(started_us),
             end: rfc3339(now_us()),
             files,
-            corrupt: lost.len() as u64,
+            corrupt: missing + lost.len() as u64,
             bytes_read: bytes,
             media: parts.iter().map(|p| p.medium.header().label.clone()).collect(),
             elapsed_s: elapsed,
@@ -217,60 +249,32 @@ impl Cell {
         }
     }
 
-    /// Says what a scan found, and adds the paths that it costs. Returns the number of files that were looked at.
-    fn judge(&self, scan: Scan, ears: &Ears<'_>, lost: &mut BTreeSet<Vec<u8>>) -> u64 {
-        for damage in &scan.damage {
-            ears.say(Code::Damaged, "media agent", "", damage.what.clone());
-        }
-        if scan.unknown_frames > 0 {
+    /// Says it where the files that a version lacks cannot be named.
+    fn say_unnamed(
+        &self,
+        version: VersionId,
+        name: &str,
+        sealed: bool,
+        why: &CellError,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        let status = self.idb.version(version)?.map(|v| v.status);
+        let complete = matches!(status, Some(Status::Completed | Status::CompletedWithErrors));
+        if !complete {
             let text = format!(
-                "{} frames of types that this version does not know were passed over",
-                scan.unknown_frames
+                "the backup did not end: files are missing, and cannot be named: {}",
+                crate::error::chain(why)
             );
-            ears.say(Code::Adapted, "media agent", "", text);
-        }
-        // The rows of either copy will do to name the files.
-        let rows_of = scan.catalog.as_ref().unwrap_or(&scan.contents);
-        let keys = VersionKeys::default();
-        let mut files = 0;
-        for stream in &rows_of.streams {
-            let ranges: Vec<(u64, u64)> = scan
-                .damage
-                .iter()
-                .filter_map(|d| d.range.filter(|r| r.0 == stream.stream).map(|r| (r.1, r.2)))
-                .collect();
-            let mut sealed = false;
-            let counted = crate::version::rows_of_stream(&keys, stream, &mut |entry, start| {
-                if !entry.kind.is_inode() && ranges.is_empty() {
-                    return;
-                }
-                files += u64::from(entry.kind.is_inode());
-                let end = start.saturating_add(entry.logical_len());
-                if ranges.iter().any(|(from, to)| start < *to && *from < end) {
-                    lost.insert(entry.path());
-                }
-            });
-            sealed |= counted.is_err();
-            if sealed && !ranges.is_empty() {
-                let text = format!(
-                    "the names of the files that damage to stream {} costs are encrypted",
-                    stream.stream.short()
-                );
-                ears.say(Code::Damaged, "media agent", "", text);
-            }
-        }
-        files
-    }
-
-    /// Segments that the IDB knows and no medium has any more.
-    fn find_missing(&self, version: VersionId, ears: &Ears<'_>) -> Result<()> {
-        let view = VersionView::open(&self.idb, version)?;
-        for place in &view.segments {
-            if let Err(e) = view.open_segment(place) {
-                let what = format!("segment {}", place.segment.short());
-                ears.say(Code::Missing, "media agent", &what, crate::error::chain(&e));
-            }
+            ears.say(Code::Missing, "cell", name, text);
+        } else if !sealed {
+            let text = format!("its rows cannot be read: {}", crate::error::chain(why));
+            ears.say(Code::Damaged, "cell", name, text);
         }
         Ok(())
     }
+}
+
+/// The wrapped keys of all that is to be read, as they lie on the media.
+fn records_of(parts: &[Part]) -> Vec<KeyRecord> {
+    parts.iter().flat_map(|p| key_records(&p.medium, &p.segments)).collect()
 }

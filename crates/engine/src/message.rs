@@ -51,6 +51,8 @@ pub enum Code {
     NotRestored,
     /// Names are encrypted and no key is at hand.
     Sealed,
+    /// A backup is not encrypted where others are.
+    NotEncrypted,
     /// Options were adapted.
     Adapted,
     /// A session was stopped before its end.
@@ -61,7 +63,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -79,6 +81,7 @@ impl Code {
         Self::NotWritten,
         Self::NotRestored,
         Self::Sealed,
+        Self::NotEncrypted,
         Self::Adapted,
         Self::Stopped,
         Self::DeviceFailed,
@@ -160,9 +163,18 @@ impl Code {
                 Error,
                 "what was committed is kept: mend the device or name another, then back up with --resume",
             ),
-            Self::Sealed => {
-                (205, "sealed", Warning, "give a key that opens names and import again")
-            }
+            Self::Sealed => (
+                205,
+                "sealed",
+                Warning,
+                "set CAPSTAN_PASSPHRASE or CAPSTAN_KEY_FILE and do the same again",
+            ),
+            Self::NotEncrypted => (
+                206,
+                "not-encrypted",
+                Warning,
+                "take over a medium's key ring with `capstan key import`, or make one with `capstan key init`",
+            ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (
                 402,

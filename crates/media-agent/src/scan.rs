@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use capstan_engine::buffer::Buffer;
+use capstan_format::FormatError;
 use capstan_format::block::{
     BLOCK_ALIGN, Block, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT,
 };
@@ -13,10 +14,14 @@ use capstan_format::bytes::is_zero;
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, find_frame};
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::FramePlace;
-use capstan_format::record::{RECORD_MAX, SegmentEnd, SegmentHeader, decode_record};
+use capstan_format::record::{RECORD_MAX, SegmentEnd, SegmentHeader, SessionLabel, decode_record};
 
 use crate::catalog::catalog_stream;
 use crate::reader::{CatalogFrames, Contents, ReadError, SegmentReader};
+
+/// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
+pub type OpenFrame<'f> =
+    dyn FnMut(Option<&SessionLabel>, StreamId, &FrameHeader, &[u8]) -> Result<(), FormatError> + 'f;
 
 /// A piece of damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +61,9 @@ struct Passing {
     begun: bool,
 }
 
-struct Scanner<'a> {
+struct Scanner<'a, 'f> {
     segment: &'a SegmentReader,
+    open: &'a mut OpenFrame<'f>,
     id: Option<SegmentId>,
     streams: HashMap<StreamId, Passing>,
     catalog_frames: CatalogFrames,
@@ -70,8 +76,14 @@ struct Scanner<'a> {
 
 /// Reads a whole segment.
 pub fn scan(segment: &SegmentReader) -> Result<Scan, ReadError> {
+    scan_with(segment, &mut |_, _, _, _| Ok(()))
+}
+
+/// Reads a whole segment and has its streams' frames opened.
+pub fn scan_with(segment: &SegmentReader, open: &mut OpenFrame<'_>) -> Result<Scan, ReadError> {
     let mut scanner = Scanner {
         segment,
+        open,
         id: None,
         streams: HashMap::new(),
         catalog_frames: CatalogFrames::default(),
@@ -84,7 +96,7 @@ pub fn scan(segment: &SegmentReader) -> Result<Scan, ReadError> {
     Ok(scanner.finish())
 }
 
-impl Scanner<'_> {
+impl Scanner<'_, '_> {
     fn damage(&mut self, what: String, range: Option<(StreamId, u64, u64)>) {
         let what = format!("{}: {what}", self.segment.path);
         self.scan.damage.push(Damage { what, range, batch: None });
@@ -320,7 +332,13 @@ impl Scanner<'_> {
             self.damage(format!("block {}: a frame's padding is not zero", place.block.0), None);
         }
         let stored = &bytes[FRAME_HEADER_LEN..payload_end];
-        if let Err(e) = header.check_payload(stream, stored) {
+        let mut checked = header.check_payload(stream, stored);
+        if checked.is_ok() && !is_catalog {
+            // A segment is of one session.
+            let label = self.scan.contents.header.as_ref().map(|h| &h.session);
+            checked = (self.open)(label, stream, &header, stored);
+        }
+        if let Err(e) = checked {
             let end = header.logical + header.logical_len();
             let range = (header.logical_len() > 0).then_some((stream, header.logical, end));
             self.damage(format!("block {}: {e}", place.block.0), range);

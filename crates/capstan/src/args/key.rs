@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use capstan_devices::address::Address;
 use capstan_format::keys::{LockId, Recipient};
 use clap::{Args, Subcommand, ValueHint};
 
@@ -30,6 +31,14 @@ Example:
 
 Backups from now on are encrypted for a new key pair, opened by the lock given here (a passphrase by default). The
 recorded keys of older backups are wrapped for it too; data are not rewritten. Other locks are not carried over.";
+const AFTER_IMPORT: &str = "\
+Examples:
+  capstan key import /mnt/backup
+  CAPSTAN_RECOVERY_CODE=... capstan key import /mnt/backup
+
+After the loss of the home: backups are encrypted from then on as they were on the medium. What you
+give has to open its newest key: only who knows it can have made that key's lock. Compare the key's
+id with your recovery sheet or with `capstan key list` of another machine.";
 const AFTER_RECOVERY: &str = "\
 Example:
   capstan key recovery | lpr";
@@ -100,6 +109,16 @@ pub enum KeyCommand {
         /// It opens names and metadata only, not contents
         #[arg(long)]
         names_only: bool,
+        /// What opens the ring.
+        #[command(flatten)]
+        secret: SecretArgs,
+    },
+    /// Take over the key ring that a medium carries: backups are encrypted from then on
+    #[command(after_help = AFTER_IMPORT)]
+    Import {
+        /// Device whose medium has the ring: a directory or file:/path
+        #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+        device: Address,
         /// What opens the ring.
         #[command(flatten)]
         secret: SecretArgs,

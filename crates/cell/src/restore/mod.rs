@@ -20,6 +20,7 @@ use capstan_format::entry::Kind;
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
+pub(crate) use self::tree::NOT_THERE;
 use self::tree::{Counts, Restore};
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -25,7 +25,7 @@ type EachLive<'f> = dyn FnMut(&Row, &[u8], &[u8]) -> Result<()> + 'f;
 pub(super) const SLICES: usize = 8;
 
 /// Why a file's data may be on no medium at hand.
-pub(super) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
+pub(crate) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
                                     segment is missing or cut short";
 
 /// What a restore counts.

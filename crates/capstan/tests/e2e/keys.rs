@@ -1,0 +1,140 @@
+//! Encrypted backups after the loss of the home: what a secret and the medium alone give back.
+
+use std::fs;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Run, below, finish};
+
+const FIRST: &str = "correct horse battery";
+const SECOND: &str = "staple of another kind";
+
+/// Runs with a passphrase (none if empty), a new one for what makes locks, and no terminal.
+fn run(lab: &Lab, passphrase: &str, args: &[&str]) -> Run {
+    let mut command = lab.program("setsid");
+    command.arg("--wait").arg(env!("CARGO_BIN_EXE_capstan")).env("CAPSTAN_HOME", lab.path("home"));
+    command.env("CAPSTAN_NEW_PASSPHRASE", SECOND).env("CAPSTAN_PASSPHRASE", passphrase);
+    finish(command.args(args))
+}
+
+fn session(lab: &Lab) -> String {
+    let json = lab.backed_up(["tree", "--to", "medium", "--name", "e"]);
+    json["session"].as_str().unwrap()[..8].to_owned()
+}
+
+/// Three backups, the keys rotated before the third. Their sessions.
+fn rotated() -> (Lab, [String; 3]) {
+    let lab = Lab::new();
+    lab.file("tree/kept", "kept");
+    let mut init = lab.command();
+    finish(init.args(["key", "init"]).env("CAPSTAN_PASSPHRASE", FIRST)).ok();
+    let (first, second) = (session(&lab), session(&lab));
+    run(&lab, FIRST, &["key", "rotate"]).ok();
+    let third = session(&lab);
+    (lab, [first, second, third])
+}
+
+fn lose_home(lab: &Lab) {
+    fs::remove_dir_all(lab.path("home")).unwrap();
+}
+
+#[test]
+fn after_a_rotation_the_new_passphrase_opens_the_older_sessions_too() {
+    let (lab, sessions) = rotated();
+    lose_home(&lab);
+    let import = run(&lab, SECOND, &["import", "medium"]);
+    import.ok();
+    assert!(!import.stderr.contains("are encrypted and stay so"), "{}", import.stderr);
+    for session in &sessions {
+        let into = format!("out-{session}");
+        run(&lab, SECOND, &["restore", &format!("e@{session}"), "--into", &into]).ok();
+        same_by_rsync(&lab.path("tree"), &below(&lab.path(&into), &lab.path("tree")));
+    }
+    let path = lab.path("tree/kept");
+    for args in [&["find", "kept", "--all-versions"][..], &["versions", path.to_str().unwrap()]] {
+        let found = run(&lab, SECOND, args);
+        found.ok();
+        for session in &sessions {
+            assert!(found.stdout.contains(session.as_str()), "{}{}", found.stdout, found.stderr);
+        }
+    }
+}
+
+#[test]
+fn versions_that_stay_sealed_are_passed_over_with_a_warning() {
+    let (lab, [first, second, third]) = rotated();
+    lose_home(&lab);
+    // The former passphrase opens what it was made for.
+    let import = run(&lab, FIRST, &["import", "medium"]);
+    import.ok();
+    assert!(import.stderr.contains("the names of 1 sessions are encrypted"), "{}", import.stderr);
+    let found = run(&lab, FIRST, &["find", "kept", "--all-versions"]);
+    found.ok();
+    assert!(found.stdout.contains(&first) && found.stdout.contains(&second), "{}", found.stdout);
+    assert!(!found.stdout.contains(&third), "{}", found.stdout);
+    assert!(found.stderr.contains("1 version is passed over"), "{}", found.stderr);
+    // Where none opens, that is what is to be said.
+    run(&lab, "wrong", &["find", "kept"]).refused(&["wrong passphrase"]);
+    run(&lab, "", &["find", "kept"]).refused(&["no secret is given"]);
+}
+
+#[test]
+fn a_wrong_secret_is_told_from_none_before_anything_is_imported() {
+    let (lab, _) = rotated();
+    lose_home(&lab);
+    let wrong = run(&lab, "wrong", &["import", "medium"]);
+    wrong.refused(&["opens nothing of medium medium", "wrong passphrase", "import without names"]);
+    let listed = run(&lab, "", &["sessions", "--json"]);
+    assert_eq!(listed.ok().stdout, "", "something was recorded");
+    let none = run(&lab, "", &["import", "medium"]);
+    none.ok();
+    assert!(none.stderr.contains("the names of 3 sessions are encrypted"), "{}", none.stderr);
+}
+
+#[test]
+fn a_wrong_passphrase_is_not_hidden_by_the_mediums_ring() {
+    let lab = Lab::new();
+    lab.file("tree/kept", "kept");
+    lab.file("key", [7; 32]);
+    finish(lab.command().args(["key", "init", "--key-file", "key"])).ok();
+    session(&lab);
+    // At home a passphrase opens now; on the medium there is none.
+    let mut add = lab.command();
+    add.args(["key", "add", "--passphrase", "--unlock-key-file", "key"]);
+    finish(add.env("CAPSTAN_NEW_PASSPHRASE", FIRST)).ok();
+    run(&lab, "wrong", &["ls", "e"]).refused(&["wrong passphrase"]);
+    run(&lab, FIRST, &["ls", "e"]).ok();
+}
+
+#[test]
+fn after_an_import_backups_are_encrypted_again_with_the_mediums_ring() {
+    let (lab, _) = rotated();
+    lose_home(&lab);
+    let backup = |name: &str| lab.run(["backup", "tree", "--to", "medium", "--name", name]);
+    let import = run(&lab, SECOND, &["import", "medium"]);
+    assert!(import.ok().stderr.contains("`capstan key import "), "{}", import.stderr);
+    let plain = backup("e");
+    assert!(plain.ok().stderr.contains("this backup is not encrypted"), "{}", plain.stderr);
+    assert!(!backup("new").ok().stderr.contains("not encrypted"));
+
+    run(&lab, "", &["key", "import", "medium"]).refused(&["no secret is given"]);
+    run(&lab, "wrong", &["key", "import", "medium"]).refused(&["wrong passphrase"]);
+    // Who has the former secret alone was shut out by the rotation.
+    run(&lab, FIRST, &["key", "import", "medium"]).refused(&["the newest key"]);
+    assert!(!lab.path("home/keyring.json").exists());
+    let taken = run(&lab, SECOND, &["key", "import", "medium"]);
+    assert!(taken.ok().stderr.contains("compare the id"), "{}", taken.stderr);
+    run(&lab, SECOND, &["key", "import", "medium"]).refused(&["a key ring in", "already"]);
+
+    assert!(!backup("e").ok().stderr.contains("not encrypted"));
+    run(&lab, "", &["ls", "e"]).refused(&["no secret is given"]);
+    run(&lab, SECOND, &["ls", "e"]).ok();
+    lab.run(["key", "import", "nowhere"]).refused(&["already"]);
+}
+
+#[test]
+fn a_medium_without_keys_has_no_ring_to_take() {
+    let lab = Lab::new();
+    lab.file("tree/kept", "kept");
+    session(&lab);
+    run(&lab, SECOND, &["key", "import", "medium"]).refused(&["carries no key ring"]);
+}

@@ -1,0 +1,107 @@
+//! Taking a medium's key ring over for the backups of a home that has none.
+
+use std::cmp::Reverse;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_engine::message::Code;
+use capstan_format::keys::{KeyRing, Scope};
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::import::key_records;
+use crate::keyring::{self, Secrets};
+use crate::session::Ears;
+use crate::unlock::more_helpful;
+
+/// The newest key ring of a medium whose active pair a secret opens.
+///
+/// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
+/// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
+pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<KeyRing> {
+    let Address::File(path) = device else {
+        return Err(CellError::BadInput("the null device keeps no key ring".to_owned()));
+    };
+    let medium = FileMedium::open(path)?;
+    let mut rings: Vec<KeyRing> = Vec::new();
+    for record in key_records(&medium, &medium.segments()?).into_iter().rev() {
+        if !rings.contains(record.ring()) {
+            rings.push(record.ring().clone());
+        }
+    }
+    if rings.is_empty() {
+        return Err(CellError::BadInput(format!(
+            "medium {} carries no key ring: its backups are not encrypted; `capstan key init` makes a new ring",
+            medium.header().label
+        )));
+    }
+    // Of rings with as many pairs the one written last: locks come and go.
+    rings.sort_by_key(|ring| Reverse(ring.list().len()));
+    let mut failure = None;
+    for ring in &rings {
+        let active = ring.active()?.id();
+        match keyring::unlock(ring, secrets) {
+            Ok(open) if open.scope(&active) == Some(Scope::All) => {
+                return match rings.iter().find_map(|other| successor(other, ring)) {
+                    None => Ok(ring.clone()),
+                    Some(newer) => Err(CellError::BadInput(format!(
+                        "key {active} was replaced by key {newer} on this medium, which what was given does not \
+                         open; give what opens the newest key, or make a new ring with `capstan key init`"
+                    ))),
+                };
+            }
+            Ok(_) => {
+                let e = CellError::BadInput(format!(
+                    "what was given opens older keys or names only, not all of the active key {active}; give what \
+                     opens the newest key"
+                ));
+                failure = Some(more_helpful(failure, e));
+            }
+            Err(e) => failure = Some(more_helpful(failure, e)),
+        }
+    }
+    Err(failure.unwrap_or_else(|| CellError::BadInput("no key ring opens".to_owned())))
+}
+
+/// The active pair of a ring in which the active pair of `older` is a former one.
+fn successor(ring: &KeyRing, older: &KeyRing) -> Option<String> {
+    let former = older.active().ok()?.id();
+    let pairs = ring.list();
+    let (active, others) = pairs.split_last()?;
+    others.iter().any(|p| p.id == former).then(|| active.id.to_string())
+}
+
+impl Cell {
+    /// Says it where later backups are not encrypted, though those of an imported medium are.
+    pub(crate) fn warn_without_ring(
+        &self,
+        path: &std::path::Path,
+        label: &str,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        if keyring::load(&self.home)?.is_none() {
+            let text = format!(
+                "new backups of this home are not encrypted: it has no key ring; `capstan key import {}` takes over \
+                 that of the medium",
+                path.display()
+            );
+            ears.say(Code::NotEncrypted, "cell", label, text);
+        }
+        Ok(())
+    }
+
+    /// Says it where a backup is not encrypted, though earlier ones of the same name are.
+    pub(crate) fn warn_not_encrypted(&self, name: &str, ears: &Ears<'_>) -> Result<()> {
+        for object in self.idb.objects_by_name(name)? {
+            if self.idb.versions_of(object.id)?.iter().any(|v| v.key.is_some()) {
+                let text = format!(
+                    "this backup is not encrypted, as there is no key ring in {}; earlier ones of this name are",
+                    self.home.display()
+                );
+                ears.say(Code::NotEncrypted, "cell", name, text);
+                break;
+            }
+        }
+        Ok(())
+    }
+}

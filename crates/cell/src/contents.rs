@@ -133,7 +133,10 @@ impl<'a> FileContents<'a> {
                     // Where a piece was sent again at a segment's begin, the longer one has it all.
                     parts.sort_by_key(|p| (p.offset, std::cmp::Reverse(p.len)));
                     let mut end = offset;
-                    for part in parts.into_iter().filter(|p| p.offset.saturating_add(p.len) <= offset + x.len) {
+                    for part in parts
+                        .into_iter()
+                        .filter(|p| p.offset.saturating_add(p.len) <= offset + x.len)
+                    {
                         if part.offset >= end {
                             zeros(part.offset - end, each)?;
                             self.piece(part, each)?;

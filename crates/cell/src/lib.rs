@@ -10,6 +10,7 @@ mod error;
 mod import;
 mod input;
 pub mod keyring;
+mod names;
 pub mod observe;
 mod query;
 pub mod report;
@@ -29,7 +30,7 @@ use capstan_engine::entropy::Entropy;
 use capstan_idb::Idb;
 
 pub use error::{CellError, Result};
-pub use query::{Found, Listed, SessionInfo};
+pub use query::{Committed, Found, Listed, SessionInfo};
 
 /// A cell on one machine: its home with the internal database, and what opens keys.
 pub struct Cell {

@@ -163,6 +163,9 @@ fn a_killed_session_is_on_record_as_incomplete() {
     let run = lab.run(["sessions", "--json"]);
     let session: Value = serde_json::from_str(run.ok().stdout.lines().next().unwrap()).unwrap();
     assert_eq!(session["status"], "incomplete", "{session:#}");
+    // What it committed is shown, to tell whether there is something to go on with.
+    assert!(session["committed_bytes"].as_u64() >= Some(1_000_000), "{session:#}");
+    assert!(lab.run(["sessions"]).ok().stdout.contains("  ~"));
     // It is never taken by itself.
     lab.run(["restore", "t", "--into", "out"]).refused(&["t"]);
 }

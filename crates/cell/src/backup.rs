@@ -32,6 +32,7 @@ use capstan_idb::{Idb, Medium, Object, Segment, Session, Status, StreamPart, Tot
 use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions, default_buffers,
 };
+use rustix::fs::{Mode, OFlags};
 
 use crate::Cell;
 use crate::error::{CellError, Result, plain};
@@ -530,8 +531,10 @@ impl Plan {
     /// Our own media and home are never backed up; but a medium that is named as what to back up is.
     fn never(&mut self, cell: &Cell, device: &Address) -> Result<()> {
         let identity = |path: &Path| {
-            let file = std::fs::File::open(path).ok()?;
-            source::identity(&file).ok()
+            // Directories only: to open a FIFO would wait for its other end.
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+            source::identity(&dir).ok()
         };
         let root = |r: &Vec<u8>| identity(Path::new(OsStr::from_bytes(&[b"/", &r[..]].concat())));
         let roots: Vec<_> = self.roots.iter().filter_map(root).collect();

@@ -209,6 +209,9 @@ fn no_medium_of_ours_is_backed_up_unless_it_is_named() {
     // Something else is there now: that is backed up.
     lab.sh("rm -r tree/a; mkdir tree/a; echo photo >tree/a/photo");
     takes(&lab, &[], &["file", "a/photo"]);
+    // A path that is named is not opened to see whether it is a medium: a FIFO would wait for its other end.
+    lab.sh("mkfifo pipe");
+    lab.backed_up(["pipe", "--to", "copy", "--name", "p"]);
     // A medium that is named is wanted, except by itself.
     lab.backed_up(["tree/b", "--to", "copy", "--name", "m"]);
     let run = lab.run(["ls", "m"]);

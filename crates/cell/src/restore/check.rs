@@ -89,7 +89,7 @@ impl Check<'_> {
         let mut tops: BTreeSet<Vec<u8>> = BTreeSet::new();
         self.each_path(&mut |path| {
             let mut rest = path.split(|b| *b == b'/').skip(self.request.strip);
-            if let Some(top) = rest.next().filter(|_| selected(self.paths, path))
+            if let Some(top) = rest.next().filter(|t| !t.is_empty() && selected(self.paths, path))
                 && !tops.contains(top)
             {
                 tops.insert(top.to_vec());

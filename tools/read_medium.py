@@ -1117,11 +1117,15 @@ class Session:
         return self.end.get("status", "failed") if self.end else "incomplete"
 
 
+UNFINISHED = "incomplete: the session ended before the file did, so that there is no row for it"
+
+
 class Tree:
     """The files of a session, or of a version."""
 
     def __init__(self):
         self.files, self.hidden, self.gone, self.problems = {}, {}, set(), []
+        self.unfinished = set()  # paths whose row the session did not come to write
 
 
 class Medium:
@@ -1217,7 +1221,9 @@ class Medium:
             inodes = [row for row in of_path if row.kind < PART]
             parts = [row for row in of_path if row.kind == PART]
             if not inodes:
-                if parts:
+                if parts and session.state() in ("incomplete", "failed"):
+                    tree.unfinished.add(path)
+                elif parts:
                     tree.problems.append((path, "contents without a row for the file"))
                 continue
             home, has_parts = inodes[0].stream, any(kind == 2 for kind, _, _ in inodes[-1].extents or ())
@@ -1282,6 +1288,7 @@ class Medium:
             tree.files.update(own.files)
             tree.hidden.update(own.hidden)
             tree.problems += own.problems
+            tree.unfinished = (tree.unfinished | own.unfinished) - tree.files.keys()
         return tree
 
     def data(self, row, start, end):
@@ -1467,6 +1474,8 @@ def command_list(medium, args):
                 print(describe(path, tree.files[path]))
         for path, problem in tree.problems:
             medium.report.note(show(path), problem)
+        for path in sorted(tree.unfinished):
+            medium.report.note(show(path), UNFINISHED)
 
 
 # ---- check (format.md: A reader, step by step)
@@ -1614,6 +1623,8 @@ class Checker:
         tree, broken = self.medium.session_tree(session), set()
         for path, problem in tree.problems:
             self.report.damage(show(path), problem)
+        for path in sorted(tree.unfinished):
+            self.report.note(show(path), UNFINISHED)
         for path, entry in sorted(tree.files.items(), key=lambda item: item[1].row.is_link):
             target = entry.row.target
             if entry.row.is_link and target in broken:
@@ -1673,6 +1684,8 @@ class Extractor:
         for path, problem in tree.problems:
             if is_wanted(path):
                 self.report.damage(show(path), problem)
+        for path in sorted(filter(is_wanted, tree.unfinished)):
+            self.report.note(show(path), UNFINISHED)
         order = sorted(wanted, key=lambda path: path.split(b"/"))
         links, dirs = [], []
         for path in order:

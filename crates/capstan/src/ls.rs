@@ -1,7 +1,7 @@
 //! `capstan ls`, `find` and `versions`: files as lines or as JSON objects.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use capstan_cell::{Found, Listed, PassedOver};
 use capstan_engine::message::path_text;
@@ -18,7 +18,7 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| bytes_of(path)).collect();
     let mut lines = Lines::new();
-    cell.list(&args.version, &paths, &mut |listed| {
+    let listed = cell.list(&args.version, &paths, &mut |listed| {
         lines.put(|out, terminal| {
             if args.json {
                 return out.json(&json_of(listed));
@@ -30,8 +30,11 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
             out.text(&suffix(listed, args.long))?;
             out.text("\n")
         });
-    })?;
-    lines.finish()
+    });
+    // What is there is listed, whatever is not.
+    let done = lines.finish();
+    listed?;
+    done
 }
 
 /// Runs `find`.
@@ -50,6 +53,13 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
         });
     })?;
     warn(global, &passed);
+    if lines.empty {
+        let why = match args.all_versions {
+            true => "no version has a name that matches",
+            false => "no newest version has a name that matches; --all-versions looks into all",
+        };
+        nothing_found(global, why);
+    }
     lines.finish()
 }
 
@@ -76,6 +86,9 @@ pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
         });
     })?;
     warn(global, &passed);
+    if lines.empty {
+        nothing_found(global, &format!("no version has {}", path_text(&path)));
+    }
     lines.finish()
 }
 
@@ -90,6 +103,14 @@ fn warn(global: &Global, passed: &PassedOver) {
             if passed.versions == 1 { "version is" } else { "versions are" },
             one_line(&why.to_string())
         );
+    }
+}
+
+/// Says why no line follows: that is no failure.
+fn nothing_found(global: &Global, why: &str) {
+    if !global.quiet {
+        // Where nobody reads it, there is nothing to say.
+        let _ = writeln!(io::stderr(), "capstan: nothing found: {}", one_line(why));
     }
 }
 
@@ -108,18 +129,20 @@ fn absolute(path: &std::ffi::OsStr) -> Result<Vec<u8>, Failure> {
 struct Lines {
     out: Output,
     terminal: bool,
+    empty: bool,
     failure: Option<Failure>,
 }
 
 impl Lines {
     fn new() -> Self {
-        Self { out: Output::new(), terminal: stdout_is_terminal(), failure: None }
+        Self { out: Output::new(), terminal: stdout_is_terminal(), empty: true, failure: None }
     }
 
     fn put(&mut self, write: impl FnOnce(&mut Output, bool) -> Result<(), Failure>) {
         if self.failure.is_some() {
             return;
         }
+        self.empty = false;
         if let Err(failure) = write(&mut self.out, self.terminal) {
             if failure.error.is_empty() {
                 // The reader went away, as `head` does: nothing that follows is of use, and nothing is being written.

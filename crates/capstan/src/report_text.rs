@@ -101,7 +101,10 @@ impl View {
         line("Status", &self.status.replace('_', " "));
         line("Files", &grouped(self.files));
         line("Directories", &grouped(self.dirs));
-        line("Skipped", &grouped(self.skipped));
+        match self.method.as_str() {
+            "restore" => line("Left alone", &format!("{} that existed", grouped(self.skipped))),
+            _ => line("Skipped", &grouped(self.skipped)),
+        }
         line("In use", &grouped(self.in_use));
         line("Corrupt", &grouped(self.corrupt));
         line("Errors", &grouped(self.error_count));
@@ -110,10 +113,11 @@ impl View {
         }
         line("Size", &self.size());
         line("Elapsed", &seconds_text(self.elapsed_s));
-        let rates = format!(
-            "{:.1} MB/s average, {:.1} MB/s sustained",
-            self.rate_mb_s, self.rate_sustained_mb_s
-        );
+        let mut rates = format!("{:.1} MB/s average", self.rate_mb_s);
+        // A session that was over before a sample was taken has none.
+        if self.rate_sustained_mb_s > 0.0 {
+            let _ = write!(rates, ", {:.1} MB/s sustained", self.rate_sustained_mb_s);
+        }
         line("Rate", &rates);
         if self.media_change_s > 0.0 {
             line("Media change", &format!(" {}", seconds_text(self.media_change_s)));
@@ -284,8 +288,15 @@ mod tests {
 
     #[test]
     fn a_restore_speaks_of_what_it_read_and_wrote() {
-        let restore = Report { method: "restore".to_owned(), ..report() };
+        let restore = Report {
+            method: "restore".to_owned(),
+            skipped: 1234,
+            rate_sustained_mb_s: 0.0,
+            ..report()
+        };
         let text = View::of(&restore).unwrap().text(false);
+        assert!(text.contains("Left alone  1,234 that existed"), "{text}");
+        assert!(!text.contains("sustained") && text.contains("MB/s average\n"), "{text}");
         assert!(text.contains("200 MB from the media, 100 MB restored"), "{text}");
     }
 }

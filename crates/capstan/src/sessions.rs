@@ -48,8 +48,8 @@ fn table(sessions: &[SessionInfo]) -> String {
             path_text(s.host.as_bytes()),
             local_time(s.started_us),
             s.status.replace('_', " "),
-            grouped(s.files),
-            bytes_text(s.bytes_read),
+            s.committed.map_or(grouped(s.files), |c| format!("~{}", grouped(c.rows))),
+            s.committed.map_or(bytes_text(s.bytes_read), |c| format!("~{}", bytes_text(c.bytes))),
             path_text(s.tags.join(",").as_bytes()),
         ]
     }));
@@ -73,6 +73,13 @@ fn show(session: &SessionInfo) -> Result<String, Failure> {
         return Ok(View::parse(report)?.text(true));
     }
     let end = session.ended_us.map_or_else(|| "not yet".to_owned(), local_time);
+    let committed = session.committed.map_or_else(String::new, |c| {
+        format!(
+            "about {} files and directories, {} on the medium",
+            grouped(c.rows),
+            bytes_text(c.bytes)
+        )
+    });
     let lines = [
         ("Session", session.id.clone()),
         ("Kind", session.kind.clone()),
@@ -85,6 +92,7 @@ fn show(session: &SessionInfo) -> Result<String, Failure> {
         ("Status", session.status.replace('_', " ")),
         ("Files", grouped(session.files)),
         ("Directories", grouped(session.dirs)),
+        ("Committed", committed),
         ("Tags", path_text(session.tags.join(", ").as_bytes())),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
@@ -110,6 +118,10 @@ fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
     put("bytes_written", session.bytes_written.into());
     put("tags", session.tags.clone().into());
     put("parent", session.parent.clone().into());
+    if let Some(c) = &session.committed {
+        put("committed_rows", c.rows.into());
+        put("committed_bytes", c.bytes.into());
+    }
     if with_report {
         let report = session.report.as_deref().and_then(|r| serde_json::from_str(r).ok());
         put("report", report.unwrap_or(Value::Null));
@@ -120,6 +132,7 @@ fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_cell::Committed;
 
     fn session(name: &str, report: Option<&str>) -> SessionInfo {
         SessionInfo {
@@ -139,6 +152,7 @@ mod tests {
             tags: vec!["a".to_owned()],
             parent: None,
             report: report.map(str::to_owned),
+            committed: None,
         }
     }
 
@@ -152,6 +166,19 @@ mod tests {
         assert_eq!(at(lines[1]), at(lines[2]));
         assert!(lines[1].starts_with("01234567  backup  x"), "{text}");
         assert!(lines[1].contains("completed with errors") && lines[1].contains("1,234"), "{text}");
+    }
+
+    #[test]
+    fn what_a_killed_session_committed_is_shown() {
+        let mut killed = session("x", None);
+        killed.committed = Some(Committed { rows: 4321, bytes: 5_000_000 });
+        assert!(table(&[killed.clone()]).contains("~4,321  ~5.00 MB"));
+        let text = show(&killed).unwrap();
+        assert!(
+            text.contains("about 4,321 files and directories, 5.00 MB on the medium"),
+            "{text}"
+        );
+        assert_eq!(json_of(&killed, false)["committed_bytes"], 5_000_000);
     }
 
     #[test]

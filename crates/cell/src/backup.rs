@@ -1,5 +1,7 @@
 //! A backup session.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use capstan_devices::Device;
 use capstan_devices::address::Address;
-use capstan_devices::file::FileDevice;
+use capstan_devices::file::{FileDevice, FileMedium};
 use capstan_devices::null::NullDevice;
 use capstan_disk_agent::backup::{Backup, Counters, ReadOptions, roots};
 use capstan_disk_agent::linux::source;
@@ -30,11 +32,13 @@ use capstan_idb::{Idb, Medium, Object, Segment, Session, Status, StreamPart, Tot
 use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions, default_buffers,
 };
+use rustix::fs::{Mode, OFlags};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, plain};
 use crate::input::Input;
 use crate::keyring;
+use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Source};
@@ -99,7 +103,7 @@ impl Cell {
             _ => None,
         };
         let mut plan = plan;
-        plan.never(&request.device, &self.home);
+        plan.never(self, &request.device)?;
         let keys = self.session_keys()?;
         if keys.is_none() && !plan.null {
             self.warn_not_encrypted(&plan.name, &ears)?;
@@ -286,8 +290,14 @@ impl Cell {
                 let name = names.collect::<Vec<_>>().join(",");
                 (roots, name)
             }
-            Source::Stdin(name) | Source::Command(_, name) => (Vec::new(), name.clone()),
+            Source::Stdin(name) | Source::Command(_, name) => {
+                names::input_path(name)?;
+                (Vec::new(), name.clone())
+            }
         };
+        if let Some(name) = &request.name {
+            names::check_object(name)?;
+        }
         if let Some(size) = request.block_size
             && !is_block_size(size)
         {
@@ -497,7 +507,7 @@ impl Cell {
         stop: &Stop,
         started_us: i64,
     ) -> Result<Report> {
-        plan.never(&request.device, &self.home);
+        plan.never(self, &request.device)?;
         let totals = capstan_disk_agent::backup::count(&plan.roots, &plan.selection, &stop.0, ears);
         let ended_us = now_us();
         let mut report = Report {
@@ -524,19 +534,29 @@ impl Cell {
 }
 
 impl Plan {
-    /// Our own medium and home are never backed up.
-    fn never(&mut self, device: &Address, home: &Path) {
-        let mut never = vec![home.to_owned()];
+    /// Our own media and home are never backed up; but a medium that is named as what to back up is.
+    fn never(&mut self, cell: &Cell, device: &Address) -> Result<()> {
+        let identity = |path: &Path| {
+            // Directories only: to open a FIFO would wait for its other end.
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+            source::identity(&dir).ok()
+        };
+        let root = |r: &Vec<u8>| identity(Path::new(OsStr::from_bytes(&[b"/", &r[..]].concat())));
+        let roots: Vec<_> = self.roots.iter().filter_map(root).collect();
+        let others = cell.idb.media()?.into_iter().filter_map(|known| {
+            let Ok(Address::File(path)) = known.device.parse() else { return None };
+            // Where a medium was there may be other things now: those are backed up.
+            let there = FileMedium::open(&path).is_ok_and(|m| m.header().medium == known.id);
+            identity(&path).filter(|id| there && !roots.contains(id))
+        });
+        self.selection.never.extend(others);
+        let mut own = vec![cell.home.as_path()];
         if let Address::File(path) = device {
-            never.push(path.clone());
+            own.push(path);
         }
-        for path in never {
-            if let Ok(file) = std::fs::File::open(&path)
-                && let Ok(id) = source::identity(&file)
-            {
-                self.selection.never.push(id);
-            }
-        }
+        self.selection.never.extend(own.into_iter().filter_map(identity));
+        Ok(())
     }
 }
 
@@ -564,8 +584,11 @@ fn run_source(
         Err(e) => return (Ok(()), Some(format!("cannot start the command: {e}"))),
     };
     let Some(stream) = streams.pop() else { return (Ok(()), None) };
-    let name = name.trim_start_matches('/');
-    match backup.run_input(name.as_bytes(), &mut input, stream) {
+    let path = match names::input_path(name) {
+        Ok(path) => path,
+        Err(e) => return (Ok(()), Some(e.to_string())),
+    };
+    match backup.run_input(path.as_bytes(), &mut input, stream) {
         Err(closed) => (Err(closed), None),
         Ok(read) => {
             let read = read.map_err(|e| format!("cannot read the input: {e}"));
@@ -641,8 +664,4 @@ fn absolute(path: &Path) -> Result<String> {
     let path: PathBuf =
         std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
     Ok(format!("file:{}", path.display()))
-}
-
-fn plain(e: &std::io::Error) -> String {
-    e.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
 }

@@ -54,13 +54,16 @@ pub enum CellError {
     /// A restore's target.
     #[error(transparent)]
     Target(#[from] capstan_disk_agent::target::TargetError),
+    /// A restore's target has no room left.
+    #[error("{0}")]
+    TargetFull(String),
 }
 
 impl CellError {
     /// The exit code: 2 for bad input, 1 for all else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::BadInput(_) | Self::Key(_) | Self::NoKey(_) => 2,
+            Self::BadInput(_) | Self::Key(_) | Self::NoKey(_) | Self::Target(_) => 2,
             Self::Device(e) => match e {
                 DeviceError::Io { .. } if e.is_full() => 1,
                 _ => 2,
@@ -86,6 +89,11 @@ impl CellError {
 
 /// A result with [`CellError`].
 pub type Result<T> = std::result::Result<T, CellError>;
+
+/// What the system said, without its number.
+pub(crate) fn plain(e: &std::io::Error) -> String {
+    e.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
+}
 
 /// An error with all that caused it, in one line, without saying anything twice.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

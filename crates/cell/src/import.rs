@@ -51,7 +51,10 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         let Address::File(path) = device else {
-            return Err(CellError::BadInput("the null device keeps nothing to import".to_owned()));
+            return Err(CellError::BadInput(
+                "the null device keeps nothing to import; name a directory that holds a medium"
+                    .to_owned(),
+            ));
         };
         let medium = FileMedium::open(path)?;
         let header = medium.header().clone();

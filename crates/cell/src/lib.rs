@@ -11,6 +11,7 @@ mod import;
 mod input;
 mod judge;
 pub mod keyring;
+mod names;
 pub mod observe;
 mod query;
 pub mod report;
@@ -32,7 +33,7 @@ use capstan_engine::entropy::Entropy;
 use capstan_idb::Idb;
 
 pub use error::{CellError, Result};
-pub use query::{Found, Listed, PassedOver, SessionInfo};
+pub use query::{Committed, Found, Listed, PassedOver, SessionInfo};
 pub use take_ring::ring_of_medium;
 
 /// A cell on one machine: its home with the internal database, and what opens keys.

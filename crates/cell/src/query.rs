@@ -59,6 +59,15 @@ impl PassedOver {
     }
 }
 
+/// What a session committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// Rows: files, directories, and further rows of files in parts.
+    pub rows: u64,
+    /// Bytes on the medium.
+    pub bytes: u64,
+}
+
 /// A session, as it is shown.
 #[derive(Debug, Clone)]
 pub struct SessionInfo {
@@ -94,6 +103,8 @@ pub struct SessionInfo {
     pub parent: Option<String>,
     /// Its report as JSON.
     pub report: Option<String>,
+    /// What a backup committed, where it came to no end that would say so.
+    pub committed: Option<Committed>,
 }
 
 impl Cell {
@@ -129,7 +140,8 @@ impl Cell {
         ids.into_iter().map(record).collect()
     }
 
-    /// The rows of a version in order: those of `paths` and below, or all.
+    /// The rows of a version in order: those of `paths` and below, or all. A path that it does not have is an error, when
+    /// all others are listed.
     pub fn list(
         &self,
         version: &VersionName,
@@ -138,11 +150,15 @@ impl Cell {
     ) -> Result<()> {
         let version = self.version(version)?;
         let paths: Vec<_> = paths.iter().map(|p| crate::restore::clean(p)).collect();
+        let mut missing: Vec<_> = paths.iter().collect();
         self.each_row(&version, &mut |row, listed| {
-            if selected(&paths, &path_of(row)) {
+            let path = path_of(row);
+            if selected(&paths, &path) {
+                missing.retain(|p| !selected(std::slice::from_ref(p), &path));
                 each(listed);
             }
-        })
+        })?;
+        missing.first().map_or(Ok(()), |path| Err(crate::restore::not_in_version(path)))
     }
 
     fn each_row(&self, version: &Version, each: &mut dyn FnMut(&Row, &Listed)) -> Result<()> {
@@ -266,7 +282,25 @@ impl Cell {
             tags: s.tags.clone(),
             parent: s.parent.map(|p| p.to_string()),
             report: s.report.clone(),
+            committed: self.committed(s)?,
         })
+    }
+
+    /// The sum of a session's segments, where it has no totals of its own.
+    fn committed(&self, s: &Session) -> Result<Option<Committed>> {
+        let Some(version) = s.version.filter(|_| s.report.is_none() && s.files == 0) else {
+            return Ok(None);
+        };
+        let mut sum = Committed { rows: 0, bytes: 0 };
+        let mut counted = BTreeSet::new();
+        for (segment, parts) in self.idb.segments_of_version(version)? {
+            // One that lies on several media comes with each.
+            if segment.session == s.id && counted.insert(segment.id.0) {
+                sum.bytes += segment.bytes;
+                sum.rows += parts.iter().map(|p| p.rows).sum::<u64>();
+            }
+        }
+        Ok((!counted.is_empty()).then_some(sum))
     }
 }
 

@@ -1,12 +1,15 @@
 //! A version as a tar archive (pax): for tools and machines that have no capstan.
 //!
-//! Files with holes are stored as GNU tar's sparse format 1.0, which bsdtar reads too. Extended attributes, ACLs and capabilities go into `SCHILY.xattr.` records, as GNU tar
-//! and star do; inode flags and sockets have no place in an archive and are left out, and said.
+//! Files with holes are stored as GNU tar's sparse format 1.0, which bsdtar reads too. Extended attributes, ACLs and
+//! capabilities go into `SCHILY.xattr.` records, as GNU tar and star do, ACLs as text into `SCHILY.acl.` records too;
+//! inode flags and sockets have no place in an archive and are left out, and said.
+
+mod acl;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Read, Write};
 
+use capstan_disk_agent::target::{TargetError, check_link_text, check_path};
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind};
 use tar::{Builder, EntryType, Header};
@@ -15,28 +18,27 @@ use crate::contents::{FileContents, data_ranges};
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::report::Report;
-use crate::request::{RestoreRequest, RestoreTo};
+use crate::request::RestoreRequest;
 use crate::restore::{clean, selected};
 use crate::resume::{Merged, path_of};
 use crate::session::Ears;
 use crate::version::{Overview, VersionView};
 
 /// Writes a version as an archive; counts into the report.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "three views of one version, and what every session has"
+)]
 pub(crate) fn write(
     view: VersionView<'_>,
     dirs_of: VersionView<'_>,
     files_of: &VersionView<'_>,
     request: &RestoreRequest,
+    out: Box<dyn Write>,
     ears: &Ears<'_>,
     stop: &Stop,
     report: &mut Report,
 ) -> Result<()> {
-    let out: Box<dyn Write> = match &request.to {
-        RestoreTo::Tar(Some(path)) => {
-            Box::new(File::create(path).map_err(CellError::io("create", path.display()))?)
-        }
-        _ => Box::new(io::stdout().lock()),
-    };
     let failed = |e| CellError::io("write", "the archive")(e);
     let mut archive = Builder::new(io::BufWriter::with_capacity(1 << 18, out));
     let overview = Overview::of(files_of)?;
@@ -64,6 +66,13 @@ pub(crate) fn write(
             }
             let Some(name) = stripped(&path, request.strip) else { continue };
             let shown = format!("/{}", path_text(&path));
+            if let Err(bad) = check_names(e, &name) {
+                if again {
+                    continue;
+                }
+                ears.say(Code::BadName, "disk agent", &shown, bad.to_string());
+                continue;
+            }
             if e.kind == Kind::Socket {
                 ears.say(
                     Code::NotRestored,
@@ -89,15 +98,15 @@ pub(crate) fn write(
                     link = Some(e.target.clone());
                     (EntryType::Symlink, 0)
                 }
-                Kind::File => {
-                    first_names.insert(path.clone(), name.clone());
-                    (EntryType::Regular, e.size)
-                }
+                Kind::File => (EntryType::Regular, e.size),
                 Kind::Dir => (EntryType::Directory, 0),
                 Kind::Fifo => (EntryType::Fifo, 0),
                 Kind::CharDevice => (EntryType::Char, 0),
                 _ => (EntryType::Block, 0),
             };
+            if !e.link && e.kind != Kind::Dir {
+                first_names.insert(path.clone(), name.clone());
+            }
             let owners = (row.user.as_deref(), row.group.as_deref());
             let owners = if request.numeric_ids { (None, None) } else { owners };
             let link = link.unwrap_or_default();
@@ -138,6 +147,17 @@ pub(crate) fn write(
     }
     let mut out = archive.into_inner().map_err(failed)?;
     out.flush().map_err(failed)
+}
+
+/// Whether the names from the medium are such as a restore into a directory takes: an archive must not lead out of the
+/// directory it is unpacked in.
+fn check_names(e: &Entry, name: &[u8]) -> std::result::Result<(), TargetError> {
+    check_path(name)?;
+    match e.kind {
+        _ if e.link => check_path(&e.target),
+        Kind::Symlink => check_link_text(name, &e.target),
+        _ => Ok(()),
+    }
 }
 
 /// A file with holes as GNU tar stores it (GNU tar manual, "PAX Format, Version 1.0"): under a name that a tool which
@@ -269,6 +289,9 @@ fn append_pax<W: Write>(
         add(b"GNU.sparse.realsize", sparse.real_size.to_string().as_bytes());
     }
     for (key, value) in &e.xattrs {
+        if let Some((keyword, text)) = acl::keyword(key).zip(acl::text(value)) {
+            add(keyword, text.as_bytes());
+        }
         add(&[b"SCHILY.xattr.", key.as_slice()].concat(), value);
     }
     if records.is_empty() {
@@ -281,4 +304,27 @@ fn append_pax<W: Write>(
     header.set_size(records.len() as u64);
     header.set_cksum();
     archive.append(&header, records.as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_of_where_an_archive_is_unpacked_are_refused() {
+        let link =
+            |target: &[u8]| Entry { link: true, target: target.to_vec(), ..Entry::default() };
+        let soft = |target: &[u8]| Entry { kind: Kind::Symlink, ..link(target) };
+        let soft = |target| Entry { link: false, ..soft(target) };
+        for bad in [&b"../x"[..], b"a/../../x", b"/etc/x", b"a//x", b"./x", b"a\0b"] {
+            assert!(check_names(&Entry::default(), bad).is_err(), "{bad:?}");
+            assert!(check_names(&link(bad), b"x").is_err(), "{bad:?}");
+        }
+        assert!(
+            check_names(&soft(b""), b"x").is_err() && check_names(&soft(b"a\0b"), b"x").is_err()
+        );
+        // Where a symbolic link leads is its own affair: it is not followed.
+        assert!(check_names(&soft(b"../../x"), b"a/x").is_ok());
+        assert!(check_names(&link(b"a/y"), b"a/x").is_ok());
+    }
 }

@@ -240,7 +240,7 @@ impl Cell {
                     }
                 };
                 let Address::File(path) = address.parse()? else {
-                    return Err(CellError::BadInput("the null device holds no medium".to_owned()));
+                    return Err(CellError::BadInput("the null device holds no medium; name a medium or a directory that holds one".to_owned()));
                 };
                 let medium = FileMedium::open(&path)?;
                 let segments = medium.segments()?;

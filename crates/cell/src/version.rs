@@ -6,6 +6,7 @@ use std::io::BufReader;
 use std::ops::Range;
 use std::sync::Arc;
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_format::batch::Batch;
@@ -18,7 +19,7 @@ use capstan_idb::Idb;
 use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
 use capstan_media_agent::scan::scan;
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, plain};
 
 /// The order of rows in a version: session, segment, then place in its stream there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,10 +146,10 @@ impl<'a> VersionView<'a> {
         let Address::File(path) = row.device.parse::<Address>()? else {
             return Err(CellError::BadInput(format!("medium {} keeps nothing", row.label)));
         };
-        let medium = FileMedium::open(&path)?;
+        let medium = FileMedium::open(&path).map_err(|e| not_there(e, &row))?;
         if medium.header().medium != id {
             return Err(CellError::BadInput(format!(
-                "{} holds medium {}, not {} ({}); mount or name the right one",
+                "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
                 row.device,
                 medium.header().medium.short(),
                 id.short(),
@@ -157,6 +158,23 @@ impl<'a> VersionView<'a> {
         }
         media.insert(id, medium.clone());
         Ok(medium)
+    }
+
+    /// Refuses a version of which no medium is at hand.
+    pub fn require_a_medium(&self) -> Result<()> {
+        let mut first = None;
+        let mut tried: Vec<MediumId> = Vec::new();
+        for (id, _) in self.segments.iter().flat_map(|s| &s.media) {
+            if tried.contains(id) {
+                continue;
+            }
+            tried.push(*id);
+            match self.medium(*id) {
+                Ok(_) => return Ok(()),
+                Err(e) => first = first.or(Some(e)),
+            }
+        }
+        first.map_or(Ok(()), Err)
     }
 
     /// Opens a segment on the first medium where it can be.
@@ -434,4 +452,19 @@ pub(crate) fn rows_of_stream(
         }
     }
     Ok(())
+}
+
+/// The error for a medium that cannot be opened where it was last seen.
+fn not_there(e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+    let why = match &e {
+        DeviceError::Io { source, .. } => plain(source),
+        DeviceError::NoMedium(_) => "no medium is there".to_owned(),
+        _ => return e.into(),
+    };
+    CellError::BadInput(format!(
+        "cannot read medium '{}' ({}) in {}: {why}; mount it there, or import it from where it is now",
+        medium.label,
+        medium.id.short(),
+        medium.device
+    ))
 }

@@ -11,7 +11,7 @@ pub enum DeviceError {
     #[error("'{0}' is not a device; write a directory as file:/path (or just its path), or null:")]
     BadAddress(String),
     /// The operating system refused.
-    #[error("cannot {action} {path}: {source}{}", hint(.source))]
+    #[error("cannot {action} {path}: {source}{}", hint(action, .source))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -30,13 +30,24 @@ pub enum DeviceError {
     #[error("{0} holds no Capstan medium; check the path, or back up to it first")]
     NoMedium(String),
     /// The medium's header cannot be read.
-    #[error("the medium in {path} cannot be used: {source}")]
+    #[error("the medium in {path} cannot be used: {source}{}", header_hint(.source))]
     Medium {
         /// Where it is.
         path: String,
         /// What is wrong.
         #[source]
         source: FormatError,
+    },
+    /// The segments are there, their header file is not: nothing is written to such a medium.
+    #[error(
+        "the medium in {path} has segments but no {name}: nothing is added to it; put that file back from a copy, or \
+         back up to another directory"
+    )]
+    HeaderLost {
+        /// Where it is.
+        path: String,
+        /// The header file's name.
+        name: &'static str,
     },
     /// Another process writes to it.
     #[error(
@@ -63,14 +74,27 @@ pub enum DeviceError {
     },
 }
 
-fn hint(error: &io::Error) -> &'static str {
+fn hint(action: &str, error: &io::Error) -> &'static str {
     match error.kind() {
+        io::ErrorKind::NotFound if action == "create the directory" => {
+            "; check the path: the directory above has to be there and has to take new ones"
+        }
+        io::ErrorKind::NotFound => "; check the path, and that its file system is mounted",
+        io::ErrorKind::NotADirectory => "; name a directory: that is what a medium is",
         io::ErrorKind::StorageFull => {
             "; free space on it or use another device, what was committed is kept"
         }
         io::ErrorKind::PermissionDenied => "; check its owner and mode, or run as its owner",
         io::ErrorKind::ReadOnlyFilesystem => "; mount it read-write",
         _ => "",
+    }
+}
+
+fn header_hint(error: &FormatError) -> &'static str {
+    match error {
+        // They say themselves what to do.
+        FormatError::Newer { .. } | FormatError::UnknownFeatures(_) => "",
+        _ => "; put its header file back from a copy, or name another directory",
     }
 }
 

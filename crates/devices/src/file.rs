@@ -264,12 +264,8 @@ fn ensure_medium(
     }
     let header = match names.iter().any(|n| segment_number(n, SUFFIX).is_some()) {
         true => {
-            // The header was lost; the segments have copies.
-            let n = names.iter().filter_map(|n| segment_number(n, SUFFIX)).min();
-            return Err(DeviceError::Medium {
-                path: format!("{path} (segments from {:?}, but no {HEADER_NAME})", n.map(|n| n.0)),
-                source: FormatError::NotA("medium header"),
-            });
+            // The segments have copies, which are enough to read it.
+            return Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME });
         }
         false => new().map_err(io_error("make a new medium in", path))?,
     };

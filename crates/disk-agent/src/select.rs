@@ -43,17 +43,19 @@ impl Selection {
     /// Patterns with a leading or inner slash are anchored at the root directory.
     pub fn new(exclude: &[String], include: &[String]) -> Result<Self, BadPattern> {
         let mut builder = GitignoreBuilder::new("/");
-        let mut add = |line: &str, pattern: &str| {
+        let mut add = |sign: &str, pattern: &str| {
             let bad = |reason: String| BadPattern { pattern: pattern.to_owned(), reason };
+            let glob = without_alternatives(pattern);
+            let line = &format!("{sign}{glob}");
             // The matcher takes what is no glob as a pattern that matches nothing; here it is a mistake.
-            globset::Glob::new(pattern).map_err(|e| bad(e.kind().to_string()))?;
+            globset::Glob::new(&glob).map_err(|e| bad(e.kind().to_string()))?;
             builder.add_line(None, line).map(|_| ()).map_err(|e| bad(e.to_string()))
         };
         for pattern in exclude {
-            add(pattern, pattern)?;
+            add("", pattern)?;
         }
         for pattern in include {
-            add(&format!("!{pattern}"), pattern)?;
+            add("!", pattern)?;
         }
         let bad = |e: ignore::Error| BadPattern { pattern: String::new(), reason: e.to_string() };
         Ok(Self {
@@ -78,6 +80,34 @@ impl Selection {
     }
 }
 
+/// The pattern with its braces escaped: to the matcher they are alternatives, to a `.gitignore` they are themselves.
+/// In a character class, where the matcher knows no escapes, they are themselves anyway.
+fn without_alternatives(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        let taken = match c {
+            '\\' => c.len_utf8() + rest[1..].chars().next().map_or(0, char::len_utf8),
+            '[' => class_len(rest),
+            _ => c.len_utf8(),
+        };
+        if matches!(c, '{' | '}') {
+            out.push('\\');
+        }
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// Bytes of the character class at the begin of `text`; all of it if the class has no end.
+fn class_len(text: &str) -> usize {
+    let negated = usize::from(text[1..].starts_with(['!', '^']));
+    // A bracket in the first place is one of the class.
+    let first = 1 + negated + usize::from(text[1 + negated..].starts_with(']'));
+    text[first..].find(']').map_or(text.len(), |at| first + at + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +127,31 @@ mod tests {
         assert!(!s.excludes(b"srv/home/me/cache", true));
         assert!(s.excludes(b"srv/tmp", true));
         assert!(Selection::new(&["a[".to_owned()], &[]).is_err());
+    }
+
+    #[test]
+    fn braces_are_themselves() {
+        // Each as `git check-ignore` has it.
+        for (pattern, name, matches) in [
+            ("{keep,a}.o", "{keep,a}.o", true),
+            ("{keep,a}.o", "keep.o", false),
+            ("{keep,a}.o", "a.o", false),
+            ("x{y", "x{y", true),
+            ("x}y", "x}y", true),
+            ("\\{x\\}", "{x}", true),
+            ("\\\\{x", "\\{x", true),
+            ("[{}]x", "{x", true),
+            ("[{}]x", "\\x", false),
+            ("[!{]x", "ax", true),
+            ("[!{]x", "{x", false),
+            ("[]{]x", "]x", true),
+            ("[]{]x{", "{x{", true),
+            ("*{[0-9]}", "a{5}", true),
+        ] {
+            let s = selection(&[pattern], &[]);
+            assert_eq!(s.excludes(name.as_bytes(), false), matches, "{pattern} {name}");
+        }
+        let s = selection(&["*.o"], &["{a,b}.o"]);
+        assert!(s.excludes(b"a.o", false) && !s.excludes(b"{a,b}.o", false));
     }
 }

@@ -153,6 +153,9 @@ fn io_hint(error: &io::Error) -> &'static str {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
             "something else is in its place: remove that or set CAPSTAN_HOME to another place"
         }
+        io::ErrorKind::NotFound => {
+            "the directory above is not there or takes no new ones: set CAPSTAN_HOME to another place"
+        }
         _ => "check the disk and the system log",
     }
 }

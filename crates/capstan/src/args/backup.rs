@@ -21,7 +21,8 @@ Examples:
   capstan backup /home --to null: --json | jq .bottleneck
 
 Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in
-the root. What --include matches is kept. The device is a directory (file:/path or just its path) or null:, which keeps
+the root. Braces are themselves. What --include matches is kept. Capstan's own home and all media it knows are left out,
+but a medium that is named as a PATH is taken. The device is a directory (file:/path or just its path) or null:, which keeps
 nothing. Every backup is a full one for now. A first SIGINT or SIGTERM ends the session in order: what was read is
 committed, and --resume goes on from there.";
 
@@ -81,7 +82,7 @@ pub struct InputArgs {
     /// Back up the output of a command (run by /bin/sh -c) as one file; if it fails, so does the session
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["paths", "files_from"])]
     pub from_command: Option<String>,
-    /// Name of that one file
+    /// Name or path of that one file; leading slashes are taken off, components . and .. are refused
     #[arg(long, value_name = "NAME", default_value = "stdin")]
     pub stdin_name: String,
 }
@@ -129,9 +130,11 @@ pub struct BusyArgs {
     /// Read a file that changed while it was read again, this often
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(allow_negative_numbers = true)]
     pub retries: u32,
     /// Seconds to wait before reading it again
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    #[arg(allow_negative_numbers = true)]
     pub retry_wait: Duration,
 }
 
@@ -141,18 +144,23 @@ pub struct BusyArgs {
 pub struct TuneArgs {
     /// Streams that read at once [default: as many as processors, 2 to 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(allow_negative_numbers = true)]
     pub streams: Option<u16>,
     /// Streams that feed the device at once, at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(allow_negative_numbers = true)]
     pub concurrency: Option<u16>,
     /// Block size of a new medium, 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
+    #[arg(allow_negative_numbers = true)]
     pub block_size: Option<u32>,
     /// Size after which a segment ends and is committed
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(allow_negative_numbers = true)]
     pub segment_size: Option<u64>,
     /// Block buffers between streams and device
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(allow_negative_numbers = true)]
     pub buffers: Option<u32>,
     /// off, auto (as hard as what limits allows), lz4, zstd or zstd:LEVEL with LEVEL -7 to 19
     #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = parse_compression)]

@@ -15,7 +15,11 @@ Examples:
   capstan restore desk --to-tar - | ssh host tar -x -C /srv
 
 --into recreates the full path: /etc/hosts becomes DIR/etc/hosts, and with --strip 1 DIR/hosts. Nothing is written
-outside DIR. Without @SESSION the newest complete version is restored.";
+outside DIR. Without @SESSION the newest complete version is restored.
+
+PATH is a path in the backup, from the root of the file system as `capstan ls` shows it: etc/hosts is /etc/hosts, whatever
+the working directory. --overwrite if-different and the like tell files by kind, size and time; those that are left as
+they are, the report counts.";
 
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
@@ -25,7 +29,7 @@ pub struct RestoreArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub version: VersionName,
-    /// Restore only these paths and what is below them
+    /// Restore only these paths, as `capstan ls` shows them, and what is below them
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
     /// Restore below this directory, with full paths
@@ -40,6 +44,7 @@ pub struct RestoreArgs {
     /// Strip this many leading components from each path
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "in_place")]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=1000))]
+    #[arg(allow_negative_numbers = true)]
     pub strip: u16,
     /// What to do with files that exist
     #[arg(long, value_enum, value_name = "WHEN", default_value = "if-different")]
@@ -85,8 +90,9 @@ Examples:
   capstan ls -l desk@1f2e3d4c /etc/ssh
   capstan ls desk --json | jq -r 'select(.size > 1e9) | .path'
 
-With --json each file is one JSON object on a line of its own. A path that is not UTF-8 has its bytes, base64, in
-`path_bytes` as well.";
+PATH is a path in the backup, from the root of the file system: etc/ssh is /etc/ssh, whatever the working directory. One
+that the backup does not have ends the command with exit code 2, when all others are listed. With --json each file is one
+JSON object on a line of its own. A path that is not UTF-8 has its bytes, base64, in `path_bytes` as well.";
 
 /// Arguments of `ls`.
 #[derive(Debug, Args)]
@@ -95,7 +101,7 @@ pub struct LsArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub version: VersionName,
-    /// List only these paths and what is below them
+    /// List only these paths, from the root of the file system, and what is below them
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
     /// Show mode, owner, group, size and time
@@ -110,7 +116,9 @@ const AFTER_FIND: &str = "\
 Examples:
   capstan find hosts
   capstan find '*.odt' --all-versions
-  capstan find '/home/ann/**/thesis*' --json";
+  capstan find '/home/ann/**/thesis*' --json
+
+Braces are themselves, as in a .gitignore. Where nothing is found, standard error says so, and the exit code is 0.";
 
 /// Arguments of `find`.
 #[derive(Debug, Args)]
@@ -131,7 +139,10 @@ const AFTER_SESSIONS: &str = "\
 Examples:
   capstan sessions
   capstan sessions --show 1f2e3d4c
-  capstan sessions --json | jq -r 'select(.status != \"completed\") | .id'";
+  capstan sessions --json | jq -r 'select(.status != \"completed\") | .id'
+
+Of a backup that was killed, ~ stands before what it had committed: files and directories, and bytes on the medium. `backup
+--resume` goes on from there.";
 
 /// Arguments of `sessions`.
 #[derive(Debug, Args)]
@@ -142,6 +153,7 @@ pub struct SessionsArgs {
     pub show: Option<String>,
     /// List at most this many, newest first
     #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "show")]
+    #[arg(allow_negative_numbers = true)]
     pub limit: u32,
     /// Print a JSON object per session
     #[arg(long)]
@@ -151,7 +163,10 @@ pub struct SessionsArgs {
 const AFTER_VERSIONS: &str = "\
 Examples:
   capstan versions /etc/hosts
-  capstan versions /etc/hosts --json";
+  capstan versions /etc/hosts --json
+
+A relative path is taken from the working directory. Where there is no version, standard error says so, and the exit code
+is 0.";
 
 /// Arguments of `versions`.
 #[derive(Debug, Args)]

@@ -275,3 +275,39 @@ fn a_missing_or_wrong_key_is_said_before_anything_is_written() {
         );
     }
 }
+
+#[test]
+fn every_refusal_says_what_to_do() {
+    let lab = lab();
+    lab.file("file", "x");
+    lab.file("empty/medium.capstan", "");
+    backup(&lab, &["tree", "--to", "medium", "--name", "t"]).ok();
+    lab.sh("cp -r medium headless; rm headless/medium.capstan");
+    for (args, words) in [
+        ("backup tree --to file", ["Not a directory", "name a directory"]),
+        ("backup tree --to /proc/foo", ["/proc/foo", "check the path"]),
+        ("backup tree --to empty", ["empty", "put its header file back"]),
+        ("backup tree --to headless", ["no medium.capstan", "back up to another directory"]),
+        ("import /nope", ["/nope", "check the path"]),
+        ("import null:", ["null device", "name a directory"]),
+        ("verify --medium nope", ["nope", "check the path"]),
+        ("verify --medium null:", ["null device", "name a medium"]),
+        ("key init --key-file empty/medium.capstan", ["32 random bytes", "--new-key-file"]),
+        ("restore t@xyz --into out", ["'t' has no session 'xyz'", "capstan sessions"]),
+        ("restore t@beef --into out", ["'t' has no session 'beef'", "capstan sessions"]),
+        ("restore t --into out --strip -1", ["'-1' for '--strip", "--help"]),
+        ("backup tree --to medium --retry-wait -1", ["'-1' for '--retry-wait", "write 0 to 3600"]),
+        ("sessions --limit -1", ["'-1' for '--limit", "--help"]),
+        ("sessions --home /proc/xx", ["/proc/xx", "set CAPSTAN_HOME to another place"]),
+    ] {
+        let run = lab.run(args.split(' '));
+        assert!(matches!(run.code, 1 | 2), "{args}: {}", run.code);
+        assert!(run.stderr.contains("capstan: hint: "), "{args}: {}", run.stderr);
+        for word in words {
+            assert!(run.stderr.contains(word), "{args}: '{word}' is not in: {}", run.stderr);
+        }
+        for wrong in ["Some(", "-- -1"] {
+            assert!(!run.stderr.contains(wrong), "{args}: {}", run.stderr);
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! The independent reader, `tools/read_medium.py`, holds against media that the binary just wrote.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::compare::{same_by_rsync_with, same_manifest};
-use crate::support::{Lab, Run, below, finish, is_root, noise, skip};
+use crate::support::{Lab, Run, below, finish, is_root, noise, skip, wait_for};
 
 struct Reader {
     python: PathBuf,
@@ -127,4 +128,25 @@ fn lz4_without_payload_checksums_in_small_blocks() {
     reader.run(&lab, None, &["extract", "medium", "--into", "out"]).ok();
     let there = below(&lab.path("out"), &tree);
     same_by_rsync_with(&["--no-owner", "--no-group"], &tree, &there);
+}
+
+#[test]
+fn an_input_that_was_cut_off_is_no_damage() {
+    let Some(reader) = Reader::find() else {
+        return skip("tools/read_medium.py or its venv is missing: make setup");
+    };
+    let lab = Lab::new();
+    let mut command = lab.command();
+    command.args(["backup", "--stdin", "--name", "t", "--to", "medium", "--segment-size", "1M"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(&noise(1, 6_000_000)).unwrap();
+    wait_for("a commit", || lab.path("medium/00000002.segment").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for args in [&["check", "medium"][..], &["extract", "medium", "--into", "out"]] {
+        let run = reader.run(&lab, None, args);
+        let said = format!("{}{}", run.ok().stdout, run.stderr);
+        assert!(said.contains("stdin: incomplete: the session ended before"), "{said}");
+    }
+    lab.run(["verify", "--medium", "medium"]).ok();
 }

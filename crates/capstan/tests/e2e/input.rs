@@ -77,3 +77,40 @@ fn a_command_that_fails_fails_its_object() {
     ]);
     assert_eq!(restored_file(&lab, "db", "f"), b"whole\n");
 }
+
+#[test]
+fn a_name_that_no_restore_would_take_is_refused() {
+    let lab = Lab::new();
+    for bad in ["", "/", "..", "../../x", "a/./b", "a//b", "a/"] {
+        let args = ["backup", "--stdin", "--stdin-name", bad, "--name", "n", "--to", "medium"];
+        lab.run(args).refused(&["--stdin-name"]);
+        let args = [
+            "backup",
+            "--from-command",
+            "true",
+            "--stdin-name",
+            bad,
+            "--to",
+            "medium",
+            "--dry-run",
+        ];
+        lab.run(args).refused(&["--stdin-name"]);
+    }
+    assert!(!lab.path("medium").exists());
+    // A leading slash is taken off, as with paths.
+    lab.backup_of(
+        Stdio::null(),
+        ["--stdin", "--stdin-name", "/db/dump", "--name", "n", "--to", "medium"],
+    );
+    assert!(restored_file(&lab, "n", "db/dump").is_empty());
+}
+
+#[test]
+fn an_object_has_a_name_that_can_be_typed() {
+    let lab = Lab::new();
+    for bad in ["", "a\nb", "\x1b[1m"] {
+        let args = ["backup", "--stdin", "--name", bad, "--to", "medium"];
+        lab.run(args).refused(&["--name"]);
+    }
+    assert!(!lab.path("medium").exists());
+}

@@ -172,6 +172,9 @@ fn a_killed_session_is_on_record_as_incomplete() {
     child.wait().unwrap();
     let session = crate::incomplete::newest(&lab);
     assert_eq!(session["status"], "incomplete", "{session:#}");
+    // What it committed is shown, to tell whether there is something to go on with.
+    assert!(session["committed_bytes"].as_u64() >= Some(1_000_000), "{session:#}");
+    assert!(lab.run(["sessions"]).ok().stdout.contains("  ~"));
     // It is never taken by itself.
     lab.run(["restore", "t", "--into", "out"]).refused(&["t"]);
 }

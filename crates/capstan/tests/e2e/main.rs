@@ -16,6 +16,7 @@ mod machine;
 mod oddities;
 mod page_cache;
 mod policies;
+mod refusals;
 mod selection;
 mod support;
 mod verdict;

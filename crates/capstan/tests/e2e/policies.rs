@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::compare::{same, same_by_rsync};
-use crate::support::{Lab, below};
+use crate::support::{Lab, below, is_root, skip};
 
 fn lab() -> (Lab, PathBuf) {
     let lab = Lab::new();
@@ -55,6 +55,8 @@ fn overwrite_policies() {
         assert_eq!(report["skipped"], skipped, "{overwrite}: {report:#}");
     }
     same_by_rsync(&lab.path("tree"), &there);
+    let run = lab.run(["restore", "t", "--into", "out", "--overwrite", "never"]);
+    assert!(run.ok().stdout.contains("Left alone  4 that existed"), "{}", run.stdout);
 }
 
 #[test]
@@ -120,6 +122,40 @@ fn as_a_tar_archive() {
         "mkdir by-pipe; set -o pipefail; CAPSTAN_HOME=$PWD/home '{binary}' restore t --to-tar - | tar -x -p -C by-pipe"
     ));
     same_by_rsync(&lab.path("tree"), &below(&lab.path("by-pipe"), &lab.path("tree")));
+}
+
+#[test]
+fn an_archive_has_hard_links_of_all_kinds_and_acls() {
+    let lab = Lab::new();
+    lab.sh("mkdir tree; cd tree; echo x >file; ln file file2; ln -s to soft; ln soft soft2; mkfifo fifo; ln fifo fifo2");
+    let nodes = is_root();
+    if nodes {
+        lab.sh("cd tree; mknod null c 1 3; ln null null2");
+    }
+    let acls = lab.succeeds(
+        "cd tree; mkdir dir; setfacl -m u:1:rw,g:2:r,m::rx file; setfacl -d -m u:3:rwx dir",
+    );
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let report = lab.restored(["t", "--to-tar", "archive.tar"]);
+    assert_eq!(report["errors"].as_array().map(Vec::len), Some(0), "{report:#}");
+    for options in ["--acls", "--acls --xattrs", "--acls --xattrs --xattrs-include=*"] {
+        lab.sh(&format!(
+            "rm -rf by-tar; mkdir by-tar; tar -x -p {options} -f archive.tar -C by-tar"
+        ));
+        let there = below(&lab.path("by-tar"), &lab.path("tree"));
+        let inode = |name: &str| fs::symlink_metadata(there.join(name)).unwrap().ino();
+        for name in ["file", "soft", "fifo", "null"].iter().filter(|n| nodes || **n != "null") {
+            assert_eq!(inode(name), inode(&format!("{name}2")), "{name}");
+        }
+        if acls {
+            let facl = |dir: &Path| {
+                lab.sh(&format!("cd '{}'; getfacl -n -R . | grep -v '^#'", dir.display()))
+            };
+            assert_eq!(facl(&lab.path("tree")), facl(&there), "{options}");
+        } else {
+            skip("there are no ACLs here");
+        }
+    }
 }
 
 #[test]

@@ -198,3 +198,41 @@ fn files_in_use() {
     assert_eq!(of("error"), ("\"completed_with_errors\"".to_owned(), Some(2), Some(0)));
     drop(writer);
 }
+
+#[test]
+fn braces_are_no_alternatives() {
+    let lab = Lab::new();
+    for name in ["{keep,a}.o", "keep.o", "a.o", "x{y"] {
+        lab.file(&format!("tree/{name}"), name);
+    }
+    takes(&lab, &["--exclude", "{keep,a}.o", "--exclude", "x{y"], &["keep.o", "a.o"]);
+    takes(
+        &lab,
+        &["--exclude", "*", "--include", "x{y", "--include", "tree/", "--include", "*/"],
+        &["x{y"],
+    );
+    let found = lab.run(["find", "{a,x{y}", "--json"]);
+    assert_eq!(found.ok().stdout, "");
+    assert_eq!(lab.run(["find", "x{y", "--json"]).ok().stdout.lines().count(), 1);
+}
+
+#[test]
+fn no_medium_of_ours_is_backed_up_unless_it_is_named() {
+    let lab = Lab::new();
+    lab.file("tree/file", "x");
+    lab.backed_up(["tree", "--to", "tree/a", "--name", "t"]);
+    lab.backed_up(["tree", "--to", "tree/b", "--name", "t"]);
+    assert_eq!(listed(&lab), ["file".to_owned()].into());
+    let dry = lab.backed_up(["tree", "--to", "tree/c", "--name", "t", "--dry-run"]);
+    assert_eq!(dry["files"], 1, "{dry:#}");
+    // Something else is there now: that is backed up.
+    lab.sh("rm -r tree/a; mkdir tree/a; echo photo >tree/a/photo");
+    takes(&lab, &[], &["file", "a/photo"]);
+    // A path that is named is not opened to see whether it is a medium: a FIFO would wait for its other end.
+    lab.sh("mkfifo pipe");
+    lab.backed_up(["pipe", "--to", "copy", "--name", "p"]);
+    // A medium that is named is wanted, except by itself.
+    lab.backed_up(["tree/b", "--to", "copy", "--name", "m"]);
+    let run = lab.run(["ls", "m"]);
+    assert!(run.ok().stdout.contains("00000001.segment"), "{}", run.stdout);
+}

@@ -141,6 +141,11 @@ impl Lab {
         run.stdout
     }
 
+    /// Whether a shell script works here.
+    pub fn succeeds(&self, script: &str) -> bool {
+        finish(self.program("bash").args(["-euc", script])).code == 0
+    }
+
     /// Backs up with `--json`; the report, whatever its status.
     pub fn backup<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Value {
         report(finish(self.command().arg("backup").arg("--json").args(args)))

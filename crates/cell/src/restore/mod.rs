@@ -4,6 +4,7 @@
 //! files as their data come by. Files whose data lie in several places are made first and get their metadata last;
 //! links, directories and inode flags follow when all data are there.
 
+mod check;
 mod hand;
 mod tree;
 
@@ -13,13 +14,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use capstan_disk_agent::target::{Target, TargetOptions};
-use capstan_engine::message::{Code, path_text};
+use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::entry::Kind;
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
+use self::check::Check;
+pub(crate) use self::check::not_in_version;
 pub(crate) use self::tree::NOT_THERE;
 use self::tree::{Counts, Restore};
 use crate::Cell;
@@ -36,6 +39,13 @@ impl Cell {
     pub(crate) fn version(&self, name: &VersionName) -> Result<Version> {
         let objects = self.idb.objects_by_name(&name.name)?;
         if objects.is_empty() {
+            if let Some((object, session)) = name.name.rsplit_once('@')
+                && !self.idb.objects_by_name(object)?.is_empty()
+            {
+                return Err(CellError::BadInput(format!(
+                    "'{object}' has no session '{session}': ids are hexadecimal digits; `capstan sessions` lists them"
+                )));
+            }
             let all = self.idb.objects()?;
             let named = all.iter().map(|o| o.name.as_str()).filter(|n| !n.is_empty());
             let mut names: Vec<_> = named.collect();
@@ -106,7 +116,8 @@ impl Cell {
         let session = SessionId(self.new_id()?);
         let meters = Meters::default();
         let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
-        check_paths(&view, &overview, &paths)?;
+        let check = Check { view: &view, overview: &overview, request, paths: &paths };
+        check.request()?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
         if request.dry_run {
             return dry_run(&view, &overview, &paths, &run, &ears);
@@ -120,6 +131,9 @@ impl Cell {
             RestoreTo::Into(dir) => Target::open(dir, options)?,
             RestoreTo::InPlace | RestoreTo::Tar(_) => Target::in_place(options)?,
         };
+        if let RestoreTo::Into(dir) = &request.to {
+            check.target(&target, dir)?;
+        }
         run.record_begin()?;
         let mut restore = Restore {
             view: &view,
@@ -139,7 +153,8 @@ impl Cell {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = processors.clamp(1, 8);
         let end = AtomicBool::new(false);
-        let total = restore.prepare()?;
+        let prepared = restore.prepare();
+        let total = prepared.as_ref().map_or((0, 0), |total| *total);
         let watched = Watched {
             meters: &meters,
             lanes: Lanes { streams: workers as u32, processors: processors as u32 },
@@ -155,13 +170,19 @@ impl Cell {
         };
         let (result, seen) = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&watched, &end));
-            let result = restore.run(workers);
+            let result = prepared.and_then(|_| restore.run(workers));
             end.store(true, Relaxed);
             watcher.thread().unpark();
             (result, watcher.join().ok())
         });
-        if let Err(e) = &result {
-            ears.say(Code::DeviceFailed, "cell", &request.version.name, crate::error::chain(e));
+        match &result {
+            Err(CellError::TargetFull(text)) => {
+                ears.say(Code::NotWritten, "disk agent", &run.destination(), text.clone());
+            }
+            Err(e) => {
+                ears.say(Code::DeviceFailed, "cell", &request.version.name, crate::error::chain(e));
+            }
+            Ok(()) => {}
         }
         restore.report_tally();
         if stop.0.load(Relaxed) {
@@ -214,10 +235,11 @@ impl Cell {
             Ok(view)
         };
         let (files_of, dirs_of) = (again()?, again()?);
+        let out = check::open_archive(run.request)?;
         run.record_begin()?;
         let mut report = Report { media: media_of(&view), ..run.report() };
         let result =
-            crate::tar::write(view, dirs_of, &files_of, run.request, ears, stop, &mut report);
+            crate::tar::write(view, dirs_of, &files_of, run.request, out, ears, stop, &mut report);
         if let Err(e) = &result {
             ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
         }
@@ -273,12 +295,16 @@ struct RunOf<'a> {
 }
 
 impl RunOf<'_> {
-    fn record_begin(&self) -> Result<()> {
-        let device = match &self.request.to {
+    /// Where it restores to, for people.
+    fn destination(&self) -> String {
+        match &self.request.to {
             RestoreTo::Into(dir) => dir.display().to_string(),
             RestoreTo::InPlace => "/".to_owned(),
             RestoreTo::Tar(_) => "tar".to_owned(),
-        };
+        }
+    }
+
+    fn record_begin(&self) -> Result<()> {
         let session = Session {
             id: self.session,
             kind: "restore".to_owned(),
@@ -287,7 +313,7 @@ impl RunOf<'_> {
             parent: self.from,
             status: Status::Running,
             host: host(),
-            device,
+            device: self.destination(),
             started_us: self.started_us,
             ended_us: None,
             files: 0,
@@ -324,32 +350,6 @@ impl RunOf<'_> {
         };
         let json = serde_json::to_string(report).unwrap_or_default();
         Ok(self.cell.idb.end_session(self.session, status, now_us(), &totals, &json, None)?)
-    }
-}
-
-/// Refuses paths that the version does not have, before anything is written.
-fn check_paths(view: &VersionView<'_>, overview: &Overview, paths: &[Vec<u8>]) -> Result<()> {
-    if paths.is_empty() {
-        return Ok(());
-    }
-    let mut missing: Vec<&Vec<u8>> = paths.iter().collect();
-    view.all_rows(&mut |stream, row| {
-        if !missing.is_empty() && row.entry.kind.is_inode() && overview.is_first(stream, &row) {
-            let path = row.entry.path();
-            if missing.iter().any(|p| is_below(&path, p))
-                && !overview.is_replaced(&path, row.ordinal)
-            {
-                missing.retain(|p| !is_below(&path, p));
-            }
-        }
-        Ok(())
-    })?;
-    match missing.first() {
-        None => Ok(()),
-        Some(path) => Err(CellError::BadInput(format!(
-            "/{} is not in this version; `capstan ls` shows what is",
-            path_text(path)
-        ))),
     }
 }
 

@@ -82,7 +82,11 @@ impl Restore<'_> {
         self.ears.say(code, "disk agent", &format!("/{}", path_text(path)), text);
     }
 
+    /// Says what concerns one file; where the target is full, it ends the restore.
     pub(super) fn target_error(&self, path: &[u8], e: &TargetError) -> Result<()> {
+        if e.is_no_space() {
+            return Err(CellError::TargetFull(crate::error::chain(e)));
+        }
         let code = match e {
             TargetError::Conflict { .. } => Code::Conflict,
             TargetError::BadName { .. } => Code::BadName,
@@ -203,7 +207,7 @@ impl Restore<'_> {
                 scope.spawn(|| {
                     let mut hand = Hand::new(self);
                     while let Some((segment, slice)) = jobs.get(next.fetch_add(1, Relaxed)) {
-                        if self.stop.0.load(Relaxed) {
+                        if self.stop.0.load(Relaxed) || failed.lock().is_some() {
                             return;
                         }
                         if let Err(e) = hand.slice(*segment, *slice) {

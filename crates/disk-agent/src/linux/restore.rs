@@ -13,8 +13,8 @@ use capstan_format::entry::{Kind, Timestamp};
 pub use rustix::io::Errno;
 
 use rustix::fs::{
-    self, AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid,
-    XattrFlags,
+    self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps,
+    Uid, XattrFlags,
 };
 
 /// Longest path that one system call takes, without the final NUL.
@@ -102,6 +102,15 @@ impl DirFd {
     /// Its handle for metadata.
     pub fn handle(&self) -> Handle<'_> {
         if self.place_only { Handle::place(self.fd.as_fd()) } else { Handle::Open(self.fd.as_fd()) }
+    }
+
+    /// Whether we may make names in it, as far as the system tells.
+    pub fn check_writable(&self) -> Result<(), Errno> {
+        let rights = Access::WRITE_OK | Access::EXEC_OK;
+        match fs::accessat(self, c".", rights, AtFlags::EACCESS) {
+            Err(e @ (Errno::ACCESS | Errno::ROFS)) => Err(e),
+            _ => Ok(()),
+        }
     }
 
     /// Writes what its file system holds back to the disk.

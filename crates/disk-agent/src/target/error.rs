@@ -95,8 +95,9 @@ impl TargetError {
 
     /// Whether the target is full: going on with other files is of little use.
     pub fn is_no_space(&self) -> bool {
-        matches!(self, Self::Io { source, .. }
-            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+        // An attribute may be too large for a file system that has room.
+        matches!(self, Self::Io { source, doing, .. } if !doing.contains("attribute")
+            && matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
     }
 }
 
@@ -110,6 +111,10 @@ fn hint(source: &std::io::Error) -> &'static str {
         ErrorKind::ReadOnlyFilesystem => "; mount it writable, or restore into another directory",
         ErrorKind::InvalidFilename => "; restore to a file system that takes such long names",
         ErrorKind::FileTooLarge => "; restore to a file system that takes such large files",
+        ErrorKind::NotADirectory => "; restore into another directory",
+        ErrorKind::NotFound => {
+            "; see whether something removes it, or restore into another directory"
+        }
         ErrorKind::TooManyLinks => "; restore to a file system that takes so many links of a file",
         _ => "",
     }
@@ -132,5 +137,7 @@ mod tests {
         assert!(text.starts_with("cannot write d/f: No space left"), "{text}");
         assert!(text.ends_with("free space there, then restore what is missing"), "{text}");
         assert!(e.is_no_space());
+        let e = TargetError::io("set an extended attribute of", b"f".to_vec(), Errno::NOSPC);
+        assert!(!e.is_no_space());
     }
 }

@@ -37,6 +37,7 @@ use dirs::Dir;
 pub use error::{ShownPath, TargetError};
 pub use file::OpenFile;
 pub use ids::IdMap;
+pub use names::{check_link_text, check_path};
 pub use tally::{Tally, TallyTotals};
 pub use worker::{Created, Made, Worker};
 
@@ -111,6 +112,16 @@ impl Target {
     /// Opens the root of the file system: everything goes back where it was.
     pub fn in_place(options: TargetOptions) -> Result<Self, TargetError> {
         Self::open(Path::new("/"), options)
+    }
+
+    /// Whether names can be made in the root directory; else why not.
+    pub fn check_writable(&self) -> Result<(), std::io::Error> {
+        Ok(self.root.fd.check_writable()?)
+    }
+
+    /// Whether the root directory has something of that name.
+    pub fn has(&self, name: &[u8]) -> bool {
+        names::component(b"", name).is_ok_and(|name| sys::stat(&self.root.fd, &name).is_ok())
     }
 
     /// The means of one worker thread.

@@ -41,6 +41,12 @@ pub fn link_text(dir: &[u8], name: &CStr, text: &[u8]) -> Result<CString, Target
     }
 }
 
+/// Whether a symbolic link's text is one that can be made.
+pub fn check_link_text(path: &[u8], text: &[u8]) -> Result<(), TargetError> {
+    let (dir, name) = split(path);
+    link_text(dir, &component(dir, name)?, text).map(|_| ())
+}
+
 /// Whether every component of a directory's path is a plain name. The empty path is the root.
 pub fn check_path(path: &[u8]) -> Result<(), TargetError> {
     if path.is_empty() {

@@ -68,7 +68,7 @@ pub enum KeyError {
         pair: PairId,
     },
     /// A secret that is unfit to protect anything.
-    #[error("the {kind} is refused: {reason}")]
+    #[error("the {kind} is refused: {reason}{}", weak_hint(*.kind))]
     WeakSecret {
         /// What it is.
         kind: LockKind,
@@ -207,4 +207,12 @@ pub enum KeyError {
     /// The cryptographic library refused.
     #[error("the cryptographic library failed to {0}; this is likely a bug, please report it")]
     Crypto(&'static str),
+}
+
+/// What to do where the reason does not say it.
+fn weak_hint(kind: LockKind) -> &'static str {
+    match kind {
+        LockKind::KeyFile => "; make one with --new-key-file",
+        _ => "",
+    }
 }

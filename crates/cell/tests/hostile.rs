@@ -1,0 +1,154 @@
+//! A medium that was made to do harm: its names lead out of where they are restored. A restore into a directory and one
+//! to an archive refuse the same ones.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capstan_cell::Cell;
+use capstan_cell::keyring::Secrets;
+use capstan_cell::observe::Stop;
+use capstan_cell::report::Report;
+use capstan_cell::request::{Overwrite, RestoreRequest, RestoreTo, VersionName};
+use capstan_devices::file::FileDevice;
+use capstan_disk_agent::owners::OwnerNames;
+use capstan_disk_agent::squeeze::{Compression, Ladder, Squeeze};
+use capstan_disk_agent::stream::{StreamOptions, StreamWriter};
+use capstan_engine::entropy::Entropy;
+use capstan_engine::meter::Meters;
+use capstan_format::entry::{Entry, Kind, path_order};
+use capstan_format::id::{MediumId, ObjectId, SessionId, StreamId, VersionId};
+use capstan_format::record::{
+    FORMAT_VERSION, MediumHeader, Protection, SessionEnd, SessionLabel, StreamLabel,
+};
+use capstan_media_agent::writer::{CATALOG_LIMIT_DEFAULT, Writer, WriterOptions};
+use support::{Deaf, fast_dir};
+
+/// Writes a medium with a session that has these rows.
+fn write_medium(path: &Path, rows: Vec<Entry>) {
+    let header = MediumHeader {
+        format: FORMAT_VERSION,
+        incompatible: 0,
+        compatible: 0,
+        medium: MediumId([1; 16]),
+        label: "evil".to_owned(),
+        block_size: 64 << 10,
+        created_us: 1,
+        protection: Protection::None,
+    };
+    let label = SessionLabel {
+        session: SessionId([2; 16]),
+        object: ObjectId([3; 16]),
+        version: VersionId([4; 16]),
+        parent: None,
+        base: None,
+        started_us: 2,
+        key: None,
+        cipher: None,
+    };
+    let device = FileDevice::open(path, || Ok(header.clone()), None).unwrap();
+    let options = WriterOptions {
+        medium: header.clone(),
+        session: label.clone(),
+        keys: Vec::new(),
+        segment_size: 1 << 20,
+        catalog_limit: CATALOG_LIMIT_DEFAULT,
+        segment_time: Duration::from_secs(60),
+        buffers: 4,
+        now_us: || 3,
+    };
+    let (entropy, meters) = (Arc::new(Entropy::seeded(1)), Arc::new(Meters::default()));
+    let writer =
+        Writer::start(Box::new(device), options, entropy, meters.clone(), Box::new(|_| Ok(())));
+    let options = StreamOptions {
+        stream: StreamId([5; 16]),
+        label: serde_json::to_vec(&StreamLabel { session: label }).unwrap(),
+        names: br#"{"name":"evil","host":"there","method":"full"}"#.to_vec(),
+        sealers: None,
+        crc: true,
+        squeeze: Squeeze::new(Compression::Off, Arc::new(Ladder::default())),
+    };
+    let owners = Arc::new(OwnerNames::default());
+    let mut stream = StreamWriter::open(Arc::new(writer.port()), meters, owners, options);
+    stream.rows(rows).unwrap();
+    stream.finish().unwrap();
+    let end = SessionEnd {
+        status: "completed".to_owned(),
+        ended_us: 4,
+        files: 0,
+        dirs: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+    };
+    writer.finish(Some(end)).unwrap();
+}
+
+fn restore(cell: &Cell, to: RestoreTo) -> Report {
+    let request = RestoreRequest {
+        version: VersionName::parse("evil"),
+        paths: Vec::new(),
+        to,
+        strip: 0,
+        overwrite: Overwrite::Always,
+        dry_run: false,
+        numeric_ids: true,
+    };
+    cell.restore(&request, &Deaf, &Stop::default()).unwrap()
+}
+
+#[test]
+fn names_that_lead_out_are_refused_by_restores_of_both_kinds() {
+    let dir = fast_dir();
+    let at = |name: &str| dir.path().join(name);
+    let file = |dir: &[u8], name: &[u8]| Entry {
+        dir: dir.to_vec(),
+        name: name.to_vec(),
+        mode: 0o644,
+        ..Entry::default()
+    };
+    let link = |name: &[u8], target: &[u8]| Entry {
+        link: true,
+        target: target.to_vec(),
+        ..file(b"", name)
+    };
+    let soft = |name: &[u8], target: &[u8]| Entry {
+        kind: Kind::Symlink,
+        link: false,
+        ..link(name, target)
+    };
+    let mut rows = vec![
+        file(b"", b"../../x"),
+        link(b"stolen", b"../../../etc/passwd"),
+        file(b"", b"good"),
+        link(b"good2", b"good"),
+        soft(b"nothing", b""),
+        file(b"..", b"y"),
+        Entry { kind: Kind::Dir, ..file(b"a/..", b"..") },
+        file(b"/etc", b"z"),
+    ];
+    rows.sort_by(|a, b| path_order((&a.dir, &a.name), (&b.dir, &b.name)));
+    write_medium(&at("medium"), rows);
+    let cell = Cell::open(&at("home"), Secrets::none()).unwrap();
+    let device = format!("file:{}", at("medium").display()).parse().unwrap();
+    cell.import(&device, &Deaf, &Stop::default()).unwrap();
+    for (to, what) in
+        [(RestoreTo::Into(at("a/b/out")), "into"), (RestoreTo::Tar(Some(at("x.tar"))), "tar")]
+    {
+        let report = restore(&cell, to);
+        assert_eq!(report.status, "completed_with_errors", "{what}: {report:?}");
+        let mut refused: Vec<_> = report.errors.iter().map(|e| (e.path.as_str(), e.code)).collect();
+        refused.sort_unstable();
+        let mut expected = ["/../../x", "/stolen", "/nothing", "/../y", "/a/../..", "//etc/z"]
+            .map(|p| (p, "bad-name"));
+        expected.sort_unstable();
+        assert_eq!(refused, expected, "{what}");
+    }
+    let listed = Command::new("tar").arg("-tf").arg(at("x.tar")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "good\ngood2\n");
+    let restored = fs::read_dir(at("a/b/out")).unwrap().count();
+    assert_eq!((restored, fs::read_dir(at("a/b")).unwrap().count()), (2, 1));
+}

@@ -1,41 +1,32 @@
 //! A backup session.
 
-use std::ffi::OsStr;
+mod medium;
+mod plan;
+
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use capstan_devices::Device;
-use capstan_devices::address::Address;
-use capstan_devices::file::{FileDevice, FileMedium};
-use capstan_devices::null::NullDevice;
-use capstan_disk_agent::backup::{Backup, Counters, ReadOptions, roots};
-use capstan_disk_agent::linux::source;
+use capstan_disk_agent::backup::{Backup, Counters};
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::select::Selection;
 use capstan_disk_agent::squeeze::{Ladder, Squeeze};
 use capstan_disk_agent::stream::{Sealers, StreamOptions};
 use capstan_disk_agent::walk::BaseCursor;
-use capstan_engine::entropy::Entropy;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::block::is_block_size;
-use capstan_format::id::{MediumId, ObjectId, SegmentId, SessionId, StreamId, VersionId};
+use capstan_format::id::{ObjectId, SegmentId, SessionId, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
-use capstan_format::record::{
-    FORMAT_VERSION, MediumHeader, Protection, SessionEnd, SessionLabel, StreamLabel, StreamNames,
-};
-use capstan_idb::{Idb, Medium, Object, Segment, Session, Status, StreamPart, Totals, Version};
+use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamLabel, StreamNames};
+use capstan_idb::{Idb, Object, Segment, Session, Status, StreamPart, Totals, Version};
 use capstan_media_agent::writer::{
-    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions, default_buffers,
+    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions,
 };
-use rustix::fs::{Mode, OFlags};
 
+use self::plan::Plan;
 use crate::Cell;
-use crate::error::{CellError, Result, plain};
+use crate::error::{CellError, Result};
 use crate::input::Input;
 use crate::keyring;
 use crate::names;
@@ -46,31 +37,10 @@ use crate::resume::{Resumed, resumable};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::watch::{Watched, watch};
 
-/// Block size of new media: 512 KiB. Two frames fill it, and a few blocks stay in a core's cache.
-const BLOCK_SIZE: u32 = 512 << 10;
-/// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
-const SEGMENT_SIZE: u64 = 1 << 30;
 /// A slow source is committed this often.
 const SEGMENT_TIME: Duration = Duration::from_secs(120);
-/// Streams by default: as many as processors, within these bounds.
-const STREAMS: std::ops::RangeInclusive<usize> = 2..=8;
-/// Least space that a medium's file system must have for a session to begin.
-const LEAST_SPACE: u64 = 8 << 20;
-
 /// Catalog files that no commit refers to are removed after a day.
 const CATALOG_GRACE: Duration = Duration::from_secs(24 * 3600);
-
-/// All that is settled before anything is written.
-struct Plan {
-    roots: Vec<Vec<u8>>,
-    name: String,
-    selection: Selection,
-    read: ReadOptions,
-    streams: usize,
-    buffers: usize,
-    segment_size: u64,
-    null: bool,
-}
 
 impl Cell {
     /// Backs up.
@@ -272,114 +242,6 @@ impl Cell {
         Ok(report)
     }
 
-    fn plan(&self, request: &BackupRequest, ears: &Ears<'_>) -> Result<Plan> {
-        let (roots, default_name) = match &request.source {
-            Source::Paths(paths) if paths.is_empty() => {
-                return Err(CellError::BadInput(
-                    "no path is named; name what to back up".to_owned(),
-                ));
-            }
-            Source::Paths(paths) => {
-                let roots = roots(paths).map_err(|(path, e)| {
-                    CellError::BadInput(format!(
-                        "cannot back up {path}: {}; check the path",
-                        plain(&e)
-                    ))
-                })?;
-                let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
-                let name = names.collect::<Vec<_>>().join(",");
-                (roots, name)
-            }
-            Source::Stdin(name) | Source::Command(_, name) => {
-                names::input_path(name)?;
-                (Vec::new(), name.clone())
-            }
-        };
-        if let Some(name) = &request.name {
-            names::check_object(name)?;
-        }
-        if let Some(size) = request.block_size
-            && !is_block_size(size)
-        {
-            return Err(CellError::BadInput(format!(
-                "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
-            )));
-        }
-        if request.segment_size == Some(0) {
-            return Err(CellError::BadInput(
-                "a segment size of 0 is out of range; it is at least one block".to_owned(),
-            ));
-        }
-        let mut selection = Selection::new(&request.exclude, &request.include)
-            .map_err(|e| CellError::BadInput(e.to_string()))?;
-        selection.exclude_caches = request.exclude_caches;
-        selection.exclude_if_present =
-            request.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect();
-        selection.sizes = request.sizes.clone();
-        selection.one_file_system = request.one_file_system;
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let inputs = !matches!(request.source, Source::Paths(_));
-        let wanted = request
-            .streams
-            .unwrap_or(processors.clamp(*STREAMS.start(), *STREAMS.end()))
-            .clamp(1, 64);
-        let concurrency = request.concurrency.unwrap_or(wanted).max(1);
-        let streams = if inputs { 1 } else { wanted.min(concurrency) };
-        if streams < wanted && !inputs {
-            let text = format!("{wanted} streams take turns as {streams}: that is the concurrency");
-            ears.say(Code::Adapted, "cell", &default_name, text);
-        }
-        Ok(Plan {
-            roots,
-            name: request.name.clone().unwrap_or(default_name),
-            selection,
-            read: ReadOptions {
-                locked: request.locked,
-                lock_files: request.lock_files,
-                hard_links_as_files: request.hard_links_as_files,
-                retries: request.retries,
-                retry_wait: request.retry_wait,
-                mode: request.read,
-            },
-            streams,
-            buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
-            segment_size: request.segment_size.unwrap_or(SEGMENT_SIZE),
-            null: matches!(request.device, Address::Null { .. }),
-        })
-    }
-
-    fn open_device(
-        &self,
-        request: &BackupRequest,
-        observer: &dyn Observer,
-    ) -> Result<(Box<dyn Device>, MediumHeader)> {
-        let size = request.block_size.unwrap_or(BLOCK_SIZE);
-        match &request.device {
-            Address::Null { rate } => {
-                let header = new_medium(&self.entropy, "null", size)
-                    .map_err(CellError::io("read", "/dev/urandom"))?;
-                Ok((Box::new(NullDevice::new(*rate)), header))
-            }
-            Address::File(path) => {
-                let label = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
-                let entropy = self.entropy.clone();
-                let new = || new_medium(&entropy, &label, size);
-                check_space(path)?;
-                let device = FileDevice::open(path, new, request.block_size)?;
-                let header = device.medium().header().clone();
-                self.idb.put_medium(&Medium {
-                    id: header.medium,
-                    label: header.label.clone(),
-                    device: absolute(path)?,
-                    block_size: header.block_size,
-                    created_us: header.created_us,
-                })?;
-                self.record_unknown(device.medium(), &Ears::new(observer))?;
-                Ok((Box::new(device), header))
-            }
-        }
-    }
-
     /// Keys of an encrypted session: where there is a key ring, every session is.
     fn session_keys(&self) -> Result<Option<(SessionKeys, KeyRecord)>> {
         let Some(ring) = keyring::load(&self.home)? else { return Ok(None) };
@@ -497,67 +359,6 @@ impl Cell {
         }
         Ok((0, 0))
     }
-
-    /// Says what would be backed up: all is opened and counted, nothing is read.
-    fn dry_run(
-        &self,
-        request: &BackupRequest,
-        mut plan: Plan,
-        ears: &Ears<'_>,
-        stop: &Stop,
-        started_us: i64,
-    ) -> Result<Report> {
-        plan.never(self, &request.device)?;
-        let totals = capstan_disk_agent::backup::count(&plan.roots, &plan.selection, &stop.0, ears);
-        let ended_us = now_us();
-        let mut report = Report {
-            name: plan.name,
-            host: host(),
-            method: "dry run".to_owned(),
-            status: "completed".to_owned(),
-            start: rfc3339(started_us),
-            end: rfc3339(ended_us),
-            files: totals.files.load(Relaxed),
-            dirs: totals.dirs.load(Relaxed),
-            skipped: totals.skipped.load(Relaxed),
-            bytes_read: totals.bytes.load(Relaxed),
-            elapsed_s: (ended_us - started_us) as f64 / 1e6,
-            peak_rss_bytes: peak_rss(),
-            ..Report::default()
-        };
-        ears.fill(&mut report);
-        if report.error_count > 0 {
-            report.status = "completed_with_errors".to_owned();
-        }
-        Ok(report)
-    }
-}
-
-impl Plan {
-    /// Our own media and home are never backed up; but a medium that is named as what to back up is.
-    fn never(&mut self, cell: &Cell, device: &Address) -> Result<()> {
-        let identity = |path: &Path| {
-            // Directories only: to open a FIFO would wait for its other end.
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-            source::identity(&dir).ok()
-        };
-        let root = |r: &Vec<u8>| identity(Path::new(OsStr::from_bytes(&[b"/", &r[..]].concat())));
-        let roots: Vec<_> = self.roots.iter().filter_map(root).collect();
-        let others = cell.idb.media()?.into_iter().filter_map(|known| {
-            let Ok(Address::File(path)) = known.device.parse() else { return None };
-            // Where a medium was there may be other things now: those are backed up.
-            let there = FileMedium::open(&path).is_ok_and(|m| m.header().medium == known.id);
-            identity(&path).filter(|id| there && !roots.contains(id))
-        });
-        self.selection.never.extend(others);
-        let mut own = vec![cell.home.as_path()];
-        if let Address::File(path) = device {
-            own.push(path);
-        }
-        self.selection.never.extend(own.into_iter().filter_map(identity));
-        Ok(())
-    }
 }
 
 type HandedOver = std::result::Result<(), capstan_engine::link::LinkClosed>;
@@ -627,41 +428,4 @@ pub(crate) fn stream_parts(
         rows: s.rows,
     };
     streams.iter().map(part).collect()
-}
-
-fn new_medium(entropy: &Entropy, label: &str, block_size: u32) -> std::io::Result<MediumHeader> {
-    Ok(MediumHeader {
-        format: FORMAT_VERSION,
-        incompatible: 0,
-        compatible: 0,
-        medium: MediumId(entropy.id()?),
-        label: label.to_owned(),
-        block_size,
-        created_us: now_us(),
-        protection: Protection::None,
-    })
-}
-
-/// Refuses a destination without room before anything is made there.
-fn check_space(path: &Path) -> Result<()> {
-    let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("."));
-    let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
-    if let Ok(stat) = rustix::fs::statvfs(existing)
-        // File systems that store nothing (proc, sysfs) count no blocks; they refuse for themselves.
-        && stat.f_blocks > 0
-        && stat.f_bavail.saturating_mul(stat.f_frsize) < LEAST_SPACE
-    {
-        return Err(CellError::BadInput(format!(
-            "there is no room for a medium in {}: less than {} MiB are free; free space or name another device",
-            path.display(),
-            LEAST_SPACE >> 20
-        )));
-    }
-    Ok(())
-}
-
-fn absolute(path: &Path) -> Result<String> {
-    let path: PathBuf =
-        std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
-    Ok(format!("file:{}", path.display()))
 }

@@ -1,0 +1,180 @@
+//! What is settled before a backup begins: what is read, under which name, in how many streams.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_disk_agent::backup::{ReadOptions, count, roots};
+use capstan_disk_agent::linux::source;
+use capstan_disk_agent::select::Selection;
+use capstan_engine::message::Code;
+use capstan_format::block::is_block_size;
+use capstan_media_agent::writer::default_buffers;
+use rustix::fs::{Mode, OFlags};
+
+use crate::Cell;
+use crate::error::{CellError, Result, plain};
+use crate::names;
+use crate::observe::Stop;
+use crate::report::Report;
+use crate::request::{BackupRequest, Source};
+use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
+
+/// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
+const SEGMENT_SIZE: u64 = 1 << 30;
+/// Streams by default: as many as processors, within these bounds.
+const STREAMS: std::ops::RangeInclusive<usize> = 2..=8;
+
+/// All that is settled before anything is written.
+pub(super) struct Plan {
+    pub(super) roots: Vec<Vec<u8>>,
+    pub(super) name: String,
+    pub(super) selection: Selection,
+    pub(super) read: ReadOptions,
+    pub(super) streams: usize,
+    pub(super) buffers: usize,
+    pub(super) segment_size: u64,
+    pub(super) null: bool,
+}
+
+impl Cell {
+    pub(super) fn plan(&self, request: &BackupRequest, ears: &Ears<'_>) -> Result<Plan> {
+        let (roots, default_name) = match &request.source {
+            Source::Paths(paths) if paths.is_empty() => {
+                return Err(CellError::BadInput(
+                    "no path is named; name what to back up".to_owned(),
+                ));
+            }
+            Source::Paths(paths) => {
+                let roots = roots(paths).map_err(|(path, e)| {
+                    CellError::BadInput(format!(
+                        "cannot back up {path}: {}; check the path",
+                        plain(&e)
+                    ))
+                })?;
+                let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
+                let name = names.collect::<Vec<_>>().join(",");
+                (roots, name)
+            }
+            Source::Stdin(name) | Source::Command(_, name) => {
+                names::input_path(name)?;
+                (Vec::new(), name.clone())
+            }
+        };
+        if let Some(name) = &request.name {
+            names::check_object(name)?;
+        }
+        if let Some(size) = request.block_size
+            && !is_block_size(size)
+        {
+            return Err(CellError::BadInput(format!(
+                "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
+            )));
+        }
+        if request.segment_size == Some(0) {
+            return Err(CellError::BadInput(
+                "a segment size of 0 is out of range; it is at least one block".to_owned(),
+            ));
+        }
+        let mut selection = Selection::new(&request.exclude, &request.include)
+            .map_err(|e| CellError::BadInput(e.to_string()))?;
+        selection.exclude_caches = request.exclude_caches;
+        selection.exclude_if_present =
+            request.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect();
+        selection.sizes = request.sizes.clone();
+        selection.one_file_system = request.one_file_system;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let inputs = !matches!(request.source, Source::Paths(_));
+        let wanted = request
+            .streams
+            .unwrap_or(processors.clamp(*STREAMS.start(), *STREAMS.end()))
+            .clamp(1, 64);
+        let concurrency = request.concurrency.unwrap_or(wanted).max(1);
+        let streams = if inputs { 1 } else { wanted.min(concurrency) };
+        if streams < wanted && !inputs {
+            let text = format!("{wanted} streams take turns as {streams}: that is the concurrency");
+            ears.say(Code::Adapted, "cell", &default_name, text);
+        }
+        Ok(Plan {
+            roots,
+            name: request.name.clone().unwrap_or(default_name),
+            selection,
+            read: ReadOptions {
+                locked: request.locked,
+                lock_files: request.lock_files,
+                hard_links_as_files: request.hard_links_as_files,
+                retries: request.retries,
+                retry_wait: request.retry_wait,
+                mode: request.read,
+            },
+            streams,
+            buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
+            segment_size: request.segment_size.unwrap_or(SEGMENT_SIZE),
+            null: matches!(request.device, Address::Null { .. }),
+        })
+    }
+
+    /// Says what would be backed up: all is opened and counted, nothing is read.
+    pub(super) fn dry_run(
+        &self,
+        request: &BackupRequest,
+        mut plan: Plan,
+        ears: &Ears<'_>,
+        stop: &Stop,
+        started_us: i64,
+    ) -> Result<Report> {
+        plan.never(self, &request.device)?;
+        let totals = count(&plan.roots, &plan.selection, &stop.0, ears);
+        let ended_us = now_us();
+        let mut report = Report {
+            name: plan.name,
+            host: host(),
+            method: "dry run".to_owned(),
+            status: "completed".to_owned(),
+            start: rfc3339(started_us),
+            end: rfc3339(ended_us),
+            files: totals.files.load(Relaxed),
+            dirs: totals.dirs.load(Relaxed),
+            skipped: totals.skipped.load(Relaxed),
+            bytes_read: totals.bytes.load(Relaxed),
+            elapsed_s: (ended_us - started_us) as f64 / 1e6,
+            peak_rss_bytes: peak_rss(),
+            ..Report::default()
+        };
+        ears.fill(&mut report);
+        if report.error_count > 0 {
+            report.status = "completed_with_errors".to_owned();
+        }
+        Ok(report)
+    }
+}
+
+impl Plan {
+    /// Our own media and home are never backed up; but a medium that is named as what to back up is.
+    pub(super) fn never(&mut self, cell: &Cell, device: &Address) -> Result<()> {
+        let identity = |path: &Path| {
+            // Directories only: to open a FIFO would wait for its other end.
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+            source::identity(&dir).ok()
+        };
+        let root = |r: &Vec<u8>| identity(Path::new(OsStr::from_bytes(&[b"/", &r[..]].concat())));
+        let roots: Vec<_> = self.roots.iter().filter_map(root).collect();
+        let others = cell.idb.media()?.into_iter().filter_map(|known| {
+            let Ok(Address::File(path)) = known.device.parse() else { return None };
+            // Where a medium was there may be other things now: those are backed up.
+            let there = FileMedium::open(&path).is_ok_and(|m| m.header().medium == known.id);
+            identity(&path).filter(|id| there && !roots.contains(id))
+        });
+        self.selection.never.extend(others);
+        let mut own = vec![cell.home.as_path()];
+        if let Address::File(path) = device {
+            own.push(path);
+        }
+        self.selection.never.extend(own.into_iter().filter_map(identity));
+        Ok(())
+    }
+}

@@ -114,8 +114,8 @@ impl View {
         line("Size", &self.size());
         line("Elapsed", &seconds_text(self.elapsed_s));
         let mut rates = format!("{:.1} MB/s average", self.rate_mb_s);
-        // A session that was over before a sample was taken has none.
-        if self.rate_sustained_mb_s > 0.0 {
+        // A session that was over before a sample was taken has none, and one that hardly read anything none of use.
+        if self.rate_sustained_mb_s >= 0.05 {
             let _ = write!(rates, ", {:.1} MB/s sustained", self.rate_sustained_mb_s);
         }
         line("Rate", &rates);

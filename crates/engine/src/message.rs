@@ -49,7 +49,7 @@ pub enum Code {
     NotWritten,
     /// Metadata could not be restored.
     NotRestored,
-    /// Names are encrypted and no key is at hand.
+    /// Something is encrypted and no key is at hand.
     Sealed,
     /// A backup is not encrypted where others are.
     NotEncrypted,

@@ -184,7 +184,10 @@ const AFTER_VERIFY: &str = "\
 Examples:
   capstan verify desk
   capstan verify desk@1f2e3d4c --json
-  capstan verify --medium /mnt/backup";
+  capstan verify --medium /mnt/backup
+
+What is encrypted is opened with what CAPSTAN_PASSPHRASE, CAPSTAN_KEY_FILE or the terminal gives, and
+the files that damage costs are named; without any only checksums are verified.";
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
@@ -205,7 +208,10 @@ pub struct VerifyArgs {
 const AFTER_IMPORT: &str = "\
 Examples:
   capstan import /mnt/backup
-  CAPSTAN_HOME=/tmp/other capstan import file:/mnt/backup --json";
+  CAPSTAN_HOME=/tmp/other capstan import file:/mnt/backup --json
+
+An encrypted medium can be imported without what opens it: names stay encrypted until it is imported
+again. `capstan key import` takes its key ring over for later backups.";
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use capstan_engine::message::{Code, path_text};
 use capstan_format::FormatError;
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, Kind, OutcomeCode};
+use capstan_format::entry::{Entry, Kind};
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::keys::{FrameSealer, Purpose};
@@ -15,7 +15,7 @@ use capstan_media_agent::scan::Scan;
 use crate::error::{Result, chain};
 use crate::restore::NOT_THERE;
 use crate::session::Ears;
-use crate::version::{Overview, Row, VersionKeys, VersionView, rows_of_stream};
+use crate::version::{Overview, Row, VersionKeys, VersionView, of_outcome, rows_of_stream};
 
 /// Opens the encrypted frames of a segment where their keys are at hand.
 pub(crate) struct Frames<'a> {
@@ -191,21 +191,5 @@ fn problem(
     if !there {
         return Some((Code::Damaged, NOT_THERE.to_owned()));
     }
-    let outcome = overview.outcome(&row.entry.path(), row.ordinal).filter(|_| first)?;
-    match outcome.code {
-        OutcomeCode::Changed => {
-            Some((Code::Changed, "it changed while it was backed up".to_owned()))
-        }
-        OutcomeCode::Short => {
-            Some((Code::Short, format!("it was cut at byte {} by the backup", outcome.offset)))
-        }
-        OutcomeCode::Unreadable => Some((
-            Code::Unreadable,
-            format!(
-                "the backup could not read it from byte {} on; the rest is zeros",
-                outcome.offset
-            ),
-        )),
-        _ => None,
-    }
+    overview.outcome(&row.entry.path(), row.ordinal).filter(|_| first).and_then(of_outcome)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
+use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, Kind, Outcome, OutcomeCode};
@@ -427,6 +428,26 @@ impl Overview {
                     | OutcomeCode::Vanished
             )
         )
+    }
+}
+
+/// What an outcome means to who restores or verifies; nothing where the file is what it was.
+pub(crate) fn of_outcome(o: Outcome) -> Option<(Code, String)> {
+    match o.code {
+        OutcomeCode::Changed => {
+            Some((Code::Changed, "it changed while it was backed up".to_owned()))
+        }
+        OutcomeCode::Short => {
+            Some((Code::Short, format!("it was cut at byte {} by the backup", o.offset)))
+        }
+        OutcomeCode::Unreadable => {
+            let text = format!(
+                "the backup could not read it from byte {} on; the rest is zeros",
+                o.offset
+            );
+            Some((Code::Unreadable, text))
+        }
+        _ => None,
     }
 }
 

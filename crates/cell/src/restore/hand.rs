@@ -7,7 +7,7 @@ use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, ExtentKind, Kind, OutcomeCode};
+use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::frame::FrameType;
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
@@ -16,7 +16,7 @@ use capstan_media_agent::reader::{FrameReader, StreamContents};
 use super::split;
 use super::tree::{NOT_THERE, Restore, SLICES};
 use crate::error::{CellError, Result};
-use crate::version::Row;
+use crate::version::{Row, of_outcome};
 
 /// Writes bytes at an offset of a file.
 type WriteAt<'f> = dyn FnMut(u64, &[u8]) -> std::result::Result<(), TargetError> + 'f;
@@ -166,24 +166,8 @@ impl<'a> Hand<'a> {
             r.target_error(&path, &e)?;
         }
         if e.kind != Kind::Part
-            && let Some(o) = r.overview.outcome(&path, row.ordinal)
+            && let Some((code, text)) = r.overview.outcome(&path, row.ordinal).and_then(of_outcome)
         {
-            let (code, text) = match o.code {
-                OutcomeCode::Changed => {
-                    (Code::Changed, "it changed while it was backed up".to_owned())
-                }
-                OutcomeCode::Short => {
-                    (Code::Short, format!("it was cut at byte {} by the backup", o.offset))
-                }
-                OutcomeCode::Unreadable => (
-                    Code::Unreadable,
-                    format!(
-                        "the backup could not read it from byte {} on; the rest is zeros",
-                        o.offset
-                    ),
-                ),
-                _ => return Ok(()),
-            };
             r.error(code, &path, text);
         }
         self.mark(Stage::Source);

@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 use crate::compare::{same_by_rsync_with, same_manifest};
 use crate::support::{Lab, Run, below, finish, is_root, noise, skip, wait_for};
 
-struct Reader {
+pub struct Reader {
     python: PathBuf,
     script: PathBuf,
 }
 
 impl Reader {
     /// The reader, if `make setup` made its venv. In the gate it has to be there.
-    fn find() -> Option<Self> {
+    pub fn find() -> Option<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let script = root.join("tools/read_medium.py");
         let venvs = [
@@ -32,7 +32,7 @@ impl Reader {
         Some(Self { python: python?, script: script.exists().then_some(script)? })
     }
 
-    fn run(&self, lab: &Lab, secret: Option<&str>, args: &[&str]) -> Run {
+    pub fn run(&self, lab: &Lab, secret: Option<&str>, args: &[&str]) -> Run {
         let mut command = Command::new(&self.python);
         command.arg(&self.script).args(args).current_dir(lab.path(""));
         command.env_remove("CAPSTAN_PASSPHRASE");

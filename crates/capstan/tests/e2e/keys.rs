@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::compare::same_by_rsync;
+use crate::independent_reader::Reader;
 use crate::support::{Lab, Run, below, finish};
 
 const FIRST: &str = "correct horse battery";
@@ -48,6 +49,12 @@ fn after_a_rotation_the_new_passphrase_opens_the_older_sessions_too() {
         let into = format!("out-{session}");
         run(&lab, SECOND, &["restore", &format!("e@{session}"), "--into", &into]).ok();
         same_by_rsync(&lab.path("tree"), &below(&lab.path(&into), &lab.path("tree")));
+        if let Some(reader) = Reader::find() {
+            let into = format!("read-{session}");
+            let args = ["extract", "medium", "--session", session, "--into", &into];
+            reader.run(&lab, Some(SECOND), &args).ok();
+            same_by_rsync(&lab.path("tree"), &below(&lab.path(&into), &lab.path("tree")));
+        }
     }
     let path = lab.path("tree/kept");
     for args in [&["find", "kept", "--all-versions"][..], &["versions", path.to_str().unwrap()]] {

@@ -8,6 +8,7 @@ mod backup;
 mod contents;
 mod error;
 mod import;
+mod incremental;
 mod input;
 mod judge;
 pub mod keyring;

@@ -118,8 +118,7 @@ impl Cell {
 
     /// The wrapped keys of all sessions whose frames the version has.
     pub(crate) fn key_records(&self, view: &VersionView<'_>) -> Result<Vec<KeyRecord>> {
-        let version = self.idb.version(view.version)?;
-        if version.is_none_or(|v| v.key.is_none()) {
+        if !view.encrypted {
             return Ok(Vec::new());
         }
         let mut ids: BTreeSet<[u8; 16]> = BTreeSet::new();

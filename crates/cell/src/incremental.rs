@@ -2,11 +2,12 @@
 
 use capstan_engine::message::Code;
 use capstan_format::id::{SessionId, VersionId};
-use capstan_idb::{Object, Status, Version};
+use capstan_idb::{Object, Version};
 
 use crate::Cell;
 use crate::error::Result;
 use crate::request::Level;
+use crate::restore::is_complete_by;
 use crate::resume::{Cursor, Merged};
 use crate::session::Ears;
 use crate::version::VersionView;
@@ -66,7 +67,6 @@ impl Cell {
 }
 
 fn is_base(version: &Version, level: Level) -> bool {
-    let complete = matches!(version.status, Status::Completed | Status::CompletedWithErrors);
     let lower = version.method.parse::<Level>().is_ok_and(|of| level.builds_on(of));
-    complete && lower && !version.null_device
+    is_complete_by(version, None) && lower && !version.null_device
 }

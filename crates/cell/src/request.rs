@@ -135,6 +135,8 @@ pub struct VersionName {
     pub name: String,
     /// Prefix of a session's id; without it the newest version that is complete.
     pub session: Option<String>,
+    /// Only versions begun by then, in microseconds since 1970.
+    pub as_of_us: Option<i64>,
 }
 
 impl VersionName {
@@ -144,10 +146,16 @@ impl VersionName {
             Some((name, session))
                 if !session.is_empty() && session.bytes().all(|b| b.is_ascii_hexdigit()) =>
             {
-                Self { name: name.to_owned(), session: Some(session.to_ascii_lowercase()) }
+                let session = Some(session.to_ascii_lowercase());
+                Self { name: name.to_owned(), session, as_of_us: None }
             }
-            _ => Self { name: text.to_owned(), session: None },
+            _ => Self { name: text.to_owned(), session: None, as_of_us: None },
         }
+    }
+
+    /// The same as of a time.
+    pub fn as_of(&self, as_of_us: Option<i64>) -> Self {
+        Self { as_of_us, ..self.clone() }
     }
 }
 

@@ -197,3 +197,28 @@ fn a_killed_incremental_goes_on() {
     assert_eq!(report["method"], "incr", "{report:#}");
     comes_back(&lab, 1, &session);
 }
+
+/// A time names the state that the tree had then.
+#[test]
+fn as_of_a_time() {
+    let lab = Lab::new();
+    let mut times = Vec::new();
+    for n in 0..3 {
+        lab.file(&format!("tree/file-{n}"), n.to_string());
+        let (_, report) = step(&lab, n, &[["--full", "--incr"][usize::from(n > 0)]]);
+        times.push(report["end"].as_str().unwrap().to_owned());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for (n, time) in times.iter().enumerate() {
+        lab.restored(["t", "--as-of", time, "--into", "out"]);
+        same_by_rsync(&lab.path(format!("state-{n}")), &below(&lab.path("out"), &lab.path("tree")));
+        fs::remove_dir_all(lab.path("out")).unwrap();
+        let listed = lab.run(["ls", "t", "--as-of", time]);
+        assert_eq!(listed.ok().stdout.matches("file-").count(), n + 1, "{}", listed.stdout);
+        let found = lab.run(["find", "file-*", "--as-of", time]);
+        assert_eq!(found.ok().stdout.matches("file-").count(), n + 1, "{}", found.stdout);
+    }
+    lab.run(["ls", "t", "--as-of", "2001-01-01"])
+        .refused(&["no complete version of that time", "its first is of"]);
+    lab.run(["ls", "t", "--as-of", "whenever"]).refused(&["it is no time"]);
+}

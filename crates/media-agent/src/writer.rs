@@ -92,7 +92,7 @@ enum Way {
 
 /// A multiplexer without a thread; `None` when the session has ended.
 struct Hand {
-    multiplexer: Option<Multiplexer>,
+    multiplexer: Option<Box<Multiplexer>>,
     result: Result<(), WriteError>,
 }
 
@@ -165,7 +165,7 @@ impl Writer {
         let multiplexer =
             Multiplexer::new(grants.clone(), meters.clone(), device, options, entropy, on_commit);
         if instant {
-            let hand = Hand { multiplexer: Some(multiplexer), result: Ok(()) };
+            let hand = Hand { multiplexer: Some(Box::new(multiplexer)), result: Ok(()) };
             let way = Way::Hand(Mutex::new(hand));
             return Self { shared: Arc::new(Shared { grants, way }), thread: None };
         }

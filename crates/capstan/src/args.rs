@@ -4,6 +4,7 @@ mod assess;
 mod backup;
 mod key;
 mod restore;
+mod time;
 
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use capstan_cell::request::{BackupRequest, Source};
+use capstan_cell::request::{BackupRequest, Level, Source};
 
 use crate::args::{BackupArgs, Global, split_paths};
 use crate::exit::Failure;
@@ -15,7 +15,8 @@ const LIST_MAX: u64 = 1 << 30;
 
 /// Runs the command.
 pub fn run(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
-    let show = Show { method: "full", json: args.json, to_stderr: false };
+    let method = if level(args) == Level::Full { "full" } else { "incr" };
+    let show = Show { method, json: args.json, to_stderr: false };
     session::run(global, &show, |cell, console, stop| {
         let request = request(args)?;
         Ok(cell.backup(&request, console, stop)?)
@@ -34,6 +35,7 @@ fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
         source: source(args)?,
         device: args.to.clone(),
         name: args.name.clone(),
+        level: level(args),
         resume: args.resume,
         dry_run: args.dry_run,
         tags: args.tags.clone(),
@@ -57,6 +59,14 @@ fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
         retries: busy.retries,
         retry_wait: busy.retry_wait,
     })
+}
+
+fn level(args: &BackupArgs) -> Level {
+    match args.level {
+        _ if args.incr => Level::Incremental,
+        Some(n) => Level::Numbered(n),
+        None => Level::Full,
+    }
 }
 
 fn source(args: &BackupArgs) -> Result<Source, Failure> {

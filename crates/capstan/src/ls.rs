@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use capstan_cell::{Found, Listed, PassedOver};
+use capstan_cell::{Found, Listed, PassedOver, Which};
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| bytes_of(path)).collect();
     let mut lines = Lines::new();
-    let listed = cell.list(&args.version, &paths, &mut |listed| {
+    let listed = cell.list(&args.version.as_of(args.as_of), &paths, &mut |listed| {
         lines.put(|out, terminal| {
             if args.json {
                 return out.json(&json_of(listed));
@@ -41,7 +41,12 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
 pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let mut lines = Lines::new();
-    let passed = cell.find(&args.pattern, args.all_versions, &mut |found| {
+    let which = match args.as_of {
+        _ if args.all_versions => Which::All,
+        Some(at) => Which::AsOf(at),
+        None => Which::Newest,
+    };
+    let passed = cell.find(&args.pattern, which, &mut |found| {
         lines.put(|out, terminal| {
             if args.json {
                 return out.json(&json_of_found(found));

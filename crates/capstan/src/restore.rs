@@ -18,7 +18,7 @@ pub fn restore(global: &Global, args: &RestoreArgs) -> Result<u8, Failure> {
     };
     let to_stderr = matches!(to, RestoreTo::Tar(None));
     let request = RestoreRequest {
-        version: args.version.clone(),
+        version: args.version.as_of(args.as_of),
         paths: args.paths.iter().map(|path| bytes_of(path)).collect(),
         to,
         strip: args.strip.into(),

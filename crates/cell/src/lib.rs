@@ -8,6 +8,7 @@ mod backup;
 mod contents;
 mod error;
 mod import;
+mod incremental;
 mod input;
 mod judge;
 pub mod keyring;
@@ -33,7 +34,7 @@ use capstan_engine::entropy::Entropy;
 use capstan_idb::Idb;
 
 pub use error::{CellError, Result};
-pub use query::{Committed, Found, Listed, PassedOver, SessionInfo};
+pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
 pub use take_ring::ring_of_medium;
 
 /// A cell on one machine: its home with the internal database, and what opens keys.

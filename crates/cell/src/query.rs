@@ -11,7 +11,7 @@ use capstan_idb::{Session, Version};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::request::VersionName;
-use crate::restore::selected;
+use crate::restore::{is_complete_by, selected};
 use crate::resume::{Merged, path_of};
 use crate::version::{Row, VersionView};
 
@@ -57,6 +57,17 @@ impl PassedOver {
         self.versions += 1;
         self.why = self.why.take().or(Some(why));
     }
+}
+
+/// Which versions of each object are looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// The newest.
+    Newest,
+    /// The newest complete one that was begun by then, in microseconds since 1970.
+    AsOf(i64),
+    /// All.
+    All,
 }
 
 /// What a session committed.
@@ -118,8 +129,7 @@ impl Cell {
 
     /// The wrapped keys of all sessions whose frames the version has.
     pub(crate) fn key_records(&self, view: &VersionView<'_>) -> Result<Vec<KeyRecord>> {
-        let version = self.idb.version(view.version)?;
-        if version.is_none_or(|v| v.key.is_none()) {
+        if !view.encrypted {
             return Ok(Vec::new());
         }
         let mut ids: BTreeSet<[u8; 16]> = BTreeSet::new();
@@ -174,17 +184,17 @@ impl Cell {
         Ok(())
     }
 
-    /// Calls with each row whose path matches the pattern (as `.gitignore` has them) in the newest version of each
-    /// object, or in all. Returns what was passed over.
+    /// Calls with each row whose path matches the pattern (as `.gitignore` has them) in the versions of each object that
+    /// are meant. Returns what was passed over.
     pub fn find(
         &self,
         pattern: &str,
-        all: bool,
+        which: Which,
         each: &mut dyn FnMut(&Found),
     ) -> Result<PassedOver> {
         let matcher = Selection::new(&[pattern.to_owned()], &[])
             .map_err(|e| CellError::BadInput(e.to_string()))?;
-        self.each_found(all, &mut |path, is_dir| matcher.excludes(path, is_dir), each)
+        self.each_found(which, &mut |path, is_dir| matcher.excludes(path, is_dir), each)
     }
 
     /// Calls with each version of a path, newest first within its object. Returns what was passed over.
@@ -194,12 +204,12 @@ impl Cell {
         each: &mut dyn FnMut(&Found),
     ) -> Result<PassedOver> {
         let path = crate::restore::clean(path);
-        self.each_found(true, &mut |p, _| p == path, each)
+        self.each_found(Which::All, &mut |p, _| p == path, each)
     }
 
     fn each_found(
         &self,
-        all: bool,
+        which: Which,
         matches: &mut dyn FnMut(&[u8], bool) -> bool,
         each: &mut dyn FnMut(&Found),
     ) -> Result<PassedOver> {
@@ -207,7 +217,11 @@ impl Cell {
         let mut read: u64 = 0;
         for object in self.idb.objects()? {
             let versions = self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device);
-            for version in versions.take(if all { usize::MAX } else { 1 }) {
+            let versions = versions.filter(|v| match which {
+                Which::AsOf(at) => is_complete_by(v, Some(at)),
+                Which::Newest | Which::All => true,
+            });
+            for version in versions.take(if which == Which::All { usize::MAX } else { 1 }) {
                 let session =
                     self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
                 let result = self.each_row(&version, &mut |row, listed| {

@@ -1,7 +1,9 @@
 //! What a front end asks for. Plain values; nothing here knows of command lines.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use capstan_devices::address::Address;
@@ -20,6 +22,55 @@ pub enum Source {
     Command(String, String),
 }
 
+/// What of an object is backed up: all of it, or what changed since an earlier version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    /// All of it.
+    #[default]
+    Full,
+    /// What changed since the last version, of whatever level.
+    Incremental,
+    /// 1 to 9: what changed since the last version of a lower level; a full one is lower than all.
+    Numbered(u8),
+}
+
+impl Level {
+    /// Whether a backup of this level may build on a version of that one.
+    pub fn builds_on(self, base: Self) -> bool {
+        match (self, base) {
+            (Self::Full, _) => false,
+            (Self::Incremental, _) | (Self::Numbered(_), Self::Full) => true,
+            (Self::Numbered(_), Self::Incremental) => false,
+            (Self::Numbered(of), Self::Numbered(base)) => base < of,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("full"),
+            Self::Incremental => f.write_str("incr"),
+            Self::Numbered(n) => write!(f, "level {n}"),
+        }
+    }
+}
+
+impl FromStr for Level {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "full" => Ok(Self::Full),
+            "incr" => Ok(Self::Incremental),
+            _ => {
+                let n = text.strip_prefix("level ").and_then(|n| n.parse().ok());
+                n.filter(|n| (1..=9).contains(n)).map(Self::Numbered).ok_or(())
+            }
+        }
+    }
+}
+
 /// A backup.
 #[derive(Debug, Clone)]
 pub struct BackupRequest {
@@ -29,6 +80,8 @@ pub struct BackupRequest {
     pub device: Address,
     /// The object's name; by default the paths.
     pub name: Option<String>,
+    /// All of it, or what changed.
+    pub level: Level,
     /// Go on with the last incomplete session of the object.
     pub resume: bool,
     /// Only say what would be done.
@@ -82,6 +135,8 @@ pub struct VersionName {
     pub name: String,
     /// Prefix of a session's id; without it the newest version that is complete.
     pub session: Option<String>,
+    /// Only versions begun by then, in microseconds since 1970.
+    pub as_of_us: Option<i64>,
 }
 
 impl VersionName {
@@ -91,10 +146,16 @@ impl VersionName {
             Some((name, session))
                 if !session.is_empty() && session.bytes().all(|b| b.is_ascii_hexdigit()) =>
             {
-                Self { name: name.to_owned(), session: Some(session.to_ascii_lowercase()) }
+                let session = Some(session.to_ascii_lowercase());
+                Self { name: name.to_owned(), session, as_of_us: None }
             }
-            _ => Self { name: text.to_owned(), session: None },
+            _ => Self { name: text.to_owned(), session: None, as_of_us: None },
         }
+    }
+
+    /// The same as of a time.
+    pub fn as_of(&self, as_of_us: Option<i64>) -> Self {
+        Self { as_of_us, ..self.clone() }
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use capstan_disk_agent::walk::{BaseCursor, BaseRow};
 use capstan_engine::message::Code;
 use capstan_format::entry::{Kind, join, path_order};
 use capstan_format::id::{SessionId, StreamId};
 use capstan_idb::{Object, Status, Version};
-use capstan_media_agent::reader::StreamContents;
+use capstan_media_agent::reader::{Contents, StreamContents};
 
 use crate::Cell;
 use crate::error::Result;
@@ -20,6 +21,8 @@ struct StreamRows {
     stream: StreamId,
     /// Segments that have it, by their place in the version.
     segments: VecDeque<u32>,
+    /// The segment at hand, and which of the stream's batches there comes next.
+    at: Option<(u32, Arc<Contents>, usize)>,
     ready: VecDeque<Row>,
     /// Logical offset up to which rows were seen: those below it were sent again at a segment's begin.
     promised: u64,
@@ -29,19 +32,30 @@ struct StreamRows {
 impl StreamRows {
     fn head(&mut self, view: &VersionView<'_>) -> Result<Option<&Row>> {
         while self.ready.is_empty() {
-            let Some(index) = self.segments.pop_front() else { return Ok(None) };
-            let contents = view.contents(&view.segments[index as usize])?;
-            let Some(stream) = contents.streams.iter().find(|s| s.stream == self.stream) else {
+            let Some((index, contents, batch)) = self.at.take() else {
+                let Some(index) = self.segments.pop_front() else { return Ok(None) };
+                let contents = view.contents(&view.segments[index as usize])?;
+                self.at = Some((index, contents, 0));
                 continue;
             };
-            self.fill(view, index, stream)?;
+            let stream = contents.streams.iter().find(|s| s.stream == self.stream);
+            if let Some(stream) = stream.filter(|s| batch < s.batches.len()) {
+                self.fill(view, index, stream, batch)?;
+                self.at = Some((index, contents, batch + 1));
+            }
         }
         Ok(self.ready.front())
     }
 
-    fn fill(&mut self, view: &VersionView<'_>, index: u32, stream: &StreamContents) -> Result<()> {
+    fn fill(
+        &mut self,
+        view: &VersionView<'_>,
+        index: u32,
+        stream: &StreamContents,
+        batch: usize,
+    ) -> Result<()> {
         let (promised, last, ready) = (&mut self.promised, &mut self.last, &mut self.ready);
-        view.rows(index, stream, &mut |row| {
+        view.rows_of(index, stream, batch..batch + 1, &mut |row| {
             let e = &row.entry;
             let len = e.logical_len();
             let again = len > 0 && row.start < *promised;
@@ -80,6 +94,7 @@ impl<'a> Merged<'a> {
                     None => streams.push(StreamRows {
                         stream: *id,
                         segments: VecDeque::from([index as u32]),
+                        at: None,
                         ready: VecDeque::new(),
                         promised: 0,
                         last: None,
@@ -127,7 +142,11 @@ pub(crate) struct Cursor<'a> {
     begun: bool,
 }
 
-impl Cursor<'_> {
+impl<'a> Cursor<'a> {
+    pub fn new(merged: Merged<'a>) -> Self {
+        Self { merged, head: None, begun: false }
+    }
+
     fn advance(&mut self) {
         // What cannot be read is as if it had not been saved: it is read again.
         self.head = self.merged.next().ok().flatten();
@@ -141,7 +160,15 @@ impl Cursor<'_> {
             && overview.is_clean(&path, row.ordinal)
             && !overview.is_replaced(&path, row.ordinal);
         let e = &row.entry;
-        BaseRow { complete, kind: e.kind, size: e.size, mtime: e.mtime, ctime: e.ctime, ino: e.ino }
+        BaseRow {
+            complete,
+            kind: e.kind,
+            size: e.size,
+            mtime: e.mtime,
+            ctime: e.ctime,
+            ino: e.ino,
+            link_to: e.link.then(|| e.target.clone()),
+        }
     }
 }
 
@@ -211,10 +238,7 @@ pub(crate) fn resumable<'a>(
     }
     let opened = cell.add_keys(&mut view, false).and_then(|()| Merged::new(view));
     match opened {
-        Ok(merged) => {
-            let cursor = Cursor { merged, head: None, begun: false };
-            Ok(Some(Resumed { version, parent, cursor }))
-        }
+        Ok(merged) => Ok(Some(Resumed { version, parent, cursor: Cursor::new(merged) })),
         Err(e) => {
             let text = format!("cannot go on with the incomplete session, all is saved anew: {e}");
             ears.say(Code::Adapted, "cell", &object.name, text);

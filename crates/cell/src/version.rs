@@ -16,7 +16,7 @@ use capstan_format::entry::{Entry, Kind, Outcome, OutcomeCode};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
 use capstan_format::record::SessionLabel;
-use capstan_idb::Idb;
+use capstan_idb::{Idb, Version};
 use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
 use capstan_media_agent::scan::scan;
 
@@ -93,10 +93,29 @@ impl VersionKeys {
     }
 }
 
-/// An object version, its segments in order.
+/// A version and what it builds on, newest first.
+fn chain(idb: &Idb, version: VersionId) -> Result<Vec<Version>> {
+    let mut chain: Vec<Version> = Vec::new();
+    let mut next = Some(version);
+    while let Some(id) = next {
+        let row = idb.version(id)?.filter(|_| chain.iter().all(|v| v.id != id));
+        let row = row.ok_or_else(|| {
+            CellError::BadInput(format!(
+                "version {}, which this one builds on, is not known; import the medium that has it",
+                id.short()
+            ))
+        })?;
+        next = row.base;
+        chain.push(row);
+    }
+    Ok(chain)
+}
+
+/// An object version, with what it builds on: its segments in order.
 pub(crate) struct VersionView<'a> {
     pub idb: &'a Idb,
-    pub version: VersionId,
+    /// Whether any of its sessions is encrypted.
+    pub encrypted: bool,
     pub segments: Vec<SegmentPlace>,
     pub keys: VersionKeys,
     media: Mutex<HashMap<MediumId, FileMedium>>,
@@ -108,7 +127,12 @@ impl<'a> VersionView<'a> {
     pub fn open(idb: &'a Idb, version: VersionId) -> Result<Self> {
         let mut segments: Vec<SegmentPlace> = Vec::new();
         let mut sessions = Vec::new();
-        for (segment, parts) in idb.segments_of_version(version)? {
+        let chain = chain(idb, version)?;
+        let encrypted = chain.iter().any(|v| v.key.is_some());
+        let parts = chain.iter().rev().map(|v| idb.segments_of_version(v.id));
+        for (segment, parts) in
+            parts.collect::<std::result::Result<Vec<_>, _>>()?.into_iter().flatten()
+        {
             if !sessions.contains(&segment.session) {
                 sessions.push(segment.session);
             }
@@ -126,7 +150,7 @@ impl<'a> VersionView<'a> {
         }
         Ok(Self {
             idb,
-            version,
+            encrypted,
             segments,
             keys: VersionKeys::default(),
             media: Mutex::default(),

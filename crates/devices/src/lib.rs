@@ -30,4 +30,8 @@ pub trait Device: Send {
     fn abandon_segment(&mut self);
     /// Whether a stream's last block in a segment may be short.
     fn short_blocks(&self) -> bool;
+    /// Whether it takes blocks in no time, so that nothing is gained by writing beside reading.
+    fn is_instant(&self) -> bool {
+        false
+    }
 }

@@ -50,4 +50,8 @@ impl Device for NullDevice {
     fn short_blocks(&self) -> bool {
         true
     }
+
+    fn is_instant(&self) -> bool {
+        self.rate.is_none()
+    }
 }

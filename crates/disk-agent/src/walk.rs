@@ -64,6 +64,8 @@ pub struct BaseRow {
     pub ctime: Timestamp,
     /// Its inode number.
     pub ino: u64,
+    /// The first name of the same file, where this is a further one.
+    pub link_to: Option<Vec<u8>>,
 }
 
 /// Looks names up in a base. Asked in the order of the walk, so that memory stays flat.
@@ -125,17 +127,22 @@ struct Level {
 }
 
 impl Walker<'_> {
-    /// Walks the roots (absolute, without the leading slash, none inside another) and closes the queues. `base` is what
-    /// an earlier run of the same version has.
+    /// Walks the roots (absolute, without the leading slash, none inside another) and closes the queues. `base` is what an
+    /// earlier run of the same version has, and what the version builds on.
     pub fn run(&self, roots: &[Vec<u8>], base: Option<&mut dyn BaseCursor>) {
-        let mut deal =
-            Deal { walker: self, groups: Vec::new(), lap: Lap::start(), stopped: false, base };
+        let mut deal = Deal {
+            walker: self,
+            groups: Vec::new(),
+            lap: Lap::start(),
+            stopped: false,
+            base,
+            failed: Vec::new(),
+        };
         deal.groups.resize_with(self.queues.len(), Vec::new);
         match source::open_root() {
             Ok(top) => self.tree(Arc::new(top), roots, &mut deal),
             Err(e) => {
-                let errno = e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
-                (self.event)(WalkEvent::Failed(b"", errno));
+                deal.failed(b"", errno(&e));
             }
         }
         deal.finish();
@@ -168,7 +175,7 @@ impl Walker<'_> {
                 (Ok(dir), Sub::Towards(_, roots)) => {
                     levels.push(self.towards(Arc::new(dir), roots, deal));
                 }
-                (Err(e), _) => (self.event)(WalkEvent::Failed(&join(&level.dir.path, name), e)),
+                (Err(e), _) => deal.failed(&join(&level.dir.path, name), e),
             }
         }
     }
@@ -188,7 +195,7 @@ impl Walker<'_> {
             let stat = match source::stat_at(&dir, name) {
                 Ok(stat) => stat,
                 Err(e) => {
-                    (self.event)(WalkEvent::Failed(&join(&dir.path, name), e));
+                    deal.failed(&join(&dir.path, name), e);
                     continue;
                 }
             };
@@ -219,7 +226,7 @@ impl Walker<'_> {
         let id = match source::identity(&dir.fd) {
             Ok(id) => id,
             Err(e) => {
-                (self.event)(WalkEvent::Failed(&dir.path, e));
+                deal.failed(&dir.path, e);
                 return None;
             }
         };
@@ -237,10 +244,6 @@ impl Walker<'_> {
             (self.event)(WalkEvent::LeftOut(&dir.path, "it is made by the kernel or lost at boot"));
             return None;
         }
-        let failed = |e: std::io::Error| {
-            let errno = e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
-            (self.event)(WalkEvent::Failed(&dir.path, errno));
-        };
         let mut gather = Gather::default();
         let mut tag = None;
         let listed = source::list(&dir, &mut |listed| {
@@ -252,7 +255,7 @@ impl Walker<'_> {
         let sorted = match listed.and_then(|()| gather.sorted()) {
             Ok(sorted) => sorted,
             Err(e) => {
-                failed(e);
+                deal.failed(&dir.path, errno(&e));
                 return None;
             }
         };
@@ -270,7 +273,7 @@ impl Walker<'_> {
                 Ok(Some(listed)) => listed,
                 Ok(None) => break,
                 Err(e) => {
-                    failed(e);
+                    deal.failed(&dir.path, errno(&e));
                     break;
                 }
             };
@@ -320,9 +323,19 @@ struct Deal<'a, 'b> {
     lap: Lap,
     stopped: bool,
     base: Option<&'b mut dyn BaseCursor>,
+    /// Directories that are there and could not be listed, where there is a base.
+    failed: Vec<Vec<u8>>,
 }
 
 impl Deal<'_, '_> {
+    /// A directory could not be listed, or a root not be found.
+    fn failed(&mut self, path: &[u8], e: Errno) {
+        (self.walker.event)(WalkEvent::Failed(path, e));
+        if self.base.is_some() && !matches!(e, Errno::NOENT | Errno::NOTDIR) {
+            self.failed.push(path.to_vec());
+        }
+    }
+
     fn give(&mut self, dir: Arc<DirHandle>, listed: Listed) {
         let mut base = None;
         if let Some(cursor) = &mut self.base {
@@ -336,15 +349,17 @@ impl Deal<'_, '_> {
 
     /// The base has it, the source does not.
     fn gone(&mut self, dir: Vec<u8>, name: Vec<u8>) {
-        // Names left out by options or in directories that could not be read are not gone.
-        let Ok(top) = source::open_root() else { return };
+        // What is in directories that could not be listed may be there as it was. All else was not met: it was removed,
+        // or is not to be backed up any more.
         let path = join(&dir, &name);
-        if matches!(source::stat_at(&top, &path), Err(Errno::NOENT | Errno::NOTDIR)) {
-            let dir = Arc::new(DirHandle { fd: top.fd, path: dir });
-            let listed = Listed { name, kind: Some(Kind::Tombstone), ino: 0 };
-            let ours = AtomicBool::new(false);
-            self.push(WalkItem { dir, listed, base: None, gone: true, ours });
+        if self.failed.iter().any(|failed| is_inside(&path, failed)) {
+            return;
         }
+        let Ok(top) = source::open_root() else { return };
+        let dir = Arc::new(DirHandle { fd: top.fd, path: dir });
+        let listed = Listed { name, kind: Some(Kind::Tombstone), ino: 0 };
+        let ours = AtomicBool::new(false);
+        self.push(WalkItem { dir, listed, base: None, gone: true, ours });
     }
 
     fn push(&mut self, item: WalkItem) {
@@ -378,6 +393,16 @@ impl Deal<'_, '_> {
         }
         (0..self.groups.len()).for_each(|s| self.send(s));
     }
+}
+
+/// Whether a path is another's, or below it.
+pub(crate) fn is_inside(path: &[u8], dir: &[u8]) -> bool {
+    let rest = path.strip_prefix(dir);
+    dir.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+fn errno(e: &std::io::Error) -> Errno {
+    e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
 /// The stream of an inode number: neighbours spread evenly (Fibonacci hashing, Knuth vol. 3, 6.4).

@@ -53,6 +53,8 @@ pub enum Code {
     Sealed,
     /// A backup is not encrypted where others are.
     NotEncrypted,
+    /// What an incremental builds on is not at hand.
+    NoBase,
     /// Options were adapted.
     Adapted,
     /// A session was stopped before its end.
@@ -63,7 +65,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -82,6 +84,7 @@ impl Code {
         Self::NotRestored,
         Self::Sealed,
         Self::NotEncrypted,
+        Self::NoBase,
         Self::Adapted,
         Self::Stopped,
         Self::DeviceFailed,
@@ -174,6 +177,12 @@ impl Code {
                 "not-encrypted",
                 Warning,
                 "take over a medium's key ring with `capstan key import`, or make one with `capstan key init`",
+            ),
+            Self::NoBase => (
+                403,
+                "no-base",
+                Warning,
+                "make the media of the earlier backups available, or give the key that opens their names",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

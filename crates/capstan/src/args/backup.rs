@@ -16,6 +16,7 @@ const AFTER: &str = "\
 Examples:
   capstan backup /etc /home --to /mnt/backup --name desk --exclude '*.o' --exclude /home/*/.cache
   capstan backup / --to file:/mnt/backup --one-file-system --exclude-caches --compress zstd:9
+  capstan backup /home --to /mnt/backup --name home --incr
   capstan backup --from-command 'pg_dump shop' --stdin-name shop.sql --name shop --to /mnt/backup
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
@@ -23,7 +24,7 @@ Examples:
 Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in
 the root. Braces are themselves. What --include matches is kept. Capstan's own home and all media it knows are left out,
 but a medium that is named as a PATH is taken. The device is a directory (file:/path or just its path) or null:, which keeps
-nothing. Every backup is a full one for now. A first SIGINT or SIGTERM ends the session in order: what was read is
+nothing. A backup is a full one unless --incr or --level says otherwise. A first SIGINT or SIGTERM ends the session in order: what was read is
 committed, and --resume goes on from there.";
 
 /// Arguments of `backup`.
@@ -40,9 +41,15 @@ pub struct BackupArgs {
     /// Name of the object [default: the paths, joined by commas]
     #[arg(long)]
     pub name: Option<String>,
-    /// Back up everything (every backup does for now)
-    #[arg(long, conflicts_with = "resume")]
+    /// Back up everything: the default
+    #[arg(long, conflicts_with_all = ["resume", "incr", "level"])]
     pub full: bool,
+    /// Back up what changed since the object's last version; everything, if there is none
+    #[arg(long, conflicts_with = "level")]
+    pub incr: bool,
+    /// Back up what changed since the last version of a lower level, 1 to 9; full ones are the lowest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub level: Option<u8>,
     /// Go on with the object's last incomplete backup
     #[arg(long)]
     pub resume: bool,

@@ -12,6 +12,7 @@ Examples:
   capstan restore desk --into /tmp/restored
   capstan restore desk@1f2e3d4c /etc/hosts /etc/ssh --into /tmp/restored --strip 1
   capstan restore desk /home/ann/thesis --in-place --overwrite if-different
+  capstan restore desk /home/ann --as-of '2026-11-20 14:30' --into /tmp/restored
   capstan restore desk --to-tar - | ssh host tar -x -C /srv
 
 --into recreates the full path: /etc/hosts becomes DIR/etc/hosts, and with --strip 1 DIR/hosts. Nothing is written
@@ -46,6 +47,9 @@ pub struct RestoreArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(0..=1000))]
     #[arg(allow_negative_numbers = true)]
     pub strip: u16,
+    /// Not the newest version but the newest begun by this time: a date, 'DATE HH:MM', or RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = super::time::parse_time)]
+    pub as_of: Option<i64>,
     /// What to do with files that exist
     #[arg(long, value_enum, value_name = "WHEN", default_value = "if-different")]
     pub overwrite: OverwriteArg,
@@ -104,6 +108,9 @@ pub struct LsArgs {
     /// List only these paths, from the root of the file system, and what is below them
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
+    /// Not the newest version but the newest begun by this time: a date, 'DATE HH:MM', or RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = super::time::parse_time)]
+    pub as_of: Option<i64>,
     /// Show mode, owner, group, size and time
     #[arg(long, short)]
     pub long: bool,
@@ -128,8 +135,11 @@ pub struct FindArgs {
     #[arg(value_name = "PATTERN")]
     pub pattern: String,
     /// Look into all versions, not only the newest of each object
-    #[arg(long)]
+    #[arg(long, conflicts_with = "as_of")]
     pub all_versions: bool,
+    /// Look into the newest version of each object begun by this time: a date, 'DATE HH:MM', or RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = super::time::parse_time)]
+    pub as_of: Option<i64>,
     /// Print a JSON object per file
     #[arg(long)]
     pub json: bool,

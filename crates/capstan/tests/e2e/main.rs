@@ -8,6 +8,7 @@ mod bad_input;
 mod compare;
 mod filesystems;
 mod incomplete;
+mod incremental;
 mod independent_reader;
 mod input;
 mod keys;

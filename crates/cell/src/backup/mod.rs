@@ -31,8 +31,8 @@ use crate::keyring;
 use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::request::{BackupRequest, Source};
-use crate::resume::{Resumed, resumable};
+use crate::request::{BackupRequest, Level, Source};
+use crate::resume::{Cursor, resumable};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::watch::{Watched, watch};
 
@@ -71,7 +71,18 @@ impl Cell {
             (Some(o), true) => resumable(self, o, &ears)?,
             _ => None,
         };
+        let wanted = if plan.roots.is_empty() { Level::Full } else { request.level };
+        let based = match (&known, &resumed) {
+            (Some(o), None) => self.base_for(o, wanted, &ears)?,
+            _ => None,
+        };
+        let (method, base) = match (&resumed, &based) {
+            (Some(r), _) => (r.version.method.clone(), r.version.base),
+            (None, Some(b)) => (wanted.to_string(), Some(b.version)),
+            (None, None) => (Level::Full.to_string(), None),
+        };
         let mut plan = plan;
+        plan.method = method;
         plan.never(self, &request.device)?;
         let keys = self.session_keys()?;
         if keys.is_none() && !plan.null {
@@ -84,7 +95,7 @@ impl Cell {
             object,
             version,
             parent: resumed.as_ref().map(|r| r.parent),
-            base: None,
+            base,
             started_us,
             key: keys.as_ref().map(|(k, _)| k.id),
             cipher: keys.as_ref().map(|(_, r)| r.cipher()),
@@ -125,6 +136,8 @@ impl Cell {
         for _ in 0..plan.streams {
             streams.push(self.stream(request, &plan, &host, &label, keys.as_ref(), &ladder)?);
         }
+        let base_session = based.as_ref().map(|b| b.session);
+        let cursor = resumed.map(|r| r.cursor).or(based.map(|b| b.cursor));
         let counters = Counters::default();
         let backup = Backup {
             port: Arc::new(writer.port()),
@@ -154,7 +167,7 @@ impl Cell {
         };
         let (handed_over, seen, input_failed) = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&watched, &end));
-            let (result, failed) = run_source(request, &plan, &backup, resumed, streams);
+            let (result, failed) = run_source(request, &plan, &backup, cursor, streams);
             end.store(true, Relaxed);
             watcher.thread().unpark();
             (result, watcher.join().ok(), failed)
@@ -204,8 +217,8 @@ impl Cell {
             session: session.to_string(),
             name: plan.name.clone(),
             host,
-            method: "full".to_owned(),
-            base_session: label.parent.map(|p| p.to_string()),
+            method: plan.method.clone(),
+            base_session: label.parent.or(base_session).map(|p| p.to_string()),
             status: status.to_string(),
             start: rfc3339(started_us),
             end: rfc3339(ended_us),
@@ -282,8 +295,8 @@ impl Cell {
             id: label.version,
             object: label.object,
             status: Status::Running,
-            method: "full".to_owned(),
-            base: None,
+            method: plan.method.clone(),
+            base: label.base,
             key: label.key,
             null_device: plan.null,
             created_us: label.started_us,
@@ -324,7 +337,7 @@ impl Cell {
         let names = StreamNames {
             name: plan.name.clone(),
             host: host.to_owned(),
-            method: "full".to_owned(),
+            method: plan.method.clone(),
             tags: request.tags.clone(),
         };
         let json = |e: serde_json::Error| CellError::BadInput(format!("a label is not JSON: {e}"));
@@ -367,12 +380,11 @@ fn run_source(
     request: &BackupRequest,
     plan: &Plan,
     backup: &Backup<'_>,
-    resumed: Option<Resumed<'_>>,
+    mut cursor: Option<Cursor<'_>>,
     mut streams: Vec<StreamOptions>,
 ) -> (HandedOver, Option<String>) {
     let (name, input) = match &request.source {
         Source::Paths(_) => {
-            let mut cursor = resumed.map(|r| r.cursor);
             let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
             return (backup.run(&plan.roots, base, streams), None);
         }

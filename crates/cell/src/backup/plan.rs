@@ -20,7 +20,7 @@ use crate::error::{CellError, Result, plain};
 use crate::names;
 use crate::observe::Stop;
 use crate::report::Report;
-use crate::request::{BackupRequest, Source};
+use crate::request::{BackupRequest, Level, Source};
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
 
 /// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
@@ -38,6 +38,8 @@ pub(super) struct Plan {
     pub(super) buffers: usize,
     pub(super) segment_size: u64,
     pub(super) null: bool,
+    /// Full, or what it builds on: settled when the base is known.
+    pub(super) method: String,
 }
 
 impl Cell {
@@ -114,6 +116,7 @@ impl Cell {
             buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
             segment_size: request.segment_size.unwrap_or(SEGMENT_SIZE),
             null: matches!(request.device, Address::Null { .. }),
+            method: Level::Full.to_string(),
         })
     }
 

@@ -72,9 +72,15 @@ impl Cell {
         }
         found.sort_by_key(|v| std::cmp::Reverse(v.created_us));
         let Some(prefix) = &name.session else {
-            let complete =
-                |v: &&Version| matches!(v.status, Status::Completed | Status::CompletedWithErrors);
-            return found.iter().find(complete).cloned().ok_or_else(|| {
+            let wanted = |v: &&Version| is_complete_by(v, name.as_of_us);
+            return found.iter().find(wanted).cloned().ok_or_else(|| {
+                if let Some(first) = found.iter().rfind(|v| is_complete_by(v, None)) {
+                    return CellError::BadInput(format!(
+                        "'{}' has no complete version of that time: its first is of {}",
+                        name.name,
+                        rfc3339(first.created_us)
+                    ));
+                }
                 CellError::BadInput(format!(
                     "'{}' has no complete version; `capstan sessions` lists what there is, NAME@SESSION names one",
                     name.name
@@ -276,6 +282,12 @@ fn media_of(view: &VersionView<'_>) -> Vec<String> {
         }
     }
     labels
+}
+
+/// Whether a version is complete and was begun by a time.
+pub(crate) fn is_complete_by(version: &Version, as_of_us: Option<i64>) -> bool {
+    matches!(version.status, Status::Completed | Status::CompletedWithErrors)
+        && as_of_us.is_none_or(|at| version.created_us <= at)
 }
 
 /// A path as stored, from one as people write it.

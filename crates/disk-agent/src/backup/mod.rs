@@ -25,7 +25,7 @@ use crate::linux::source;
 use crate::owners::OwnerNames;
 use crate::select::Selection;
 use crate::stream::{StreamOptions, StreamWriter};
-use crate::walk::{BaseCursor, WalkEvent, Walker};
+use crate::walk::{BaseCursor, WalkEvent, Walker, is_inside};
 
 /// Groups that wait for a stream.
 const GROUPS_WAITING: usize = 4;
@@ -301,11 +301,6 @@ pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Vec<Vec<u8>>, (String, std::i
     roots.sort();
     roots.dedup();
     let all = roots.clone();
-    let inside = |path: &[u8], root: &[u8]| {
-        path != root
-            && (root.is_empty()
-                || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")))
-    };
-    roots.retain(|path| !all.iter().any(|root| inside(path, root)));
+    roots.retain(|path| !all.iter().any(|root| path != root && is_inside(path, root)));
     Ok(roots)
 }

@@ -32,10 +32,12 @@ pub(super) struct Opened {
     /// Data ranges; empty for a file without holes, which is read from begin to end.
     pub(super) ranges: Vec<(u64, u64)>,
     pub(super) in_use: bool,
-    /// Which of the group's rows is its.
-    pub(super) row: usize,
+    pub(super) size: u64,
     pub(super) item: usize,
 }
+
+/// Bytes after which the shared counters are told.
+const COUNT_AT: u64 = 1 << 20;
 
 /// What became of a file's contents.
 enum Read {
@@ -72,6 +74,8 @@ pub(super) struct StreamReader<'a> {
     pub(super) buffers: source::Buffers,
     reader: source::Reader,
     pub(super) now: SystemTime,
+    /// Bytes read that the shared counters do not have yet.
+    uncounted: u64,
 }
 
 impl<'a> StreamReader<'a> {
@@ -96,6 +100,7 @@ impl<'a> StreamReader<'a> {
             buffers: source::Buffers::default(),
             reader: source::Reader::default(),
             now: SystemTime::now(),
+            uncounted: 0,
         }
     }
 
@@ -136,6 +141,7 @@ impl<'a> StreamReader<'a> {
                 }
             }
         }
+        self.count(0);
         self.writer.finish()
     }
 
@@ -160,24 +166,21 @@ impl<'a> StreamReader<'a> {
             // What the fetchers did not get to they need not fetch any more.
             group.fetched.fetch_max(group.items.len(), Relaxed);
             self.writer.mark(Stage::Metadata);
-            let names: Vec<_> = opened
-                .iter()
-                .map(|o: &Opened| (rows[o.row].name.clone(), rows[o.row].size))
-                .collect();
             if !rows.is_empty() {
                 self.writer.rows(rows)?;
             }
-            for (file, (name, size)) in opened.into_iter().zip(names) {
+            for file in opened {
                 let index = file.item;
                 let item = &group.items[index];
-                bytes += size;
-                self.begin_file(&file.fd, size, item.ours.load(Relaxed));
-                match self.contents(file, &item.dir.path, &name, size, attempt == retries)? {
+                bytes += file.size;
+                self.begin_file(&file.fd, file.size, item.ours.load(Relaxed));
+                match self.contents(file, &item.dir.path, &item.listed.name, attempt == retries)? {
                     Read::Done => self.count_file(),
                     Read::Changed => again.push(index),
                     Read::Stopped => return Ok(()),
                 }
             }
+            self.count(0);
             if again.is_empty() || self.stopped() {
                 break;
             }
@@ -223,10 +226,9 @@ impl<'a> StreamReader<'a> {
         file: Opened,
         dir: &[u8],
         name: &[u8],
-        size: u64,
         last: bool,
     ) -> Result<Read, LinkClosed> {
-        let whole = [(0, size)];
+        let whole = [(0, file.size)];
         let ranges = if file.ranges.is_empty() { &whole[..] } else { &file.ranges };
         let mut failed = false;
         for (at, len) in ranges {
@@ -323,9 +325,14 @@ impl<'a> StreamReader<'a> {
         self.backup.counters.files.fetch_add(1, Relaxed);
     }
 
-    fn count(&self, bytes: u64) {
-        self.backup.counters.bytes.fetch_add(bytes, Relaxed);
-        self.backup.meters.of(Stage::Source).bytes(bytes);
+    /// Counts bytes that were read. The counters are shared by all streams, so they are not told of every small file.
+    fn count(&mut self, bytes: u64) {
+        self.uncounted += bytes;
+        if self.uncounted >= COUNT_AT || bytes == 0 {
+            let bytes = std::mem::take(&mut self.uncounted);
+            self.backup.counters.bytes.fetch_add(bytes, Relaxed);
+            self.backup.meters.of(Stage::Source).bytes(bytes);
+        }
     }
 
     fn outcome(&mut self, dir: &[u8], name: &[u8], code: OutcomeCode, errno: u32, offset: u64) {

@@ -38,7 +38,7 @@ impl StreamReader<'_> {
             return;
         }
         let result = match item.listed.kind {
-            Some(Kind::File) => self.open_file(item, index, rows, opened),
+            Some(Kind::File) => self.open_file(item, index, opened),
             Some(Kind::Dir) => self.open_dir(item),
             _ => self.open_node(item),
         };
@@ -70,7 +70,6 @@ impl StreamReader<'_> {
         &mut self,
         item: &WalkItem,
         index: usize,
-        rows: &[Entry],
         opened: &mut Vec<Opened>,
     ) -> Result<Option<Entry>, Errno> {
         let name = &item.listed.name;
@@ -151,7 +150,7 @@ impl StreamReader<'_> {
             return Ok(Some(entry));
         }
         if data > 0 {
-            opened.push(Opened { fd, before, ranges, in_use, row: rows.len(), item: index });
+            opened.push(Opened { fd, before, ranges, in_use, size: entry.size, item: index });
         }
         Ok(Some(entry))
     }
@@ -249,6 +248,7 @@ fn is_same(base: &BaseRow, entry: &Entry) -> bool {
         && base.mtime == entry.mtime
         && base.ctime == entry.ctime
         && base.ino == entry.ino
+        && base.link_to.as_ref() == entry.link.then_some(&entry.target)
 }
 
 /// The extents of a file of `size` bytes with these data ranges; what is between them is hole.

@@ -1,0 +1,224 @@
+//! Incremental backups: every state comes back as it was, whatever happened to the tree in between.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::compare::{same, same_by_rsync};
+use crate::independent_reader::Reader;
+use crate::support::{Lab, below, noise};
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    for i in 0..600 {
+        lab.file(&format!("tree/d{}/f{i}", i % 7), noise(i, 1000 + i as usize));
+    }
+    lab.file("tree/huge", noise(7, 40_000_000));
+    lab.sh("cd tree; ln d1/f1 linked; ln -s d1/f1 symlink; mkfifo pipe; mkdir -p gone/deep; echo x >gone/deep/x; \
+            truncate -s 20M sparse; echo end >>sparse");
+    lab
+}
+
+/// Backs the tree up and keeps a copy of it. Returns the session's id and the report.
+fn step(lab: &Lab, n: usize, options: &[&str]) -> (String, Value) {
+    let args = [&["tree", "--to", "medium", "--name", "t"], options].concat();
+    let report = lab.backed_up(args);
+    lab.sh(&format!("cp -a tree state-{n}"));
+    (report["session"].as_str().unwrap().to_owned(), report)
+}
+
+fn comes_back(lab: &Lab, n: usize, session: &str) {
+    lab.restored([&format!("t@{session}"), "--into", "out"]);
+    let there = below(&lab.path("out"), &lab.path("tree"));
+    same(lab, &lab.path(format!("state-{n}")), &there);
+    fs::remove_dir_all(lab.path("out")).unwrap();
+    lab.run(["verify", &format!("t@{session}")]).ok();
+}
+
+const CHANGES: [&str; 4] = [
+    // Contents, with the time put back; size the same; metadata alone; a name more and a name less; an empty directory.
+    "printf changed >d1/f1; touch -r d2/f2 d1/f1; printf X | dd of=d3/f3 bs=1 seek=9 conv=notrunc status=none; \
+     chmod 600 d4/f4; touch -d 2001-01-01 d5/f5; mv d6/f6 renamed; rm d0/f7; mkdir new; setfattr -n user.a -v b d1/f8",
+    // Kinds that change, a directory renamed, links that come and go, a file come back under its old name.
+    "rm -r gone; echo now a file >gone; rm symlink; mkdir symlink; echo y >symlink/y; mv d2 d2-moved; rm d1/f1; \
+     ln d3/f3 again; mv renamed d6/f6; rm pipe",
+    // Nothing but the huge and the sparse file.
+    "printf Y | dd of=huge bs=1 seek=20000000 conv=notrunc status=none; echo more >>sparse",
+    // Back to a directory, and away with most.
+    "rm gone; mkdir gone; echo z >gone/z; rm -r d0 d1 d3 d4",
+];
+
+#[test]
+fn every_state_comes_back() {
+    let lab = lab();
+    let mut sessions = vec![step(&lab, 0, &["--incr"])];
+    assert_eq!(sessions[0].1["method"], "full", "there was nothing to build on");
+    for (n, change) in CHANGES.iter().enumerate() {
+        lab.sh(&format!("cd tree; {change}"));
+        sessions.push(step(&lab, n + 1, &["--incr"]));
+    }
+    for (n, (_, report)) in sessions.iter().enumerate().skip(1) {
+        assert_eq!(report["method"], "incr", "{report:#}");
+        assert_eq!(report["base_session"], sessions[n - 1].0.as_str(), "{report:#}");
+    }
+    let read = |n: usize| sessions[n].1["bytes_read"].as_u64().unwrap();
+    assert!(
+        read(1) < 20_000 && read(2) < 200_000 && read(4) < 3000,
+        "{} {} {}",
+        read(1),
+        read(2),
+        read(4)
+    );
+    // What did not change is in the version all the same.
+    assert!(sessions[4].1["kept"].as_u64() > Some(200), "{:#}", sessions[4].1);
+    let all = |lab: &Lab| {
+        for (n, (session, _)) in sessions.iter().enumerate() {
+            comes_back(lab, n, session);
+        }
+    };
+    all(&lab);
+    // From the medium alone.
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.run(["import", "medium"]).ok();
+    all(&lab);
+    if let Some(reader) = Reader::find() {
+        for (n, (session, _)) in sessions.iter().enumerate() {
+            reader
+                .run(&lab, None, &["extract", "medium", "--session", session, "--into", "read"])
+                .ok();
+            let there = below(&lab.path("read"), &lab.path("tree"));
+            same_by_rsync(&lab.path(format!("state-{n}")), &there);
+            fs::remove_dir_all(lab.path("read")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nothing_changed_costs_next_to_nothing() {
+    let lab = lab();
+    step(&lab, 0, &[]);
+    let (session, report) = step(&lab, 1, &["--incr"]);
+    assert_eq!(
+        (report["bytes_read"].as_u64(), report["files"].as_u64()),
+        (Some(0), Some(606)),
+        "{report:#}"
+    );
+    assert!(report["bytes_written"].as_u64() < Some(100_000), "{report:#}");
+    comes_back(&lab, 1, &session);
+}
+
+#[test]
+fn levels_build_on_lower_levels() {
+    let lab = lab();
+    let mut sessions: Vec<(String, Value)> = Vec::new();
+    // Each with the step that it builds on.
+    let steps: [(&[&str], Option<usize>); 6] = [
+        (&["--full"], None),
+        (&["--level", "2"], Some(0)),
+        (&["--level", "3"], Some(1)),
+        (&["--level", "2"], Some(0)),
+        (&["--incr"], Some(3)),
+        (&["--level", "1"], Some(0)),
+    ];
+    for (n, (options, base)) in steps.iter().enumerate() {
+        lab.file(&format!("tree/new-{n}"), noise(n as u64, 2000));
+        let (session, report) = step(&lab, n, options);
+        let expected = base.map(|n: usize| Value::from(sessions[n].0.as_str()));
+        assert_eq!(report["base_session"], expected.unwrap_or_default(), "{n} {report:#}");
+        sessions.push((session, report));
+    }
+    for (n, (session, _)) in sessions.iter().enumerate() {
+        comes_back(&lab, n, session);
+    }
+}
+
+#[test]
+fn without_its_base_a_full_backup_is_made_and_said_so() {
+    let lab = lab();
+    step(&lab, 0, &[]);
+    lab.sh("echo 1 >tree/one");
+    step(&lab, 1, &["--incr"]);
+    lab.sh("rm medium/00000001.segment");
+    let (session, report) = step(&lab, 2, &["--incr"]);
+    assert_eq!(report["method"], "full", "{report:#}");
+    assert!(report["errors"].to_string().contains("no-base"), "{report:#}");
+    comes_back(&lab, 2, &session);
+}
+
+#[test]
+fn what_is_not_wanted_any_more_is_not_in_the_next_version() {
+    let lab = lab();
+    step(&lab, 0, &[]);
+    lab.sh("rm -rf state-0");
+    let report = lab.backed_up([
+        "tree",
+        "--to",
+        "medium",
+        "--name",
+        "t",
+        "--incr",
+        "--exclude",
+        "huge",
+        "--exclude",
+        "d1/",
+    ]);
+    let found = lab.run(["ls", "t"]);
+    let listed = &found.ok().stdout;
+    assert!(!listed.contains("huge") && !listed.contains("d1/f1\n"), "{listed}");
+    assert!(listed.contains("d2/f2"), "{listed}");
+    assert_eq!(report["method"], "incr");
+}
+
+#[test]
+fn a_killed_incremental_goes_on() {
+    let lab = lab();
+    step(&lab, 0, &[]);
+    for i in 0..60 {
+        lab.file(&format!("tree/more/{i}"), noise(1000 + i, 500_000));
+    }
+    let mut command = lab.command();
+    command.args([
+        "backup",
+        "tree",
+        "--to",
+        "medium",
+        "--name",
+        "t",
+        "--incr",
+        "--segment-size",
+        "1M",
+    ]);
+    let quiet = std::process::Stdio::null;
+    let mut child = command.stdout(quiet()).stderr(quiet()).spawn().unwrap();
+    crate::support::wait_for("a commit", || lab.path("medium/00000004.segment").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (session, report) = step(&lab, 1, &["--incr", "--resume"]);
+    assert_eq!(report["method"], "incr", "{report:#}");
+    comes_back(&lab, 1, &session);
+}
+
+/// A time names the state that the tree had then.
+#[test]
+fn as_of_a_time() {
+    let lab = Lab::new();
+    let mut times = Vec::new();
+    for n in 0..3 {
+        lab.file(&format!("tree/file-{n}"), n.to_string());
+        let (_, report) = step(&lab, n, &[["--full", "--incr"][usize::from(n > 0)]]);
+        times.push(report["end"].as_str().unwrap().to_owned());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for (n, time) in times.iter().enumerate() {
+        lab.restored(["t", "--as-of", time, "--into", "out"]);
+        same_by_rsync(&lab.path(format!("state-{n}")), &below(&lab.path("out"), &lab.path("tree")));
+        fs::remove_dir_all(lab.path("out")).unwrap();
+        let listed = lab.run(["ls", "t", "--as-of", time]);
+        assert_eq!(listed.ok().stdout.matches("file-").count(), n + 1, "{}", listed.stdout);
+        let found = lab.run(["find", "file-*", "--as-of", time]);
+        assert_eq!(found.ok().stdout.matches("file-").count(), n + 1, "{}", found.stdout);
+    }
+    lab.run(["ls", "t", "--as-of", "2001-01-01"])
+        .refused(&["no complete version of that time", "its first is of"]);
+    lab.run(["ls", "t", "--as-of", "whenever"]).refused(&["it is no time"]);
+}

@@ -1,0 +1,72 @@
+//! Incremental backups: which version one builds on, and whether that can be built on.
+
+use capstan_engine::message::Code;
+use capstan_format::id::{SessionId, VersionId};
+use capstan_idb::{Object, Version};
+
+use crate::Cell;
+use crate::error::Result;
+use crate::request::Level;
+use crate::restore::is_complete_by;
+use crate::resume::{Cursor, Merged};
+use crate::session::Ears;
+use crate::version::VersionView;
+
+/// What an incremental builds on.
+pub(crate) struct Based<'a> {
+    pub version: VersionId,
+    /// The session that completed it.
+    pub session: SessionId,
+    pub cursor: Cursor<'a>,
+}
+
+impl Cell {
+    /// The version that a backup of that level builds on; `None` if it is a full one, or has to be one, which is said.
+    pub(crate) fn base_for(
+        &self,
+        object: &Object,
+        level: Level,
+        ears: &Ears<'_>,
+    ) -> Result<Option<Based<'_>>> {
+        if level == Level::Full {
+            return Ok(None);
+        }
+        let found = self.idb.versions_of(object.id)?.into_iter().find(|v| is_base(v, level));
+        let Some(base) = found else {
+            let text = format!("a full backup is made: there is no version that {level} builds on");
+            ears.say(Code::Adapted, "cell", &object.name, text);
+            return Ok(None);
+        };
+        match self.open_base(&base) {
+            Ok(based) => Ok(Some(based)),
+            Err(e) => {
+                let text = format!(
+                    "a full backup is made, as what {level} builds on is not all at hand: {}",
+                    crate::error::chain(&e)
+                );
+                ears.say(Code::NoBase, "cell", &object.name, text);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Opens a version and all that it builds on; an error if any segment of them cannot be opened.
+    fn open_base(&self, base: &Version) -> Result<Based<'_>> {
+        let mut view = VersionView::open(&self.idb, base.id)?;
+        for place in &view.segments {
+            view.open_segment(place)?;
+        }
+        self.add_keys(&mut view, false)?;
+        let session = self.idb.sessions_of_version(base.id)?.last().map(|s| s.id);
+        Ok(Based {
+            version: base.id,
+            session: session.unwrap_or(SessionId(base.id.0)),
+            cursor: Cursor::new(Merged::new(view)?),
+        })
+    }
+}
+
+fn is_base(version: &Version, level: Level) -> bool {
+    let lower = version.method.parse::<Level>().is_ok_and(|of| level.builds_on(of));
+    is_complete_by(version, None) && lower && !version.null_device
+}

@@ -207,7 +207,13 @@ impl Book {
             problem: e.to_string(),
         })?;
         fs::write(&path, text + "\n").map_err(io_error("write", &path))?;
-        fs::write(results, render(self, order)).map_err(io_error("write", results))
+        let mut report = render(self, order);
+        // What people found out about goals that are missed stands beside the results and is kept.
+        if let Ok(notes) = fs::read_to_string(results.with_file_name("NOTES.md")) {
+            report.push('\n');
+            report.push_str(&notes);
+        }
+        fs::write(results, report).map_err(io_error("write", results))
     }
 }
 

@@ -18,7 +18,7 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| bytes_of(path)).collect();
     let mut lines = Lines::new();
-    let listed = cell.list(&args.version.as_of(args.as_of), &paths, &mut |listed| {
+    let listed = cell.list(&args.version.as_of(args.as_of), &paths, args.depth, &mut |listed| {
         lines.put(|out, terminal| {
             if args.json {
                 return out.json(&json_of(listed));

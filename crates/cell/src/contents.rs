@@ -12,7 +12,8 @@ use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::{Contents, SegmentReader};
 
 use crate::error::{CellError, Result};
-use crate::version::{Overview, Row, VersionView};
+use crate::overview::Overview;
+use crate::version::{Row, VersionView};
 
 /// A range of a file: where its bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

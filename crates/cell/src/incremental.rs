@@ -6,9 +6,10 @@ use capstan_idb::{Object, Version};
 
 use crate::Cell;
 use crate::error::Result;
+use crate::merged::Merged;
 use crate::request::Level;
 use crate::restore::is_complete_by;
-use crate::resume::{Cursor, Merged};
+use crate::resume::Cursor;
 use crate::session::Ears;
 use crate::version::VersionView;
 

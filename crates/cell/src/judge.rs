@@ -13,9 +13,10 @@ use capstan_format::record::SessionLabel;
 use capstan_media_agent::scan::Scan;
 
 use crate::error::{Result, chain};
+use crate::overview::Overview;
 use crate::restore::NOT_THERE;
 use crate::session::Ears;
-use crate::version::{Overview, Row, VersionKeys, VersionView, of_outcome, rows_of_stream};
+use crate::version::{Row, VersionKeys, VersionView, of_outcome, rows_of_stream};
 
 /// Opens the encrypted frames of a segment where their keys are at hand.
 pub(crate) struct Frames<'a> {
@@ -150,7 +151,7 @@ pub(crate) fn version(
             gone.insert(index as u32, chain(&e));
         }
     }
-    let overview = Overview::of(view)?;
+    let overview = Overview::with_replaced(view)?;
     let mut passed = Passed::default();
     let mut named: BTreeSet<Vec<u8>> = BTreeSet::new();
     view.all_rows(&mut |stream, row| {

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use capstan_disk_agent::select::Selection;
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
-use capstan_format::id::{KeyId, StreamId};
+use capstan_format::id::KeyId;
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Session, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::merged::{Merged, path_of};
 use crate::request::VersionName;
 use crate::restore::{is_complete_by, selected};
-use crate::resume::{Merged, path_of};
 use crate::version::{Row, VersionView};
 
 /// A row of a version, as it is shown.
@@ -134,9 +134,7 @@ impl Cell {
         }
         let mut ids: BTreeSet<[u8; 16]> = BTreeSet::new();
         for place in &view.segments {
-            let contents = view.contents(place)?;
-            let labels = contents.streams.iter().filter_map(|s| s.label.as_ref());
-            ids.extend(labels.filter_map(|l| l.session.key).map(|k| k.0));
+            ids.extend(view.labels(place)?.iter().filter_map(|l| l.key).map(|k| k.0));
         }
         let record = |id| {
             let row = self.idb.key(KeyId(id))?.ok_or_else(|| {
@@ -150,34 +148,54 @@ impl Cell {
         ids.into_iter().map(record).collect()
     }
 
-    /// The rows of a version in order: those of `paths` and below, or all. A path that it does not have is an error, when
-    /// all others are listed.
+    /// The rows of a version in order: those of each of `paths` and at most `depth` levels below, or of all. A path that it
+    /// does not have is an error, when all others are listed. Only what is listed is read.
     pub fn list(
         &self,
         version: &VersionName,
         paths: &[Vec<u8>],
+        depth: Option<usize>,
         each: &mut dyn FnMut(&Listed),
     ) -> Result<()> {
         let version = self.version(version)?;
-        let paths: Vec<_> = paths.iter().map(|p| crate::restore::clean(p)).collect();
-        let mut missing: Vec<_> = paths.iter().collect();
-        self.each_row(&version, &mut |row, listed| {
-            let path = path_of(row);
-            if selected(&paths, &path) {
-                missing.retain(|p| !selected(std::slice::from_ref(p), &path));
-                each(listed);
+        let mut merged = self.merged(&version)?;
+        let mut paths: Vec<_> = paths.iter().map(|p| crate::restore::clean(p)).collect();
+        if paths.is_empty() {
+            paths.push(Vec::new());
+        }
+        let mut missing = None;
+        for (at, path) in paths.iter().enumerate() {
+            let earlier = paths.iter().take(at);
+            if depth.is_none() && earlier.clone().any(|p| selected(std::slice::from_ref(p), path)) {
+                // It was listed with that one.
+                continue;
             }
-        })?;
-        missing.first().map_or(Ok(()), |path| Err(crate::restore::not_in_version(path)))
+            let mut any = path.is_empty();
+            merged.each_below(path, depth, &mut |merged, row| {
+                if row.entry.kind != Kind::Tombstone {
+                    any = true;
+                    each(&listed(merged, row));
+                }
+            })?;
+            if !any {
+                missing = missing.or(Some(path));
+            }
+        }
+        missing.map_or(Ok(()), |path| Err(crate::restore::not_in_version(path)))
+    }
+
+    /// The rows of a version, to be read in order.
+    pub(crate) fn merged(&self, version: &Version) -> Result<Merged<'_>> {
+        let mut view = VersionView::open(&self.idb, version.id)?;
+        self.add_keys(&mut view, false)?;
+        Merged::new(view)
     }
 
     fn each_row(&self, version: &Version, each: &mut dyn FnMut(&Row, &Listed)) -> Result<()> {
-        let mut view = VersionView::open(&self.idb, version.id)?;
-        self.add_keys(&mut view, false)?;
-        let mut merged = Merged::new(view)?;
-        while let Some((stream, row)) = merged.next()? {
+        let mut merged = self.merged(version)?;
+        while let Some(row) = merged.next()? {
             if row.entry.kind != Kind::Tombstone {
-                let listed = listed(&merged, stream, &row);
+                let listed = listed(&merged, &row);
                 each(&row, &listed);
             }
         }
@@ -318,7 +336,7 @@ impl Cell {
     }
 }
 
-fn listed(merged: &Merged<'_>, stream: StreamId, row: &Row) -> Listed {
+fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
     let text = |name: &Option<std::sync::Arc<[u8]>>| {
         name.as_ref().map(|n| String::from_utf8_lossy(n).into_owned())
     };
@@ -330,7 +348,11 @@ fn listed(merged: &Merged<'_>, stream: StreamId, row: &Row) -> Listed {
         OutcomeCode::Replaced | OutcomeCode::Vanished => "gone",
         OutcomeCode::InUse => "in use",
     });
-    let state = if merged.overview.is_whole(stream, row) { outcome } else { Some("incomplete") };
+    let state = if merged.overview.is_whole(row.ordinal.stream, row) {
+        outcome
+    } else {
+        Some("incomplete")
+    };
     Listed {
         entry: row.entry.clone(),
         user: text(&row.user),

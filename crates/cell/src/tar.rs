@@ -16,13 +16,14 @@ use tar::{Builder, EntryType, Header};
 
 use crate::contents::{FileContents, data_ranges};
 use crate::error::{CellError, Result};
+use crate::merged::{Merged, path_of};
 use crate::observe::Stop;
+use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::RestoreRequest;
 use crate::restore::{clean, selected};
-use crate::resume::{Merged, path_of};
 use crate::session::Ears;
-use crate::version::{Overview, VersionView};
+use crate::version::VersionView;
 
 /// Writes a version as an archive; counts into the report.
 #[expect(
@@ -41,7 +42,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let failed = |e| CellError::io("write", "the archive")(e);
     let mut archive = Builder::new(io::BufWriter::with_capacity(1 << 18, out));
-    let overview = Overview::of(files_of)?;
+    let overview = Overview::with_replaced(files_of)?;
     let mut contents = FileContents::new(files_of, &overview)?;
     let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
     // Names of which the archive has the contents: further names are links to them.
@@ -49,7 +50,8 @@ pub(crate) fn write(
     // Directories come twice: first to be made, and once more when all that is in them is there, for their times.
     for (view, again) in [(view, false), (dirs_of, true)] {
         let mut merged = Merged::new(view)?;
-        while let Some((stream, row)) = merged.next()? {
+        while let Some(row) = merged.next()? {
+            let stream = row.ordinal.stream;
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }

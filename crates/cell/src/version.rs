@@ -12,15 +12,16 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, Kind, Outcome, OutcomeCode};
+use capstan_format::entry::{Entry, Outcome, OutcomeCode};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
 use capstan_format::record::SessionLabel;
 use capstan_idb::{Idb, Version};
-use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
+use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents, read_copy};
 use capstan_media_agent::scan::scan;
 
 use crate::error::{CellError, Result, plain};
+use crate::sparse::{self, Batches, Outline, Saved, Source, StreamIndex, row_number};
 
 /// The order of rows in a version: session, segment, then place in its stream there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +36,7 @@ pub(crate) struct Ordinal {
 impl Ordinal {
     /// Whether a row here speaks of a newer state of its file than one there. Rows of one stream are in order; those of
     /// different streams in one session are of one state: pieces of a huge file may lie before its own row.
-    fn is_newer_than(&self, other: &Self) -> bool {
+    pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
         if self.stream == other.stream { self > other } else { self.session > other.session }
     }
 }
@@ -53,6 +54,7 @@ pub(crate) struct SegmentPlace {
 }
 
 /// A row with the place of its data.
+#[derive(Clone)]
 pub(crate) struct Row {
     pub entry: Entry,
     pub ordinal: Ordinal,
@@ -111,6 +113,15 @@ fn chain(idb: &Idb, version: VersionId) -> Result<Vec<Version>> {
     Ok(chain)
 }
 
+/// Where a segment's contents were read from.
+#[derive(Debug, Clone, Copy)]
+enum From {
+    /// The IDB's catalog file, of so many bytes.
+    Catalog(u64),
+    /// The medium.
+    Medium,
+}
+
 /// An object version, with what it builds on: its segments in order.
 pub(crate) struct VersionView<'a> {
     pub idb: &'a Idb,
@@ -120,7 +131,7 @@ pub(crate) struct VersionView<'a> {
     pub keys: VersionKeys,
     media: Mutex<HashMap<MediumId, FileMedium>>,
     /// The segment asked for last: all workers of a session are in the same one, or about to be.
-    last: Mutex<Option<(SegmentId, Arc<Contents>)>>,
+    last: Mutex<Option<(SegmentId, Arc<Contents>, From)>>,
 }
 
 impl<'a> VersionView<'a> {
@@ -222,52 +233,121 @@ impl<'a> VersionView<'a> {
 
     /// What a segment holds: from the IDB's catalog, else from the medium's, else by reading all of it.
     pub fn contents(&self, place: &SegmentPlace) -> Result<Arc<Contents>> {
-        // Held while it is read, so that others wait for it instead of reading it too.
-        let mut last = self.last.lock();
-        if let Some((_, contents)) = last.as_ref().filter(|(segment, _)| *segment == place.segment)
-        {
-            return Ok(contents.clone());
-        }
-        *last = None;
-        let contents = Arc::new(self.read_contents(place)?);
-        *last = Some((place.segment, contents.clone()));
-        Ok(contents)
+        Ok(self.contents_from(place)?.0)
     }
 
-    fn read_contents(&self, place: &SegmentPlace) -> Result<Contents> {
-        if let Some(file) = self.idb.read_catalog(place.segment)?
-            && let Ok(contents) = Contents::from_catalog(place.segment, BufReader::new(file))
-        {
-            return Ok(contents);
+    fn contents_from(&self, place: &SegmentPlace) -> Result<(Arc<Contents>, From)> {
+        // Held while it is read, so that others wait for it instead of reading it too.
+        let mut last = self.last.lock();
+        if let Some((_, contents, from)) = last.as_ref().filter(|l| l.0 == place.segment) {
+            return Ok((contents.clone(), *from));
+        }
+        *last = None;
+        let (contents, from) = self.read_contents(place)?;
+        let contents = Arc::new(contents);
+        *last = Some((place.segment, contents.clone(), from));
+        Ok((contents, from))
+    }
+
+    fn read_contents(&self, place: &SegmentPlace) -> Result<(Contents, From)> {
+        if let Some(file) = self.idb.read_catalog(place.segment)? {
+            let len = file.metadata().map_or(0, |m| m.len());
+            if let Ok(contents) = Contents::from_catalog(place.segment, BufReader::new(file)) {
+                return Ok((contents, From::Catalog(len)));
+            }
         }
         let reader = self.open_segment(place)?;
         if let Ok(contents) = reader.catalog() {
-            return Ok(contents);
+            return Ok((contents, From::Medium));
         }
-        Ok(scan(&reader)?.contents)
+        Ok((scan(&reader)?.contents, From::Medium))
     }
 
-    /// The decoded batches of a stream in a segment, with the logical offset of each one's first row.
-    pub fn batches(
-        &self,
-        stream: &StreamContents,
-        range: Range<usize>,
-        each: &mut dyn FnMut(usize, Batch, u64) -> Result<()>,
-    ) -> Result<()> {
-        let label = stream.label.as_ref().map(|l| &l.session);
-        let sealer = self.keys.sealer(Purpose::Names, label, stream.stream)?;
-        let (mut d, mut scratch, mut plain) = (Decompressor::default(), Vec::new(), Vec::new());
-        for (index, raw) in stream.batches.iter().enumerate().skip(range.start).take(range.len()) {
-            let what = || format!("a batch of stream {}", stream.stream.short());
-            let format = |source| CellError::Format { what: what(), source };
-            raw.header
-                .open(&raw.stored, sealer.as_ref(), &mut d, &mut scratch, &mut plain)
-                .map_err(format)?;
-            let batch = Batch::decode(&plain).map_err(format)?;
-            let start = raw.header.logical.saturating_add(batch.data_at);
-            each(index, batch, start)?;
+    /// The labels of a segment's streams.
+    pub fn labels(&self, place: &SegmentPlace) -> Result<Vec<SessionLabel>> {
+        if let Some(saved) = Saved::open(self.idb, place.segment) {
+            return Ok(saved.labels().cloned().collect());
         }
-        Ok(())
+        let contents = self.contents(place)?;
+        Ok(contents
+            .streams
+            .iter()
+            .filter_map(|s| Some(s.label.as_ref()?.session.clone()))
+            .collect())
+    }
+
+    /// What a segment has of each of the version's streams.
+    pub fn outlines(&self, place: &SegmentPlace) -> Result<Vec<Outline>> {
+        let saved = Saved::open(self.idb, place.segment).and_then(|s| s.outlines(&self.keys).ok());
+        let all = match saved {
+            Some(outlines) => outlines,
+            None => self.make_index(place)?.into_iter().map(|s| s.outline).collect(),
+        };
+        Ok(all.into_iter().filter(|o| place.streams.contains(&o.stream)).collect())
+    }
+
+    /// The batches of a stream in a segment, to be read one by one.
+    pub fn batches(&self, index: u32, stream: StreamId) -> Result<Batches> {
+        let place = &self.segments[index as usize];
+        let saved = || {
+            let saved = Saved::open(self.idb, place.segment)?;
+            let outline =
+                saved.outlines(&self.keys).ok()?.into_iter().find(|o| o.stream == stream)?;
+            let places = saved.batches(stream, &self.keys).ok()?;
+            let file = self.idb.read_catalog(place.segment).ok()??;
+            Some((outline.label, outline.end, Source::Catalog(file, places)))
+        };
+        let (label, end, source) = match saved() {
+            Some(found) => found,
+            None => {
+                let contents = self.contents(place)?;
+                let s = contents.streams.iter().find(|s| s.stream == stream);
+                let label = s.and_then(|s| s.label.as_ref()).map(|l| l.session.clone());
+                (label, s.map_or(0, |s| s.logical_end), Source::Medium(contents))
+            }
+        };
+        let sealer = self.keys.sealer(Purpose::Names, label.as_ref(), stream)?;
+        let of = (place.session, index, stream);
+        Ok(Batches { of, segment: place.segment, end, sealer, source })
+    }
+
+    /// The rows of one batch; `false` if there is none of that number.
+    pub fn batch(
+        &self,
+        batches: &mut Batches,
+        number: usize,
+        opener: &mut BatchOpener,
+        each: &mut dyn FnMut(Row) -> Result<()>,
+    ) -> Result<bool> {
+        let stream = batches.of.2;
+        if let Source::Catalog(file, places) = &batches.source {
+            let Some(place) = places.get(number) else { return Ok(false) };
+            if let Ok(raw) = read_copy(batches.segment, file, place.copy) {
+                let (batch, start) = opener.open(&raw, stream, batches.sealer.as_ref())?;
+                rows_of_batch(batches.of, number, batch, start, each)?;
+                return Ok(true);
+            }
+            // The catalog file was damaged since its index was made.
+            let place = &self.segments[batches.of.1 as usize];
+            batches.source = Source::Medium(self.contents(place)?);
+        }
+        let Source::Medium(contents) = &batches.source else { return Ok(false) };
+        let s = contents.streams.iter().find(|s| s.stream == stream);
+        let Some(raw) = s.and_then(|s| s.batches.get(number)) else { return Ok(false) };
+        let (batch, start) = opener.open(raw, stream, batches.sealer.as_ref())?;
+        rows_of_batch(batches.of, number, batch, start, each)?;
+        Ok(true)
+    }
+
+    /// Makes a segment's sparse index and, where it is of a catalog file, keeps it.
+    fn make_index(&self, place: &SegmentPlace) -> Result<Vec<StreamIndex>> {
+        let (contents, from) = self.contents_from(place)?;
+        let index = sparse::of(&contents, &self.keys)?;
+        if let From::Catalog(len) = from {
+            // Who may not write here, or has no room, makes it anew each time.
+            let _ = sparse::save(self.idb, place.segment, len, &index, &self.keys);
+        }
+        Ok(index)
     }
 
     /// The rows of a stream in a segment, in order.
@@ -289,22 +369,8 @@ impl<'a> VersionView<'a> {
         each: &mut dyn FnMut(Row) -> Result<()>,
     ) -> Result<()> {
         let session = self.segments.get(segment as usize).map_or(0, |s| s.session);
-        self.batches(stream, batches, &mut |index, batch, mut start| {
-            let names = |names: Vec<(u32, Vec<u8>)>| -> HashMap<u32, Arc<[u8]>> {
-                names.into_iter().map(|(id, name)| (id, name.into())).collect()
-            };
-            let (users, groups) = (names(batch.users), names(batch.groups));
-            for (at, entry) in batch.entries.into_iter().enumerate() {
-                let len = entry.logical_len();
-                // A batch has at most 2^16 rows.
-                let row = (index as u32) << 16 | at as u32;
-                let (user, group) =
-                    (users.get(&entry.uid).cloned(), groups.get(&entry.gid).cloned());
-                let ordinal = Ordinal { session, segment, row, stream: stream.stream };
-                each(Row { entry, ordinal, start, user, group })?;
-                start = start.saturating_add(len);
-            }
-            Ok(())
+        batches_of(&self.keys, stream, batches, &mut |index, batch, start| {
+            rows_of_batch((session, segment, stream.stream), index, batch, start, each)
         })
     }
 
@@ -317,141 +383,6 @@ impl<'a> VersionView<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// What a pass over all rows of a version finds that single rows do not show.
-#[derive(Default)]
-pub(crate) struct Overview {
-    /// The newest row that replaces or removes earlier ones of its path.
-    replaced: HashMap<Vec<u8>, Ordinal>,
-    /// What reading found, with the place of the record.
-    outcomes: HashMap<Vec<u8>, (Ordinal, Outcome)>,
-    /// Ranges of each stream's logical bytes that are on media, in the order of the segments.
-    spans: HashMap<StreamId, Vec<(u64, u64)>>,
-    /// Each file's parts that are on media, with their bytes.
-    parts: HashMap<Vec<u8>, Vec<(Ordinal, u64)>>,
-    pub files: u64,
-    pub dirs: u64,
-    pub bytes: u64,
-    pub links: u64,
-    pub flagged: u64,
-}
-
-impl Overview {
-    pub fn of(view: &VersionView<'_>) -> Result<Self> {
-        let mut o = Self::default();
-        // What is on media of each stream first: rows are judged by it.
-        for place in &view.segments {
-            let contents = view.contents(place)?;
-            for s in &contents.streams {
-                let begin = s.index.first().map_or(s.logical_end, |p| p.logical);
-                o.spans.entry(s.stream).or_default().push((begin, s.logical_end));
-            }
-        }
-        view.all_rows(&mut |stream, row| {
-            o.take(stream, &row);
-            Ok(())
-        })?;
-        Ok(o)
-    }
-
-    fn take(&mut self, stream: &StreamContents, row: &Row) {
-        let e = &row.entry;
-        if e.replaces && e.kind.is_inode() || e.kind == Kind::Tombstone {
-            let newest = self.replaced.entry(e.path()).or_insert(row.ordinal);
-            *newest = (*newest).max(row.ordinal);
-        }
-        match e.kind {
-            Kind::Outcome => {
-                if let Some(outcome) = e.outcome {
-                    self.outcomes.insert(e.path(), (row.ordinal, outcome));
-                }
-            }
-            Kind::Part => {
-                let here = stream.logical_end.min(row.start.saturating_add(e.size));
-                let len = here.saturating_sub(row.start);
-                if len > 0 {
-                    self.parts.entry(e.path()).or_default().push((row.ordinal, len));
-                }
-            }
-            Kind::Dir => self.dirs += 1,
-            kind if kind.is_inode() && self.is_first(stream, row) => {
-                self.files += 1;
-                self.bytes = self.bytes.saturating_add(if e.link { 0 } else { e.size });
-                self.links += u64::from(e.link);
-            }
-            _ => {}
-        }
-        self.flagged += u64::from(e.inode_flags != 0);
-    }
-
-    /// Whether the row's data, if it has any, begin in this segment: else it comes again in the next.
-    pub fn is_first(&self, stream: &StreamContents, row: &Row) -> bool {
-        row.entry.logical_len() == 0 || row.start < stream.logical_end
-    }
-
-    /// Whether a newer row takes this one's place.
-    pub fn is_replaced(&self, path: &[u8], ordinal: Ordinal) -> bool {
-        !self.replaced.is_empty()
-            && self.replaced.get(path).is_some_and(|newest| newest.is_newer_than(&ordinal))
-    }
-
-    /// What reading found of the file that this row is of.
-    pub fn outcome(&self, path: &[u8], ordinal: Ordinal) -> Option<Outcome> {
-        let (at, outcome) = self.outcomes.get(path)?;
-        (!ordinal.is_newer_than(at)).then_some(*outcome)
-    }
-
-    /// Whether all data that the row promises are on media.
-    pub fn is_whole(&self, stream: StreamId, row: &Row) -> bool {
-        let e = &row.entry;
-        if !self.is_on_media(stream, row.start, e.logical_len()) {
-            return false;
-        }
-        let parts: u64 = e
-            .extents
-            .iter()
-            .filter(|x| x.kind == capstan_format::entry::ExtentKind::Parts)
-            .map(|x| x.len)
-            .sum();
-        if parts == 0 {
-            return true;
-        }
-        let path = e.path();
-        let have = self.parts.get(&path).map(Vec::as_slice).unwrap_or_default();
-        // Those of an earlier session's try do not count.
-        let have = have.iter().filter(|(ordinal, _)| !self.is_replaced(&path, *ordinal));
-        have.map(|(_, len)| len).sum::<u64>() >= parts
-    }
-
-    /// Whether not even the begin of the data that the row promises is on media: the row does not come again.
-    pub fn is_unkept(&self, stream: StreamId, row: &Row) -> bool {
-        row.entry.logical_len() > 0 && !self.is_on_media(stream, row.start, 1)
-    }
-
-    fn is_on_media(&self, stream: StreamId, start: u64, len: u64) -> bool {
-        let end = start.saturating_add(len);
-        let mut at = start;
-        for (from, to) in self.spans.get(&stream).map(Vec::as_slice).unwrap_or_default() {
-            if (*from..*to).contains(&at) {
-                at = *to;
-            }
-        }
-        at >= end
-    }
-
-    /// Whether the row's file was read as one state, whole.
-    pub fn is_clean(&self, path: &[u8], ordinal: Ordinal) -> bool {
-        !matches!(
-            self.outcome(path, ordinal).map(|o| o.code),
-            Some(
-                OutcomeCode::Changed
-                    | OutcomeCode::Short
-                    | OutcomeCode::Unreadable
-                    | OutcomeCode::Vanished
-            )
-        )
     }
 }
 
@@ -475,28 +406,87 @@ pub(crate) fn of_outcome(o: Outcome) -> Option<(Code, String)> {
     }
 }
 
+/// Opens batches.
+#[derive(Default)]
+pub(crate) struct BatchOpener {
+    decompressor: Decompressor,
+    scratch: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl BatchOpener {
+    /// A batch and the logical offset of its first row's data.
+    pub fn open(
+        &mut self,
+        raw: &RawFrame,
+        stream: StreamId,
+        sealer: Option<&FrameSealer>,
+    ) -> Result<(Batch, u64)> {
+        let format = |source| CellError::Format {
+            what: format!("a batch of stream {}", stream.short()),
+            source,
+        };
+        let Self { decompressor, scratch, plain } = self;
+        raw.header.open(&raw.stored, sealer, decompressor, scratch, plain).map_err(format)?;
+        let batch = Batch::decode(plain).map_err(format)?;
+        let start = raw.header.logical.saturating_add(batch.data_at);
+        Ok((batch, start))
+    }
+}
+
+/// Some of a stream's batches, each with the logical offset of its first row's data.
+pub(crate) fn batches_of(
+    keys: &VersionKeys,
+    stream: &StreamContents,
+    range: Range<usize>,
+    each: &mut dyn FnMut(usize, Batch, u64) -> Result<()>,
+) -> Result<()> {
+    let label = stream.label.as_ref().map(|l| &l.session);
+    let sealer = keys.sealer(Purpose::Names, label, stream.stream)?;
+    let mut opener = BatchOpener::default();
+    for (index, raw) in stream.batches.iter().enumerate().skip(range.start).take(range.len()) {
+        let (batch, start) = opener.open(raw, stream.stream, sealer.as_ref())?;
+        each(index, batch, start)?;
+    }
+    Ok(())
+}
+
+/// The rows of a batch, the `index`th of a stream in a segment: `of` is the session's number, the segment's and the stream.
+pub(crate) fn rows_of_batch(
+    of: (u32, u32, StreamId),
+    index: usize,
+    batch: Batch,
+    mut start: u64,
+    each: &mut dyn FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let names = |names: Vec<(u32, Vec<u8>)>| -> HashMap<u32, Arc<[u8]>> {
+        names.into_iter().map(|(id, name)| (id, name.into())).collect()
+    };
+    let (session, segment, stream) = of;
+    let (users, groups) = (names(batch.users), names(batch.groups));
+    for (at, entry) in batch.entries.into_iter().enumerate() {
+        let len = entry.logical_len();
+        let (user, group) = (users.get(&entry.uid).cloned(), groups.get(&entry.gid).cloned());
+        let ordinal = Ordinal { session, segment, row: row_number(index, at), stream };
+        each(Row { entry, ordinal, start, user, group })?;
+        start = start.saturating_add(len);
+    }
+    Ok(())
+}
+
 /// The rows of a stream's batches with the logical offset of each one's data, outside of any version.
 pub(crate) fn rows_of_stream(
     keys: &VersionKeys,
     stream: &StreamContents,
     each: &mut dyn FnMut(&Entry, u64),
 ) -> Result<()> {
-    let label = stream.label.as_ref().map(|l| &l.session);
-    let sealer = keys.sealer(Purpose::Names, label, stream.stream)?;
-    let (mut d, mut scratch, mut plain) = (Decompressor::default(), Vec::new(), Vec::new());
-    for raw in &stream.batches {
-        let format = |source| CellError::Format { what: "a batch".to_owned(), source };
-        raw.header
-            .open(&raw.stored, sealer.as_ref(), &mut d, &mut scratch, &mut plain)
-            .map_err(format)?;
-        let batch = Batch::decode(&plain).map_err(format)?;
-        let mut start = raw.header.logical.saturating_add(batch.data_at);
+    batches_of(keys, stream, 0..stream.batches.len(), &mut |_, batch, mut start| {
         for entry in &batch.entries {
             each(entry, start);
             start = start.saturating_add(entry.logical_len());
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The error for a medium that cannot be opened where it was last seen.

@@ -2,6 +2,9 @@
 //!
 //! A file appears whole or not at all, and durably, before the segment's row does. Files whose row
 //! never came are removed after a grace time.
+//!
+//! Beside a catalog file lies, once it was read, its sparse index: what is in it and where. It can
+//! be made again at any time, so it is not synced, and goes whenever its catalog file changes.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -30,6 +33,7 @@ impl Idb {
         let target = self.catalog_path(segment);
         let temporary = self.temporary_path(segment);
         let written = write_durably(&temporary, parts)
+            .and_then(|()| remove(&self.index_path(segment)))
             .and_then(|()| fs::rename(&temporary, &target))
             .and_then(|()| File::open(&self.catalogs)?.sync_all());
         written.map_err(|e| {
@@ -41,12 +45,24 @@ impl Idb {
 
     /// Opens a segment's catalog file; `None` if there is none.
     pub fn read_catalog(&self, segment: SegmentId) -> Result<Option<File>> {
-        let path = self.catalog_path(segment);
-        match File::open(&path) {
-            Ok(file) => Ok(Some(file)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(IdbError::io("open the catalog file", &path, e)),
-        }
+        open(&self.catalog_path(segment))
+    }
+
+    /// Writes the sparse index of a segment's catalog file; replaces a former one. Whether it appears whole after a power
+    /// cut is for its reader to check.
+    pub fn write_index(&self, segment: SegmentId, bytes: &[u8]) -> Result<()> {
+        let target = self.index_path(segment);
+        let temporary = self.temporary_path(segment);
+        let written = write(&temporary, &[bytes]).and_then(|_| fs::rename(&temporary, &target));
+        written.map_err(|e| {
+            let _ = fs::remove_file(&temporary);
+            IdbError::io("write the sparse index", &target, e)
+        })
+    }
+
+    /// Opens the sparse index of a segment's catalog file; `None` if there is none.
+    pub fn read_index(&self, segment: SegmentId) -> Result<Option<File>> {
+        open(&self.index_path(segment))
     }
 
     /// Removes what an interrupted commit left: catalog files without a segment's row, and
@@ -62,7 +78,12 @@ impl Idb {
             match kind_of(&path) {
                 Kind::Catalog(segment) if is_older(&path, grace)? => batch.push(segment),
                 Kind::Temporary => removed += usize::from(remove_if_older(&path, grace)?),
-                Kind::Catalog(_) | Kind::Foreign => {}
+                Kind::Index(segment)
+                    if !fs::exists(self.catalog_path(segment)).map_err(failed)? =>
+                {
+                    removed += usize::from(remove_if_older(&path, grace)?);
+                }
+                Kind::Catalog(_) | Kind::Index(_) | Kind::Foreign => {}
             }
             if batch.len() == LOOKUP_BATCH {
                 removed += self.remove_unreferenced(&batch, grace)?;
@@ -104,6 +125,10 @@ impl Idb {
         self.catalogs.join(format!("{segment}.catalog"))
     }
 
+    fn index_path(&self, segment: SegmentId) -> PathBuf {
+        self.catalogs.join(format!("{segment}.index"))
+    }
+
     /// A name that no other process and no other call uses.
     fn temporary_path(&self, segment: SegmentId) -> PathBuf {
         static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -114,6 +139,7 @@ impl Idb {
 
 enum Kind {
     Catalog(SegmentId),
+    Index(SegmentId),
     Temporary,
     /// Not ours: left alone.
     Foreign,
@@ -125,6 +151,9 @@ fn kind_of(path: &Path) -> Kind {
     if let Some(segment) = name.strip_suffix(".catalog").and_then(segment_of) {
         return Kind::Catalog(segment);
     }
+    if let Some(segment) = name.strip_suffix(".index").and_then(segment_of) {
+        return Kind::Index(segment);
+    }
     let temporary = name.strip_suffix(".tmp").and_then(|stem| stem.split_once('.'));
     match temporary.and_then(|(stem, _)| segment_of(stem)) {
         Some(_) => Kind::Temporary,
@@ -132,11 +161,30 @@ fn kind_of(path: &Path) -> Kind {
     }
 }
 
-fn write_durably(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+fn open(path: &Path) -> Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(IdbError::io("open the catalog file", path, e)),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn write(path: &Path, parts: &[&[u8]]) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let mut writer = BufWriter::new(file);
     parts.iter().try_for_each(|part| writer.write_all(part))?;
-    writer.into_inner()?.sync_all()
+    Ok(writer.into_inner()?)
+}
+
+fn write_durably(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    write(path, parts)?.sync_all()
 }
 
 /// Whether the file exists and was last written before `grace` ago. A time in the future, after

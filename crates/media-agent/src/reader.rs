@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 use capstan_devices::DeviceError;
 use capstan_devices::file::FileMedium;
@@ -12,12 +13,17 @@ use capstan_format::block::{
     BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, PAYLOAD_AT,
 };
 use capstan_format::codec::Decompressor;
-use capstan_format::frame::{CopiedFrame, FRAME_ALIGN, FRAME_HEADER_LEN, FrameHeader, FrameType};
+use capstan_format::frame::{
+    CopiedFrame, FRAME_ALIGN, FRAME_HEADER_LEN, FRAME_STORED_MAX, FrameHeader, FrameType,
+};
 use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
 use capstan_format::index::{FramePlace, decode_index};
 use capstan_format::record::{SegmentEnd, SegmentHeader, StreamLabel, decode_record};
 
 use crate::catalog::catalog_stream;
+
+/// Most bytes of a frame of a catalog.
+const FRAME_COPY_MAX: usize = FRAME_HEADER_LEN + FRAME_STORED_MAX + FRAME_ALIGN;
 
 /// Why something of a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +54,38 @@ pub struct RawFrame {
     pub stored: Vec<u8>,
 }
 
+/// Where a copied frame lies in a catalog, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyPlace {
+    /// Its begin.
+    pub at: u64,
+    /// Its length, with header and padding.
+    pub len: u32,
+}
+
+/// Reads one copied frame of a segment's catalog, as the IDB keeps it.
+pub fn read_copy(
+    segment: SegmentId,
+    catalog: &std::fs::File,
+    place: CopyPlace,
+) -> Result<RawFrame, FormatError> {
+    const CUT: FormatError = FormatError::Truncated("catalog");
+    let stream = catalog_stream(segment);
+    let mut bytes = vec![0; (place.len as usize).min(FRAME_COPY_MAX)];
+    catalog.read_exact_at(&mut bytes, place.at).map_err(|_| CUT)?;
+    let header = FrameHeader::decode(stream, &bytes)?;
+    let stored = bytes.get(FRAME_HEADER_LEN..FRAME_HEADER_LEN + header.stored as usize);
+    let stored = stored.ok_or(CUT)?;
+    header.check_payload(stream, stored)?;
+    if header.frame_type != FrameType::Copy {
+        return Err(FormatError::Invalid("catalog"));
+    }
+    let mut plain = Vec::new();
+    header.open(stored, None, &mut Decompressor::default(), &mut Vec::new(), &mut plain)?;
+    let copy = CopiedFrame::decode(&plain)?;
+    Ok(RawFrame { header: copy.header, stored: copy.stored.to_vec() })
+}
+
 /// What a segment holds of one stream.
 #[derive(Debug, Clone)]
 pub struct StreamContents {
@@ -61,6 +99,8 @@ pub struct StreamContents {
     pub names: Option<RawFrame>,
     /// Batches, as they are stored, in order.
     pub batches: Vec<RawFrame>,
+    /// Where the copy of each batch lies in the catalog, if this was read from one by itself.
+    pub places: Vec<CopyPlace>,
     /// Where all its frames lie, in order.
     pub index: Vec<FramePlace>,
     /// Its logical offset at the segment's end.
@@ -75,6 +115,7 @@ impl StreamContents {
             label_frame: None,
             names: None,
             batches: Vec::new(),
+            places: Vec::new(),
             index: Vec::new(),
             logical_end: 0,
         }
@@ -145,7 +186,7 @@ impl Contents {
         let mut contents = Self::default();
         let mut reader = CatalogFrames::default();
         let mut stored = Vec::new();
-        let mut sequence = 0;
+        let (mut sequence, mut at) = (0, 0);
         loop {
             let mut bytes = [0; FRAME_HEADER_LEN];
             match fill(&mut frames, &mut bytes).map_err(|_| CUT)? {
@@ -160,7 +201,9 @@ impl Contents {
             if header.sequence != sequence {
                 return Err(FormatError::Invalid("catalog"));
             }
+            reader.at = Some(CopyPlace { at, len: header.total_len() as u32 });
             reader.take(&header, &stored, &mut contents)?;
+            at += header.total_len() as u64;
             sequence += 1;
             let padding = header.total_len() - FRAME_HEADER_LEN - stored.len();
             fill(&mut frames, &mut [0; FRAME_ALIGN][..padding]).map_err(|_| CUT)?;
@@ -196,6 +239,8 @@ pub(crate) struct CatalogFrames {
     pub decompressor: Decompressor,
     plain: Vec<u8>,
     scratch: Vec<u8>,
+    /// Where the frame at hand lies in the catalog, where that is known.
+    at: Option<CopyPlace>,
     /// The summary, which is the last, was seen.
     pub complete: bool,
 }
@@ -223,6 +268,9 @@ impl CatalogFrames {
                 let copy = CopiedFrame::decode(&self.plain)?;
                 let stream = contents.stream(copy.stream);
                 stream.take(copy.header, copy.stored, &mut self.decompressor)?;
+                if copy.header.frame_type == FrameType::Batch {
+                    stream.places.extend(self.at);
+                }
             }
             FrameType::Index => {
                 let (stream, places) = decode_index(&self.plain)?;

@@ -92,6 +92,7 @@ const AFTER_LS: &str = "\
 Examples:
   capstan ls desk
   capstan ls -l desk@1f2e3d4c /etc/ssh
+  capstan ls desk --depth 1 /home
   capstan ls desk --json | jq -r 'select(.size > 1e9) | .path'
 
 PATH is a path in the backup, from the root of the file system: etc/ssh is /etc/ssh, whatever the working directory. One
@@ -111,6 +112,9 @@ pub struct LsArgs {
     /// Not the newest version but the newest begun by this time: a date, 'DATE HH:MM', or RFC 3339
     #[arg(long, value_name = "TIME", value_parser = super::time::parse_time)]
     pub as_of: Option<i64>,
+    /// List at most this many levels below each PATH: 1 is what is directly in it
+    #[arg(long, value_name = "N")]
+    pub depth: Option<usize>,
     /// Show mode, owner, group, size and time
     #[arg(long, short)]
     pub long: bool,

@@ -13,6 +13,7 @@ mod independent_reader;
 mod input;
 mod keys;
 mod kills;
+mod listing;
 mod machine;
 mod oddities;
 mod page_cache;

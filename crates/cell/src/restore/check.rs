@@ -10,8 +10,9 @@ use capstan_engine::message::path_text;
 
 use super::{is_below, selected};
 use crate::error::{CellError, Result, plain};
+use crate::overview::Overview;
 use crate::request::{RestoreRequest, RestoreTo};
-use crate::version::{Overview, VersionView};
+use crate::version::VersionView;
 
 /// A version and what is asked of it.
 pub(super) struct Check<'a> {

@@ -28,10 +28,11 @@ use self::tree::{Counts, Restore};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
+use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
-use crate::version::{Overview, VersionView};
+use crate::version::VersionView;
 use crate::watch::{Watched, watch};
 
 impl Cell {
@@ -117,7 +118,7 @@ impl Cell {
         let mut view = VersionView::open(&self.idb, version.id)?;
         // A wrong or missing key is said before anything is written.
         self.add_keys(&mut view, true)?;
-        let overview = Overview::of(&view)?;
+        let overview = Overview::with_replaced(&view)?;
         let from = self.idb.sessions_of_version(version.id)?.last().map(|s| s.id);
         let session = SessionId(self.new_id()?);
         let meters = Meters::default();
@@ -406,7 +407,7 @@ fn is_below(path: &[u8], root: &[u8]) -> bool {
 }
 
 /// A path split into its directory and its name.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|b| *b == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
         None => (b"", path),

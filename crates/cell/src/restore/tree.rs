@@ -14,9 +14,10 @@ use super::hand::Hand;
 use super::{is_below, selected, split};
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
+use crate::overview::Overview;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
-use crate::version::{Overview, Row, VersionView};
+use crate::version::{Row, VersionView};
 
 /// Takes a live row, its stored path, and its path below the target.
 type EachLive<'f> = dyn FnMut(&Row, &[u8], &[u8]) -> Result<()> + 'f;

@@ -1,0 +1,231 @@
+//! The rows of a version in the order of the walk, the newest of each path: all its streams, and those of what it builds on,
+//! merged batch by batch. What is in memory is one batch per stream, however many rows there are.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use capstan_format::entry::{join, path_order};
+use capstan_format::id::StreamId;
+
+use crate::error::Result;
+use crate::overview::Overview;
+use crate::restore::split;
+use crate::sparse::{Batches, PathKey, is_after, is_ordered};
+use crate::version::{BatchOpener, Row, VersionView};
+
+/// The rows of one stream in all segments of a version, in order.
+struct StreamRows {
+    stream: StreamId,
+    /// Segments that have it, by their place in the version.
+    segments: VecDeque<u32>,
+    /// The segment at hand, and which of the stream's batches there comes next.
+    at: Option<(Batches, usize)>,
+    ready: VecDeque<Row>,
+    last: Option<PathKey>,
+}
+
+impl StreamRows {
+    fn head(&mut self, view: &VersionView<'_>, opener: &mut BatchOpener) -> Result<Option<&Row>> {
+        while self.ready.is_empty() {
+            let Some((batches, number)) = &mut self.at else {
+                let Some(index) = self.segments.pop_front() else { return Ok(None) };
+                self.at = Some((view.batches(index, self.stream)?, 0));
+                continue;
+            };
+            let (last, ready, end) = (&mut self.last, &mut self.ready, batches.end);
+            let any = view.batch(batches, *number, opener, &mut |row| {
+                let counts = row.entry.logical_len() == 0 || row.start < end;
+                // Others are among the loose ones, if they count at all.
+                if counts && is_ordered(row.entry.kind) && is_after(last.as_ref(), &row.entry) {
+                    *last = Some((row.entry.dir.clone(), row.entry.name.clone()));
+                    ready.push_back(row);
+                }
+                Ok(())
+            })?;
+            *number += 1;
+            if !any {
+                self.at = None;
+            }
+        }
+        Ok(self.ready.front())
+    }
+
+    /// Leaves out what comes before a path, as far as it need not be read for that.
+    fn skip_to(
+        &mut self,
+        view: &VersionView<'_>,
+        overview: &Overview,
+        from: &PathKey,
+    ) -> Result<()> {
+        while let Some(index) = self.segments.front()
+            && overview.ends_before(*index, self.stream, from)
+        {
+            self.segments.pop_front();
+        }
+        if let Some(index) = self.segments.pop_front() {
+            let batches = view.batches(index, self.stream)?;
+            let number = batches.first_at(from);
+            self.at = Some((batches, number));
+        }
+        Ok(())
+    }
+}
+
+/// The next row of each stream of a version.
+pub(crate) struct Heads {
+    streams: Vec<StreamRows>,
+    /// How many of the overview's loose rows were taken.
+    loose: usize,
+    opener: BatchOpener,
+}
+
+impl Heads {
+    pub fn new(view: &VersionView<'_>) -> Self {
+        let mut streams: Vec<StreamRows> = Vec::new();
+        for (index, place) in view.segments.iter().enumerate() {
+            for id in &place.streams {
+                match streams.iter_mut().find(|s| s.stream == *id) {
+                    Some(s) => s.segments.push_back(index as u32),
+                    None => streams.push(StreamRows {
+                        stream: *id,
+                        segments: VecDeque::from([index as u32]),
+                        at: None,
+                        ready: VecDeque::new(),
+                        last: None,
+                    }),
+                }
+            }
+        }
+        Self { streams, loose: 0, opener: BatchOpener::default() }
+    }
+
+    /// Goes on at a path, or a little before it.
+    fn skip_to(
+        &mut self,
+        view: &VersionView<'_>,
+        overview: &Overview,
+        from: &PathKey,
+    ) -> Result<()> {
+        self.streams.iter_mut().try_for_each(|s| s.skip_to(view, overview, from))
+    }
+
+    /// The newest row of the next path; calls with the others of that path.
+    pub fn next(
+        &mut self,
+        view: &VersionView<'_>,
+        overview: &Overview,
+        loser: &mut dyn FnMut(Row),
+    ) -> Result<Option<Row>> {
+        let opener = &mut self.opener;
+        let mut first: Option<PathKey> = None;
+        let mut take = |row: &Row| {
+            let e = &row.entry;
+            let before = |(dir, name): &PathKey| path_order((&e.dir, &e.name), (dir, name)).is_lt();
+            if first.as_ref().is_none_or(before) {
+                first = Some((e.dir.clone(), e.name.clone()));
+            }
+        };
+        for s in &mut self.streams {
+            if let Some(row) = s.head(view, opener)? {
+                take(row);
+            }
+        }
+        if let Some(row) = overview.loose.get(self.loose) {
+            take(row);
+        }
+        let Some((dir, name)) = first else { return Ok(None) };
+        let same = |row: &Row| row.entry.dir == dir && row.entry.name == name;
+        let mut newest: Option<Row> = None;
+        let mut take = |row: Row| {
+            if newest.as_ref().is_none_or(|n| row.ordinal > n.ordinal) {
+                newest.replace(row).map(&mut *loser);
+            } else {
+                loser(row);
+            }
+        };
+        for s in &mut self.streams {
+            if s.ready.front().is_some_and(same) {
+                s.ready.pop_front().map(&mut take);
+            }
+        }
+        while let Some(row) = overview.loose.get(self.loose).filter(|r| same(r)) {
+            take(row.clone());
+            self.loose += 1;
+        }
+        Ok(newest)
+    }
+}
+
+/// All rows of a version in the order of the walk, the newest of each path.
+pub(crate) struct Merged<'a> {
+    pub view: VersionView<'a>,
+    pub overview: Overview,
+    heads: Heads,
+}
+
+impl<'a> Merged<'a> {
+    pub fn new(view: VersionView<'a>) -> Result<Self> {
+        let overview = Overview::of(&view)?;
+        let heads = Heads::new(&view);
+        Ok(Self { view, overview, heads })
+    }
+
+    /// The next path's newest row.
+    pub fn next(&mut self) -> Result<Option<Row>> {
+        self.heads.next(&self.view, &self.overview, &mut |_| ())
+    }
+
+    /// Calls with the row of a path and those at most `depth` levels below it, in order. The rest is not read.
+    pub fn each_below(
+        &mut self,
+        path: &[u8],
+        depth: Option<usize>,
+        each: &mut dyn FnMut(&Self, &Row),
+    ) -> Result<()> {
+        let (dir, name) = split(path);
+        self.seek((dir.to_vec(), name.to_vec()))?;
+        while let Some(row) = self.next()? {
+            match path_order((&row.entry.dir, &row.entry.name), (dir, name)) {
+                Ordering::Less => continue,
+                Ordering::Equal => each(self, &row),
+                Ordering::Greater => break,
+            }
+            break;
+        }
+        if depth == Some(0) {
+            return Ok(());
+        }
+        let levels =
+            |p: &[u8]| if p.is_empty() { 0 } else { p.iter().filter(|b| **b == b'/').count() + 1 };
+        self.seek((path.to_vec(), Vec::new()))?;
+        while let Some(row) = self.next()? {
+            let e = &row.entry;
+            if e.dir.is_empty() && e.name.is_empty()
+                || path_order((&e.dir, &e.name), (path, b"")).is_lt()
+            {
+                continue;
+            }
+            let below = path.is_empty()
+                || e.dir.strip_prefix(path).is_some_and(|r| r.is_empty() || r.starts_with(b"/"));
+            // All that is below a directory comes together; what is in it directly comes first.
+            if !below || depth == Some(1) && e.dir != path {
+                break;
+            }
+            if depth.is_none_or(|d| levels(&e.dir) < levels(path) + d) {
+                each(self, &row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins anew, at a path or a little before it.
+    fn seek(&mut self, from: PathKey) -> Result<()> {
+        self.heads = Heads::new(&self.view);
+        self.heads.skip_to(&self.view, &self.overview, &from)
+    }
+}
+
+/// `dir/name`, for messages.
+pub(crate) fn path_of(row: &Row) -> Vec<u8> {
+    join(&row.entry.dir, &row.entry.name)
+}

@@ -1,0 +1,276 @@
+//! What single rows of a version do not show: which were replaced, what reading found, what of their data is on media.
+//!
+//! It comes from the sparse indexes, so it costs no pass over the rows; only who reads them segment by segment, instead of
+//! in the order of paths, needs to know of each one whether a later version replaced it.
+
+use std::collections::HashMap;
+
+use capstan_format::entry::{ExtentKind, Kind, Outcome, OutcomeCode, path_order};
+use capstan_format::id::StreamId;
+use capstan_media_agent::reader::StreamContents;
+
+use crate::error::Result;
+use crate::merged::Heads;
+use crate::sparse::{self, Aside, Outline, PathKey};
+use crate::version::{BatchOpener, Ordinal, Row, SegmentPlace, VersionView};
+
+/// What a version's rows have in common.
+#[derive(Default)]
+pub(crate) struct Overview {
+    /// The newest row of a path, where not only the order of paths shows it: of files that came late, or in parts.
+    newest: HashMap<Vec<u8>, Ordinal>,
+    /// Rows that a later session's replaced or removed, ascending, by segment and stream.
+    dead: HashMap<(u32, StreamId), Vec<u32>>,
+    /// What reading found, with the place of the record.
+    outcomes: HashMap<Vec<u8>, (Ordinal, Outcome)>,
+    /// Ranges of each stream's logical bytes that are on media, in the order of the segments.
+    spans: HashMap<StreamId, Vec<(u64, u64)>>,
+    /// Each file's parts that are on media, with their bytes.
+    parts: HashMap<Vec<u8>, Vec<(Ordinal, u64)>>,
+    /// Rows that are not where the order of paths says: of files read again, and those whose data never came.
+    pub loose: Vec<Row>,
+    /// The last path of each stream in each segment.
+    lasts: HashMap<(u32, StreamId), PathKey>,
+    pub links: u64,
+    pub flagged: u64,
+}
+
+impl Overview {
+    /// For who reads the rows in the order of paths, the newest of each.
+    pub fn of(view: &VersionView<'_>) -> Result<Self> {
+        let mut o = Self::default();
+        // Of each stream the last path so far: rows that do not come after it are late.
+        let mut last: HashMap<StreamId, PathKey> = HashMap::new();
+        let mut not_here: Vec<(u32, Aside, StreamId)> = Vec::new();
+        for (index, place) in view.segments.iter().enumerate() {
+            for outline in view.outlines(place)? {
+                let index = index as u32;
+                let stream = outline.stream;
+                o.spans.entry(stream).or_default().push((outline.begin, outline.end));
+                o.links += outline.links;
+                o.flagged += outline.flagged;
+                if let Some(before) = last.get(&stream) {
+                    o.take_late(view, index, stream, before)?;
+                }
+                for aside in &outline.aside {
+                    o.take_aside(view, index, place, &outline, aside, &mut not_here)?;
+                }
+                if let Some(key) = outline.last {
+                    o.lasts.insert((index, stream), key.clone());
+                    let further = last
+                        .get(&stream)
+                        .is_none_or(|l| path_order((&l.0, &l.1), (&key.0, &key.1)).is_lt());
+                    if further {
+                        last.insert(stream, key);
+                    }
+                }
+            }
+        }
+        for (index, aside, stream) in not_here {
+            // Else it came again where its data are.
+            if !o.is_on_media(stream, aside.start, 1) {
+                o.loose.extend(row_at(view, index, stream, aside.row)?);
+            }
+        }
+        o.loose.sort_by(|a, b| {
+            path_order((&a.entry.dir, &a.entry.name), (&b.entry.dir, &b.entry.name))
+        });
+        Ok(o)
+    }
+
+    /// For who reads the rows in the order of the media.
+    pub fn with_replaced(view: &VersionView<'_>) -> Result<Self> {
+        let mut o = Self::of(view)?;
+        if view.segments.iter().all(|s| s.session == 0) {
+            return Ok(o);
+        }
+        let mut heads = Heads::new(view);
+        let mut dead: Vec<Ordinal> = Vec::new();
+        let mut newest: HashMap<Vec<u8>, Ordinal> = HashMap::new();
+        while let Some(row) = heads.next(view, &o, &mut |loser| dead.push(loser.ordinal))? {
+            if row.entry.replaces || row.entry.kind == Kind::Tombstone {
+                let path = row.entry.path();
+                if o.parts.contains_key(&path) {
+                    newest.insert(path, row.ordinal);
+                }
+            }
+            // Losers come with their winner.
+            for ordinal in dead.drain(..) {
+                o.dead.entry((ordinal.segment, ordinal.stream)).or_default().push(ordinal.row);
+            }
+        }
+        o.newest.extend(newest);
+        o.dead.values_mut().for_each(|rows| rows.sort_unstable());
+        Ok(o)
+    }
+
+    /// Rows at the begin of a stream's part of a segment that do not come after the last one before it.
+    fn take_late(
+        &mut self,
+        view: &VersionView<'_>,
+        index: u32,
+        stream: StreamId,
+        before: &PathKey,
+    ) -> Result<()> {
+        let mut batches = view.batches(index, stream)?;
+        let mut opener = BatchOpener::default();
+        let end = batches.end;
+        for number in 0.. {
+            let (mut late, mut others) = (Vec::new(), false);
+            let any = view.batch(&mut batches, number, &mut opener, &mut |row| {
+                let e = &row.entry;
+                let counts = e.logical_len() == 0 || row.start < end;
+                if !sparse::is_ordered(e.kind) || !counts {
+                    return Ok(());
+                }
+                if sparse::is_after(Some(before), e) {
+                    others = true;
+                } else {
+                    late.push(row);
+                }
+                Ok(())
+            })?;
+            late.into_iter().for_each(|row| self.add_late(row));
+            if !any || others {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_late(&mut self, row: Row) {
+        let newest = self.newest.entry(row.entry.path()).or_insert(row.ordinal);
+        *newest = (*newest).max(row.ordinal);
+        self.loose.push(row);
+    }
+
+    fn take_aside(
+        &mut self,
+        view: &VersionView<'_>,
+        index: u32,
+        place: &SegmentPlace,
+        outline: &Outline,
+        aside: &Aside,
+        not_here: &mut Vec<(u32, Aside, StreamId)>,
+    ) -> Result<()> {
+        let e = &aside.entry;
+        let ordinal = Ordinal {
+            session: place.session,
+            segment: index,
+            row: aside.row,
+            stream: outline.stream,
+        };
+        match e.kind {
+            Kind::Outcome => {
+                if let Some(outcome) = e.outcome {
+                    self.outcomes.insert(e.path(), (ordinal, outcome));
+                }
+            }
+            Kind::Part => {
+                let here = outline.end.min(aside.start.saturating_add(e.size));
+                let len = here.saturating_sub(aside.start);
+                if len > 0 {
+                    self.parts.entry(e.path()).or_default().push((ordinal, len));
+                }
+            }
+            _ if !outline.counts(e, aside.start) => {
+                not_here.push((index, aside.clone(), outline.stream));
+            }
+            _ => {
+                if let Some(row) = row_at(view, index, outline.stream, aside.row)? {
+                    self.add_late(row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all rows of a stream's part of a segment come before a path.
+    pub fn ends_before(&self, index: u32, stream: StreamId, path: &PathKey) -> bool {
+        let last = self.lasts.get(&(index, stream));
+        last.is_none_or(|l| path_order((&l.0, &l.1), (&path.0, &path.1)).is_lt())
+    }
+
+    /// Whether the row's data, if it has any, begin in this segment: else it comes again in the next.
+    pub fn is_first(&self, stream: &StreamContents, row: &Row) -> bool {
+        row.entry.logical_len() == 0 || row.start < stream.logical_end
+    }
+
+    /// Whether a newer row takes this one's place.
+    pub fn is_replaced(&self, path: &[u8], ordinal: Ordinal) -> bool {
+        let dead = || {
+            let rows = self.dead.get(&(ordinal.segment, ordinal.stream));
+            rows.is_some_and(|rows| rows.binary_search(&ordinal.row).is_ok())
+        };
+        let newest = self.newest.get(path);
+        newest.is_some_and(|newest| newest.is_newer_than(&ordinal)) || dead()
+    }
+
+    /// What reading found of the file that this row is of.
+    pub fn outcome(&self, path: &[u8], ordinal: Ordinal) -> Option<Outcome> {
+        let (at, outcome) = self.outcomes.get(path)?;
+        (!ordinal.is_newer_than(at)).then_some(*outcome)
+    }
+
+    /// Whether all data that the row promises are on media.
+    pub fn is_whole(&self, stream: StreamId, row: &Row) -> bool {
+        let e = &row.entry;
+        if !self.is_on_media(stream, row.start, e.logical_len()) {
+            return false;
+        }
+        let parts = e.extents.iter().filter(|x| x.kind == ExtentKind::Parts);
+        let parts: u64 = parts.map(|x| x.len).sum();
+        if parts == 0 {
+            return true;
+        }
+        let path = e.path();
+        let have = self.parts.get(&path).map(Vec::as_slice).unwrap_or_default();
+        // Those of an earlier session's try do not count.
+        let of_this =
+            |part: &Ordinal| part.stream == row.ordinal.stream || !row.ordinal.is_newer_than(part);
+        let have = have.iter().filter(|(part, _)| of_this(part) && !self.is_replaced(&path, *part));
+        have.map(|(_, len)| len).sum::<u64>() >= parts
+    }
+
+    /// Whether not even the begin of the data that the row promises is on media: the row does not come again.
+    pub fn is_unkept(&self, stream: StreamId, row: &Row) -> bool {
+        row.entry.logical_len() > 0 && !self.is_on_media(stream, row.start, 1)
+    }
+
+    fn is_on_media(&self, stream: StreamId, start: u64, len: u64) -> bool {
+        let end = start.saturating_add(len);
+        let mut at = start;
+        for (from, to) in self.spans.get(&stream).map(Vec::as_slice).unwrap_or_default() {
+            if (*from..*to).contains(&at) {
+                at = *to;
+            }
+        }
+        at >= end
+    }
+
+    /// Whether the row's file was read as one state, whole.
+    pub fn is_clean(&self, path: &[u8], ordinal: Ordinal) -> bool {
+        use OutcomeCode::{Changed, Short, Unreadable, Vanished};
+        let outcome = self.outcome(path, ordinal).map(|o| o.code);
+        !matches!(outcome, Some(Changed | Short | Unreadable | Vanished))
+    }
+}
+
+/// One row, by its number in its stream's part of a segment.
+fn row_at(
+    view: &VersionView<'_>,
+    index: u32,
+    stream: StreamId,
+    number: u32,
+) -> Result<Option<Row>> {
+    let mut batches = view.batches(index, stream)?;
+    let mut found = None;
+    let (batch, mut opener) = ((number >> 16) as usize, BatchOpener::default());
+    view.batch(&mut batches, batch, &mut opener, &mut |row| {
+        if row.ordinal.row == number {
+            found = Some(row);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,171 @@
+//! A sparse index: what a segment's catalog has and where, without its rows.
+//!
+//! With it the rows of a version are read batch by batch in the order of the walk, or from any path on, and nothing that
+//! grows with the tree is held. It is made when a catalog is first read and kept beside it (`file`); where there is no
+//! catalog file, or none that is whole, it is made from the medium each time.
+
+mod file;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use capstan_format::entry::{Entry, Kind, path_order};
+use capstan_format::id::{SegmentId, StreamId};
+use capstan_format::keys::FrameSealer;
+use capstan_format::record::SessionLabel;
+use capstan_media_agent::reader::{Contents, CopyPlace, StreamContents};
+
+use crate::error::Result;
+use crate::version::{VersionKeys, batches_of};
+
+pub(crate) use file::{Saved, save};
+
+/// A directory's path and a name in it: what rows are ordered by.
+pub(crate) type PathKey = (Vec<u8>, Vec<u8>);
+
+/// A row that is not found by the order of paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Aside {
+    /// Its place in the stream's part of the segment, as in [`crate::version::Ordinal`].
+    pub row: u32,
+    /// The stream's logical offset at which its data begin.
+    pub start: u64,
+    pub entry: Entry,
+}
+
+/// What a segment has of one stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outline {
+    pub stream: StreamId,
+    pub label: Option<SessionLabel>,
+    /// The stream's logical bytes in this segment.
+    pub begin: u64,
+    pub end: u64,
+    /// Rows that are further names, and rows with inode flags.
+    pub links: u64,
+    pub flagged: u64,
+    /// The last path of the rows that count here and are in order.
+    pub last: Option<PathKey>,
+    /// Outcomes, parts, rows whose data begin in the next segment, and rows that come late.
+    pub aside: Vec<Aside>,
+}
+
+/// A batch: where it is copied in the catalog, and the first path of those of its rows that count and are in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BatchPlace {
+    pub copy: CopyPlace,
+    pub first: Option<PathKey>,
+}
+
+/// The sparse index of one stream in a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StreamIndex {
+    pub outline: Outline,
+    pub batches: Vec<BatchPlace>,
+}
+
+impl Outline {
+    /// Whether a row's data, if it has any, begin in this segment: else it comes again in the next.
+    pub fn counts(&self, entry: &Entry, start: u64) -> bool {
+        entry.logical_len() == 0 || start < self.end
+    }
+}
+
+/// Whether a row has its place in the order of paths.
+pub(crate) fn is_ordered(kind: Kind) -> bool {
+    kind.is_inode() || kind == Kind::Tombstone
+}
+
+/// Whether a path comes after the last one.
+pub(crate) fn is_after(last: Option<&PathKey>, entry: &Entry) -> bool {
+    last.is_none_or(|(dir, name)| {
+        path_order((dir, name), (&entry.dir, &entry.name)) == Ordering::Less
+    })
+}
+
+/// Makes the sparse index of a segment from what its catalog has.
+pub(crate) fn of(contents: &Contents, keys: &VersionKeys) -> Result<Vec<StreamIndex>> {
+    contents.streams.iter().map(|s| of_stream(s, keys)).collect()
+}
+
+fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
+    let mut outline = Outline {
+        stream: s.stream,
+        label: s.label.as_ref().map(|l| l.session.clone()),
+        begin: s.index.first().map_or(s.logical_end, |p| p.logical),
+        end: s.logical_end,
+        links: 0,
+        flagged: 0,
+        last: None,
+        aside: Vec::new(),
+    };
+    let mut batches = Vec::with_capacity(s.batches.len());
+    batches_of(keys, s, 0..s.batches.len(), &mut |index, batch, mut start| {
+        let mut first: Option<PathKey> = None;
+        for (at, entry) in batch.entries.into_iter().enumerate() {
+            let len = entry.logical_len();
+            let counts = outline.counts(&entry, start);
+            if counts && entry.kind.is_inode() {
+                outline.links += u64::from(entry.link);
+                outline.flagged += u64::from(entry.inode_flags != 0);
+            }
+            if is_ordered(entry.kind) && counts && is_after(outline.last.as_ref(), &entry) {
+                let key = (entry.dir, entry.name);
+                if first.is_none() {
+                    first = Some(key.clone());
+                }
+                outline.last = Some(key);
+            } else {
+                let row = row_number(index, at);
+                outline.aside.push(Aside { row, start, entry });
+            }
+            start = start.saturating_add(len);
+        }
+        let copy = s.places.get(index).copied().unwrap_or(CopyPlace { at: 0, len: 0 });
+        batches.push(BatchPlace { copy, first });
+        Ok(())
+    })?;
+    Ok(StreamIndex { outline, batches })
+}
+
+/// A row's number in its stream's part of a segment: a batch has at most 2^16 rows.
+pub(crate) fn row_number(batch: usize, at: usize) -> u32 {
+    (batch as u32) << 16 | at as u32
+}
+
+/// A stream's batches in a segment, to be read one by one.
+pub(crate) struct Batches {
+    /// The number of the version's session, that of the segment, and the stream.
+    pub of: (u32, u32, StreamId),
+    pub segment: SegmentId,
+    /// The stream's logical offset at the segment's end.
+    pub end: u64,
+    pub sealer: Option<FrameSealer>,
+    pub source: Source,
+}
+
+/// Where batches are read from.
+pub(crate) enum Source {
+    /// The catalog file.
+    Catalog(std::fs::File, Vec<BatchPlace>),
+    /// What was read of the medium.
+    Medium(Arc<Contents>),
+}
+
+impl Batches {
+    /// The first batch that can have a path at or after `from`.
+    pub fn first_at(&self, from: &PathKey) -> usize {
+        let Source::Catalog(_, places) = &self.source else { return 0 };
+        let mut at = 0;
+        // Some have no path that could be compared: nothing but outcomes, or parts.
+        for (number, first) in
+            places.iter().enumerate().filter_map(|(n, b)| Some((n, b.first.as_ref()?)))
+        {
+            if path_order((&first.0, &first.1), (&from.0, &from.1)).is_gt() {
+                break;
+            }
+            at = number;
+        }
+        at
+    }
+}

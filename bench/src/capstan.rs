@@ -94,7 +94,10 @@ impl Backup {
             context.warm_source(&self.data)?;
         }
         let mut command = command(context, &home);
-        command.arg("backup").arg(&self.data.path).args(["--name", NAME, "--json", "--to"]);
+        command
+            .arg("backup")
+            .arg(&self.data.path)
+            .args(["--name", NAME, "--full", "--json", "--to"]);
         match &medium {
             None => command.arg("null:"),
             Some(path) => command.arg(path),

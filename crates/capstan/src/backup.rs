@@ -15,7 +15,11 @@ const LIST_MAX: u64 = 1 << 30;
 
 /// Runs the command.
 pub fn run(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
-    let method = if level(args) == Level::Full { "full" } else { "incr" };
+    let method = match level(args) {
+        Some(Level::Full) => "full",
+        Some(_) => "incr",
+        None => "backup",
+    };
     let show = Show { method, json: args.json, to_stderr: false };
     session::run(global, &show, |cell, console, stop| {
         let request = request(args)?;
@@ -61,11 +65,11 @@ fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
     })
 }
 
-fn level(args: &BackupArgs) -> Level {
+fn level(args: &BackupArgs) -> Option<Level> {
     match args.level {
-        _ if args.incr => Level::Incremental,
-        Some(n) => Level::Numbered(n),
-        None => Level::Full,
+        _ if args.full => Some(Level::Full),
+        _ if args.incr => Some(Level::Incremental),
+        n => n.map(Level::Numbered),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Incremental backups: which version one builds on, and whether that can be built on.
 
 use capstan_engine::message::Code;
-use capstan_format::id::{SessionId, VersionId};
+use capstan_format::id::{MediumId, SessionId, VersionId};
 use capstan_idb::{Object, Version};
 
 use crate::Cell;
@@ -22,23 +22,33 @@ pub(crate) struct Based<'a> {
 }
 
 impl Cell {
-    /// The version that a backup of that level builds on; `None` if it is a full one, or has to be one, which is said.
+    /// The version that a backup builds on; `None` if it is a full one, or has to be one, which is said where something else
+    /// was asked for. Where nothing was, it builds on the last version if all of that is on the medium that is written, and
+    /// encrypted if this one is: who backs up to another medium wants it to be enough by itself, and who begins to encrypt
+    /// wants all encrypted.
     pub(crate) fn base_for(
         &self,
         object: &Object,
-        level: Level,
+        asked: Option<Level>,
+        medium: MediumId,
+        encrypted: bool,
         ears: &Ears<'_>,
     ) -> Result<Option<Based<'_>>> {
+        let level = asked.unwrap_or(Level::Incremental);
         if level == Level::Full {
             return Ok(None);
         }
         let found = self.idb.versions_of(object.id)?.into_iter().find(|v| is_base(v, level));
         let Some(base) = found else {
-            let text = format!("a full backup is made: there is no version that {level} builds on");
-            ears.say(Code::Adapted, "cell", &object.name, text);
+            if asked.is_some() {
+                let text =
+                    format!("a full backup is made: there is no version that {level} builds on");
+                ears.say(Code::Adapted, "cell", &object.name, text);
+            }
             return Ok(None);
         };
         match self.open_base(&base) {
+            Ok(based) if asked.is_none() && !based.cursor.is_alike(medium, encrypted) => Ok(None),
             Ok(based) => Ok(Some(based)),
             Err(e) => {
                 let text = format!(

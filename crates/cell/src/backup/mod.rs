@@ -71,23 +71,25 @@ impl Cell {
             (Some(o), true) => resumable(self, o, &ears)?,
             _ => None,
         };
-        let wanted = if plan.roots.is_empty() { Level::Full } else { request.level };
+        let keys = self.session_keys()?;
+        if keys.is_none() && !plan.null {
+            self.warn_not_encrypted(&plan.name, &ears)?;
+        }
+        // Neither an input nor a test of the source's speed builds on anything.
+        let never = plan.roots.is_empty() || plan.null && request.level.is_none();
+        let wanted = if never { Some(Level::Full) } else { request.level };
         let based = match (&known, &resumed) {
-            (Some(o), None) => self.base_for(o, wanted, &ears)?,
+            (Some(o), None) => self.base_for(o, wanted, medium.medium, keys.is_some(), &ears)?,
             _ => None,
         };
         let (method, base) = match (&resumed, &based) {
             (Some(r), _) => (r.version.method.clone(), r.version.base),
-            (None, Some(b)) => (wanted.to_string(), Some(b.version)),
+            (None, Some(b)) => (wanted.unwrap_or(Level::Incremental).to_string(), Some(b.version)),
             (None, None) => (Level::Full.to_string(), None),
         };
         let mut plan = plan;
         plan.method = method;
         plan.never(self, &request.device)?;
-        let keys = self.session_keys()?;
-        if keys.is_none() && !plan.null {
-            self.warn_not_encrypted(&plan.name, &ears)?;
-        }
         let session = SessionId(self.new_id()?);
         let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
         let label = SessionLabel {

@@ -203,7 +203,7 @@ pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
         source: Source::Paths(vec![source.to_owned()]),
         device: format!("file:{}", medium.display()).parse().unwrap(),
         name: Some("made".to_owned()),
-        level: capstan_cell::request::Level::Full,
+        level: Some(capstan_cell::request::Level::Full),
         resume: false,
         dry_run: false,
         tags: vec![],

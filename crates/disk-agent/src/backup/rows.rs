@@ -18,6 +18,16 @@ use crate::walk::{BaseRow, WalkItem};
 /// A file that was changed this short a time ago may still be open for writing.
 const RECENT: Duration = Duration::from_secs(120);
 
+/// The row that says that a name of the base is gone.
+fn tombstone(item: &WalkItem) -> Entry {
+    Entry {
+        kind: Kind::Tombstone,
+        dir: item.dir.path.clone(),
+        name: item.listed.name.clone(),
+        ..Entry::default()
+    }
+}
+
 impl StreamReader<'_> {
     /// Makes the row of a name, and opens what has contents.
     pub(super) fn open(
@@ -29,12 +39,7 @@ impl StreamReader<'_> {
         opened: &mut Vec<Opened>,
     ) {
         if item.gone {
-            rows.push(Entry {
-                kind: Kind::Tombstone,
-                dir: item.dir.path.clone(),
-                name: item.listed.name.clone(),
-                ..Entry::default()
-            });
+            rows.push(tombstone(item));
             return;
         }
         let result = match item.listed.kind {
@@ -44,6 +49,7 @@ impl StreamReader<'_> {
         };
         let name = &item.listed.name;
         match result {
+            Ok(Some(entry)) if entry.kind == Kind::Tombstone => rows.push(entry),
             Ok(Some(mut entry)) => {
                 entry.replaces = retry || item.base.is_some();
                 match entry.kind {
@@ -86,7 +92,8 @@ impl StreamReader<'_> {
         }
         if self.backup.selection.sizes.as_ref().is_some_and(|s| !s.contains(&entry.size)) {
             self.backup.counters.skipped.fetch_add(1, Relaxed);
-            return Ok(None);
+            // A version does not have what its options leave out, whatever its base has.
+            return Ok(item.base.as_ref().map(|_| tombstone(item)));
         }
         let options = self.backup.options;
         let in_use = self.in_use(&fd, &before);

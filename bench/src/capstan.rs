@@ -143,6 +143,27 @@ pub struct Archive {
 }
 
 impl Archive {
+    /// Backs the same data up once more, as an incremental, and keeps that too.
+    pub fn again(&self, context: &Context) -> Result<Sample, BenchError> {
+        context.warm_source(&self.data)?;
+        let mut command = command(context, &self.home);
+        command.arg("backup").arg(&self.data.path).args(["--name", NAME, "--json", "--to"]);
+        let ran = context.run(command.args(&self.medium))?;
+        let report = check(&ran.stdout, "capstan backup", self.data.files)?;
+        if report["method"] != "incr" || report["kept"].as_u64() != Some(self.data.files) {
+            return Err(BenchError::Unexpected {
+                program: "capstan backup".into(),
+                problem: format!("method {}, {} files kept", report["method"], report["kept"]),
+            });
+        }
+        Ok(Sample {
+            wall_s: ran.usage.wall_s,
+            cpu_s: ran.usage.cpu_s,
+            peak_rss: report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss),
+            stored: 0,
+        })
+    }
+
     /// Restores into a directory of its own, which is removed at the end.
     pub fn restore(&self, context: &Context, place: Place) -> Result<Sample, BenchError> {
         self.restore_into(context, &context.fresh(place, "restored")?)

@@ -139,10 +139,13 @@ impl RivalArchive {
         context.run(&mut command).map(drop)
     }
 
-    fn backup(&self, context: &Context, data: &Data) -> Result<Sample, BenchError> {
+    /// Backs up; the second time what did not change is known.
+    pub fn backup(&self, context: &Context, data: &Data) -> Result<Sample, BenchError> {
         let mut command = match self.rival {
             Rival::Restic => self.with("restic", &["backup", "--quiet"]),
-            Rival::Borg | Rival::BorgEncrypted => self.with("borg", &["create", "::one"]),
+            Rival::Borg | Rival::BorgEncrypted => {
+                self.with("borg", &["create", "::{now:%H%M%S%f}"])
+            }
             Rival::Rustic => self.with("rustic", &["backup", "--no-progress"]),
             Rival::Bacula => return self.bacula(context, data),
         };

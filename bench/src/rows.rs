@@ -2,6 +2,7 @@
 
 mod cold;
 mod directory;
+mod incremental;
 mod memory;
 mod null;
 mod peers;
@@ -91,6 +92,11 @@ pub const ROWS: &[Row] = &[
         run: restore::typical,
     },
     Row { name: "restore-small", about: "small, the same", run: restore::small },
+    Row {
+        name: "incremental",
+        about: "small once more, nothing changed, against find with a stat of each, restic, borg",
+        run: incremental::unchanged,
+    },
     Row {
         name: "memory",
         about: "peak memory of backup and restore with 30 thousand and 3 million files",

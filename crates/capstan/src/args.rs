@@ -2,6 +2,7 @@
 
 mod assess;
 mod backup;
+mod diff;
 mod key;
 mod restore;
 mod time;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 
 pub use assess::{AssessCommand, CreateDataArgs};
 pub use backup::{BackupArgs, split_paths};
+pub use diff::DiffArgs;
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use restore::{
     FindArgs, ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs,
@@ -80,6 +82,8 @@ pub enum Command {
     Ls(LsArgs),
     /// Find files in all backups by name
     Find(FindArgs),
+    /// Show what differs between two backups
+    Diff(DiffArgs),
     /// List sessions, or show the report of one
     Sessions(SessionsArgs),
     /// List the backed up versions of one file

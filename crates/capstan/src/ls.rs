@@ -131,7 +131,7 @@ fn absolute(path: &std::ffi::OsStr) -> Result<Vec<u8>, Failure> {
 }
 
 /// Lines on standard output; the first failure is kept.
-struct Lines {
+pub struct Lines {
     out: Output,
     terminal: bool,
     empty: bool,
@@ -139,11 +139,13 @@ struct Lines {
 }
 
 impl Lines {
-    fn new() -> Self {
+    /// Locks standard output.
+    pub fn new() -> Self {
         Self { out: Output::new(), terminal: stdout_is_terminal(), empty: true, failure: None }
     }
 
-    fn put(&mut self, write: impl FnOnce(&mut Output, bool) -> Result<(), Failure>) {
+    /// Writes a line; nothing after the first failure.
+    pub fn put(&mut self, write: impl FnOnce(&mut Output, bool) -> Result<(), Failure>) {
         if self.failure.is_some() {
             return;
         }
@@ -157,7 +159,8 @@ impl Lines {
         }
     }
 
-    fn finish(self) -> Result<u8, Failure> {
+    /// Writes what is buffered; the exit code.
+    pub fn finish(self) -> Result<u8, Failure> {
         match self.failure {
             Some(failure) => Err(failure),
             None => self.out.finish().map(|()| crate::exit::COMPLETED),
@@ -220,11 +223,13 @@ fn mode(entry: &Entry) -> String {
     text
 }
 
-fn time(time: Timestamp) -> String {
+/// A file's time, here, by the second.
+pub fn time(time: Timestamp) -> String {
     local_time(time.sec.saturating_mul(1_000_000).saturating_add(i64::from(time.nsec / 1000)))
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+/// A kind's word in JSON.
+pub fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "file",
         Kind::Dir => "dir",
@@ -245,7 +250,8 @@ fn rfc3339(time: Timestamp) -> Value {
     }
 }
 
-fn json_of(listed: &Listed) -> Map<String, Value> {
+/// A row as a JSON object.
+pub fn json_of(listed: &Listed) -> Map<String, Value> {
     let entry = &listed.entry;
     let mut object = Map::new();
     let mut path = vec![b'/'];

@@ -5,7 +5,9 @@
 //! [`observe`] and gets a [`report`].
 
 mod backup;
+mod change;
 mod contents;
+mod diff;
 mod error;
 mod import;
 mod incremental;
@@ -36,6 +38,7 @@ use std::sync::Arc;
 use capstan_engine::entropy::Entropy;
 use capstan_idb::Idb;
 
+pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
 pub use error::{CellError, Result};
 pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
 pub use take_ring::ring_of_medium;

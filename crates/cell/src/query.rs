@@ -336,7 +336,8 @@ impl Cell {
     }
 }
 
-fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
+/// A row as it is shown.
+pub(crate) fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
     let text = |name: &Option<std::sync::Arc<[u8]>>| {
         name.as_ref().map(|n| String::from_utf8_lossy(n).into_owned())
     };

@@ -239,7 +239,8 @@ pub struct ImportArgs {
     pub json: bool,
 }
 
-fn parse_version(text: &str) -> Result<VersionName, String> {
+/// Reads `NAME` or `NAME@SESSION`.
+pub(super) fn parse_version(text: &str) -> Result<VersionName, String> {
     let version = VersionName::parse(text);
     if version.name.is_empty() {
         return Err(

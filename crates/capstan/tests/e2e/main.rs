@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod compare;
+mod differences;
 mod filesystems;
 mod incomplete;
 mod incremental;

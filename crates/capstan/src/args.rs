@@ -14,7 +14,7 @@ use clap_complete::Shell;
 
 pub use assess::{AssessCommand, CreateDataArgs};
 pub use backup::{BackupArgs, split_paths};
-pub use diff::DiffArgs;
+pub use diff::{CompareArgs, DiffArgs};
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use restore::{
     FindArgs, ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs,
@@ -31,6 +31,7 @@ Exit codes:
   1    failed or incomplete: what was committed is kept, `backup --resume` goes on
   2    bad input: nothing was done
   3    completed with errors: the report names them
+  4    `compare`: something differs
   130  ended at once by a second SIGINT or SIGTERM (the first ends the session in order)
 
 Environment:
@@ -82,6 +83,8 @@ pub enum Command {
     Ls(LsArgs),
     /// Find files in all backups by name
     Find(FindArgs),
+    /// Show what differs between a backup and the file system now
+    Compare(CompareArgs),
     /// Show what differs between two backups
     Diff(DiffArgs),
     /// List sessions, or show the report of one

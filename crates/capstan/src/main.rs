@@ -4,6 +4,7 @@
 mod args;
 mod assess;
 mod backup;
+mod compare;
 mod diff;
 #[cfg(test)]
 mod docs;
@@ -50,6 +51,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Restore(args) => restore::restore(global, args),
         Command::Ls(args) => ls::ls(global, args),
         Command::Find(args) => ls::find(global, args),
+        Command::Compare(args) => compare::run(global, args),
         Command::Diff(args) => diff::run(global, args),
         Command::Sessions(args) => sessions::run(global, args),
         Command::Versions(args) => ls::versions(global, args),

@@ -111,9 +111,14 @@ impl Change {
         Self { kind: ChangeKind::Added, what: Vec::new(), before: None, after: Some(after) }
     }
 
-    /// The change that these differences are, `None` where there are none.
-    pub(crate) fn of(before: Listed, after: Listed, what: Vec<Aspect>) -> Option<Self> {
-        let kind = kind_of(&what, before.entry.kind)?;
+    /// The change that these differences are, `None` where there are none. `compared`: the contents are known to be the same.
+    pub(crate) fn of(
+        before: Listed,
+        after: Listed,
+        what: Vec<Aspect>,
+        compared: bool,
+    ) -> Option<Self> {
+        let kind = kind_of(&what, before.entry.kind, compared)?;
         Some(Self { kind, what, before: Some(before), after: Some(after) })
     }
 
@@ -169,11 +174,11 @@ impl ChangeTotals {
 }
 
 /// Whether times say that contents changed: a directory's change with every name in it.
-fn kind_of(what: &[Aspect], kind: Kind) -> Option<ChangeKind> {
+fn kind_of(what: &[Aspect], kind: Kind, compared: bool) -> Option<ChangeKind> {
     use Aspect as A;
     let of_contents = |a: &A| match a {
         A::Size | A::Contents | A::Target | A::Device => true,
-        A::Mtime => kind == Kind::File,
+        A::Mtime => kind == Kind::File && !compared,
         _ => false,
     };
     match what {
@@ -212,9 +217,9 @@ pub(crate) fn differences(a: &Listed, b: &Listed) -> Vec<Aspect> {
         add(x.xattrs != y.xattrs, Aspect::Xattrs);
         add(x.inode_flags != y.inode_flags, Aspect::Flags);
     }
-    // Of another inode, as after a restore, the time says nothing.
+    // Of another inode, as after a restore, the time says nothing; nor where all else that there is was compared.
     let same_inode = (x.dev, x.ino) == (y.dev, y.ino);
-    if what.is_empty() && same_inode && x.kind != Kind::Dir && x.ctime != y.ctime {
+    if what.is_empty() && same_inode && file && x.ctime != y.ctime {
         what.push(Aspect::Ctime);
     }
     what
@@ -271,7 +276,7 @@ mod tests {
     fn of(change: impl FnOnce(&mut Entry)) -> (Vec<Aspect>, Option<ChangeKind>) {
         let (a, b) = (state(|_| {}), state(change));
         let what = differences(&a, &b);
-        let kind = Change::of(a, b, what.clone()).map(|c| c.kind);
+        let kind = Change::of(a, b, what.clone(), false).map(|c| c.kind);
         (what, kind)
     }
 

@@ -36,7 +36,7 @@ impl Cell {
             let change = match pair {
                 (Some(before), Some(after)) => {
                     let what = differences(&before, &after);
-                    Change::of(before, after, what)
+                    Change::of(before, after, what, false)
                 }
                 (Some(row), None) => Some(Change::removed(row)),
                 (None, row) => row.map(Change::added),

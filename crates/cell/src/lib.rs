@@ -6,6 +6,7 @@
 
 mod backup;
 mod change;
+mod compare;
 mod contents;
 mod diff;
 mod error;
@@ -23,6 +24,7 @@ pub mod report;
 pub mod request;
 mod restore;
 mod resume;
+mod same_bytes;
 mod session;
 mod sparse;
 mod take_ring;
@@ -39,6 +41,7 @@ use capstan_engine::entropy::Entropy;
 use capstan_idb::Idb;
 
 pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
+pub use compare::Compared;
 pub use error::{CellError, Result};
 pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
 pub use take_ring::ring_of_medium;

@@ -2,7 +2,7 @@
 
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An entry of a report's `errors`.
 #[derive(Debug, Clone, Serialize)]
@@ -41,6 +41,25 @@ pub struct StageReport {
     pub bytes: u64,
 }
 
+/// What a backup was told to take. Field names are those of `--json`.
+#[derive(Debug, Clone, Serialize, Deserialize, Default)]
+pub struct Selected {
+    /// Its paths, resolved; none where it was standard input or a command.
+    pub paths: Vec<String>,
+    /// Patterns of what was left out.
+    pub exclude: Vec<String>,
+    /// Exceptions to them.
+    pub include: Vec<String>,
+    /// Whether tagged caches were left out.
+    pub exclude_caches: bool,
+    /// Names that leave out the directories that hold them.
+    pub exclude_if_present: Vec<String>,
+    /// Smallest and largest size of files taken, in bytes.
+    pub sizes: Option<(u64, u64)>,
+    /// Whether other file systems were not entered.
+    pub one_file_system: bool,
+}
+
 /// A session's report. Field names are those of `--json`.
 #[derive(Debug, Clone, Serialize, Default)]
 pub struct Report {
@@ -72,6 +91,9 @@ pub struct Report {
     pub corrupt: u64,
     /// Files that an earlier run of the version has.
     pub kept: u64,
+    /// What a backup was told to take; nothing where a path is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selected>,
     /// Number of errors; `errors` may list fewer.
     pub error_count: u64,
     /// The first errors, at most 10,000.

@@ -188,6 +188,17 @@ pub struct RestoreRequest {
     pub numeric_ids: bool,
 }
 
+/// A comparison of a version with the file system.
+#[derive(Debug, Clone)]
+pub struct CompareRequest {
+    /// What.
+    pub version: VersionName,
+    /// Only these paths (absolute, leading slash optional) and what is below them; all if empty.
+    pub paths: Vec<Vec<u8>>,
+    /// Compare contents too, byte by byte.
+    pub contents: bool,
+}
+
 /// What to verify.
 #[derive(Debug, Clone)]
 pub enum VerifyRequest {

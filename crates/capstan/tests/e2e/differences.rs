@@ -117,3 +117,76 @@ fn other_objects_compare_by_their_paths() {
     has(&found, "/d3/f3", "added", &[]);
     assert_eq!((&total["removed"], &total["contents"]), (&0.into(), &0.into()), "{found:?}");
 }
+
+fn compare(lab: &Lab, code: i32, args: &[&str]) -> (Vec<(String, String, Vec<String>)>, Value) {
+    let run = lab.run([&["compare", "t", "--json"], args].concat());
+    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
+    changes(&run)
+}
+
+#[test]
+fn a_version_compares_with_the_live_tree() {
+    if !is_root() {
+        return skip("only root gives files away");
+    }
+    let lab = tree();
+    lab.file("tree/left.out", "x");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--exclude", "*.out"]);
+    let (found, total) = compare(&lab, 0, &[]);
+    assert!(found.is_empty() && total["unchanged"].as_u64() > Some(300), "{found:?} {total}");
+    compare(&lab, 0, &["--contents"]);
+    lab.sh(CHANGE);
+    lab.file("tree/another.out", "x");
+    let (found, total) = compare(&lab, 4, &[]);
+    expected(&found);
+    has(&found, "/d1/f1", "metadata", &["hard link"]);
+    assert!(!found.iter().any(|c| c.0.contains(".out")), "{found:?}");
+    assert_eq!(total["removed"], 3, "{total}");
+    // Of a path alone; and after a restore in place all is as it was, apart from what is new.
+    let path = |p: &str| lab.path(format!("tree/{p}")).to_str().unwrap().to_owned();
+    assert_eq!(compare(&lab, 4, &[&path("new")]).0.len(), 2);
+    compare(&lab, 0, &[&path("d1/f11"), &path("a")]);
+    lab.run(["compare", "t", "/no/such"]).refused(&["/no/such"]);
+    lab.sh("cd tree; rm -r becomes new linked symlink");
+    lab.restored(["t", "--in-place", "--overwrite", "always"]);
+    compare(&lab, 0, &["--contents"]);
+}
+
+#[test]
+fn contents_are_compared_byte_by_byte() {
+    let lab = tree();
+    let huge = noise(5, 70_000_000);
+    lab.file("tree/huge", &huge);
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    // A byte in a huge file, one in a hole, one in a small file: each with its time put back; and a time alone.
+    lab.sh("cd tree; for f in huge:60000000 sparse:9000000 d1/f6:50; do name=${f%:*}; touch -r $name ../stamp; \
+            printf '\\377' | dd of=$name bs=1 seek=${f#*:} conv=notrunc status=none; touch -r ../stamp $name; done; touch d2/f7");
+    let (found, _) = compare(&lab, 4, &[]);
+    has(&found, "/huge", "metadata", &["ctime"]);
+    has(&found, "/d2/f7", "contents", &["mtime"]);
+    let (found, _) = compare(&lab, 4, &["--contents"]);
+    for path in ["/huge", "/sparse", "/d1/f6"] {
+        has(&found, path, "contents", &["ctime", "contents"]);
+    }
+    has(&found, "/d2/f7", "metadata", &["mtime"]);
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
+#[test]
+fn a_version_without_record_of_its_paths_compares_too() {
+    let lab = tree();
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    std::fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.run(["import", "medium"]).ok();
+    compare(&lab, 0, &[]);
+    lab.file("tree/more", "x");
+    let (found, _) = compare(&lab, 4, &[]);
+    has(&found, "/more", "added", &[]);
+}
+
+#[test]
+fn what_is_no_tree_is_not_compared() {
+    let lab = Lab::new();
+    lab.backed_up(["--from-command", "echo x", "--name", "t", "--to", "medium"]);
+    lab.run(["compare", "t"]).refused(&["standard input or a command"]);
+}

@@ -24,6 +24,7 @@ use capstan_media_agent::writer::{
 };
 
 use self::plan::Plan;
+pub(crate) use self::plan::never_entered;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::input::Input;
@@ -230,6 +231,7 @@ impl Cell {
             in_use: counters.in_use.load(Relaxed),
             corrupt: counters.corrupt.load(Relaxed),
             kept: counters.kept.load(Relaxed),
+            selection: Plan::selected(request, &plan.roots),
             bytes_read: totals.bytes_read,
             bytes_written,
             media: if plan.null { Vec::new() } else { vec![medium.label.clone()] },

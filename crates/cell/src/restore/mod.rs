@@ -400,7 +400,8 @@ pub(crate) fn selected(paths: &[Vec<u8>], path: &[u8]) -> bool {
     paths.is_empty() || paths.iter().any(|p| is_below(path, p))
 }
 
-fn is_below(path: &[u8], root: &[u8]) -> bool {
+/// Whether a stored path is another, or below it.
+pub(crate) fn is_below(path: &[u8], root: &[u8]) -> bool {
     root.is_empty()
         || path == root
         || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/"))

@@ -3,6 +3,7 @@
 mod assess;
 mod backup;
 mod diff;
+mod find;
 mod key;
 mod restore;
 mod time;
@@ -15,10 +16,9 @@ use clap_complete::Shell;
 pub use assess::{AssessCommand, CreateDataArgs};
 pub use backup::{BackupArgs, split_paths};
 pub use diff::{CompareArgs, DiffArgs};
+pub use find::FindArgs;
 pub use key::{KeyCommand, LockArgs, SecretArgs};
-pub use restore::{
-    FindArgs, ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs,
-};
+pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
 
 const AFTER: &str = "\
 Examples:
@@ -81,7 +81,7 @@ pub enum Command {
     Restore(RestoreArgs),
     /// List the files of a backup
     Ls(LsArgs),
-    /// Find files in all backups by name
+    /// Find files in all backups by name, size, time and kind
     Find(FindArgs),
     /// Show what differs between a backup and the file system now
     Compare(CompareArgs),

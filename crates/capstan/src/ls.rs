@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use capstan_cell::request::FindRequest;
 use capstan_cell::{Found, Listed, PassedOver, Which};
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
@@ -46,12 +47,25 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
         Some(at) => Which::AsOf(at),
         None => Which::Newest,
     };
-    let passed = cell.find(&args.pattern, which, &mut |found| {
+    let request = FindRequest {
+        pattern: args.pattern.clone(),
+        name: args.name.clone(),
+        larger: args.larger,
+        smaller: args.smaller,
+        changed_since_us: args.changed_since,
+        changed_before_us: args.changed_before,
+        kinds: args.kinds.iter().map(|kind| (*kind).into()).collect(),
+        which,
+    };
+    let passed = cell.find(&request, &mut |found| {
         lines.put(|out, terminal| {
             if args.json {
                 return out.json(&json_of_found(found));
             }
             out.text(&format!("{}@{}  ", path_text(found.name.as_bytes()), found.session))?;
+            if args.all_versions {
+                out.text(&format!("{}  ", local_time(found.started_us)))?;
+            }
             out.bytes(&shown_path(&found.listed.entry.path(), terminal))?;
             out.text(&suffix(&found.listed, false))?;
             out.text("\n")
@@ -60,8 +74,8 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     warn(global, &passed);
     if lines.empty {
         let why = match args.all_versions {
-            true => "no version has a name that matches",
-            false => "no newest version has a name that matches; --all-versions looks into all",
+            true => "no version has what matches",
+            false => "no newest version has what matches; --all-versions looks into all",
         };
         nothing_found(global, why);
     }

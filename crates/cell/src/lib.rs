@@ -10,6 +10,7 @@ mod compare;
 mod contents;
 mod diff;
 mod error;
+mod find;
 mod import;
 mod incremental;
 mod input;

@@ -8,6 +8,7 @@ mod bad_input;
 mod compare;
 mod differences;
 mod filesystems;
+mod find;
 mod incomplete;
 mod incremental;
 mod independent_reader;

@@ -44,6 +44,8 @@ pub struct View {
     peak_rss_bytes: u64,
     bottleneck: Option<BottleneckView>,
     stages: Vec<StageView>,
+    anomalies: Vec<AnomalyView>,
+    expected_restore: Option<ExpectedView>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -60,6 +62,22 @@ struct BottleneckView {
     stage: String,
     share: f64,
     advice: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnomalyView {
+    what: String,
+    value: f64,
+    median: f64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ExpectedView {
+    seconds: f64,
+    rests_on: String,
+    session: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -125,6 +143,27 @@ impl View {
         line("Media", &self.media.join(", "));
         if self.peak_rss_bytes > 0 {
             line("Memory", &format!("{} at most", bytes_text(self.peak_rss_bytes)));
+        }
+        if let Some(e) = &self.expected_restore {
+            let id: String = e.session.chars().take(8).collect();
+            let rests_on = match e.session == self.session {
+                true => "this backup".to_owned(),
+                false => format!("{} {id}", e.rests_on),
+            };
+            line(
+                "To restore",
+                &format!("about {}, by the pace of {rests_on}", seconds_text(e.seconds)),
+            );
+        }
+        for a in &self.anomalies {
+            let percent = |share: f64| format!("{:.1} %", share * 100.0);
+            let (value, usual) = (percent(a.value), percent(a.median));
+            let what = if a.what == "changed_files" {
+                "of the files changed"
+            } else {
+                "of their size stored"
+            };
+            line("Anomaly", &format!("{value} {what}, usually {usual}"));
         }
         if let Some(b) = &self.bottleneck {
             let percent = b.share * 100.0;

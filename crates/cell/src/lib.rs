@@ -4,13 +4,16 @@
 //! them, and records what they commit in the internal database. A front end gives a [`request`], watches through
 //! [`observe`] and gets a [`report`].
 
+mod anomaly;
 mod backup;
 mod change;
 mod compare;
 mod contents;
 mod diff;
 mod error;
+mod expected;
 mod find;
+mod history;
 mod import;
 mod incremental;
 mod input;

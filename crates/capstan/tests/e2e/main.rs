@@ -4,6 +4,7 @@
 //! Tests that a machine cannot run (no root, no loop devices) say so and pass; the gate runs as root. With `CAPSTAN_SOAK=1`
 //! they run with more data. What needs the machine for itself takes [`support::quiet`].
 
+mod anomaly;
 mod bad_input;
 mod compare;
 mod differences;

@@ -1,5 +1,6 @@
 //! A backup session.
 
+mod look_back;
 mod medium;
 mod plan;
 
@@ -243,6 +244,10 @@ impl Cell {
         };
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Backup);
+        }
+        if matches!(status, Status::Completed | Status::CompletedWithErrors) && !plan.null {
+            let kept_bytes = counters.kept_bytes.load(Relaxed);
+            self.look_back(object, session, kept_bytes, request, &mut report, &ears)?;
         }
         ears.fill(&mut report);
         let totals = Totals { bytes_written, ..totals };

@@ -3,6 +3,7 @@
 mod assess;
 mod backup;
 mod diff;
+mod drill;
 mod find;
 mod key;
 mod restore;
@@ -16,6 +17,7 @@ use clap_complete::Shell;
 pub use assess::{AssessCommand, CreateDataArgs};
 pub use backup::{BackupArgs, split_paths};
 pub use diff::{CompareArgs, DiffArgs};
+pub use drill::DrillArgs;
 pub use find::FindArgs;
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
@@ -93,6 +95,8 @@ pub enum Command {
     Versions(VersionsArgs),
     /// Read and check all that a backup or medium holds
     Verify(VerifyArgs),
+    /// Prove that a backup restores: restore a sample of its files and check it
+    Drill(DrillArgs),
     /// Record what is on a medium, as after the loss of the internal database
     Import(ImportArgs),
     /// Manage the keys of encrypted backups

@@ -56,6 +56,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Sessions(args) => sessions::run(global, args),
         Command::Versions(args) => ls::versions(global, args),
         Command::Verify(args) => restore::verify(global, args),
+        Command::Drill(args) => restore::drill(global, args),
         Command::Import(args) => restore::import(global, args),
         Command::Key(command) => key::run(global, command),
         Command::Assess(command) => assess::run(global, command),

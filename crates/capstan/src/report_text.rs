@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use capstan_cell::report::Report;
+use capstan_cell::report::{DrillReport, Report};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -46,6 +46,7 @@ pub struct View {
     stages: Vec<StageView>,
     anomalies: Vec<AnomalyView>,
     expected_restore: Option<ExpectedView>,
+    drill: Option<DrillReport>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -155,6 +156,17 @@ impl View {
                 &format!("about {}, by the pace of {rests_on}", seconds_text(e.seconds)),
             );
         }
+        if let Some(d) = &self.drill {
+            line(
+                "Sample",
+                &format!(
+                    "{} files, {:.1} % of all since all were taken",
+                    grouped(d.files),
+                    d.round * 100.0
+                ),
+            );
+            line("Proved", &proved(d));
+        }
         for a in &self.anomalies {
             let percent = |share: f64| format!("{:.1} %", share * 100.0);
             let (value, usual) = (percent(a.value), percent(a.median));
@@ -179,7 +191,7 @@ impl View {
     fn size(&self) -> String {
         let (read, written) = (bytes_text(self.bytes_read), bytes_text(self.bytes_written));
         match self.method.as_str() {
-            "restore" => format!("{read} from the media, {written} restored"),
+            "restore" | "drill" => format!("{read} from the media, {written} restored"),
             "verify" | "import" => format!("{read} read from the media"),
             _ if self.bytes_written == 0 => format!("{read} on disk, {written} on the medium"),
             _ => format!(
@@ -229,6 +241,20 @@ impl View {
             let _ = writeln!(out, "  … and {} more", grouped(more as u64));
         }
     }
+}
+
+/// `5 by the live files, 3 by checksums, 0 not`
+fn proved(d: &DrillReport) -> String {
+    let mut text = format!(
+        "{} by the live files, {} by checksums",
+        grouped(d.by_live_file),
+        grouped(d.by_checksum)
+    );
+    if d.by_length > 0 {
+        let _ = write!(text, ", {} by length and metadata alone", grouped(d.by_length));
+    }
+    let _ = write!(text, ", {} not", grouped(d.failed));
+    text
 }
 
 fn time(rfc3339: &str) -> String {

@@ -35,7 +35,13 @@ pub(crate) struct PastReport {
 impl Cell {
     /// The object's latest sessions that completed, with errors or without, newest first.
     pub(crate) fn past(&self, object: ObjectId) -> Result<Vec<Past>> {
-        let sessions = self.idb.sessions_of_object(object, LOOKED_BACK)?;
+        let sessions = self.idb.sessions_of_object(object, None, LOOKED_BACK)?;
+        Ok(sessions.iter().filter_map(Past::of).collect())
+    }
+
+    /// The same of one kind of session.
+    pub(crate) fn past_of(&self, object: ObjectId, kind: &str) -> Result<Vec<Past>> {
+        let sessions = self.idb.sessions_of_object(object, Some(kind), LOOKED_BACK)?;
         Ok(sessions.iter().filter_map(Past::of).collect())
     }
 }

@@ -10,6 +10,7 @@ mod change;
 mod compare;
 mod contents;
 mod diff;
+mod drill;
 mod error;
 mod expected;
 mod find;

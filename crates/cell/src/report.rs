@@ -73,6 +73,7 @@ pub struct ExpectedRestore {
 
 /// What a drill took and proved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
 pub struct DrillReport {
     /// Share of the files that was asked for, 0 to 1.
     pub sample: f64,
@@ -80,14 +81,22 @@ pub struct DrillReport {
     pub from: u64,
     /// Where it ended; the next drill begins there.
     pub to: u64,
-    /// Whether all files have been taken since the first drill, or since they last were.
+    /// Share of the files that drills have taken since they last had taken all.
+    pub round: f64,
+    /// Whether that is all.
     pub round_complete: bool,
+    /// Files in the sample.
+    pub files: u64,
     /// Files restored and proved by comparison with the live file, byte by byte.
     pub by_live_file: u64,
     /// Files restored and proved by the checksums of what was read, length and metadata.
     pub by_checksum: u64,
+    /// Files whose data carry no checksums (`backup --no-crc`): length and metadata are right.
+    pub by_length: u64,
     /// Files that were not restored as they are recorded.
     pub failed: u64,
+    /// Seconds that restoring took.
+    pub restore_s: f64,
     /// Where they were restored to.
     pub scratch: String,
 }

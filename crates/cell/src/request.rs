@@ -212,6 +212,17 @@ pub struct FindRequest {
     pub which: Which,
 }
 
+/// A drill.
+#[derive(Debug, Clone)]
+pub struct DrillRequest {
+    /// What.
+    pub version: VersionName,
+    /// Share of the files to restore, more than 0 and at most 1.
+    pub sample: f64,
+    /// Directory below which they are restored, and removed again.
+    pub scratch: Option<PathBuf>,
+}
+
 /// A comparison of a version with the file system.
 #[derive(Debug, Clone)]
 pub struct CompareRequest {

@@ -300,8 +300,9 @@ mod tests {
     #[test]
     fn a_released_step_that_was_changed_is_noticed() {
         let (_dir, idb) = fresh();
-        let (version, name, _) = MIGRATIONS[0];
-        let error = idb.migrate(&[(version, name, "SELECT 1")]).unwrap_err();
+        let mut steps = MIGRATIONS;
+        steps[0].2 = "SELECT 1";
+        let error = idb.migrate(&steps).unwrap_err();
         assert!(error.to_string().contains("not those of this program"), "{error}");
     }
 

@@ -86,13 +86,19 @@ impl Idb {
         })
     }
 
-    /// The last `limit` sessions of an object, newest first.
-    pub fn sessions_of_object(&self, object: ObjectId, limit: usize) -> Result<Vec<Session>> {
+    /// The last `limit` sessions of an object, newest first; of one kind, or of all.
+    pub fn sessions_of_object(
+        &self,
+        object: ObjectId,
+        kind: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Session>> {
         self.read(format_args!("look up object {}", object.short()), async |conn| {
-            let sql = "SELECT * FROM sessions WHERE object_id = $1 \
-                       ORDER BY started_us DESC, id DESC LIMIT $2";
+            let sql = "SELECT * FROM sessions WHERE object_id = $1 AND ($2 = '' OR kind = $2) \
+                       ORDER BY started_us DESC, id DESC LIMIT $3";
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let query = sqlx::query(sql).bind(object.to_string()).bind(limit);
+            let query = sqlx::query(sql).bind(object.to_string()).bind(kind.unwrap_or(""));
+            let query = query.bind(limit);
             query.fetch_all(conn).await?.iter().map(session).collect()
         })
     }

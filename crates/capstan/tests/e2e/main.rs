@@ -8,6 +8,7 @@ mod anomaly;
 mod bad_input;
 mod compare;
 mod differences;
+mod drill;
 mod filesystems;
 mod find;
 mod incomplete;

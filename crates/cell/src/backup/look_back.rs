@@ -14,7 +14,6 @@ use crate::session::Ears;
 
 impl Cell {
     /// Adds to the report what is out of line, which is said, and how long a restore will take.
-    #[expect(clippy::too_many_arguments, reason = "what the session knows, each once")]
     pub(super) fn look_back(
         &self,
         object: ObjectId,

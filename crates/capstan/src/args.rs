@@ -7,6 +7,7 @@ mod drill;
 mod find;
 mod key;
 mod restore;
+mod status;
 mod time;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use drill::DrillArgs;
 pub use find::FindArgs;
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
+pub use status::StatusArgs;
 
 const AFTER: &str = "\
 Examples:
@@ -34,6 +36,8 @@ Exit codes:
   2    bad input: nothing was done
   3    completed with errors: the report names them
   4    `compare`: something differs
+  5    `status`: a warning
+  6    `status`: critical
   130  ended at once by a second SIGINT or SIGTERM (the first ends the session in order)
 
 Environment:
@@ -91,6 +95,8 @@ pub enum Command {
     Diff(DiffArgs),
     /// List sessions, or show the report of one
     Sessions(SessionsArgs),
+    /// Show how it stands with each object: for people and for monitoring
+    Status(StatusArgs),
     /// List the backed up versions of one file
     Versions(VersionsArgs),
     /// Read and check all that a backup or medium holds

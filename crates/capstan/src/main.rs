@@ -20,6 +20,7 @@ mod restore;
 mod session;
 mod sessions;
 mod sizes;
+mod status;
 
 use std::process::ExitCode;
 
@@ -54,6 +55,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Compare(args) => compare::run(global, args),
         Command::Diff(args) => diff::run(global, args),
         Command::Sessions(args) => sessions::run(global, args),
+        Command::Status(args) => status::run(global, args),
         Command::Versions(args) => ls::versions(global, args),
         Command::Verify(args) => restore::verify(global, args),
         Command::Drill(args) => restore::drill(global, args),

@@ -10,7 +10,6 @@ use capstan_disk_agent::select::Selection;
 use capstan_disk_agent::walk::WalkEvent;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind};
-use capstan_format::id::StreamId;
 use capstan_idb::Version;
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -20,13 +19,14 @@ use crate::change::{Aspect, Change, ChangeTotals, LiveRows, differences, order};
 use crate::contents::FileContents;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
+use crate::overview::Overview;
 use crate::query::Listed;
 use crate::report::Selected;
 use crate::request::CompareRequest;
 use crate::restore::{clean, is_below, selected};
 use crate::same_bytes::{Same, same_bytes};
 use crate::session::Ears;
-use crate::version::{Overview, Row, VersionView};
+use crate::version::{Row, VersionView};
 
 /// What a comparison came to.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl Cell {
         let mut view = VersionView::open(&self.idb, version.id)?;
         self.add_keys(&mut view, request.contents)?;
         // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.
-        let overview = if request.contents { Some(Overview::of(&view)?) } else { None };
+        let overview = if request.contents { Some(Overview::with_replaced(&view)?) } else { None };
         let contents = match &overview {
             Some(overview) => Some(FileContents::new(&view, overview)?),
             None => None,
@@ -134,7 +134,7 @@ impl Cell {
 struct Comparison<'a, 'b> {
     rows: LiveRows<'a>,
     /// The version's next row.
-    head: Option<(StreamId, Row, Listed)>,
+    head: Option<(Row, Listed)>,
     /// To read what the version has of a file, where contents are compared.
     contents: Option<FileContents<'b>>,
     /// What the version is of. Directories above belong to others: they are not compared.
@@ -160,7 +160,7 @@ impl Comparison<'_, '_> {
 
     /// A name of the file system; those of the version that come before it are gone.
     fn meet(&mut self, dir: &DirHandle, entry: Entry) -> Result<()> {
-        while let Some((_, row, _)) = &self.head {
+        while let Some((row, _)) = &self.head {
             match order(&row.entry, &entry) {
                 Ordering::Less => self.gone()?,
                 Ordering::Equal => return self.both(dir, entry),
@@ -185,7 +185,7 @@ impl Comparison<'_, '_> {
     }
 
     fn gone(&mut self) -> Result<()> {
-        if let Some((_, row, listed)) = self.head.take()
+        if let Some((row, listed)) = self.head.take()
             && self.wants(&row.entry)
         {
             let path = row.entry.path();
@@ -200,7 +200,7 @@ impl Comparison<'_, '_> {
     fn both(&mut self, dir: &DirHandle, entry: Entry) -> Result<()> {
         let head = self.head.take();
         self.advance()?;
-        let Some((stream, row, before)) = head.filter(|_| self.wants(&entry)) else {
+        let Some((row, before)) = head.filter(|_| self.wants(&entry)) else {
             return Ok(());
         };
         let mut after = self.listed(entry);
@@ -219,7 +219,7 @@ impl Comparison<'_, '_> {
             && !what.contains(&Aspect::Size)
             && self.contents.is_some()
         {
-            match self.same_contents(dir, stream, &row)? {
+            match self.same_contents(dir, &row)? {
                 Some(true) => {
                     compared = true;
                     what.retain(|a| *a != Aspect::Ctime);
@@ -236,12 +236,7 @@ impl Comparison<'_, '_> {
     }
 
     /// Whether the bytes are the same; `None` where they could not be compared, which is said.
-    fn same_contents(
-        &mut self,
-        dir: &DirHandle,
-        stream: StreamId,
-        row: &Row,
-    ) -> Result<Option<bool>> {
+    fn same_contents(&mut self, dir: &DirHandle, row: &Row) -> Result<Option<bool>> {
         let Some(contents) = &mut self.contents else { return Ok(None) };
         let path = format!("/{}", path_text(&row.entry.path()));
         let unreadable = |e: Errno| {
@@ -253,7 +248,7 @@ impl Comparison<'_, '_> {
             Ok(file) => file,
             Err(e) => return unreadable(e),
         };
-        match same_bytes(contents, stream, row, file.as_fd()) {
+        match same_bytes(contents, row, file.as_fd()) {
             Ok(Same::Yes) => Ok(Some(true)),
             Ok(Same::No) => Ok(Some(false)),
             Ok(Same::Unreadable(e)) => unreadable(e),
@@ -337,7 +332,7 @@ fn guessed_roots(mut rows: LiveRows<'_>) -> Result<Vec<Vec<u8>>> {
     let mut dir: Vec<u8> = Vec::new();
     let mut names: Vec<(Vec<u8>, Kind)> = Vec::new();
     loop {
-        let next = rows.next()?.map(|(_, row, _)| row.entry);
+        let next = rows.next()?.map(|(row, _)| row.entry);
         match next {
             Some(e) if e.dir == dir => names.push((e.path(), e.kind)),
             // All names of the directory are known.

@@ -32,6 +32,7 @@ mod resume;
 mod same_bytes;
 mod session;
 mod sparse;
+mod status;
 mod take_ring;
 mod tar;
 mod unlock;
@@ -49,6 +50,7 @@ pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
 pub use compare::Compared;
 pub use error::{CellError, Result};
 pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
+pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::ring_of_medium;
 
 /// A cell on one machine: its home with the internal database, and what opens keys.

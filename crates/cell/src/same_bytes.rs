@@ -3,7 +3,6 @@
 use std::os::fd::BorrowedFd;
 
 use capstan_disk_agent::linux::source::{self, Reader};
-use capstan_format::id::StreamId;
 use rustix::io::Errno;
 
 use crate::contents::{FileContents, data_ranges};
@@ -27,7 +26,6 @@ pub(crate) enum Same {
 /// Compares a file of the row's length with what the version has; an error if the version's data cannot be read.
 pub(crate) fn same_bytes(
     contents: &mut FileContents<'_>,
-    stream: StreamId,
     row: &Row,
     file: BorrowedFd<'_>,
 ) -> Result<Same> {
@@ -39,7 +37,7 @@ pub(crate) fn same_bytes(
     let mut here = (0, 0);
     let read = found == Same::Yes;
     let result = if read {
-        contents.read(stream, row, &mut |mut bytes| {
+        contents.read(row.ordinal.stream, row, &mut |mut bytes| {
             while !bytes.is_empty() {
                 if here.1 == 0 {
                     let Some(range) = at.next() else { return Err(stopped()) };

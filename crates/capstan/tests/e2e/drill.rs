@@ -77,7 +77,7 @@ fn live_files_prove_what_is_untouched_and_checksums_the_rest() {
     let by_checksum = n(&report, "by_checksum");
     assert!((4..=5).contains(&by_checksum), "{report:#}");
     assert_eq!(n(&report, "by_live_file") + by_checksum, 205, "{report:#}");
-    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--no-crc"]);
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--no-crc", "--full"]);
     lab.sh("rm tree/d1/f11 tree/huge");
     let report = drill(&lab, &["--sample", "100%"]);
     assert_eq!(

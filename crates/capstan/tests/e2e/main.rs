@@ -24,6 +24,7 @@ mod page_cache;
 mod policies;
 mod refusals;
 mod selection;
+mod status;
 mod support;
 mod verdict;
 mod verify;

@@ -142,7 +142,7 @@ impl Cell {
         let mut rows = self.live_rows(&request.version)?;
         let mut taken = Taken { arc, files: 0, bytes: 0 };
         let mut next: Option<(u64, u64)> = None;
-        while let Some((_, row, _)) = rows.next()? {
+        while let Some((row, _)) = rows.next()? {
             let e = &row.entry;
             if e.kind != Kind::File {
                 continue;

@@ -62,7 +62,7 @@ impl Proof {
         stop: &Stop,
         drill: &mut DrillReport,
     ) -> Result<()> {
-        while let Some((_, row, listed)) = rows.next()? {
+        while let Some((row, listed)) = rows.next()? {
             let path = row.entry.path();
             if stop.0.load(Relaxed) || row.entry.kind != Kind::File || !self.arc.has(&path) {
                 continue;

@@ -2,8 +2,12 @@
 
 mod assess;
 mod backup;
+mod diff;
+mod drill;
+mod find;
 mod key;
 mod restore;
+mod status;
 mod time;
 
 use std::path::PathBuf;
@@ -13,10 +17,12 @@ use clap_complete::Shell;
 
 pub use assess::{AssessCommand, CreateDataArgs};
 pub use backup::{BackupArgs, split_paths};
+pub use diff::{CompareArgs, DiffArgs};
+pub use drill::DrillArgs;
+pub use find::FindArgs;
 pub use key::{KeyCommand, LockArgs, SecretArgs};
-pub use restore::{
-    FindArgs, ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs,
-};
+pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
+pub use status::StatusArgs;
 
 const AFTER: &str = "\
 Examples:
@@ -29,6 +35,9 @@ Exit codes:
   1    failed or incomplete: what was committed is kept, `backup --resume` goes on
   2    bad input: nothing was done
   3    completed with errors: the report names them
+  4    `compare`: something differs
+  5    `status`: a warning
+  6    `status`: critical
   130  ended at once by a second SIGINT or SIGTERM (the first ends the session in order)
 
 Environment:
@@ -78,14 +87,22 @@ pub enum Command {
     Restore(RestoreArgs),
     /// List the files of a backup
     Ls(LsArgs),
-    /// Find files in all backups by name
+    /// Find files in all backups by name, size, time and kind
     Find(FindArgs),
+    /// Show what differs between a backup and the file system now
+    Compare(CompareArgs),
+    /// Show what differs between two backups
+    Diff(DiffArgs),
     /// List sessions, or show the report of one
     Sessions(SessionsArgs),
+    /// Show how it stands with each object: for people and for monitoring
+    Status(StatusArgs),
     /// List the backed up versions of one file
     Versions(VersionsArgs),
     /// Read and check all that a backup or medium holds
     Verify(VerifyArgs),
+    /// Prove that a backup restores: restore a sample of its files and check it
+    Drill(DrillArgs),
     /// Record what is on a medium, as after the loss of the internal database
     Import(ImportArgs),
     /// Manage the keys of encrypted backups

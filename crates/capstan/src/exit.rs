@@ -13,6 +13,14 @@ pub const COMPLETED: u8 = 0;
 pub const FAILED: u8 = 1;
 /// Bad input: nothing was done.
 pub const BAD_INPUT: u8 = 2;
+/// Completed with errors.
+pub const COMPLETED_WITH_ERRORS: u8 = 3;
+/// A comparison found differences.
+pub const DIFFERENT: u8 = 4;
+/// `status`: somebody should look.
+pub const WARNING: u8 = 5;
+/// `status`: somebody must look.
+pub const CRITICAL: u8 = 6;
 /// Ended by a signal at once.
 pub const INTERRUPTED: u8 = 130;
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use capstan_cell::request::FindRequest;
 use capstan_cell::{Found, Listed, PassedOver, Which};
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
@@ -46,12 +47,25 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
         Some(at) => Which::AsOf(at),
         None => Which::Newest,
     };
-    let passed = cell.find(&args.pattern, which, &mut |found| {
+    let request = FindRequest {
+        pattern: args.pattern.clone(),
+        name: args.name.clone(),
+        larger: args.larger,
+        smaller: args.smaller,
+        changed_since_us: args.changed_since,
+        changed_before_us: args.changed_before,
+        kinds: args.kinds.iter().map(|kind| (*kind).into()).collect(),
+        which,
+    };
+    let passed = cell.find(&request, &mut |found| {
         lines.put(|out, terminal| {
             if args.json {
                 return out.json(&json_of_found(found));
             }
             out.text(&format!("{}@{}  ", path_text(found.name.as_bytes()), found.session))?;
+            if args.all_versions {
+                out.text(&format!("{}  ", local_time(found.started_us)))?;
+            }
             out.bytes(&shown_path(&found.listed.entry.path(), terminal))?;
             out.text(&suffix(&found.listed, false))?;
             out.text("\n")
@@ -60,8 +74,8 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     warn(global, &passed);
     if lines.empty {
         let why = match args.all_versions {
-            true => "no version has a name that matches",
-            false => "no newest version has a name that matches; --all-versions looks into all",
+            true => "no version has what matches",
+            false => "no newest version has what matches; --all-versions looks into all",
         };
         nothing_found(global, why);
     }
@@ -131,7 +145,7 @@ fn absolute(path: &std::ffi::OsStr) -> Result<Vec<u8>, Failure> {
 }
 
 /// Lines on standard output; the first failure is kept.
-struct Lines {
+pub struct Lines {
     out: Output,
     terminal: bool,
     empty: bool,
@@ -139,11 +153,13 @@ struct Lines {
 }
 
 impl Lines {
-    fn new() -> Self {
+    /// Locks standard output.
+    pub fn new() -> Self {
         Self { out: Output::new(), terminal: stdout_is_terminal(), empty: true, failure: None }
     }
 
-    fn put(&mut self, write: impl FnOnce(&mut Output, bool) -> Result<(), Failure>) {
+    /// Writes a line; nothing after the first failure.
+    pub fn put(&mut self, write: impl FnOnce(&mut Output, bool) -> Result<(), Failure>) {
         if self.failure.is_some() {
             return;
         }
@@ -157,7 +173,8 @@ impl Lines {
         }
     }
 
-    fn finish(self) -> Result<u8, Failure> {
+    /// Writes what is buffered; the exit code.
+    pub fn finish(self) -> Result<u8, Failure> {
         match self.failure {
             Some(failure) => Err(failure),
             None => self.out.finish().map(|()| crate::exit::COMPLETED),
@@ -220,11 +237,13 @@ fn mode(entry: &Entry) -> String {
     text
 }
 
-fn time(time: Timestamp) -> String {
+/// A file's time, here, by the second.
+pub fn time(time: Timestamp) -> String {
     local_time(time.sec.saturating_mul(1_000_000).saturating_add(i64::from(time.nsec / 1000)))
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+/// A kind's word in JSON.
+pub fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "file",
         Kind::Dir => "dir",
@@ -245,7 +264,8 @@ fn rfc3339(time: Timestamp) -> Value {
     }
 }
 
-fn json_of(listed: &Listed) -> Map<String, Value> {
+/// A row as a JSON object.
+pub fn json_of(listed: &Listed) -> Map<String, Value> {
     let entry = &listed.entry;
     let mut object = Map::new();
     let mut path = vec![b'/'];

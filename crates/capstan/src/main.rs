@@ -4,6 +4,8 @@
 mod args;
 mod assess;
 mod backup;
+mod compare;
+mod diff;
 #[cfg(test)]
 mod docs;
 mod exit;
@@ -18,6 +20,7 @@ mod restore;
 mod session;
 mod sessions;
 mod sizes;
+mod status;
 
 use std::process::ExitCode;
 
@@ -49,9 +52,13 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Restore(args) => restore::restore(global, args),
         Command::Ls(args) => ls::ls(global, args),
         Command::Find(args) => ls::find(global, args),
+        Command::Compare(args) => compare::run(global, args),
+        Command::Diff(args) => diff::run(global, args),
         Command::Sessions(args) => sessions::run(global, args),
+        Command::Status(args) => status::run(global, args),
         Command::Versions(args) => ls::versions(global, args),
         Command::Verify(args) => restore::verify(global, args),
+        Command::Drill(args) => restore::drill(global, args),
         Command::Import(args) => restore::import(global, args),
         Command::Key(command) => key::run(global, command),
         Command::Assess(command) => assess::run(global, command),

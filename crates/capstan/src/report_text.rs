@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use capstan_cell::report::Report;
+use capstan_cell::report::{DrillReport, Report};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -44,6 +44,9 @@ pub struct View {
     peak_rss_bytes: u64,
     bottleneck: Option<BottleneckView>,
     stages: Vec<StageView>,
+    anomalies: Vec<AnomalyView>,
+    expected_restore: Option<ExpectedView>,
+    drill: Option<DrillReport>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -60,6 +63,22 @@ struct BottleneckView {
     stage: String,
     share: f64,
     advice: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnomalyView {
+    what: String,
+    value: f64,
+    median: f64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ExpectedView {
+    seconds: f64,
+    rests_on: String,
+    session: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -126,6 +145,38 @@ impl View {
         if self.peak_rss_bytes > 0 {
             line("Memory", &format!("{} at most", bytes_text(self.peak_rss_bytes)));
         }
+        if let Some(e) = &self.expected_restore {
+            let id: String = e.session.chars().take(8).collect();
+            let rests_on = match e.session == self.session {
+                true => "this backup".to_owned(),
+                false => format!("{} {id}", e.rests_on),
+            };
+            line(
+                "To restore",
+                &format!("about {}, by the pace of {rests_on}", seconds_text(e.seconds)),
+            );
+        }
+        if let Some(d) = &self.drill {
+            line(
+                "Sample",
+                &format!(
+                    "{} files, {:.1} % of all since all were taken",
+                    grouped(d.files),
+                    d.round * 100.0
+                ),
+            );
+            line("Proved", &proved(d));
+        }
+        for a in &self.anomalies {
+            let percent = |share: f64| format!("{:.1} %", share * 100.0);
+            let (value, usual) = (percent(a.value), percent(a.median));
+            let what = if a.what == "changed_files" {
+                "of the files changed"
+            } else {
+                "of their size stored"
+            };
+            line("Anomaly", &format!("{value} {what}, usually {usual}"));
+        }
         if let Some(b) = &self.bottleneck {
             let percent = b.share * 100.0;
             line("Limit", &format!("{}, {percent:.0} % of the time: {}", b.stage, b.advice));
@@ -140,7 +191,7 @@ impl View {
     fn size(&self) -> String {
         let (read, written) = (bytes_text(self.bytes_read), bytes_text(self.bytes_written));
         match self.method.as_str() {
-            "restore" => format!("{read} from the media, {written} restored"),
+            "restore" | "drill" => format!("{read} from the media, {written} restored"),
             "verify" | "import" => format!("{read} read from the media"),
             _ if self.bytes_written == 0 => format!("{read} on disk, {written} on the medium"),
             _ => format!(
@@ -190,6 +241,20 @@ impl View {
             let _ = writeln!(out, "  … and {} more", grouped(more as u64));
         }
     }
+}
+
+/// `5 by the live files, 3 by checksums, 0 not`
+fn proved(d: &DrillReport) -> String {
+    let mut text = format!(
+        "{} by the live files, {} by checksums",
+        grouped(d.by_live_file),
+        grouped(d.by_checksum)
+    );
+    if d.by_length > 0 {
+        let _ = write!(text, ", {} by length and metadata alone", grouped(d.by_length));
+    }
+    let _ = write!(text, ", {} not", grouped(d.failed));
+    text
 }
 
 fn time(rfc3339: &str) -> String {

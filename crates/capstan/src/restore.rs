@@ -1,8 +1,8 @@
-//! `capstan restore`, `verify` and `import`: from arguments to requests.
+//! `capstan restore`, `verify`, `drill` and `import`: from arguments to requests.
 
-use capstan_cell::request::{RestoreRequest, RestoreTo, VerifyRequest};
+use capstan_cell::request::{DrillRequest, RestoreRequest, RestoreTo, VerifyRequest};
 
-use crate::args::{Global, ImportArgs, RestoreArgs, VerifyArgs};
+use crate::args::{DrillArgs, Global, ImportArgs, RestoreArgs, VerifyArgs};
 use crate::exit::Failure;
 use crate::output::bytes_of;
 use crate::session::{self, Show};
@@ -39,6 +39,17 @@ pub fn verify(global: &Global, args: &VerifyArgs) -> Result<u8, Failure> {
     };
     let show = Show { method: "verify", json: args.json, to_stderr: false };
     session::run(global, &show, |cell, console, stop| Ok(cell.verify(&request, console, stop)?))
+}
+
+/// Runs `drill`.
+pub fn drill(global: &Global, args: &DrillArgs) -> Result<u8, Failure> {
+    let request = DrillRequest {
+        version: args.version.clone(),
+        sample: args.sample,
+        scratch: Some(args.scratch.clone()),
+    };
+    let show = Show { method: "drill", json: args.json, to_stderr: false };
+    session::run(global, &show, |cell, console, stop| Ok(cell.drill(&request, console, stop)?))
 }
 
 /// Runs `import`.

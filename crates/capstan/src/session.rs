@@ -58,11 +58,7 @@ fn watched(
 ) -> Result<Report, Failure> {
     let console = Arc::new(Console::new(global)?);
     let stop = Arc::new(Stop::default());
-    on_signals(&stop, &console).map_err(|e| Failure {
-        code: FAILED,
-        error: format!("cannot watch for signals: {e}"),
-        hint: None,
-    })?;
+    on_signals(&stop, &console)?;
     let cell = home::open(global)?;
     let result = session(&cell, &console, &stop);
     console.finish();
@@ -70,7 +66,15 @@ fn watched(
 }
 
 /// The first SIGINT or SIGTERM ends the session in order, the second ends the process.
-fn on_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
+pub fn on_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> Result<(), Failure> {
+    watch_signals(stop, console).map_err(|e| Failure {
+        code: FAILED,
+        error: format!("cannot watch for signals: {e}"),
+        hint: None,
+    })
+}
+
+fn watch_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
     let seen = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal passes the first and sets what the second one meets.

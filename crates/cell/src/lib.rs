@@ -4,9 +4,17 @@
 //! them, and records what they commit in the internal database. A front end gives a [`request`], watches through
 //! [`observe`] and gets a [`report`].
 
+mod anomaly;
 mod backup;
+mod change;
+mod compare;
 mod contents;
+mod diff;
+mod drill;
 mod error;
+mod expected;
+mod find;
+mod history;
 mod import;
 mod incremental;
 mod input;
@@ -21,8 +29,10 @@ pub mod report;
 pub mod request;
 mod restore;
 mod resume;
+mod same_bytes;
 mod session;
 mod sparse;
+mod status;
 mod take_ring;
 mod tar;
 mod unlock;
@@ -36,8 +46,11 @@ use std::sync::Arc;
 use capstan_engine::entropy::Entropy;
 use capstan_idb::Idb;
 
+pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
+pub use compare::Compared;
 pub use error::{CellError, Result};
 pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
+pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::ring_of_medium;
 
 /// A cell on one machine: its home with the internal database, and what opens keys.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use capstan_disk_agent::select::Selection;
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
 use capstan_format::id::KeyId;
 use capstan_format::keys::KeyRecord;
@@ -202,19 +201,6 @@ impl Cell {
         Ok(())
     }
 
-    /// Calls with each row whose path matches the pattern (as `.gitignore` has them) in the versions of each object that
-    /// are meant. Returns what was passed over.
-    pub fn find(
-        &self,
-        pattern: &str,
-        which: Which,
-        each: &mut dyn FnMut(&Found),
-    ) -> Result<PassedOver> {
-        let matcher = Selection::new(&[pattern.to_owned()], &[])
-            .map_err(|e| CellError::BadInput(e.to_string()))?;
-        self.each_found(which, &mut |path, is_dir| matcher.excludes(path, is_dir), each)
-    }
-
     /// Calls with each version of a path, newest first within its object. Returns what was passed over.
     pub fn versions_of_path(
         &self,
@@ -225,10 +211,11 @@ impl Cell {
         self.each_found(Which::All, &mut |p, _| p == path, each)
     }
 
-    fn each_found(
+    /// Calls with each row that matches in the versions of each object that are meant. Returns what was passed over.
+    pub(crate) fn each_found(
         &self,
         which: Which,
-        matches: &mut dyn FnMut(&[u8], bool) -> bool,
+        matches: &mut dyn FnMut(&[u8], &Entry) -> bool,
         each: &mut dyn FnMut(&Found),
     ) -> Result<PassedOver> {
         let mut passed = PassedOver::default();
@@ -243,7 +230,7 @@ impl Cell {
                 let session =
                     self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
                 let result = self.each_row(&version, &mut |row, listed| {
-                    if matches(&path_of(row), row.entry.kind == Kind::Dir) {
+                    if matches(&path_of(row), &row.entry) {
                         each(&Found {
                             name: object.name.clone(),
                             host: object.host.clone(),
@@ -336,7 +323,8 @@ impl Cell {
     }
 }
 
-fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
+/// A row as it is shown.
+pub(crate) fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
     let text = |name: &Option<std::sync::Arc<[u8]>>| {
         name.as_ref().map(|n| String::from_utf8_lossy(n).into_owned())
     };

@@ -2,7 +2,7 @@
 
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An entry of a report's `errors`.
 #[derive(Debug, Clone, Serialize)]
@@ -41,6 +41,85 @@ pub struct StageReport {
     pub bytes: u64,
 }
 
+/// A measure of a backup that is out of line with the object's earlier ones.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Anomaly {
+    /// `changed_files`: the share of files that changed; `stored_size`: bytes on the medium for each byte read.
+    pub what: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// The median of earlier backups.
+    pub median: f64,
+    /// How far they spread about it, as a standard deviation.
+    pub spread: f64,
+    /// How many they are.
+    pub sessions: usize,
+}
+
+/// How long a restore of all is expected to take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExpectedRestore {
+    /// Seconds.
+    pub seconds: f64,
+    /// Files to restore.
+    pub files: u64,
+    /// Bytes to restore.
+    pub bytes: u64,
+    /// The kind of session whose pace it rests on: `restore`, `drill` or `backup`.
+    pub rests_on: &'static str,
+    /// That session's id.
+    pub session: String,
+}
+
+/// What a drill took and proved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct DrillReport {
+    /// Share of the files that was asked for, 0 to 1.
+    pub sample: f64,
+    /// Where on the circle of path hashes (0 to 2^64 - 1) the sample began.
+    pub from: u64,
+    /// Where it ended; the next drill begins there.
+    pub to: u64,
+    /// Share of the files that drills have taken since they last had taken all.
+    pub round: f64,
+    /// Whether that is all.
+    pub round_complete: bool,
+    /// Files in the sample.
+    pub files: u64,
+    /// Files restored and proved by comparison with the live file, byte by byte.
+    pub by_live_file: u64,
+    /// Files restored and proved by the checksums of what was read, length and metadata.
+    pub by_checksum: u64,
+    /// Files whose data carry no checksums (`backup --no-crc`): length and metadata are right.
+    pub by_length: u64,
+    /// Files that were not restored as they are recorded.
+    pub failed: u64,
+    /// Seconds that restoring took.
+    pub restore_s: f64,
+    /// Where they were restored to.
+    pub scratch: String,
+}
+
+/// What a backup was told to take. Field names are those of `--json`.
+#[derive(Debug, Clone, Serialize, Deserialize, Default)]
+pub struct Selected {
+    /// Its paths, resolved; none where it was standard input or a command.
+    pub paths: Vec<String>,
+    /// Patterns of what was left out.
+    pub exclude: Vec<String>,
+    /// Exceptions to them.
+    pub include: Vec<String>,
+    /// Whether tagged caches were left out.
+    pub exclude_caches: bool,
+    /// Names that leave out the directories that hold them.
+    pub exclude_if_present: Vec<String>,
+    /// Smallest and largest size of files taken, in bytes.
+    pub sizes: Option<(u64, u64)>,
+    /// Whether other file systems were not entered.
+    pub one_file_system: bool,
+}
+
 /// A session's report. Field names are those of `--json`.
 #[derive(Debug, Clone, Serialize, Default)]
 pub struct Report {
@@ -72,6 +151,18 @@ pub struct Report {
     pub corrupt: u64,
     /// Files that an earlier run of the version has.
     pub kept: u64,
+    /// What a backup was told to take; nothing where a path is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selected>,
+    /// What is out of line with the object's earlier backups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub anomalies: Vec<Anomaly>,
+    /// How long a restore of what a backup made is expected to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_restore: Option<ExpectedRestore>,
+    /// What a drill took and proved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drill: Option<DrillReport>,
     /// Number of errors; `errors` may list fewer.
     pub error_count: u64,
     /// The first errors, at most 10,000.

@@ -10,6 +10,9 @@ use capstan_devices::address::Address;
 pub use capstan_disk_agent::backup::{Locked, ReadMode};
 pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
+use capstan_format::entry::Kind;
+
+use crate::query::Which;
 
 /// What to back up.
 #[derive(Debug, Clone)]
@@ -186,6 +189,49 @@ pub struct RestoreRequest {
     pub dry_run: bool,
     /// Owners by number, not by name.
     pub numeric_ids: bool,
+}
+
+/// What files are looked for: all conditions hold.
+#[derive(Debug, Clone)]
+pub struct FindRequest {
+    /// A pattern of paths, as `.gitignore` has them.
+    pub pattern: Option<String>,
+    /// A pattern of the last component alone.
+    pub name: Option<String>,
+    /// Only files of more bytes.
+    pub larger: Option<u64>,
+    /// Only files of fewer bytes.
+    pub smaller: Option<u64>,
+    /// Only what was last changed then or later, in microseconds since 1970.
+    pub changed_since_us: Option<i64>,
+    /// Only what was last changed before, in microseconds since 1970.
+    pub changed_before_us: Option<i64>,
+    /// Only these kinds; all if empty.
+    pub kinds: Vec<Kind>,
+    /// In which versions.
+    pub which: Which,
+}
+
+/// A drill.
+#[derive(Debug, Clone)]
+pub struct DrillRequest {
+    /// What.
+    pub version: VersionName,
+    /// Share of the files to restore, more than 0 and at most 1.
+    pub sample: f64,
+    /// Directory below which they are restored, and removed again.
+    pub scratch: Option<PathBuf>,
+}
+
+/// A comparison of a version with the file system.
+#[derive(Debug, Clone)]
+pub struct CompareRequest {
+    /// What.
+    pub version: VersionName,
+    /// Only these paths (absolute, leading slash optional) and what is below them; all if empty.
+    pub paths: Vec<Vec<u8>>,
+    /// Compare contents too, byte by byte.
+    pub contents: bool,
 }
 
 /// What to verify.

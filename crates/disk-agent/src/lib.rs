@@ -12,6 +12,7 @@ mod hardlinks;
 mod huge;
 pub mod linux;
 mod listing;
+pub mod look;
 pub mod owners;
 pub mod select;
 pub mod squeeze;

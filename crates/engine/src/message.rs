@@ -55,6 +55,10 @@ pub enum Code {
     NotEncrypted,
     /// What an incremental builds on is not at hand.
     NoBase,
+    /// A backup is out of line with the object's earlier ones.
+    Anomaly,
+    /// A restored file is not what was recorded.
+    NotProved,
     /// Options were adapted.
     Adapted,
     /// A session was stopped before its end.
@@ -65,7 +69,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -85,6 +89,8 @@ impl Code {
         Self::Sealed,
         Self::NotEncrypted,
         Self::NoBase,
+        Self::Anomaly,
+        Self::NotProved,
         Self::Adapted,
         Self::Stopped,
         Self::DeviceFailed,
@@ -183,6 +189,18 @@ impl Code {
                 "no-base",
                 Warning,
                 "make the media of the earlier backups available, or give the key that opens their names",
+            ),
+            Self::Anomaly => (
+                410,
+                "anomaly",
+                Warning,
+                "look at what changed (`capstan diff`): if it is malware, keep the earlier versions and cut the machine off",
+            ),
+            Self::NotProved => (
+                304,
+                "not-proved",
+                Error,
+                "run `capstan verify`, check memory and disks, and make a full backup",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

@@ -42,8 +42,10 @@ const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
 /// The schema, step by step. A step that was released is never changed.
-const MIGRATIONS: [(i64, &str, &str); 1] =
-    [(1, "sessions and media", include_str!("../migrations/0001_sessions_and_media.sql"))];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "sessions and media", include_str!("../migrations/0001_sessions_and_media.sql")),
+    (5, "sessions by object", include_str!("../migrations/0005_sessions_by_object.sql")),
+];
 
 /// The internal database below one home directory. Several processes may have it open.
 #[derive(Debug)]
@@ -263,15 +265,22 @@ mod tests {
         (dir, idb)
     }
 
-    const NEXT: (i64, &str, &str) = (2, "next", "CREATE TABLE next (x BIGINT)");
+    const NEXT: (i64, &str, &str) = (1002, "next", "CREATE TABLE next (x BIGINT)");
+
+    /// The steps of this program and further ones.
+    fn and(
+        further: &[(i64, &'static str, &'static str)],
+    ) -> Vec<(i64, &'static str, &'static str)> {
+        [&MIGRATIONS, further].concat()
+    }
 
     #[test]
     fn a_newer_schema_is_refused_in_clear_words() {
         let (dir, idb) = fresh();
-        idb.migrate(&[MIGRATIONS[0], NEXT]).unwrap();
+        idb.migrate(&and(&[NEXT])).unwrap();
         drop(idb);
         let error = Idb::open(dir.path()).unwrap_err();
-        assert!(matches!(error, IdbError::NewerSchema { found: 2, known: 1, .. }), "{error:?}");
+        assert!(matches!(error, IdbError::NewerSchema { found: 1002, .. }), "{error:?}");
         let message = error.to_string();
         assert!(message.contains("capstan.db") && message.contains("newer version"), "{message}");
     }
@@ -279,19 +288,21 @@ mod tests {
     #[test]
     fn a_step_that_fails_leaves_the_schema_as_it_was() {
         let (dir, idb) = fresh();
-        let broken = (3, "broken", "CREATE TABLE half (x BIGINT); CREATE TABLE objects (x BIGINT)");
-        idb.migrate(&[MIGRATIONS[0], NEXT, broken]).unwrap_err();
+        let broken =
+            (1003, "broken", "CREATE TABLE half (x BIGINT); CREATE TABLE objects (x BIGINT)");
+        idb.migrate(&and(&[NEXT, broken])).unwrap_err();
         drop(idb);
-        // Neither step 2 nor half of step 3 stayed: this program still opens it, and step 2 goes.
+        // Neither step 1002 nor half of step 1003 stayed: this program still opens it, and step 1002 goes.
         let idb = Idb::open(dir.path()).unwrap();
-        idb.migrate(&[MIGRATIONS[0], NEXT]).unwrap();
+        idb.migrate(&and(&[NEXT])).unwrap();
     }
 
     #[test]
     fn a_released_step_that_was_changed_is_noticed() {
         let (_dir, idb) = fresh();
-        let (version, name, _) = MIGRATIONS[0];
-        let error = idb.migrate(&[(version, name, "SELECT 1")]).unwrap_err();
+        let mut steps = MIGRATIONS;
+        steps[0].2 = "SELECT 1";
+        let error = idb.migrate(&steps).unwrap_err();
         assert!(error.to_string().contains("not those of this program"), "{error}");
     }
 

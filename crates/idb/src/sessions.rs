@@ -1,6 +1,6 @@
 //! What was done: sessions, from their begin to their end or to the discovery that they died.
 
-use capstan_format::id::{SessionId, VersionId};
+use capstan_format::id::{ObjectId, SessionId, VersionId};
 use sqlx::Row as _;
 
 use crate::Result;
@@ -83,6 +83,23 @@ impl Idb {
             let sql = "SELECT * FROM sessions ORDER BY started_us DESC, id DESC LIMIT $1";
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             sqlx::query(sql).bind(limit).fetch_all(conn).await?.iter().map(session).collect()
+        })
+    }
+
+    /// The last `limit` sessions of an object, newest first; of one kind, or of all.
+    pub fn sessions_of_object(
+        &self,
+        object: ObjectId,
+        kind: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Session>> {
+        self.read(format_args!("look up object {}", object.short()), async |conn| {
+            let sql = "SELECT * FROM sessions WHERE object_id = $1 AND ($2 = '' OR kind = $2) \
+                       ORDER BY started_us DESC, id DESC LIMIT $3";
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let query = sqlx::query(sql).bind(object.to_string()).bind(kind.unwrap_or(""));
+            let query = query.bind(limit);
+            query.fetch_all(conn).await?.iter().map(session).collect()
         })
     }
 

@@ -123,32 +123,6 @@ pub struct LsArgs {
     pub json: bool,
 }
 
-const AFTER_FIND: &str = "\
-Examples:
-  capstan find hosts
-  capstan find '*.odt' --all-versions
-  capstan find '/home/ann/**/thesis*' --json
-
-Braces are themselves, as in a .gitignore. Where nothing is found, standard error says so, and the exit code is 0.";
-
-/// Arguments of `find`.
-#[derive(Debug, Args)]
-#[command(after_help = AFTER_FIND)]
-pub struct FindArgs {
-    /// A name or pattern (*, ?, [a-z]), as in a .gitignore
-    #[arg(value_name = "PATTERN")]
-    pub pattern: String,
-    /// Look into all versions, not only the newest of each object
-    #[arg(long, conflicts_with = "as_of")]
-    pub all_versions: bool,
-    /// Look into the newest version of each object begun by this time: a date, 'DATE HH:MM', or RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = super::time::parse_time)]
-    pub as_of: Option<i64>,
-    /// Print a JSON object per file
-    #[arg(long)]
-    pub json: bool,
-}
-
 const AFTER_SESSIONS: &str = "\
 Examples:
   capstan sessions
@@ -239,7 +213,8 @@ pub struct ImportArgs {
     pub json: bool,
 }
 
-fn parse_version(text: &str) -> Result<VersionName, String> {
+/// Reads `NAME` or `NAME@SESSION`.
+pub(super) fn parse_version(text: &str) -> Result<VersionName, String> {
     let version = VersionName::parse(text);
     if version.name.is_empty() {
         return Err(

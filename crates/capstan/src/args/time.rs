@@ -1,5 +1,7 @@
 //! Times as people write them.
 
+use std::time::Duration;
+
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -28,6 +30,42 @@ fn parse_in(text: &str, here: &TimeZone) -> Result<i64, String> {
     })
 }
 
+/// Microseconds since 1970 of a time in the past: an age (`7d`), or a time as [`parse_time`] has it, where a date alone is
+/// its first moment.
+pub fn parse_since(text: &str) -> Result<i64, String> {
+    if let Ok(age) = parse_age(text) {
+        let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        return Ok(Timestamp::now().as_microsecond().saturating_sub(age));
+    }
+    let text = text.trim();
+    let midnight = || {
+        let date = text.parse::<Date>().ok().filter(|_| text.len() <= 10)?;
+        date.to_zoned(TimeZone::system()).ok().map(|z| z.timestamp().as_microsecond())
+    };
+    midnight().map_or_else(|| parse_time(text), Ok).map_err(|_| {
+        "it is no time; write an age as 90min, 26h, 7d, 2w or 1y, or 2026-11-20, '2026-11-20 14:30'".to_owned()
+    })
+}
+
+/// A span of time: a number and `s`, `min`, `h`, `d`, `w` or `y` (365 days). An `m` alone could be either of two.
+pub fn parse_age(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit {
+        "s" => 1,
+        "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        "y" => 365 * 86_400,
+        _ => 0,
+    };
+    let age = number.parse::<u32>().ok().filter(|_| seconds > 0);
+    age.map(|n| Duration::from_secs(u64::from(n) * seconds))
+        .ok_or_else(|| "it is no span of time; write 45s, 90min, 26h, 7d, 2w or 1y".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,8 +78,23 @@ mod tests {
         assert_eq!(at("1970-01-02 00:00"), Ok(82_800));
         assert_eq!(at("1970-01-02T00:00:05"), Ok(82_805));
         assert_eq!(at("1970-01-01"), Ok(82_799));
+        assert_eq!(parse_since("1970-01-02T00:00:00Z"), Ok(86_400_000_000));
+        let (day, hour) = (parse_since("1970-01-02").unwrap(), parse_time("1970-01-02").unwrap());
+        assert_eq!((hour - day) / 1_000_000, 86_399);
         for bad in ["", "yesterday", "2026-13-01", "12:00"] {
-            assert!(at(bad).is_err(), "{bad}");
+            assert!(at(bad).is_err() && parse_since(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn spans_of_time_have_one_unit() {
+        let hours = |text: &str| parse_age(text).map(|age| age.as_secs() / 3600);
+        assert_eq!((hours("26h"), hours("7d"), hours("90min")), (Ok(26), Ok(168), Ok(1)));
+        for bad in ["", "7", "d", "-7d", "7m", "1.5h", "7d2h", "99999999999d"] {
+            assert!(parse_age(bad).is_err(), "{bad}");
+        }
+        let since = parse_since("2h").unwrap();
+        let ago = Timestamp::now().as_microsecond() - since;
+        assert!((7_200_000_000..7_260_000_000).contains(&ago), "{ago}");
     }
 }

@@ -4,9 +4,13 @@
 //! Tests that a machine cannot run (no root, no loop devices) say so and pass; the gate runs as root. With `CAPSTAN_SOAK=1`
 //! they run with more data. What needs the machine for itself takes [`support::quiet`].
 
+mod anomaly;
 mod bad_input;
 mod compare;
+mod differences;
+mod drill;
 mod filesystems;
+mod find;
 mod incomplete;
 mod incremental;
 mod independent_reader;
@@ -20,6 +24,7 @@ mod page_cache;
 mod policies;
 mod refusals;
 mod selection;
+mod status;
 mod support;
 mod verdict;
 mod verify;

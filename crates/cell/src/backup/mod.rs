@@ -1,5 +1,6 @@
 //! A backup session.
 
+mod look_back;
 mod medium;
 mod plan;
 
@@ -24,6 +25,7 @@ use capstan_media_agent::writer::{
 };
 
 use self::plan::Plan;
+pub(crate) use self::plan::never_entered;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::input::Input;
@@ -230,6 +232,7 @@ impl Cell {
             in_use: counters.in_use.load(Relaxed),
             corrupt: counters.corrupt.load(Relaxed),
             kept: counters.kept.load(Relaxed),
+            selection: Plan::selected(request, &plan.roots),
             bytes_read: totals.bytes_read,
             bytes_written,
             media: if plan.null { Vec::new() } else { vec![medium.label.clone()] },
@@ -241,6 +244,10 @@ impl Cell {
         };
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Backup);
+        }
+        if matches!(status, Status::Completed | Status::CompletedWithErrors) && !plan.null {
+            let kept_bytes = counters.kept_bytes.load(Relaxed);
+            self.look_back(object, session, kept_bytes, request, &mut report, &ears)?;
         }
         ears.fill(&mut report);
         let totals = Totals { bytes_written, ..totals };

@@ -19,7 +19,7 @@ use crate::Cell;
 use crate::error::{CellError, Result, plain};
 use crate::names;
 use crate::observe::Stop;
-use crate::report::Report;
+use crate::report::{Report, Selected};
 use crate::request::{BackupRequest, Level, Source};
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
 
@@ -158,26 +158,49 @@ impl Cell {
 impl Plan {
     /// Our own media and home are never backed up; but a medium that is named as what to back up is.
     pub(super) fn never(&mut self, cell: &Cell, device: &Address) -> Result<()> {
-        let identity = |path: &Path| {
-            // Directories only: to open a FIFO would wait for its other end.
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-            source::identity(&dir).ok()
-        };
-        let root = |r: &Vec<u8>| identity(Path::new(OsStr::from_bytes(&[b"/", &r[..]].concat())));
-        let roots: Vec<_> = self.roots.iter().filter_map(root).collect();
-        let others = cell.idb.media()?.into_iter().filter_map(|known| {
-            let Ok(Address::File(path)) = known.device.parse() else { return None };
-            // Where a medium was there may be other things now: those are backed up.
-            let there = FileMedium::open(&path).is_ok_and(|m| m.header().medium == known.id);
-            identity(&path).filter(|id| there && !roots.contains(id))
-        });
-        self.selection.never.extend(others);
-        let mut own = vec![cell.home.as_path()];
-        if let Address::File(path) = device {
-            own.push(path);
-        }
-        self.selection.never.extend(own.into_iter().filter_map(identity));
+        let never = never_entered(cell, &self.roots, Some(device))?;
+        self.selection.never.extend(never);
         Ok(())
     }
+
+    /// What was asked for, for the report.
+    pub(super) fn selected(request: &BackupRequest, roots: &[Vec<u8>]) -> Option<Selected> {
+        let text = |root: &Vec<u8>| String::from_utf8([b"/", &root[..]].concat()).ok();
+        Some(Selected {
+            paths: roots.iter().map(text).collect::<Option<_>>()?,
+            exclude: request.exclude.clone(),
+            include: request.include.clone(),
+            exclude_caches: request.exclude_caches,
+            exclude_if_present: request.exclude_if_present.clone(),
+            sizes: request.sizes.as_ref().map(|s| (*s.start(), *s.end())),
+            one_file_system: request.one_file_system,
+        })
+    }
+}
+
+/// Directories never to enter: our own media and home, unless they are roots.
+pub(crate) fn never_entered(
+    cell: &Cell,
+    roots: &[Vec<u8>],
+    device: Option<&Address>,
+) -> Result<Vec<(u64, u64)>> {
+    let identity = |path: &Path| {
+        // Directories only: to open a FIFO would wait for its other end.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        source::identity(&dir).ok()
+    };
+    let root = |r: &Vec<u8>| identity(Path::new(OsStr::from_bytes(&[b"/", &r[..]].concat())));
+    let roots: Vec<_> = roots.iter().filter_map(root).collect();
+    let others = cell.idb.media()?.into_iter().filter_map(|known| {
+        let Ok(Address::File(path)) = known.device.parse() else { return None };
+        // Where a medium was there may be other things now: those are backed up.
+        let there = FileMedium::open(&path).is_ok_and(|m| m.header().medium == known.id);
+        identity(&path).filter(|id| there && !roots.contains(id))
+    });
+    let mut own = vec![cell.home.as_path()];
+    if let Some(Address::File(path)) = device {
+        own.push(path);
+    }
+    Ok(others.chain(own.into_iter().filter_map(identity)).collect())
 }

@@ -337,6 +337,12 @@ impl<'a> Hand<'a> {
                 let device = r.meters.of(Stage::Device);
                 device.bytes(u64::from(header.stored));
                 self.lap.busy(device);
+                if header.payload_crc.is_none()
+                    && data.sealer.is_none()
+                    && header.frame_type != FrameType::Fill
+                {
+                    r.unchecked.store(true, Relaxed);
+                }
                 let opened = match header.frame_type {
                     FrameType::Fill => Ok(false),
                     _ => header

@@ -26,6 +26,7 @@ pub(crate) use self::check::not_in_version;
 pub(crate) use self::tree::NOT_THERE;
 use self::tree::{Counts, Restore};
 use crate::Cell;
+use crate::drill::Arc;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
@@ -111,9 +112,31 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
+        let ears = Ears::new(observer);
+        self.restore_arc(request, None, &ears, stop).map(|(report, _)| report)
+    }
+
+    /// Restores the files of a drill's sample into a directory, without a record of it. Says also whether some of the data read
+    /// carry no checksums.
+    pub(crate) fn restore_sample(
+        &self,
+        request: &RestoreRequest,
+        arc: Arc,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<(Report, bool)> {
+        self.restore_arc(request, Some(arc), ears, stop)
+    }
+
+    fn restore_arc(
+        &self,
+        request: &RestoreRequest,
+        arc: Option<Arc>,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<(Report, bool)> {
         let begun = Instant::now();
         let started_us = now_us();
-        let ears = Ears::new(observer);
         let version = self.version(&request.version)?;
         let mut view = VersionView::open(&self.idb, version.id)?;
         // A wrong or missing key is said before anything is written.
@@ -127,10 +150,10 @@ impl Cell {
         check.request()?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
         if request.dry_run {
-            return dry_run(&view, &overview, &paths, &run, &ears);
+            return Ok((dry_run(&view, &overview, &paths, &run, ears)?, false));
         }
         if let RestoreTo::Tar(_) = &request.to {
-            return self.restore_to_tar(view, &run, &ears, stop);
+            return Ok((self.restore_to_tar(view, &run, ears, stop)?, false));
         }
         let options =
             TargetOptions { overwrite: request.overwrite, numeric_ids: request.numeric_ids };
@@ -141,8 +164,11 @@ impl Cell {
         if let RestoreTo::Into(dir) = &request.to {
             check.target(&target, dir)?;
         }
-        run.record_begin()?;
+        if arc.is_none() {
+            run.record_begin()?;
+        }
         let mut restore = Restore {
+            arc,
             view: &view,
             overview: &overview,
             target: &target,
@@ -153,9 +179,10 @@ impl Cell {
             damaged: Mutex::default(),
             counts: Counts::default(),
             meters: &meters,
-            ears: &ears,
+            ears,
             stop,
             bytes_read: AtomicU64::new(0),
+            unchecked: AtomicBool::new(false),
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = processors.clamp(1, 8);
@@ -222,8 +249,10 @@ impl Cell {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
         ears.fill(&mut report);
-        run.record_end(status, &report)?;
-        Ok(report)
+        if arc.is_none() {
+            run.record_end(status, &report)?;
+        }
+        Ok((report, restore.unchecked.load(Relaxed)))
     }
 }
 
@@ -400,7 +429,8 @@ pub(crate) fn selected(paths: &[Vec<u8>], path: &[u8]) -> bool {
     paths.is_empty() || paths.iter().any(|p| is_below(path, p))
 }
 
-fn is_below(path: &[u8], root: &[u8]) -> bool {
+/// Whether a stored path is another, or below it.
+pub(crate) fn is_below(path: &[u8], root: &[u8]) -> bool {
     root.is_empty()
         || path == root
         || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/"))

@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
@@ -12,6 +12,7 @@ use capstan_media_agent::reader::StreamContents;
 
 use super::hand::Hand;
 use super::{is_below, selected, split};
+use crate::drill::Arc;
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::overview::Overview;
@@ -44,6 +45,8 @@ pub(super) struct Restore<'a> {
     pub overview: &'a Overview,
     pub target: &'a Target,
     pub request: &'a RestoreRequest,
+    /// Of a drill: the sample. Only files are restored, and no flags set, so that all can be removed again.
+    pub arc: Option<Arc>,
     /// Stored paths to restore, without leading slash; all if empty.
     pub paths: Vec<Vec<u8>>,
     /// Files written in parts; `false` for those that exist and are kept.
@@ -56,6 +59,8 @@ pub(super) struct Restore<'a> {
     pub ears: &'a Ears<'a>,
     pub stop: &'a Stop,
     pub bytes_read: AtomicU64,
+    /// Whether data were read that carry no checksums.
+    pub unchecked: AtomicBool,
 }
 
 impl Restore<'_> {
@@ -70,7 +75,7 @@ impl Restore<'_> {
     }
 
     pub(super) fn wants(&self, path: &[u8]) -> bool {
-        selected(&self.paths, path)
+        selected(&self.paths, path) && self.arc.is_none_or(|arc| arc.has(path))
     }
 
     /// An ancestor of what is asked for: made on the way, and given its metadata where it is made below a directory.
@@ -130,7 +135,7 @@ impl Restore<'_> {
         let mut in_parts: HashMap<Vec<u8>, Entry> = HashMap::new();
         let mut links: Vec<Entry> = Vec::new();
         let (mut files, mut bytes) = (0, 0);
-        let some = !self.paths.is_empty();
+        let some = !self.paths.is_empty() || self.arc.is_some();
         self.view.all_rows(&mut |stream, row| {
             let e = &row.entry;
             if !e.kind.is_inode() {
@@ -248,6 +253,10 @@ impl Restore<'_> {
                 }
                 Ok(())
             })?;
+        }
+        if self.arc.is_some() {
+            lap.busy(self.meters.of(Stage::Metadata));
+            return Ok(());
         }
         // All are made before any gets its times: to make one (those without files are new) changes its parent's.
         let mut failed: HashSet<Vec<u8>> = HashSet::new();

@@ -87,6 +87,8 @@ pub struct Counters {
     pub corrupt: AtomicU64,
     /// Files that an earlier run of the version has.
     pub kept: AtomicU64,
+    /// Bytes of contents of those.
+    pub kept_bytes: AtomicU64,
     /// Bytes of contents read.
     pub bytes: AtomicU64,
 }

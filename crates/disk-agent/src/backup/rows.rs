@@ -167,6 +167,8 @@ impl StreamReader<'_> {
             let counters = self.backup.counters;
             let counter = if entry.kind == Kind::Dir { &counters.dirs } else { &counters.kept };
             counter.fetch_add(1, Relaxed);
+            let bytes = if entry.link { 0 } else { entry.size };
+            counters.kept_bytes.fetch_add(bytes, Relaxed);
             return None;
         }
         Some(entry)

@@ -1,0 +1,81 @@
+//! The options of `find`.
+
+use capstan_format::entry::Kind;
+use clap::{ArgGroup, Args, ValueEnum};
+
+use super::time::{parse_since, parse_time};
+use crate::sizes::parse_size;
+
+const AFTER: &str = "\
+Examples:
+  capstan find hosts
+  capstan find '*.odt' --all-versions
+  capstan find '/home/ann/**/thesis*' --json
+  capstan find --name '*.pst' --larger 1G --changed-since 7d --all-versions
+  capstan find '/srv/**' --type f --changed-before 2020-01-01 --as-of 2026-01-31
+
+All conditions have to hold. PATTERN is one of paths as in a .gitignore, --name one of the last component alone; braces are
+themselves in both. Sizes are those of files, other kinds have none. Times are those of the last change of the file's contents;
+a date alone is its first moment. Where nothing is found, standard error says so, and the exit code is 0.";
+
+/// Arguments of `find`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+#[command(group = ArgGroup::new("condition").required(true).multiple(true).args(
+    ["pattern", "name", "larger", "smaller", "changed_since", "changed_before", "kinds"]))]
+pub struct FindArgs {
+    /// A name or pattern (*, ?, [a-z]), as in a .gitignore
+    #[arg(value_name = "PATTERN")]
+    pub pattern: Option<String>,
+    /// Only files of this name, or pattern of a name
+    #[arg(long, value_name = "GLOB")]
+    pub name: Option<String>,
+    /// Only files larger than this
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub larger: Option<u64>,
+    /// Only files smaller than this
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub smaller: Option<u64>,
+    /// Only what was last changed since: an age (90min, 26h, 7d, 2w, 1y), a date, 'DATE HH:MM', or RFC 3339
+    #[arg(long, value_name = "AGE|TIME", value_parser = parse_since)]
+    pub changed_since: Option<i64>,
+    /// Only what was last changed before
+    #[arg(long, value_name = "AGE|TIME", value_parser = parse_since)]
+    pub changed_before: Option<i64>,
+    /// Only files, directories or symbolic links; can be given several times
+    #[arg(long = "type", value_enum, value_name = "TYPE")]
+    pub kinds: Vec<KindArg>,
+    /// Look into all versions, not only the newest of each object
+    #[arg(long, conflicts_with = "as_of")]
+    pub all_versions: bool,
+    /// Look into the newest version of each object begun by this time: a date, 'DATE HH:MM', or RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub as_of: Option<i64>,
+    /// Print a JSON object per file
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--type`, by the letters of find(1).
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum KindArg {
+    /// Files
+    #[value(name = "f")]
+    File,
+    /// Directories
+    #[value(name = "d")]
+    Dir,
+    /// Symbolic links
+    #[value(name = "l")]
+    Symlink,
+}
+
+impl From<KindArg> for Kind {
+    fn from(arg: KindArg) -> Self {
+        match arg {
+            KindArg::File => Self::File,
+            KindArg::Dir => Self::Dir,
+            KindArg::Symlink => Self::Symlink,
+        }
+    }
+}

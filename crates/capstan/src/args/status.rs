@@ -1,0 +1,40 @@
+//! The options of `status`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::time::parse_age;
+
+const AFTER: &str = "\
+Examples:
+  capstan status
+  capstan status home mail --max-age 8d
+  capstan status --plugin --max-age 26h
+  capstan status --json | jq -r '.objects[] | select(.health != \"ok\") | .name'
+
+Critical is an object without a complete version, or whose last one was begun longer than --max-age ago, and one whose last
+drill could not prove files. A warning is a last backup or drill that did not complete or had errors, and one that is out of
+line with those before. Objects that were only ever written to null: are left out.
+
+Exit codes: 0 all is well, 5 a warning, 6 critical; 1 and 2 as everywhere. With --plugin they are those of the Monitoring
+Plugins (Nagios, Icinga, Checkmk): 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (whatever else went wrong, but a mistake in the options
+themselves), and the first line has performance data.";
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct StatusArgs {
+    /// Only these objects
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Oldest age of a last complete version that is well: 90min, 26h, 8d, 2w
+    #[arg(long, value_name = "AGE", default_value = "26h", value_parser = parse_age)]
+    pub max_age: Duration,
+    /// Exit codes and first line of a monitoring plugin
+    #[arg(long, conflicts_with = "json")]
+    pub plugin: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

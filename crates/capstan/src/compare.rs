@@ -1,0 +1,46 @@
+//! `capstan compare`: what differs between a version and the file system now, a line per path.
+
+use std::sync::Arc;
+
+use capstan_cell::observe::Stop;
+use capstan_cell::request::CompareRequest;
+
+use crate::args::{CompareArgs, Global};
+use crate::diff::{put_change, put_totals};
+use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, DIFFERENT, FAILED, Failure};
+use crate::home;
+use crate::ls::Lines;
+use crate::output::bytes_of;
+use crate::progress::Console;
+use crate::session::on_signals;
+
+/// Runs the command.
+pub fn run(global: &Global, args: &CompareArgs) -> Result<u8, Failure> {
+    let console = Arc::new(Console::new(global)?);
+    let stop = Arc::new(Stop::default());
+    on_signals(&stop, &console)?;
+    let cell = home::open(global)?;
+    let request = CompareRequest {
+        version: args.version.as_of(args.as_of),
+        paths: args.paths.iter().map(|path| bytes_of(path)).collect(),
+        contents: args.contents,
+    };
+    let mut lines = Lines::new();
+    let compared = cell.compare(&request, console.as_ref(), &stop, &mut |change| {
+        put_change(&mut lines, change, args.json);
+    });
+    console.finish();
+    if let Ok(compared) = &compared {
+        put_totals(&mut lines, &compared.totals, args.json);
+    }
+    // What was compared is shown, whatever is not.
+    let done = lines.finish();
+    let compared = compared?;
+    done?;
+    Ok(match compared.errors {
+        _ if compared.stopped => FAILED,
+        0 if compared.totals.differ() => DIFFERENT,
+        0 => COMPLETED,
+        _ => COMPLETED_WITH_ERRORS,
+    })
+}

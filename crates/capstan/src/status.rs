@@ -1,0 +1,195 @@
+//! `capstan status`: how it stands with each object, for people and for monitoring.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use capstan_cell::{Health, LastSession, ObjectStatus};
+use capstan_engine::message::path_text;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::args::{Global, StatusArgs};
+use crate::exit::{COMPLETED, CRITICAL, Failure, WARNING, one_line};
+use crate::home;
+use crate::output::{Output, local_time};
+use crate::sizes::grouped;
+
+/// Runs the command.
+pub fn run(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
+    match show(global, args) {
+        // A plugin says what it could not find out in its line, with the code for that.
+        Err(failure) if args.plugin && !failure.error.is_empty() => {
+            let mut out = Output::new();
+            out.text(&format!("CAPSTAN UNKNOWN - {}\n", one_line(&failure.error)))?;
+            out.finish()?;
+            Ok(3)
+        }
+        result => result,
+    }
+}
+
+fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
+    let all = home::open(global)?.status(&args.names, args.max_age)?;
+    let worst = all.iter().map(|o| o.health).max();
+    let mut out = Output::new();
+    if args.json {
+        out.json(&json!({
+            "status": worst.unwrap_or(Health::Good).name(),
+            "max_age_s": args.max_age.as_secs(),
+            "objects": all.iter().map(json_of).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        out.text(&first_line(&all, worst))?;
+        if args.plugin {
+            out.text(&performance_data(&all, args.max_age))?;
+        }
+        out.text("\n")?;
+        out.text(&table(&all))?;
+    }
+    out.finish()?;
+    Ok(match worst {
+        // Nothing was ever backed up: to monitoring that is no good news.
+        None if args.plugin => 3,
+        None | Some(Health::Good) => COMPLETED,
+        Some(health) if args.plugin => health as u8,
+        Some(Health::Warning) => WARNING,
+        Some(Health::Critical) => CRITICAL,
+    })
+}
+
+/// `CAPSTAN CRITICAL - 1 critical, 2 ok: home: it has no complete version`
+fn first_line(all: &[ObjectStatus], worst: Option<Health>) -> String {
+    let Some(worst) = worst else {
+        return "CAPSTAN UNKNOWN - nothing was backed up here".to_owned();
+    };
+    let count = |health| {
+        let n = all.iter().filter(|o| o.health == health).count();
+        (n > 0).then(|| format!("{} {}", grouped(n as u64), health.name()))
+    };
+    let counts: Vec<_> =
+        [Health::Critical, Health::Warning, Health::Good].into_iter().filter_map(count).collect();
+    let mut line = format!("CAPSTAN {} - {}", worst.name().to_uppercase(), counts.join(", "));
+    let bad = all.iter().filter(|o| o.health != Health::Good && o.health == worst);
+    for (i, o) in bad.enumerate() {
+        let why = o.why.join(", ");
+        // What stands behind a bar is performance data.
+        let text = format!("{}: {why}", path_text(o.name.as_bytes())).replace('|', "/");
+        let _ = write!(line, "{} {text}", if i == 0 { ":" } else { ";" });
+    }
+    line
+}
+
+/// ` | 'desk age'=3600s;;93600`, as the Monitoring Plugins' guidelines have it.
+fn performance_data(all: &[ObjectStatus], max_age: Duration) -> String {
+    let mut data = String::from(" |");
+    for o in all {
+        if let Some(age) = o.age {
+            let label = path_text(o.name.as_bytes()).replace(['\'', '=', '|'], "_");
+            let _ = write!(data, " '{label} age'={}s;;{}", age.as_secs(), max_age.as_secs());
+        }
+    }
+    data
+}
+
+/// A line per object, columns as wide as need be.
+fn table(all: &[ObjectStatus]) -> String {
+    let head = ["Object", "Host", "Health", "Last complete", "Age", "Last backup", "Last drill"];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(all.iter().map(|o| {
+        let none = || "none".to_owned();
+        [
+            path_text(o.name.as_bytes()),
+            path_text(o.host.as_bytes()),
+            o.health.name().to_owned(),
+            o.complete_us.map_or_else(none, local_time),
+            o.age.map_or_else(String::new, age_text),
+            o.last_backup.as_ref().map_or_else(none, |s| s.status.to_string().replace('_', " ")),
+            o.last_drill.as_ref().map_or_else(none, drill_text),
+        ]
+    }));
+    if all.is_empty() {
+        return String::new();
+    }
+    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 7] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}
+
+/// `2026-11-20 22:54:39 completed, 12 files`
+fn drill_text(s: &LastSession) -> String {
+    let files = s.drill.as_ref().map_or(0, |d| d.files);
+    let status = s.status.to_string().replace('_', " ");
+    format!("{} {status}, {} files", local_time(s.started_us), grouped(files))
+}
+
+/// `12 min`, `26 h`, `8 d`
+fn age_text(age: Duration) -> String {
+    match age.as_secs() / 60 {
+        minutes @ ..120 => format!("{minutes} min"),
+        minutes @ ..2880 => format!("{} h", minutes / 60),
+        minutes => format!("{} d", minutes / 1440),
+    }
+}
+
+fn json_of(o: &ObjectStatus) -> Value {
+    let time = |us: i64| Timestamp::from_microsecond(us).ok().map(|t| t.to_string());
+    let session = |s: &LastSession| {
+        json!({
+            "session": s.id, "status": s.status.as_str(), "start": time(s.started_us), "drill": s.drill,
+        })
+    };
+    let mut backup = o.last_backup.as_ref().map(session);
+    if let Some(backup) = backup.as_mut().and_then(Value::as_object_mut) {
+        backup.remove("drill");
+    }
+    json!({
+        "name": o.name, "host": o.host, "health": o.health.name(), "why": o.why,
+        "last_complete": o.complete_us.and_then(time), "age_s": o.age.map(|a| a.as_secs()),
+        "last_backup": backup, "last_drill": o.last_drill.as_ref().map(session),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str, health: Health, age: u64) -> ObjectStatus {
+        ObjectStatus {
+            name: name.to_owned(),
+            host: "ann".to_owned(),
+            health,
+            why: if health == Health::Good { Vec::new() } else { vec!["it is old".to_owned()] },
+            complete_us: Some(1_700_000_000_000_000),
+            age: Some(Duration::from_secs(age)),
+            last_backup: None,
+            last_drill: None,
+        }
+    }
+
+    #[test]
+    fn the_first_line_is_a_plugins() {
+        let all = [object("a|b", Health::Critical, 100), object("it's", Health::Good, 7)];
+        assert_eq!(
+            first_line(&all, Some(Health::Critical)),
+            "CAPSTAN CRITICAL - 1 critical, 1 ok: a/b: it is old"
+        );
+        assert_eq!(first_line(&all[1..], Some(Health::Good)), "CAPSTAN OK - 1 ok");
+        assert!(first_line(&[], None).starts_with("CAPSTAN UNKNOWN"));
+        let data = performance_data(&all, Duration::from_secs(60));
+        assert_eq!(data, " | 'a_b age'=100s;;60 'it_s age'=7s;;60");
+    }
+
+    #[test]
+    fn ages_are_short() {
+        let of = |minutes: u64| age_text(Duration::from_secs(minutes * 60));
+        assert_eq!(
+            [of(0), of(119), of(120), of(26 * 60), of(2880)],
+            ["0 min", "119 min", "2 h", "26 h", "2 d"]
+        );
+    }
+}

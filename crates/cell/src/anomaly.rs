@@ -1,0 +1,174 @@
+//! A backup unlike the object's earlier ones: far more files changed, or what changed no longer compresses. So looks a file
+//! system that malware encrypts.
+
+use crate::history::{Past, PastReport};
+use crate::report::Anomaly;
+
+/// Earlier backups of the same level that there must be to judge by.
+const LEAST: usize = 3;
+/// At most so many of the latest are taken.
+const MOST: usize = 20;
+/// A value is out of line when it is above the median by so many standard deviations...
+const DEVIATIONS: f64 = 6.0;
+/// ...which the median absolute deviation gives for normally distributed values (Hampel 1974)...
+const NORMAL: f64 = 1.4826;
+/// ...and by this at least: where all earlier values are the same, the deviation is 0.
+const LEAST_JUMP: f64 = 0.2;
+/// Fewer changed files are no wave.
+const LEAST_FILES: u64 = 10;
+/// With fewer bytes, what surrounds contents on a medium counts for too much.
+const LEAST_BYTES: u64 = 1_000_000;
+
+/// What is out of line in a backup, against earlier ones of the same object (newest first). `compressed`: whether it was to
+/// compress.
+pub(crate) fn anomalies(now: &PastReport, past: &[Past], compressed: bool) -> Vec<Anomaly> {
+    let comparable = || {
+        let same = |p: &&Past| p.kind == "backup" && p.report.method == now.method;
+        past.iter().filter(same).map(|p| &p.report).take(MOST)
+    };
+    let judge = |what, value: fn(&PastReport) -> Option<f64>| {
+        out_of_line(what, value(now)?, comparable().filter_map(value).collect())
+    };
+    let mut found: Vec<Anomaly> = Vec::new();
+    if now.files.saturating_sub(now.kept) >= LEAST_FILES {
+        found.extend(judge("changed_files", changed));
+    }
+    if compressed {
+        found.extend(judge("stored_size", stored));
+    }
+    found
+}
+
+/// The share of files that changed; a full backup does not know.
+fn changed(r: &PastReport) -> Option<f64> {
+    let known = r.method != "full" && r.files > 0;
+    known.then(|| r.files.saturating_sub(r.kept) as f64 / r.files as f64)
+}
+
+/// What contents take on the medium for each byte of theirs.
+fn stored(r: &PastReport) -> Option<f64> {
+    (r.bytes_read >= LEAST_BYTES).then(|| r.bytes_written as f64 / r.bytes_read as f64)
+}
+
+fn out_of_line(what: &'static str, value: f64, mut earlier: Vec<f64>) -> Option<Anomaly> {
+    if earlier.len() < LEAST {
+        return None;
+    }
+    let median = median(&mut earlier);
+    let mut deviations: Vec<f64> = earlier.iter().map(|e| (e - median).abs()).collect();
+    let spread = NORMAL * self::median(&mut deviations);
+    let limit = median + (DEVIATIONS * spread).max(LEAST_JUMP);
+    (value > limit).then_some(Anomaly { what, value, median, spread, sessions: earlier.len() })
+}
+
+/// Of an even number of values, the mean of the two in the middle.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values.len() % 2 {
+        1 => values[half],
+        _ if values.is_empty() => 0.0,
+        _ => f64::midpoint(values[half - 1], values[half]),
+    }
+}
+
+impl Anomaly {
+    /// The sentence that says it, with both numbers.
+    pub(crate) fn text(&self) -> String {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let (what, meaning) = match self.what {
+            "changed_files" => ("of the files changed", "or a large change that you know of"),
+            _ => (
+                "of their size is what changed files take on the medium",
+                "or data of another kind",
+            ),
+        };
+        format!(
+            "{} {what}, where the median of the last {} such backups is {} (spread {}): a sign of encryption by malware, \
+             {meaning}",
+            percent(self.value),
+            self.sessions,
+            percent(self.median),
+            percent(self.spread)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_format::id::SessionId;
+
+    fn report(files: u64, kept: u64, read: u64, written: u64) -> PastReport {
+        PastReport {
+            method: "incr".to_owned(),
+            files,
+            kept,
+            bytes_read: read,
+            bytes_written: written,
+            ..PastReport::default()
+        }
+    }
+
+    fn past(reports: &[PastReport]) -> Vec<Past> {
+        let of = |r: &PastReport| Past {
+            id: SessionId([1; 16]),
+            kind: "backup".to_owned(),
+            report: r.clone(),
+        };
+        reports.iter().map(of).collect()
+    }
+
+    fn found(now: &PastReport, earlier: &[PastReport]) -> Vec<&'static str> {
+        anomalies(now, &past(earlier), true).iter().map(|a| a.what).collect()
+    }
+
+    #[test]
+    fn a_jump_of_either_measure_is_out_of_line() {
+        let quiet = report(1000, 990, 2_000_000, 800_000);
+        let earlier = [quiet.clone(), report(1000, 980, 3_000_000, 1_300_000), quiet.clone()];
+        assert_eq!(found(&quiet, &earlier), [""; 0]);
+        assert_eq!(found(&report(1000, 0, 2_000_000, 800_000), &earlier), ["changed_files"]);
+        assert_eq!(found(&report(1000, 990, 2_000_000, 1_990_000), &earlier), ["stored_size"]);
+        let both = report(1000, 0, 2_000_000, 2_000_000);
+        assert_eq!(found(&both, &earlier), ["changed_files", "stored_size"]);
+        assert_eq!(
+            anomalies(&both, &past(&earlier), false).len(),
+            1,
+            "nothing was to be compressed"
+        );
+        // Too little to judge by: sessions, files, bytes.
+        assert_eq!(found(&both, &earlier[..2]), [""; 0]);
+        assert_eq!(found(&report(9, 0, 2_000_000, 800_000), &earlier), [""; 0]);
+        assert_eq!(found(&report(1000, 990, 999_999, 999_999), &earlier), [""; 0]);
+    }
+
+    #[test]
+    fn a_lively_history_and_one_earlier_jump_are_taken_as_they_are() {
+        let share = |kept| report(1000, kept, 0, 0);
+        let lively = [900, 400, 700, 500, 800].map(share);
+        assert_eq!(found(&share(0), &lively), [""; 0]);
+        let once = [990, 0, 995, 990, 985].map(share);
+        assert_eq!(found(&share(100), &once), ["changed_files"]);
+        let another =
+            [990, 990, 990].map(|kept| PastReport { method: "level 1".into(), ..share(kept) });
+        assert_eq!(found(&share(0), &another), [""; 0]);
+    }
+
+    #[test]
+    fn the_sentence_has_both_numbers() {
+        let text = Anomaly {
+            what: "changed_files",
+            value: 1.0,
+            median: 0.0125,
+            spread: 0.001,
+            sessions: 7,
+        }
+        .text();
+        assert!(
+            text.starts_with("100.0 % of the files changed, where the median of the last 7"),
+            "{text}"
+        );
+        assert!(text.contains("1.2 % (spread 0.1 %)"), "{text}");
+    }
+}

@@ -1,0 +1,45 @@
+//! What a backup that is done says against the object's earlier sessions.
+
+use capstan_engine::message::Code;
+use capstan_format::id::{ObjectId, SessionId};
+
+use crate::Cell;
+use crate::anomaly::anomalies;
+use crate::error::Result;
+use crate::expected::expected_restore;
+use crate::history::{Past, PastReport};
+use crate::report::Report;
+use crate::request::{BackupRequest, Compression};
+use crate::session::Ears;
+
+impl Cell {
+    /// Adds to the report what is out of line, which is said, and how long a restore will take.
+    pub(super) fn look_back(
+        &self,
+        object: ObjectId,
+        session: SessionId,
+        kept_bytes: u64,
+        request: &BackupRequest,
+        report: &mut Report,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        let past = self.past(object)?;
+        let now = PastReport {
+            method: report.method.clone(),
+            files: report.files,
+            kept: report.kept,
+            bytes_read: report.bytes_read,
+            bytes_written: report.bytes_written,
+            elapsed_s: report.elapsed_s,
+            drill: None,
+        };
+        report.anomalies = anomalies(&now, &past, request.compression != Compression::Off);
+        for anomaly in &report.anomalies {
+            ears.say(Code::Anomaly, "cell", &report.name, anomaly.text());
+        }
+        let bytes = report.bytes_read.saturating_add(kept_bytes);
+        let this = Past { id: session, kind: "backup".to_owned(), report: now };
+        report.expected_restore = expected_restore(report.files, bytes, &past, &this);
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Holding restored files against what is recorded of them, and against the live ones.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_disk_agent::linux::source::{self, Buffers, DirHandle};
+use capstan_disk_agent::look::row_of;
+use capstan_disk_agent::owners::OwnerNames;
+use capstan_engine::message::{Code, path_text};
+use capstan_format::entry::{Entry, Kind};
+use rustix::fs::{Mode, OFlags};
+
+use super::Arc;
+use crate::change::{Aspect, LiveRows, differences};
+use crate::error::{CellError, Result, plain};
+use crate::observe::Stop;
+use crate::query::Listed;
+use crate::report::DrillReport;
+use crate::session::Ears;
+use crate::version::Row;
+
+/// Bytes compared at a time.
+const CHUNK: usize = 256 << 10;
+
+/// What proves a file.
+enum By {
+    Live,
+    Checksum,
+    /// Its data carry no checksums: length and metadata are right.
+    Length,
+}
+
+/// A drill's restored files.
+pub(super) struct Proof {
+    scratch: DirHandle,
+    root: DirHandle,
+    arc: Arc,
+    /// Owners and other metadata could not all be restored, which was said: they prove nothing either way.
+    limited: bool,
+    /// Some of what was read carries no checksums.
+    unchecked: bool,
+    owners: OwnerNames,
+}
+
+impl Proof {
+    pub fn new(scratch: &Path, arc: Arc, limited: bool, unchecked: bool) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(scratch, flags, Mode::empty())
+            .map_err(|e| CellError::io("open", scratch.display())(e.into()))?;
+        let root = source::open_root().map_err(CellError::io("open", "/"))?;
+        let scratch = DirHandle { fd, path: Vec::new() };
+        Ok(Self { scratch, root, arc, limited, unchecked, owners: OwnerNames::default() })
+    }
+
+    /// Proves each file of the sample, and counts how.
+    pub fn run(
+        &self,
+        mut rows: LiveRows<'_>,
+        ears: &Ears<'_>,
+        stop: &Stop,
+        drill: &mut DrillReport,
+    ) -> Result<()> {
+        while let Some((row, listed)) = rows.next()? {
+            let path = row.entry.path();
+            if stop.0.load(Relaxed) || row.entry.kind != Kind::File || !self.arc.has(&path) {
+                continue;
+            }
+            match self.prove(&row, listed, &path) {
+                Ok(By::Live) => drill.by_live_file += 1,
+                Ok(By::Checksum) => drill.by_checksum += 1,
+                Ok(By::Length) => drill.by_length += 1,
+                Err(why) => {
+                    drill.failed += 1;
+                    let shown = format!("/{}", path_text(&path));
+                    ears.say(Code::NotProved, "cell", &shown, why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn prove(&self, row: &Row, recorded: Listed, path: &[u8]) -> std::result::Result<By, String> {
+        let mut buffers = Buffers::default();
+        let restored = row_of(&self.scratch, path, &mut buffers)
+            .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?
+            .ok_or("it was not restored")?;
+        let what = self.differences(recorded, restored);
+        if !what.is_empty() {
+            let what: Vec<_> = what.iter().map(|a| a.name()).collect();
+            return Err(format!("it was restored with another {}", what.join(", ")));
+        }
+        let live = row_of(&self.root, path, &mut buffers).ok().flatten();
+        if live.is_some_and(|live| is_untouched(&row.entry, &live)) {
+            let same = self.same_as_live(path)?;
+            // Bytes may have changed under our hands: then they prove nothing.
+            let after = row_of(&self.root, path, &mut buffers).ok().flatten();
+            let still = after.is_some_and(|live| is_untouched(&row.entry, &live));
+            match (same, still) {
+                (Some(true), true) => return Ok(By::Live),
+                (Some(false), true) => {
+                    return Err("its contents are others than those of the live file, which is \
+                                unchanged since the backup"
+                        .to_owned());
+                }
+                _ => {}
+            }
+        }
+        Ok(if self.unchecked && row.entry.size > 0 { By::Length } else { By::Checksum })
+    }
+
+    fn differences(&self, recorded: Listed, restored: Entry) -> Vec<Aspect> {
+        let text = |name: Option<Vec<u8>>| name.map(|n| String::from_utf8_lossy(&n).into_owned());
+        let (user, group) = (self.owners.user(restored.uid), self.owners.group(restored.gid));
+        let mut entry = restored;
+        // Which of its names is the first one is the backup's affair.
+        (entry.link, entry.target) = (recorded.entry.link, recorded.entry.target.clone());
+        let restored = Listed { entry, user: text(user), group: text(group), state: None };
+        let mut what = differences(&recorded, &restored);
+        what.retain(|a| match a {
+            // Flags are not set in scratch space: what is immutable could not be removed.
+            Aspect::Flags | Aspect::Ctime => false,
+            Aspect::Owner | Aspect::Group | Aspect::Xattrs | Aspect::Mode => !self.limited,
+            _ => true,
+        });
+        what
+    }
+
+    /// Whether the restored file has the live one's bytes; `None` where that one cannot be read.
+    fn same_as_live(&self, path: &[u8]) -> std::result::Result<Option<bool>, String> {
+        let Ok(live) = source::open_at(&self.root, path, false) else { return Ok(None) };
+        let restored = source::open_at(&self.scratch, path, false)
+            .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?;
+        let (mut live, mut restored) = (File::from(live), File::from(restored));
+        let (mut a, mut b) = (vec![0; CHUNK], vec![0; CHUNK]);
+        loop {
+            let Ok(n) = fill(&mut live, &mut a) else { return Ok(None) };
+            let m = fill(&mut restored, &mut b)
+                .map_err(|e| format!("what was restored cannot be read: {}", plain(&e)))?;
+            if a[..n] != b[..m] {
+                return Ok(Some(false));
+            }
+            if n == 0 {
+                return Ok(Some(true));
+            }
+        }
+    }
+}
+
+/// Whether the live file is the one that was backed up, in the state in which it was.
+fn is_untouched(recorded: &Entry, live: &Entry) -> bool {
+    let of = |e: &Entry| (e.kind, e.size, e.mtime, e.ctime, e.ino);
+    of(recorded) == of(live)
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+fn text(e: rustix::io::Errno) -> String {
+    plain(&std::io::Error::from(e))
+}

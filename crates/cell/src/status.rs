@@ -1,0 +1,267 @@
+//! How it stands with each object: its last complete version, its last backup, its last drill, and what is to be done about it.
+
+use std::time::Duration;
+
+use capstan_format::id::ObjectId;
+use capstan_idb::{Object, Session, Status};
+use serde::Deserialize;
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::report::DrillReport;
+use crate::restore::is_complete_by;
+use crate::session::{now_us, rfc3339};
+
+/// Backups that are looked back on for one that did not go to the null device.
+const LOOKED_BACK: usize = 50;
+
+/// How it stands, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// All is as it should be.
+    Good,
+    /// Somebody should look.
+    Warning,
+    /// Somebody must look.
+    Critical,
+}
+
+impl Health {
+    /// Its word, as monitoring has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// A session, as status shows it.
+#[derive(Debug, Clone)]
+pub struct LastSession {
+    /// Its id.
+    pub id: String,
+    /// Its status.
+    pub status: Status,
+    /// Start, in microseconds since 1970.
+    pub started_us: i64,
+    /// What a drill took and proved.
+    pub drill: Option<DrillReport>,
+}
+
+/// How it stands with an object.
+#[derive(Debug, Clone)]
+pub struct ObjectStatus {
+    /// Its name; of an object whose name is encrypted, its id.
+    pub name: String,
+    /// Its host.
+    pub host: String,
+    /// How it stands.
+    pub health: Health,
+    /// Why, if not well: one sentence each.
+    pub why: Vec<String>,
+    /// When its last complete version was begun, in microseconds since 1970.
+    pub complete_us: Option<i64>,
+    /// How old that is.
+    pub age: Option<Duration>,
+    /// Its last backup.
+    pub last_backup: Option<LastSession>,
+    /// Its last drill.
+    pub last_drill: Option<LastSession>,
+}
+
+impl Cell {
+    /// How it stands with the objects of these names, or all, by name. A last complete version that is older than `max_age`, or
+    /// that there is not, is critical.
+    pub fn status(&self, names: &[String], max_age: Duration) -> Result<Vec<ObjectStatus>> {
+        let objects = match names {
+            [] => self.idb.objects()?,
+            names => self.objects_named(names)?,
+        };
+        let mut all = Vec::new();
+        for object in objects {
+            all.extend(self.status_of(&object, max_age)?);
+        }
+        Ok(all)
+    }
+
+    fn objects_named(&self, names: &[String]) -> Result<Vec<Object>> {
+        let mut found = Vec::new();
+        for name in names {
+            let objects = self.idb.objects_by_name(name)?;
+            if objects.is_empty() {
+                return Err(CellError::BadInput(format!(
+                    "no object is called '{name}': it was never backed up here; `capstan status` lists those that were"
+                )));
+            }
+            found.extend(objects);
+        }
+        Ok(found)
+    }
+
+    /// `None` for an object of which nothing was ever to be kept: it only measured.
+    fn status_of(&self, object: &Object, max_age: Duration) -> Result<Option<ObjectStatus>> {
+        let mut versions = self.idb.versions_of(object.id)?;
+        versions.retain(|v| !v.null_device);
+        if versions.is_empty() {
+            return Ok(None);
+        }
+        let complete = versions.iter().find(|v| is_complete_by(v, None));
+        let backups = self.idb.sessions_of_object(object.id, Some("backup"), LOOKED_BACK)?;
+        let kept = backups.iter().find(|s| !s.device.starts_with("null:"));
+        let mut status = ObjectStatus {
+            name: if object.name.is_empty() { object.id.to_string() } else { object.name.clone() },
+            host: object.host.clone(),
+            health: Health::Good,
+            why: Vec::new(),
+            complete_us: complete.map(|v| v.created_us),
+            age: complete.map(|v| age_of(v.created_us)),
+            last_backup: kept.map(last),
+            last_drill: self.last_of(object.id, "drill")?,
+        };
+        status.judge(max_age, kept.is_some_and(has_anomaly));
+        Ok(Some(status))
+    }
+
+    fn last_of(&self, object: ObjectId, kind: &str) -> Result<Option<LastSession>> {
+        Ok(self.idb.sessions_of_object(object, Some(kind), 1)?.first().map(last))
+    }
+}
+
+impl ObjectStatus {
+    fn judge(&mut self, max_age: Duration, anomaly: bool) {
+        match self.age {
+            None => self.say(Health::Critical, "it has no complete version".to_owned()),
+            Some(age) if age > max_age => {
+                let at = self.complete_us.map(rfc3339).unwrap_or_default();
+                let text = format!("its last complete version is of {at}, older than allowed");
+                self.say(Health::Critical, text);
+            }
+            Some(_) => {}
+        }
+        match self.last_backup.as_ref().map(|b| (b.status, b.id.clone())) {
+            Some((Status::Failed | Status::Incomplete, id)) => {
+                self.say(
+                    Health::Warning,
+                    format!("its last backup, {}, did not complete", short(&id)),
+                );
+            }
+            Some((Status::CompletedWithErrors, id)) => {
+                self.say(Health::Warning, format!("its last backup, {}, had errors", short(&id)));
+            }
+            _ => {}
+        }
+        if anomaly {
+            let text =
+                "its last backup is out of line with those before, a sign of encryption by malware";
+            self.say(Health::Warning, text.to_owned());
+        }
+        if let Some(drill) = &self.last_drill {
+            let id = short(&drill.id).to_owned();
+            let failed = drill.drill.as_ref().map_or(0, |d| d.failed);
+            match drill.status {
+                _ if failed > 0 => {
+                    let text = format!("its last drill, {id}, could not prove {failed} files");
+                    self.say(Health::Critical, text);
+                }
+                Status::Completed | Status::Running => {}
+                _ => self.say(
+                    Health::Warning,
+                    format!("its last drill, {id}, did not complete without errors"),
+                ),
+            }
+        }
+    }
+
+    fn say(&mut self, health: Health, why: String) {
+        self.health = self.health.max(health);
+        self.why.push(why);
+    }
+}
+
+/// What of a report status asks for.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OfReport {
+    anomalies: Vec<serde_json::Value>,
+    drill: Option<DrillReport>,
+}
+
+fn of_report(session: &Session) -> OfReport {
+    let report = session.report.as_deref().map(serde_json::from_str);
+    report.and_then(std::result::Result::ok).unwrap_or_default()
+}
+
+fn has_anomaly(session: &Session) -> bool {
+    !of_report(session).anomalies.is_empty()
+}
+
+fn last(s: &Session) -> LastSession {
+    LastSession {
+        id: s.id.to_string(),
+        status: s.status,
+        started_us: s.started_us,
+        drill: of_report(s).drill,
+    }
+}
+
+/// A version is as old as its begin: what changed since then is not in it.
+fn age_of(created_us: i64) -> Duration {
+    Duration::from_micros(u64::try_from(now_us() - created_us).unwrap_or(0))
+}
+
+fn short(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn session(status: Status, failed: u64) -> LastSession {
+        let drill = Some(DrillReport { failed, ..DrillReport::default() });
+        LastSession { id: "0123456789".to_owned(), status, started_us: 0, drill }
+    }
+
+    fn judged(
+        age: Option<Duration>,
+        backup: Status,
+        drill: Option<LastSession>,
+        anomaly: bool,
+    ) -> (Health, usize) {
+        let mut status = ObjectStatus {
+            name: "t".to_owned(),
+            host: "h".to_owned(),
+            health: Health::Good,
+            why: Vec::new(),
+            complete_us: None,
+            age,
+            last_backup: Some(session(backup, 0)),
+            last_drill: drill,
+        };
+        status.judge(2 * HOUR, anomaly);
+        (status.health, status.why.len())
+    }
+
+    #[test]
+    fn silence_and_failed_proof_are_critical_all_else_is_a_warning() {
+        use Health::{Critical, Good, Warning};
+        use Status as S;
+        assert_eq!(judged(Some(HOUR), S::Completed, None, false), (Good, 0));
+        assert_eq!(judged(Some(HOUR), S::Running, None, false), (Good, 0));
+        assert_eq!(judged(Some(3 * HOUR), S::Completed, None, false), (Critical, 1));
+        assert_eq!(judged(None, S::Failed, None, false), (Critical, 2));
+        for bad in [S::Failed, S::Incomplete, S::CompletedWithErrors] {
+            assert_eq!(judged(Some(HOUR), bad, None, false), (Warning, 1), "{bad}");
+        }
+        assert_eq!(judged(Some(HOUR), S::Completed, None, true), (Warning, 1));
+        let drilled =
+            |status, failed| judged(Some(HOUR), S::Completed, Some(session(status, failed)), false);
+        assert_eq!(drilled(S::Completed, 0), (Good, 0));
+        assert_eq!(drilled(S::CompletedWithErrors, 0), (Warning, 1));
+        assert_eq!(drilled(S::CompletedWithErrors, 2), (Critical, 1));
+    }
+}

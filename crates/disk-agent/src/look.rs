@@ -1,0 +1,94 @@
+//! Looking at trees as they are: the row of each name, in the order of the walk. No contents are read.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use capstan_engine::meter::Meters;
+use capstan_engine::queue::Queue;
+use capstan_format::entry::{Entry, Kind};
+use rustix::io::Errno;
+
+use crate::ahead::Ahead;
+use crate::linux::source::{self, Buffers, DirHandle};
+use crate::select::Selection;
+use crate::walk::{Group, WalkEvent, Walker};
+
+/// Groups of names that the walk is ahead.
+const GROUPS_WAITING: usize = 4;
+
+/// Calls with the row of each name that a backup of the roots would take, and its directory, until that says `false`.
+pub fn look(
+    roots: &[Vec<u8>],
+    selection: &Selection,
+    stop: &AtomicBool,
+    event: &(dyn Fn(WalkEvent<'_>) + Sync),
+    each: &mut dyn FnMut(&DirHandle, Entry) -> bool,
+) {
+    let queues = [Queue::<Arc<Group>>::new(GROUPS_WAITING)];
+    let walker = Walker {
+        selection,
+        queues: &queues,
+        ahead: &Ahead::default(),
+        stop,
+        found: &AtomicU64::new(0),
+        meters: &Meters::default(),
+        event,
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| walker.run(roots, None));
+        let mut buffers = Buffers::default();
+        let mut waited = Duration::ZERO;
+        while let Some(group) = queues[0].take(&mut waited) {
+            for item in &group.items {
+                let row = match row_of(&item.dir, &item.listed.name, &mut buffers) {
+                    Ok(row) => row,
+                    Err(e) => {
+                        let path = capstan_format::entry::join(&item.dir.path, &item.listed.name);
+                        event(WalkEvent::Failed(&path, e));
+                        continue;
+                    }
+                };
+                if row.is_some_and(|row| !each(&item.dir, row)) {
+                    queues[0].close();
+                    return;
+                }
+            }
+        }
+    });
+}
+
+/// What a name is now, with all that a backup keeps of it but the contents; `None` if it is gone.
+pub fn row_of(dir: &DirHandle, name: &[u8], buffers: &mut Buffers) -> Result<Option<Entry>, Errno> {
+    let stat = match source::stat_at(dir, name) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let Some(mut row) = source::entry_of(dir, name, &stat) else { return Ok(None) };
+    if row.kind == Kind::Symlink {
+        row.target = source::read_link(dir, name)?;
+    }
+    let opened = match row.kind {
+        Kind::File | Kind::Dir => source::open_at(dir, name, row.kind == Kind::Dir).ok(),
+        _ => None,
+    };
+    match opened {
+        Some(fd) => source::add_details(&fd, &mut row, buffers)?,
+        None => source::add_details_at(dir, &mut row, buffers)?,
+    }
+    Ok(Some(row))
+}
+
+/// Whether two paths (absolute, without leading slash) are names of one inode.
+pub fn same_inode(a: &[u8], b: &[u8]) -> bool {
+    let of = |path: &[u8]| {
+        let path = [b"/", path].concat();
+        std::fs::symlink_metadata(Path::new(OsStr::from_bytes(&path))).map(|m| (m.dev(), m.ino()))
+    };
+    matches!((of(a), of(b)), (Ok(a), Ok(b)) if a == b)
+}

@@ -42,7 +42,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 STEP, MAX_BLOCK, MIB = 4096, 8 << 20, 1 << 20
 SEGMENT_HEADER, DATA, CATALOG, SEGMENT_END, MEDIUM_HEADER = 1, 2, 3, 4, 5  # kinds of blocks
-LABEL, BATCH, CONTENT, FILL, NAMES, COPY, INDEX, SUMMARY, HEADER = 1, 2, 3, 4, 5, 16, 17, 18, 19  # of frames
+LABEL, BATCH, CONTENT, FILL, NAMES, SUMS, COPY, INDEX, SUMMARY, HEADER = 1, 2, 3, 4, 5, 6, 16, 17, 18, 19  # of frames
 NO_FRAME, UNKNOWN = 0xFFFFFFFF, -1  # values of a block's "first frame"
 REGULAR, DIRECTORY, SYMLINK, PIPE, SOCKET, CHAR, BLOCK, PART, OUTCOME, TOMBSTONE = range(10)  # kinds of rows
 TYPE_BITS = [stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK]
@@ -249,7 +249,7 @@ def parse_frame(raw, stream):
         raise Damage("checksum of the frame header")
     kind, codec, flags, sequence, logical, length, stored, zero, crc = struct.unpack_from("<BBHQQQIII", raw, 4)
     frame = Frame(kind, codec, flags, sequence, logical, length, stored, crc, bytes(raw[:48]))
-    known = kind in (LABEL, BATCH, CONTENT, NAMES, INDEX, SUMMARY, HEADER)
+    known = kind in (LABEL, BATCH, CONTENT, NAMES, SUMS, INDEX, SUMMARY, HEADER)
     if zero or flags > 3 or stored > MIB + 80 or logical + length >> 64 or (known and length > MIB) \
             or (kind == COPY and length > MIB + 80) or (kind == FILL and (stored or codec or flags & 1)):
         raise Damage("values of the frame header")
@@ -263,7 +263,7 @@ def check_payload(stream, frame, stored):
 
 def open_payload(stream, frame, stored, keys, label):
     """Decrypts and decompresses a payload whose CRC has been checked. None if there is no key for it."""
-    purpose = {BATCH: FOR_NAMES, NAMES: FOR_NAMES, CONTENT: FOR_CONTENTS}.get(frame.type)
+    purpose = {BATCH: FOR_NAMES, NAMES: FOR_NAMES, SUMS: FOR_NAMES, CONTENT: FOR_CONTENTS}.get(frame.type)
     sealed = bool(frame.flags & 1)
     if sealed != bool(purpose and label and label.get("key")):
         raise Damage("a frame of an encrypted session is not sealed" if not sealed else "a sealed frame where none belongs")
@@ -1002,7 +1002,7 @@ class Content:
             self.summary = parse_json(payload, END_FIELDS)
         elif frame.type == COPY:
             stream, copy, stored = payload[:16], parse_frame(payload[16:64], payload[:16]), payload[64:]
-            if len(stored) != copy.stored or copy.type not in (LABEL, NAMES, BATCH):
+            if len(stored) != copy.stored or copy.type not in (LABEL, NAMES, BATCH, SUMS):
                 raise Damage("length or type of a copy")
             check_payload(stream, copy, stored)
             self.copies.append((stream, copy.raw))
@@ -1527,7 +1527,7 @@ class Checker:
                 expected = {1: LABEL, 2: NAMES}.get(len(mine))
                 if expected and frame.type != expected:
                     self.report.damage(where, f"frame of type {frame.type} where the stream's part should begin")
-                if frame.type in (LABEL, NAMES, BATCH):
+                if frame.type in (LABEL, NAMES, BATCH, SUMS):
                     copies.append((found.stream, frame.raw))
                 elif frame.type not in (CONTENT, FILL):
                     self.report.note(where, f"skipped, of the unknown type {frame.type}")
@@ -1550,7 +1550,7 @@ class Checker:
         frame, stream = found.frame, found.stream
         if frame.type == FILL:
             content.part(stream).fills.append((frame.logical, frame.logical + frame.length))
-        if found.payload is None or frame.type not in (LABEL, BATCH, CONTENT, NAMES):
+        if found.payload is None or frame.type not in (LABEL, BATCH, CONTENT, NAMES, SUMS):
             return
         try:
             payload = open_payload(stream, frame, found.payload, self.keys, content.label(stream, segment))
@@ -1561,6 +1561,12 @@ class Checker:
             elif frame.type == LABEL:
                 if segment.header and json.loads(payload) != segment.header["session"]:
                     raise Damage("the label is not that of the segment header")
+            elif frame.type == SUMS:
+                cursor = Cursor(payload)
+                cursor.varint()
+                cursor.take(8 * cursor.varint())
+                if cursor.at != len(payload):
+                    raise Damage("length of checksums of contents")
             elif frame.type == NAMES:
                 parse_json(payload, {"name": str, "host": str, "method": str})
         except Damage:

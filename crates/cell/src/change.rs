@@ -250,7 +250,7 @@ impl<'a> LiveRows<'a> {
         while let Some(row) = self.0.next()? {
             let path = row.entry.path();
             let overview = &self.0.overview;
-            let vanished = overview.outcome(&path, row.ordinal).is_some_and(|o| {
+            let vanished = overview.outcome(&path, row.data).is_some_and(|o| {
                 o.code == OutcomeCode::Vanished && !overview.is_replaced(&path, row.ordinal)
             });
             if row.entry.kind != Kind::Tombstone && !vanished {

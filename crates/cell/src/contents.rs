@@ -109,13 +109,8 @@ impl<'a> FileContents<'a> {
 
     /// Calls with the bytes of the file's [`data_ranges`], one after the other; filling comes as zeros. Ends with an error
     /// if some are lost.
-    pub fn read(
-        &mut self,
-        stream: StreamId,
-        row: &Row,
-        each: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let e = &row.entry;
+    pub fn read(&mut self, row: &Row, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let (e, stream) = (&row.entry, row.data.stream);
         if e.extents.is_empty() {
             return self.piece(Piece { offset: 0, len: e.size, stream, logical: row.start }, each);
         }

@@ -72,7 +72,7 @@ impl Cell {
         Ok(Based {
             version: base.id,
             session: session.unwrap_or(SessionId(base.id.0)),
-            cursor: Cursor::new(Merged::new(view)?),
+            cursor: Cursor::new(Merged::with_sums(view)?),
         })
     }
 }

@@ -50,7 +50,7 @@ impl<'a> Frames<'a> {
         stored: &[u8],
     ) -> std::result::Result<(), FormatError> {
         let purpose = match header.frame_type {
-            FrameType::Batch | FrameType::Names => Purpose::Names,
+            FrameType::Batch | FrameType::Names | FrameType::Sums => Purpose::Names,
             FrameType::Data => Purpose::Contents,
             _ => return Ok(()),
         };
@@ -160,7 +160,8 @@ pub(crate) fn version(
             return Ok(());
         }
         let first = overview.is_first(stream, &row);
-        passed.files += u64::from(first && row.entry.kind != Kind::Dir);
+        let file = row.entry.kind != Kind::Dir && !overview.is_carrier(row.ordinal);
+        passed.files += u64::from(first && file);
         let found = match gone.get(&row.ordinal.segment) {
             Some(why) if first && row.entry.logical_len() > 0 => Some((Code::Missing, why.clone())),
             _ => problem(&overview, stream.stream, &row, first),
@@ -185,7 +186,8 @@ fn problem(
     first: bool,
 ) -> Option<(Code, String)> {
     let there = if first {
-        row.entry.link || overview.is_whole(stream, row)
+        let elsewhere = row.is_as_in() && !overview.is_orphan(&row.entry.path());
+        row.entry.link || elsewhere || overview.is_whole(row)
     } else {
         !overview.is_unkept(stream, row)
     };

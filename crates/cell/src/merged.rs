@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use capstan_format::entry::{join, path_order};
+use capstan_format::entry::{Kind, join, path_order};
 use capstan_format::id::StreamId;
 
 use crate::error::Result;
@@ -25,11 +25,16 @@ struct StreamRows {
 }
 
 impl StreamRows {
-    fn head(&mut self, view: &VersionView<'_>, opener: &mut BatchOpener) -> Result<Option<&Row>> {
+    fn head(
+        &mut self,
+        view: &VersionView<'_>,
+        with_sums: bool,
+        opener: &mut BatchOpener,
+    ) -> Result<Option<&Row>> {
         while self.ready.is_empty() {
             let Some((batches, number)) = &mut self.at else {
                 let Some(index) = self.segments.pop_front() else { return Ok(None) };
-                self.at = Some((view.batches(index, self.stream)?, 0));
+                self.at = Some((view.batches(index, self.stream, with_sums)?, 0));
                 continue;
             };
             let (last, ready, end) = (&mut self.last, &mut self.ready, batches.end);
@@ -63,7 +68,7 @@ impl StreamRows {
             self.segments.pop_front();
         }
         if let Some(index) = self.segments.pop_front() {
-            let batches = view.batches(index, self.stream)?;
+            let batches = view.batches(index, self.stream, false)?;
             let number = batches.first_at(from);
             self.at = Some((batches, number));
         }
@@ -76,11 +81,13 @@ pub(crate) struct Heads {
     streams: Vec<StreamRows>,
     /// How many of the overview's loose rows were taken.
     loose: usize,
+    with_sums: bool,
     opener: BatchOpener,
 }
 
 impl Heads {
-    pub fn new(view: &VersionView<'_>) -> Self {
+    /// At the begin of the version; rows have the checksums of their contents if `with_sums`.
+    pub fn new(view: &VersionView<'_>, with_sums: bool) -> Self {
         let mut streams: Vec<StreamRows> = Vec::new();
         for (index, place) in view.segments.iter().enumerate() {
             for id in &place.streams {
@@ -96,7 +103,7 @@ impl Heads {
                 }
             }
         }
-        Self { streams, loose: 0, opener: BatchOpener::default() }
+        Self { streams, loose: 0, with_sums, opener: BatchOpener::default() }
     }
 
     /// Goes on at a path, or a little before it.
@@ -109,7 +116,8 @@ impl Heads {
         self.streams.iter_mut().try_for_each(|s| s.skip_to(view, overview, from))
     }
 
-    /// The newest row of the next path; calls with the others of that path.
+    /// The newest row of the next path; calls with the others of that path, but the one that has its data where that is an
+    /// earlier version's.
     pub fn next(
         &mut self,
         view: &VersionView<'_>,
@@ -126,7 +134,7 @@ impl Heads {
             }
         };
         for s in &mut self.streams {
-            if let Some(row) = s.head(view, opener)? {
+            if let Some(row) = s.head(view, self.with_sums, opener)? {
                 take(row);
             }
         }
@@ -135,24 +143,29 @@ impl Heads {
         }
         let Some((dir, name)) = first else { return Ok(None) };
         let same = |row: &Row| row.entry.dir == dir && row.entry.name == name;
-        let mut newest: Option<Row> = None;
-        let mut take = |row: Row| {
-            if newest.as_ref().is_none_or(|n| row.ordinal > n.ordinal) {
-                newest.replace(row).map(&mut *loser);
-            } else {
-                loser(row);
-            }
-        };
+        let mut rows: Vec<Row> = Vec::new();
         for s in &mut self.streams {
             if s.ready.front().is_some_and(same) {
-                s.ready.pop_front().map(&mut take);
+                rows.extend(s.ready.pop_front());
             }
         }
         while let Some(row) = overview.loose.get(self.loose).filter(|r| same(r)) {
-            take(row.clone());
+            rows.push(row.clone());
             self.loose += 1;
         }
-        Ok(newest)
+        rows.sort_unstable_by_key(|row| row.ordinal);
+        let Some(mut newest) = rows.pop() else { return Ok(None) };
+        if newest.is_as_in() {
+            let has_data = |r: &Row| r.entry.kind == Kind::File && !r.entry.link && !r.is_as_in();
+            if let Some(at) = rows.iter().rposition(has_data) {
+                let carrier = rows.remove(at);
+                newest.entry.extents = carrier.entry.extents;
+                (newest.start, newest.data, newest.sum) =
+                    (carrier.start, carrier.data, carrier.sum);
+            }
+        }
+        rows.into_iter().for_each(loser);
+        Ok(Some(newest))
     }
 }
 
@@ -166,8 +179,14 @@ pub(crate) struct Merged<'a> {
 impl<'a> Merged<'a> {
     pub fn new(view: VersionView<'a>) -> Result<Self> {
         let overview = Overview::of(&view)?;
-        let heads = Heads::new(&view);
+        let heads = Heads::new(&view, false);
         Ok(Self { view, overview, heads })
+    }
+
+    /// With the checksums of contents.
+    pub fn with_sums(view: VersionView<'a>) -> Result<Self> {
+        let heads = Heads::new(&view, true);
+        Ok(Self { heads, ..Self::new(view)? })
     }
 
     /// The next path's newest row.
@@ -220,7 +239,7 @@ impl<'a> Merged<'a> {
 
     /// Begins anew, at a path or a little before it.
     fn seek(&mut self, from: PathKey) -> Result<()> {
-        self.heads = Heads::new(&self.view);
+        self.heads = Heads::new(&self.view, false);
         self.heads.skip_to(&self.view, &self.overview, &from)
     }
 }

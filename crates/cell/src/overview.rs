@@ -3,10 +3,11 @@
 //! It comes from the sparse indexes, so it costs no pass over the rows; only who reads them segment by segment, instead of
 //! in the order of paths, needs to know of each one whether a later version replaced it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use capstan_format::entry::{ExtentKind, Kind, Outcome, OutcomeCode, path_order};
 use capstan_format::id::StreamId;
+use capstan_format::sums::combined;
 use capstan_media_agent::reader::StreamContents;
 
 use crate::error::Result;
@@ -25,14 +26,27 @@ pub(crate) struct Overview {
     outcomes: HashMap<Vec<u8>, (Ordinal, Outcome)>,
     /// Ranges of each stream's logical bytes that are on media, in the order of the segments.
     spans: HashMap<StreamId, Vec<(u64, u64)>>,
-    /// Each file's parts that are on media, with their bytes.
-    parts: HashMap<Vec<u8>, Vec<(Ordinal, u64)>>,
+    /// Each file's parts that are on media.
+    parts: HashMap<Vec<u8>, Vec<PartOf>>,
+    /// Rows that have the data of a later session's row, ascending, by segment and stream.
+    carriers: HashMap<(u32, StreamId), Vec<u32>>,
+    /// Files whose contents are those of an earlier version, which does not have them.
+    orphans: HashSet<Vec<u8>>,
     /// Rows that are not where the order of paths says: of files read again, and those whose data never came.
     pub loose: Vec<Row>,
     /// The last path of each stream in each segment.
     lasts: HashMap<(u32, StreamId), PathKey>,
     pub links: u64,
     pub flagged: u64,
+}
+
+/// A part of a file, as far as it is on media.
+struct PartOf {
+    ordinal: Ordinal,
+    /// Where in the file it begins, and its length in bytes.
+    offset: u64,
+    len: u64,
+    sum: Option<u64>,
 }
 
 impl Overview {
@@ -84,11 +98,16 @@ impl Overview {
         if view.segments.iter().all(|s| s.session == 0) {
             return Ok(o);
         }
-        let mut heads = Heads::new(view);
+        let mut heads = Heads::new(view, false);
         let mut dead: Vec<Ordinal> = Vec::new();
         let mut newest: HashMap<Vec<u8>, Ordinal> = HashMap::new();
         while let Some(row) = heads.next(view, &o, &mut |loser| dead.push(loser.ordinal))? {
-            if row.entry.replaces || row.entry.kind == Kind::Tombstone {
+            if row.is_as_in() {
+                o.orphans.insert(row.entry.path());
+            } else if row.data != row.ordinal {
+                let carriers = o.carriers.entry((row.data.segment, row.data.stream)).or_default();
+                carriers.push(row.data.row);
+            } else if row.entry.replaces || row.entry.kind == Kind::Tombstone {
                 let path = row.entry.path();
                 if o.parts.contains_key(&path) {
                     newest.insert(path, row.ordinal);
@@ -100,7 +119,8 @@ impl Overview {
             }
         }
         o.newest.extend(newest);
-        o.dead.values_mut().for_each(|rows| rows.sort_unstable());
+        let found = o.dead.values_mut().chain(o.carriers.values_mut());
+        found.for_each(|rows| rows.sort_unstable());
         Ok(o)
     }
 
@@ -112,7 +132,7 @@ impl Overview {
         stream: StreamId,
         before: &PathKey,
     ) -> Result<()> {
-        let mut batches = view.batches(index, stream)?;
+        let mut batches = view.batches(index, stream, true)?;
         let mut opener = BatchOpener::default();
         let end = batches.end;
         for number in 0.. {
@@ -170,7 +190,8 @@ impl Overview {
                 let here = outline.end.min(aside.start.saturating_add(e.size));
                 let len = here.saturating_sub(aside.start);
                 if len > 0 {
-                    self.parts.entry(e.path()).or_default().push((ordinal, len));
+                    let part = PartOf { ordinal, offset: e.part_offset, len, sum: aside.sum };
+                    self.parts.entry(e.path()).or_default().push(part);
                 }
             }
             _ if !outline.counts(e, aside.start) => {
@@ -212,24 +233,65 @@ impl Overview {
         (!ordinal.is_newer_than(at)).then_some(*outcome)
     }
 
+    /// Whether the row has data of a later session's row, and its metadata are replaced.
+    pub fn is_carrier(&self, ordinal: Ordinal) -> bool {
+        let rows = self.carriers.get(&(ordinal.segment, ordinal.stream));
+        rows.is_some_and(|rows| rows.binary_search(&ordinal.row).is_ok())
+    }
+
+    /// Whether the file's contents are those of an earlier version, which does not have them.
+    pub fn is_orphan(&self, path: &[u8]) -> bool {
+        !self.orphans.is_empty() && self.orphans.contains(path)
+    }
+
+    /// Whether any row has the data of a later session's.
+    pub fn has_carriers(&self) -> bool {
+        !self.carriers.is_empty()
+    }
+
     /// Whether all data that the row promises are on media.
-    pub fn is_whole(&self, stream: StreamId, row: &Row) -> bool {
+    pub fn is_whole(&self, row: &Row) -> bool {
         let e = &row.entry;
-        if !self.is_on_media(stream, row.start, e.logical_len()) {
+        if row.is_as_in() || !self.is_on_media(row.data.stream, row.start, e.logical_len()) {
             return false;
         }
         let parts = e.extents.iter().filter(|x| x.kind == ExtentKind::Parts);
         let parts: u64 = parts.map(|x| x.len).sum();
-        if parts == 0 {
-            return true;
+        parts == 0 || self.parts_of(row).map(|p| p.len).sum::<u64>() >= parts
+    }
+
+    /// The parts of the row's file. Those of an earlier session's try do not count.
+    fn parts_of<'o>(&'o self, row: &'o Row) -> impl Iterator<Item = &'o PartOf> {
+        let path = row.entry.path();
+        let parts = self.parts.get(&path).map(Vec::as_slice).unwrap_or_default();
+        parts.iter().filter(move |part| {
+            let of_this =
+                part.ordinal.stream == row.data.stream || !row.data.is_newer_than(&part.ordinal);
+            of_this && !self.is_replaced(&path, part.ordinal)
+        })
+    }
+
+    /// The checksum of the contents of a file that [`Self::is_whole`], holes left out, where all of it is known.
+    pub fn content_sum(&self, row: &Row) -> Option<u64> {
+        let e = &row.entry;
+        let mut pieces: Vec<(u64, u64, u64)> = Vec::new();
+        let mut len: u64 = e.logical_len();
+        if len > 0 {
+            let ends = self.spans.get(&row.data.stream)?.iter().map(|span| span.1);
+            let end = ends.filter(|end| *end > row.start).min()?;
+            pieces.push((0, len.min(end - row.start), row.sum?));
         }
-        let path = e.path();
-        let have = self.parts.get(&path).map(Vec::as_slice).unwrap_or_default();
-        // Those of an earlier session's try do not count.
-        let of_this =
-            |part: &Ordinal| part.stream == row.ordinal.stream || !row.ordinal.is_newer_than(part);
-        let have = have.iter().filter(|(part, _)| of_this(part) && !self.is_replaced(&path, *part));
-        have.map(|(_, len)| len).sum::<u64>() >= parts
+        len += e.extents.iter().filter(|x| x.kind == ExtentKind::Parts).map(|x| x.len).sum::<u64>();
+        for part in self.parts_of(row) {
+            pieces.push((part.offset, part.len, part.sum?));
+        }
+        pieces.sort_unstable();
+        let (_, first_len, first) = *pieces.first()?;
+        let (sum, summed) = pieces[1..].iter().fold((first, first_len), |(sum, summed), piece| {
+            (combined(sum, piece.2, piece.1), summed.saturating_add(piece.1))
+        });
+        // Something twice, or missing, shows in the length.
+        (summed == len).then_some(sum)
     }
 
     /// Whether not even the begin of the data that the row promises is on media: the row does not come again.
@@ -263,7 +325,7 @@ fn row_at(
     stream: StreamId,
     number: u32,
 ) -> Result<Option<Row>> {
-    let mut batches = view.batches(index, stream)?;
+    let mut batches = view.batches(index, stream, true)?;
     let mut found = None;
     let (batch, mut opener) = ((number >> 16) as usize, BatchOpener::default());
     view.batch(&mut batches, batch, &mut opener, &mut |row| {

@@ -329,18 +329,14 @@ pub(crate) fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
         name.as_ref().map(|n| String::from_utf8_lossy(n).into_owned())
     };
     let path = path_of(row);
-    let outcome = merged.overview.outcome(&path, row.ordinal).map(|o| match o.code {
+    let outcome = merged.overview.outcome(&path, row.data).map(|o| match o.code {
         OutcomeCode::Changed => "changed",
         OutcomeCode::Short => "short",
         OutcomeCode::Unreadable => "unreadable",
         OutcomeCode::Replaced | OutcomeCode::Vanished => "gone",
         OutcomeCode::InUse => "in use",
     });
-    let state = if merged.overview.is_whole(row.ordinal.stream, row) {
-        outcome
-    } else {
-        Some("incomplete")
-    };
+    let state = if merged.overview.is_whole(row) { outcome } else { Some("incomplete") };
     Listed {
         entry: row.entry.clone(),
         user: text(&row.user),

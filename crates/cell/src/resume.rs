@@ -42,12 +42,13 @@ impl<'a> Cursor<'a> {
     fn base_row(&self, row: &Row) -> BaseRow {
         let path = row.entry.path();
         let overview = &self.merged.overview;
-        let complete = overview.is_whole(row.ordinal.stream, row)
-            && overview.is_clean(&path, row.ordinal)
+        let complete = overview.is_whole(row)
+            && overview.is_clean(&path, row.data)
             && !overview.is_replaced(&path, row.ordinal);
         let e = &row.entry;
         BaseRow {
             complete,
+            sum: if complete { overview.content_sum(row) } else { None },
             kind: e.kind,
             size: e.size,
             mtime: e.mtime,

@@ -37,7 +37,7 @@ pub(crate) fn same_bytes(
     let mut here = (0, 0);
     let read = found == Same::Yes;
     let result = if read {
-        contents.read(row.ordinal.stream, row, &mut |mut bytes| {
+        contents.read(row, &mut |mut bytes| {
             while !bytes.is_empty() {
                 if here.1 == 0 {
                     let Some(range) = at.next() else { return Err(stopped()) };

@@ -7,16 +7,17 @@
 mod file;
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use capstan_format::entry::{Entry, Kind, path_order};
 use capstan_format::id::{SegmentId, StreamId};
-use capstan_format::keys::FrameSealer;
+use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_format::record::SessionLabel;
 use capstan_media_agent::reader::{Contents, CopyPlace, StreamContents};
 
 use crate::error::Result;
-use crate::version::{VersionKeys, batches_of};
+use crate::version::{BatchOpener, VersionKeys, batches_of};
 
 pub(crate) use file::{Saved, save};
 
@@ -30,6 +31,8 @@ pub(crate) struct Aside {
     pub row: u32,
     /// The stream's logical offset at which its data begin.
     pub start: u64,
+    /// The checksum of the data that it has here.
+    pub sum: Option<u64>,
     pub entry: Entry,
 }
 
@@ -54,6 +57,8 @@ pub(crate) struct Outline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BatchPlace {
     pub copy: CopyPlace,
+    /// Where the checksums of its rows' contents are copied.
+    pub sums: Option<CopyPlace>,
     pub first: Option<PathKey>,
 }
 
@@ -100,10 +105,14 @@ fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
         aside: Vec::new(),
     };
     let mut batches = Vec::with_capacity(s.batches.len());
+    let sums = sums_of(s, keys)?;
     batches_of(keys, s, 0..s.batches.len(), &mut |index, batch, mut start| {
         let mut first: Option<PathKey> = None;
+        let found = s.batches.get(index).and_then(|raw| sums.get(&raw.header.sequence));
+        let mut sums = found.into_iter().flat_map(|(sums, _)| sums).copied();
         for (at, entry) in batch.entries.into_iter().enumerate() {
             let len = entry.logical_len();
+            let sum = if len > 0 { sums.next().flatten() } else { None };
             let counts = outline.counts(&entry, start);
             if counts && entry.kind.is_inode() {
                 outline.links += u64::from(entry.link);
@@ -117,15 +126,31 @@ fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
                 outline.last = Some(key);
             } else {
                 let row = row_number(index, at);
-                outline.aside.push(Aside { row, start, entry });
+                outline.aside.push(Aside { row, start, sum, entry });
             }
             start = start.saturating_add(len);
         }
         let copy = s.places.get(index).copied().unwrap_or(CopyPlace { at: 0, len: 0 });
-        batches.push(BatchPlace { copy, first });
+        batches.push(BatchPlace { copy, sums: found.and_then(|(_, place)| *place), first });
         Ok(())
     })?;
     Ok(StreamIndex { outline, batches })
+}
+
+/// The checksums of contents that a stream has in a segment, by the sequence of the batch, with the place of their copies.
+fn sums_of(
+    s: &StreamContents,
+    keys: &VersionKeys,
+) -> Result<HashMap<u64, (Vec<Option<u64>>, Option<CopyPlace>)>> {
+    let label = s.label.as_ref().map(|l| &l.session);
+    let sealer = keys.sealer(Purpose::Names, label, s.stream)?;
+    let mut opener = BatchOpener::default();
+    let mut all = HashMap::new();
+    for (n, raw) in s.sums.iter().enumerate() {
+        let sums = opener.sums(raw, sealer.as_ref())?;
+        all.insert(sums.batch, (sums.sums, s.sum_places.get(n).copied()));
+    }
+    Ok(all)
 }
 
 /// A row's number in its stream's part of a segment: a batch has at most 2^16 rows.
@@ -141,6 +166,8 @@ pub(crate) struct Batches {
     /// The stream's logical offset at the segment's end.
     pub end: u64,
     pub sealer: Option<FrameSealer>,
+    /// Whether the checksums of contents are wanted.
+    pub with_sums: bool,
     pub source: Source,
 }
 

@@ -51,7 +51,6 @@ pub(crate) fn write(
     for (view, again) in [(view, false), (dirs_of, true)] {
         let mut merged = Merged::new(view)?;
         while let Some(row) = merged.next()? {
-            let stream = row.ordinal.stream;
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
@@ -125,7 +124,7 @@ pub(crate) fn write(
                 let mut done = 0;
                 let out = archive.get_mut();
                 out.write_all(map).map_err(failed)?;
-                let read = contents.read(stream, &row, &mut |bytes| {
+                let read = contents.read(&row, &mut |bytes| {
                     done += bytes.len() as u64;
                     out.write_all(bytes).map_err(CellError::io("write", "the archive"))
                 });

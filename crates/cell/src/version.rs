@@ -12,10 +12,11 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, Outcome, OutcomeCode};
+use capstan_format::entry::{Entry, ExtentKind, Outcome, OutcomeCode};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
 use capstan_format::record::SessionLabel;
+use capstan_format::sums::Sums;
 use capstan_idb::{Idb, Version};
 use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents, read_copy};
 use capstan_media_agent::scan::scan;
@@ -60,8 +61,19 @@ pub(crate) struct Row {
     pub ordinal: Ordinal,
     /// The stream's logical offset at which its data begin.
     pub start: u64,
+    /// Where its data are: itself, or the row of an earlier version of which only the metadata changed since.
+    pub data: Ordinal,
+    /// The checksum of its data in this segment, where that was asked for and is known.
+    pub sum: Option<u64>,
     pub user: Option<Arc<[u8]>>,
     pub group: Option<Arc<[u8]>>,
+}
+
+impl Row {
+    /// Whether its contents are those of an earlier version's row.
+    pub fn is_as_in(&self) -> bool {
+        self.entry.extents.iter().any(|x| matches!(x.kind, ExtentKind::AsIn(_)))
+    }
 }
 
 /// Keys of the sessions whose frames a version has.
@@ -294,8 +306,8 @@ impl<'a> VersionView<'a> {
         Ok(all.into_iter().filter(|o| place.streams.contains(&o.stream)).collect())
     }
 
-    /// The batches of a stream in a segment, to be read one by one.
-    pub fn batches(&self, index: u32, stream: StreamId) -> Result<Batches> {
+    /// The batches of a stream in a segment, to be read one by one, with the checksums of contents or without.
+    pub fn batches(&self, index: u32, stream: StreamId, with_sums: bool) -> Result<Batches> {
         let place = &self.segments[index as usize];
         let saved = || {
             let saved = Saved::open(self.idb, place.segment)?;
@@ -316,7 +328,7 @@ impl<'a> VersionView<'a> {
         };
         let sealer = self.keys.sealer(Purpose::Names, label.as_ref(), stream)?;
         let of = (place.session, index, stream);
-        Ok(Batches { of, segment: place.segment, end, sealer, source })
+        Ok(Batches { of, segment: place.segment, end, sealer, with_sums, source })
     }
 
     /// The rows of one batch; `false` if there is none of that number.
@@ -331,8 +343,12 @@ impl<'a> VersionView<'a> {
         if let Source::Catalog(file, places) = &batches.source {
             let Some(place) = places.get(number) else { return Ok(false) };
             if let Ok(raw) = read_copy(batches.segment, file, place.copy) {
+                let sums = place.sums.filter(|_| batches.with_sums);
+                let sums = sums.and_then(|sums| read_copy(batches.segment, file, sums).ok());
+                let sums = sums.and_then(|raw| opener.sums(&raw, batches.sealer.as_ref()).ok());
                 let (batch, start) = opener.open(&raw, stream, batches.sealer.as_ref())?;
-                rows_of_batch(batches.of, number, batch, start, each)?;
+                let sums = sums.map(|s| s.sums).unwrap_or_default();
+                rows_of_batch(batches.of, number, batch, start, &sums, each)?;
                 return Ok(true);
             }
             // The catalog file was damaged since its index was made.
@@ -343,7 +359,7 @@ impl<'a> VersionView<'a> {
         let s = contents.streams.iter().find(|s| s.stream == stream);
         let Some(raw) = s.and_then(|s| s.batches.get(number)) else { return Ok(false) };
         let (batch, start) = opener.open(raw, stream, batches.sealer.as_ref())?;
-        rows_of_batch(batches.of, number, batch, start, each)?;
+        rows_of_batch(batches.of, number, batch, start, &[], each)?;
         Ok(true)
     }
 
@@ -378,7 +394,7 @@ impl<'a> VersionView<'a> {
     ) -> Result<()> {
         let session = self.segments.get(segment as usize).map_or(0, |s| s.session);
         batches_of(&self.keys, stream, batches, &mut |index, batch, start| {
-            rows_of_batch((session, segment, stream.stream), index, batch, start, each)
+            rows_of_batch((session, segment, stream.stream), index, batch, start, &[], each)
         })
     }
 
@@ -440,6 +456,15 @@ impl BatchOpener {
         let start = raw.header.logical.saturating_add(batch.data_at);
         Ok((batch, start))
     }
+
+    /// The checksums of a batch's rows.
+    pub fn sums(&mut self, raw: &RawFrame, sealer: Option<&FrameSealer>) -> Result<Sums> {
+        let format =
+            |source| CellError::Format { what: "checksums of contents".to_owned(), source };
+        let Self { decompressor, scratch, plain } = self;
+        raw.header.open(&raw.stored, sealer, decompressor, scratch, plain).map_err(format)?;
+        Sums::decode(plain).map_err(format)
+    }
 }
 
 /// Some of a stream's batches, each with the logical offset of its first row's data.
@@ -459,12 +484,14 @@ pub(crate) fn batches_of(
     Ok(())
 }
 
-/// The rows of a batch, the `index`th of a stream in a segment: `of` is the session's number, the segment's and the stream.
+/// The rows of a batch, the `index`th of a stream in a segment: `of` is the session's number, the segment's and the stream;
+/// `sums` are the checksums of its rows that have data, as far as they are known.
 pub(crate) fn rows_of_batch(
     of: (u32, u32, StreamId),
     index: usize,
     batch: Batch,
     mut start: u64,
+    sums: &[Option<u64>],
     each: &mut dyn FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     let names = |names: Vec<(u32, Vec<u8>)>| -> HashMap<u32, Arc<[u8]>> {
@@ -472,11 +499,13 @@ pub(crate) fn rows_of_batch(
     };
     let (session, segment, stream) = of;
     let (users, groups) = (names(batch.users), names(batch.groups));
+    let mut sums = sums.iter();
     for (at, entry) in batch.entries.into_iter().enumerate() {
         let len = entry.logical_len();
         let (user, group) = (users.get(&entry.uid).cloned(), groups.get(&entry.gid).cloned());
         let ordinal = Ordinal { session, segment, row: row_number(index, at), stream };
-        each(Row { entry, ordinal, start, user, group })?;
+        let sum = if len > 0 { sums.next().copied().flatten() } else { None };
+        each(Row { entry, ordinal, start, data: ordinal, sum, user, group })?;
         start = start.saturating_add(len);
     }
     Ok(())

@@ -54,6 +54,8 @@ pub struct WalkItem {
 pub struct BaseRow {
     /// Whether all of it can be restored from the base. If not, it is to be saved again.
     pub complete: bool,
+    /// The checksum of its contents, holes left out, where that is known.
+    pub sum: Option<u64>,
     /// Its kind.
     pub kind: Kind,
     /// Its length in bytes.

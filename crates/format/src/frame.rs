@@ -41,6 +41,8 @@ pub enum FrameType {
     Fill,
     /// The object's name and host (JSON), encrypted with the names key where the session is encrypted.
     Names,
+    /// Checksums of the contents of a batch's files.
+    Sums,
     /// In a catalog: another stream's frame, verbatim.
     Copy,
     /// In a catalog: where a stream's frames lie in the segment.
@@ -61,6 +63,7 @@ impl FrameType {
             Self::Data => 3,
             Self::Fill => 4,
             Self::Names => 5,
+            Self::Sums => 6,
             Self::Copy => 16,
             Self::Index => 17,
             Self::Summary => 18,
@@ -76,6 +79,7 @@ impl FrameType {
             3 => Self::Data,
             4 => Self::Fill,
             5 => Self::Names,
+            6 => Self::Sums,
             16 => Self::Copy,
             17 => Self::Index,
             18 => Self::Summary,
@@ -96,6 +100,7 @@ impl FrameType {
             Self::Data => "data frame",
             Self::Fill => "fill frame",
             Self::Names => "names frame",
+            Self::Sums => "checksums of contents",
             Self::Copy | Self::Index | Self::Summary | Self::Header => "catalog frame",
             Self::Unknown(_) => "frame of unknown type",
         }
@@ -228,8 +233,10 @@ impl FrameHeader {
             out.clear();
             return Ok(());
         }
-        let secret =
-            matches!(self.frame_type, FrameType::Batch | FrameType::Data | FrameType::Names);
+        let secret = matches!(
+            self.frame_type,
+            FrameType::Batch | FrameType::Data | FrameType::Names | FrameType::Sums
+        );
         if !self.sealed && secret && sealer.is_some() {
             // In an encrypted session nothing that is secret lies open: this frame is not of it.
             return Err(FormatError::Invalid(what));

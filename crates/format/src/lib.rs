@@ -5,7 +5,7 @@
 //! it; what is decided here lives as long as the media do.
 //!
 //! Smallest things first: [`bytes`] and [`crc`], [`entry`] (what is known of a file), [`batch`] (many of them as
-//! columns), [`frame`] (the unit of compression, encryption and check), [`mod@block`] (the unit written), [`index`] and
+//! columns), [`sums`] (checksums of their contents), [`frame`] (the unit of compression, encryption and check), [`mod@block`] (the unit written), [`index`] and
 //! [`record`] (catalogs and segment records), [`keys`].
 
 pub mod batch;
@@ -20,5 +20,6 @@ pub mod id;
 pub mod index;
 pub mod keys;
 pub mod record;
+pub mod sums;
 
 pub use error::{FormatError, Result};

@@ -1,6 +1,6 @@
 //! The catalog of a segment: what lies where in it, as frames of a stream of its own whose id is the segment's.
 //!
-//! It holds, in this order, the segment's header record once more, copies of every label, names and batch frame of the
+//! It holds, in this order, the segment's header record once more, copies of every label, names, batch and sums frame of the
 //! segment, the frame index of each stream, and the segment's end record. The IDB keeps the same frames in a file, one after the other.
 
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
@@ -91,7 +91,7 @@ pub fn rebuild(contents: &Contents) -> Option<Vec<u8>> {
     let (header, end) = (contents.header.as_ref()?, contents.end.as_ref()?);
     let mut builder = CatalogBuilder::new(header).ok()?;
     for s in &contents.streams {
-        for raw in s.label_frame.iter().chain(&s.names).chain(&s.batches) {
+        for raw in s.label_frame.iter().chain(&s.names).chain(&s.batches).chain(&s.sums) {
             let mut frame = vec![0; FRAME_HEADER_LEN];
             raw.header.encode(s.stream, &mut frame);
             frame.extend_from_slice(&raw.stored);

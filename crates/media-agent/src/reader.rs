@@ -101,6 +101,10 @@ pub struct StreamContents {
     pub batches: Vec<RawFrame>,
     /// Where the copy of each batch lies in the catalog, if this was read from one by itself.
     pub places: Vec<CopyPlace>,
+    /// Checksums of contents, as they are stored, in order.
+    pub sums: Vec<RawFrame>,
+    /// Where the copy of each of them lies in the catalog.
+    pub sum_places: Vec<CopyPlace>,
     /// Where all its frames lie, in order.
     pub index: Vec<FramePlace>,
     /// Its logical offset at the segment's end.
@@ -116,6 +120,8 @@ impl StreamContents {
             names: None,
             batches: Vec::new(),
             places: Vec::new(),
+            sums: Vec::new(),
+            sum_places: Vec::new(),
             index: Vec::new(),
             logical_end: 0,
         }
@@ -151,6 +157,7 @@ impl StreamContents {
             }
             FrameType::Names => self.names = Some(RawFrame { header, stored: stored.to_vec() }),
             FrameType::Batch => self.batches.push(RawFrame { header, stored: stored.to_vec() }),
+            FrameType::Sums => self.sums.push(RawFrame { header, stored: stored.to_vec() }),
             _ => {}
         }
         Ok(())
@@ -268,8 +275,10 @@ impl CatalogFrames {
                 let copy = CopiedFrame::decode(&self.plain)?;
                 let stream = contents.stream(copy.stream);
                 stream.take(copy.header, copy.stored, &mut self.decompressor)?;
-                if copy.header.frame_type == FrameType::Batch {
-                    stream.places.extend(self.at);
+                match copy.header.frame_type {
+                    FrameType::Batch => stream.places.extend(self.at),
+                    FrameType::Sums => stream.sum_places.extend(self.at),
+                    _ => {}
                 }
             }
             FrameType::Index => {

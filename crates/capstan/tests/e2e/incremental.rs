@@ -245,3 +245,71 @@ fn by_default_it_builds_on_what_is_on_the_same_medium() {
     crate::support::finish(&mut init).ok();
     assert_eq!(method("one", &[]), "full", "from now on all is encrypted");
 }
+
+#[test]
+fn of_a_file_whose_metadata_changed_no_contents_are_stored() {
+    let lab = lab();
+    // A file over the end of a segment, too.
+    lab.file("tree/large", noise(3, 9_000_000));
+    let small = &["--segment-size", "3M"][..];
+    let mut sessions = vec![step(&lab, 0, small).0];
+    let mut written = Vec::new();
+    for (n, change) in [
+        "chmod 640 d1/f1 huge sparse large; setfattr -n user.a -v b d2/f2; chown 7:7 d3/f3; setfattr -n user.gone -v x d4/f4",
+        // Again, and the contents of others with size and time as before.
+        "chmod 600 d1/f1 huge; touch -r d5/f5 ../stamp; printf X | dd of=d5/f5 bs=1 seek=9 conv=notrunc status=none; \
+         touch -r ../stamp d5/f5; setfattr -x user.gone d4/f4; ln d6/f6 linked-too; chmod 604 d6/f13",
+        "echo more >>d1/f1; touch -r huge ../stamp; printf Y | dd of=huge bs=1 seek=20000000 conv=notrunc status=none; \
+         touch -r ../stamp huge; chmod 444 large; rm d2/f2",
+    ]
+    .iter()
+    .enumerate()
+    {
+        lab.sh(&format!("cd tree; {change}"));
+        let (session, report) = step(&lab, n + 1, small);
+        assert_eq!(report["method"], "incr");
+        written.push(report["bytes_written"].as_u64().unwrap());
+        sessions.push(session);
+    }
+    assert!(written[0] < 100_000 && written[1] < 100_000, "{written:?}");
+    assert!(written[2] > 40_000_000, "the huge file was written anew: {written:?}");
+    let all = |lab: &Lab| {
+        for (n, session) in sessions.iter().enumerate() {
+            comes_back(lab, n, session);
+        }
+    };
+    all(&lab);
+    // Over what is there: what is as it should be stays, the rest is made anew.
+    lab.sh("cp -a tree over; chmod 777 over/large; echo other >over/d4/f4");
+    lab.restored(["t", "--into", "out"]);
+    let there = below(&lab.path("out"), &lab.path("tree"));
+    lab.sh(&format!("echo other >{}/d4/f4; rm {}/d3/f3", there.display(), there.display()));
+    lab.restored(["t", "--into", "out"]);
+    same(&lab, &lab.path("tree"), &there);
+    fs::remove_dir_all(lab.path("out")).unwrap();
+    // As an archive, single files, and from the medium alone.
+    let path = lab.path("tree/huge").display().to_string();
+    lab.restored([&format!("t@{}", sessions[2]), &path, "--into", "one"]);
+    let one = below(&lab.path("one"), &lab.path("tree/huge"));
+    lab.sh(&format!(
+        "cmp state-2/huge {0}; [ $(stat -c %a%Y {0}) = $(stat -c %a%Y state-2/huge) ]",
+        one.display()
+    ));
+    lab.run(["restore", &format!("t@{}", sessions[2]), "--to-tar", "t.tar"]).ok();
+    lab.sh("mkdir tarred; tar -C tarred --xattrs --xattrs-include='*' -xpSf t.tar");
+    same_by_rsync(&lab.path("state-2"), &below(&lab.path("tarred"), &lab.path("tree")));
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.run(["import", "medium"]).ok();
+    all(&lab);
+    if let Some(reader) = Reader::find() {
+        reader.run(&lab, None, &["check", "medium"]).ok();
+        for (n, session) in sessions.iter().enumerate() {
+            reader
+                .run(&lab, None, &["extract", "medium", "--session", session, "--into", "read"])
+                .ok();
+            let there = below(&lab.path("read"), &lab.path("tree"));
+            same_by_rsync(&lab.path(format!("state-{n}")), &there);
+            fs::remove_dir_all(lab.path("read")).unwrap();
+        }
+    }
+}

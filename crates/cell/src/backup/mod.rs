@@ -141,6 +141,8 @@ impl Cell {
             streams.push(self.stream(request, &plan, &host, &label, keys.as_ref(), &ladder)?);
         }
         let base_session = based.as_ref().map(|b| b.session);
+        // A resumed run's base is its own version: that has not all of what it refers to.
+        let based_on = based.as_ref().map(|b| b.version);
         let cursor = resumed.map(|r| r.cursor).or(based.map(|b| b.cursor));
         let counters = Counters::default();
         let backup = Backup {
@@ -148,6 +150,7 @@ impl Cell {
             meters: meters.clone(),
             owners: Arc::new(OwnerNames::default()),
             selection: &plan.selection,
+            base: based_on.map(|version| version.0),
             options: &plan.read,
             stop: &stop.0,
             counters: &counters,

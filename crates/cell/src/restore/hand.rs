@@ -131,6 +131,13 @@ impl<'a> Hand<'a> {
         if !r.live(stream, row, &path) {
             return Ok(());
         }
+        if row.is_as_in() {
+            // The row that has its contents comes, or came; its metadata last.
+            if r.wants(&path) && r.overview.is_orphan(&path) {
+                r.lost(&path, "its contents lie in an earlier version, which does not have them");
+            }
+            return Ok(());
+        }
         let mut entry = None;
         let to = if r.wants(&path) {
             path.clone()
@@ -146,7 +153,7 @@ impl<'a> Hand<'a> {
             Kind::Part => self.write_part(row, stream, &path, dir, name, data),
             Kind::File if r.in_parts.contains_key(&path) => {
                 r.counts.files.fetch_add(1, Relaxed);
-                if !r.overview.is_whole(stream.stream, row) {
+                if !r.overview.is_whole(row) {
                     r.lost(&path, NOT_THERE);
                 }
                 self.write_part(row, stream, &path, dir, name, data)
@@ -188,7 +195,6 @@ impl<'a> Hand<'a> {
             ExtentKind::Unknown(n) => {
                 Some(format!("its contents are stored in a way ({n}) that needs a newer capstan"))
             }
-            ExtentKind::AsIn(_) => Some("its contents lie in an earlier version".to_owned()),
             _ => None,
         });
         if let Some(why) = unknown {
@@ -197,7 +203,12 @@ impl<'a> Hand<'a> {
         }
         let file = match self.worker.create_file(entry, dir, name)? {
             Created::File(file) => file,
-            Created::Skipped => return Ok(()),
+            Created::Skipped => {
+                if r.overview.is_carrier(row.ordinal) {
+                    r.left.lock().insert(path.to_vec());
+                }
+                return Ok(());
+            }
         };
         let mut offset = 0;
         let mut logical = row.start;
@@ -222,7 +233,11 @@ impl<'a> Hand<'a> {
             // What could be read is there; its length is right.
             file.set_len(entry.size)?;
         }
-        file.finish(r.target, &r.as_restored(path, entry.clone()))?;
+        if r.overview.is_carrier(row.ordinal) {
+            file.leave()?;
+        } else {
+            file.finish(r.target, &r.as_restored(path, entry.clone()))?;
+        }
         r.counts.files.fetch_add(1, Relaxed);
         Ok(())
     }

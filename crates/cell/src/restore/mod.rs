@@ -176,6 +176,7 @@ impl Cell {
             paths,
             in_parts: HashMap::new(),
             instead: HashMap::new(),
+            left: Mutex::default(),
             damaged: Mutex::default(),
             counts: Counts::default(),
             meters: &meters,
@@ -409,7 +410,8 @@ fn dry_run(
         let path = row.entry.path();
         let live = row.entry.kind.is_inode()
             && overview.is_first(stream, &row)
-            && !overview.is_replaced(&path, row.ordinal);
+            && !overview.is_replaced(&path, row.ordinal)
+            && !overview.is_carrier(row.ordinal);
         if live && selected(paths, &path) {
             if row.entry.kind == Kind::Dir {
                 report.dirs += 1;

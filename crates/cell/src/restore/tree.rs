@@ -53,6 +53,8 @@ pub(super) struct Restore<'a> {
     pub in_parts: HashMap<Vec<u8>, bool>,
     /// Further names whose first name is not restored, by first name.
     pub instead: HashMap<Vec<u8>, Vec<Entry>>,
+    /// Files that were there and are left as they are, of those whose metadata come from a later version.
+    pub left: Mutex<HashSet<Vec<u8>>>,
     pub damaged: Mutex<HashSet<Vec<u8>>>,
     pub counts: Counts,
     pub meters: &'a Meters,
@@ -151,7 +153,7 @@ impl Restore<'_> {
                 }
                 return Ok(());
             }
-            if e.kind != Kind::Dir && wanted {
+            if e.kind != Kind::Dir && wanted && !self.overview.is_carrier(row.ordinal) {
                 files += 1;
                 bytes += if e.link { 0 } else { e.size };
             }
@@ -242,13 +244,16 @@ impl Restore<'_> {
                 if row.entry.link { self.link(&mut worker, row, path, to) } else { Ok(()) }
             })?;
         }
-        if !self.in_parts.is_empty() {
+        if !self.in_parts.is_empty() || self.overview.has_carriers() {
             self.each_live(&mut |row, path, to| {
-                if !row.entry.link && self.in_parts.get(path) == Some(&true) {
+                if row.entry.kind == Kind::File && !row.entry.link && self.is_open(row, path) {
                     let (dir, name) = split(to);
                     let entry = self.as_restored(path, self.here(row));
-                    if let Err(e) = worker.finish_file(&entry, dir, name) {
-                        self.target_error(path, &e)?;
+                    match worker.finish_file(&entry, dir, name) {
+                        // That its contents are missing was said.
+                        Err(e) if e.is_missing() && row.is_as_in() => {}
+                        Err(e) => self.target_error(path, &e)?,
+                        Ok(()) => {}
                     }
                 }
                 Ok(())
@@ -305,10 +310,19 @@ impl Restore<'_> {
         Ok(())
     }
 
+    /// Whether a file was made without its metadata: these come when all its contents are there.
+    fn is_open(&self, row: &Row, path: &[u8]) -> bool {
+        match self.in_parts.get(path) {
+            Some(made) => *made,
+            None => row.is_as_in() && !self.left.lock().contains(path),
+        }
+    }
+
     /// Calls with each live row that is wanted (or leads to one), its stored path, and its path below the target.
     pub(super) fn each_live(&self, each: &mut EachLive<'_>) -> Result<()> {
         self.view.all_rows(&mut |stream, row| {
-            if !row.entry.kind.is_inode() {
+            // Of what has contents for a later version's row, only those are wanted.
+            if !row.entry.kind.is_inode() || self.overview.is_carrier(row.ordinal) {
                 return Ok(());
             }
             let path = row.entry.path();

@@ -116,13 +116,16 @@ impl Saved {
         let mut c = Cursor::new(&plain, WHAT);
         let mut places = Vec::new();
         for _ in 0..c.count().map_err(bad)? {
-            places.push((c.varint_u32().map_err(bad)?, c.varint().map_err(bad)?));
+            let sum = u64::from_le_bytes(c.array().map_err(bad)?);
+            let sum = (sum != 0).then_some(sum);
+            places.push((c.varint_u32().map_err(bad)?, c.varint().map_err(bad)?, sum));
         }
         let has_last = c.u8().map_err(bad)? == 1;
         let mut rows = rows(&mut c)?;
         let last = has_last.then(|| rows.pop()).flatten().map(|e| (e.dir, e.name));
         let aside = places.into_iter().zip(rows);
-        let aside = aside.map(|((row, start), entry)| Aside { row, start, entry }).collect();
+        let aside =
+            aside.map(|((row, start, sum), entry)| Aside { row, start, sum, entry }).collect();
         Ok(Outline {
             stream: s.stream,
             label: s.label.clone(),
@@ -146,11 +149,19 @@ impl Saved {
         for _ in 0..c.count().map_err(bad)? {
             at += c.varint().map_err(bad)?;
             let (len, has_first) = (c.varint_u32().map_err(bad)?, c.u8().map_err(bad)? == 1);
-            places.push((CopyPlace { at, len }, has_first));
+            let sums = match c.varint().map_err(bad)? {
+                0 => None,
+                behind => {
+                    let len = c.varint_u32().map_err(bad)?;
+                    Some(CopyPlace { at: at.saturating_add(behind), len })
+                }
+            };
+            places.push((CopyPlace { at, len }, sums, has_first));
         }
         let mut firsts = rows(&mut c)?.into_iter().map(|e| (e.dir, e.name));
-        let place = |(copy, has_first): (CopyPlace, bool)| BatchPlace {
+        let place = |(copy, sums, has_first): (CopyPlace, Option<CopyPlace>, bool)| BatchPlace {
             copy,
+            sums,
             first: if has_first { firsts.next() } else { None },
         };
         Ok(places.into_iter().map(place).collect())
@@ -283,6 +294,7 @@ fn outline_bytes(o: &Outline) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, o.aside.len() as u64);
     for a in &o.aside {
+        out.extend_from_slice(&a.sum.unwrap_or(0).to_le_bytes());
         put_varint(&mut out, a.row.into());
         put_varint(&mut out, a.start);
     }
@@ -300,6 +312,12 @@ fn batches_bytes(batches: &[BatchPlace]) -> Vec<u8> {
         put_varint(&mut out, b.copy.at.saturating_sub(before));
         put_varint(&mut out, b.copy.len.into());
         out.push(u8::from(b.first.is_some()));
+        // Checksums come behind their batch.
+        let sums = b.sums.filter(|s| s.at > b.copy.at);
+        put_varint(&mut out, sums.map_or(0, |s| s.at - b.copy.at));
+        if let Some(sums) = sums {
+            put_varint(&mut out, sums.len.into());
+        }
         before = b.copy.at;
     }
     let firsts: Vec<Entry> = batches.iter().filter_map(|b| b.first.as_ref()).map(named).collect();

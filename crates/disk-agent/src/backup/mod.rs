@@ -103,6 +103,8 @@ pub struct Backup<'a> {
     pub owners: Arc<OwnerNames>,
     /// What is left out.
     pub selection: &'a Selection,
+    /// The version that this one builds on: files of which only metadata changed refer to it.
+    pub base: Option<[u8; 16]>,
     /// How to read.
     pub options: &'a ReadOptions,
     /// Set to end early: what is begun is finished.

@@ -11,6 +11,7 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_engine::queue::{Queue, Taken};
 use capstan_format::entry::{Entry, Kind, Outcome, OutcomeCode, join};
+use capstan_format::sums::ContentSum;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
@@ -35,6 +36,9 @@ pub(super) struct Opened {
     pub(super) size: u64,
     pub(super) item: usize,
 }
+
+/// Bytes read at a time to see whether contents are as before.
+const SUM_BUFFER: usize = 256 << 10;
 
 /// Bytes after which the shared counters are told.
 const COUNT_AT: u64 = 1 << 20;
@@ -261,6 +265,45 @@ impl<'a> StreamReader<'a> {
         Ok(if changed && !last { Read::Changed } else { Read::Done })
     }
 
+    /// The checksum of a file's data ranges; `None` if they cannot all be read.
+    pub(super) fn content_sum(
+        &mut self,
+        fd: &OwnedFd,
+        size: u64,
+        ranges: &[(u64, u64)],
+        ours: bool,
+    ) -> Option<u64> {
+        self.begin_file(fd, size, ours);
+        let sum = self.sum_of(fd, ranges);
+        if self.current.drop {
+            source::drop_pages(fd);
+        }
+        sum
+    }
+
+    fn sum_of(&mut self, fd: &OwnedFd, ranges: &[(u64, u64)]) -> Option<u64> {
+        let mut sum = ContentSum::default();
+        let mut buffer = vec![0; SUM_BUFFER];
+        for (at, len) in ranges {
+            let mut done = 0;
+            while done < *len {
+                if self.stopped() {
+                    return None;
+                }
+                let want = usize::try_from(len - done).unwrap_or(SUM_BUFFER).min(SUM_BUFFER);
+                let out = &mut buffer[..want];
+                let n = read_some(&mut self.reader, &mut self.current, fd, out, at + done).ok()?;
+                if n == 0 {
+                    return None;
+                }
+                sum.update(&buffer[..n]);
+                done += n as u64;
+                self.count(n as u64);
+            }
+        }
+        Some(sum.take())
+    }
+
     /// Sends `len` bytes from `at`; what cannot be read is filled. Returns whether all was read. Nothing is filled when
     /// the session is stopped: nothing more may be sent then.
     fn range(
@@ -280,12 +323,7 @@ impl<'a> StreamReader<'a> {
             let space = self.writer.space()?;
             let want = space.len().min(usize::try_from(len - done).unwrap_or(usize::MAX));
             let out = &mut space[..want];
-            let result = if self.current.direct {
-                self.reader.read_direct(fd, out, at + done)
-            } else {
-                self.reader.read_at(fd, out, at + done)
-            };
-            match result {
+            match read_some(&mut self.reader, &mut self.current, fd, out, at + done) {
                 Ok(0) => {
                     self.writer.fill(len - done)?;
                     if !silent {
@@ -299,10 +337,6 @@ impl<'a> StreamReader<'a> {
                     self.writer.advance(n)?;
                     done += n as u64;
                     self.count(n as u64);
-                }
-                // Accepted when it was asked for, refused when it is done: on through the page cache.
-                Err(Errno::INVAL) if self.current.direct && source::clear_direct(fd) => {
-                    self.current.direct = false;
                 }
                 Err(e) => {
                     self.writer.fill(len - done)?;
@@ -378,6 +412,26 @@ impl<'a> StreamReader<'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn read_some(
+    reader: &mut source::Reader,
+    current: &mut Current,
+    fd: &OwnedFd,
+    out: &mut [u8],
+    at: u64,
+) -> Result<usize, Errno> {
+    if !current.direct {
+        return reader.read_at(fd, out, at);
+    }
+    match reader.read_direct(fd, out, at) {
+        // Accepted when it was asked for, refused when it is done: on through the page cache.
+        Err(Errno::INVAL) if source::clear_direct(fd) => {
+            current.direct = false;
+            reader.read_at(fd, out, at)
+        }
+        result => result,
     }
 }
 

@@ -45,6 +45,7 @@ impl StreamWriter {
     /// Ends the stream's part of the segment at hand.
     pub(super) fn end_segment(&mut self) -> Result<(), LinkClosed> {
         self.send_outcomes()?;
+        self.send_last_sums()?;
         self.submit(true)
     }
 
@@ -92,35 +93,35 @@ impl StreamWriter {
 
     /// Begins a new segment with the rows whose data, or the rest of it, will follow in it.
     pub(super) fn continue_rows(&mut self) -> Result<(), LinkClosed> {
-        let pending = std::mem::take(&mut self.pending);
-        let mut from = self.logical;
-        let mut at = from;
-        let mut users = Vec::new();
-        let mut groups = Vec::new();
-        let mut result = Ok(());
-        for p in &pending {
-            let end = p.start + p.entry.logical_len();
-            for row in rest_of(p, self.logical) {
+        let logical = self.logical;
+        let rows: Vec<_> = self.pending.drain(..).flat_map(|p| rest_of(p, logical)).collect();
+        let mut rows = rows.into_iter().peekable();
+        let mut from = logical;
+        while rows.peek().is_some() {
+            let (mut users, mut groups) = (Vec::new(), Vec::new());
+            let mut sent = Vec::new();
+            let mut at = from;
+            while self.encoder.bytes() < BATCH_BYTES
+                && let Some((row, start)) = rows.next()
+            {
                 if row.kind.is_inode() {
                     users.extend((!users.contains(&row.uid)).then_some(row.uid));
                     groups.extend((!groups.contains(&row.gid)).then_some(row.gid));
                 }
                 self.encoder.push(&row);
+                at = start + row.logical_len();
+                sent.push((row, start));
             }
-            at = at.max(end);
-            if self.encoder.bytes() >= BATCH_BYTES {
-                result = self.put_rows_here(from, &mut users, &mut groups);
-                from = at;
-            }
-            if result.is_err() {
-                break;
-            }
+            self.put_rows_here(from, &mut users, &mut groups)?;
+            let batch = self.sequence - 1;
+            self.pending.extend(sent.into_iter().map(|(entry, start)| Pending {
+                entry,
+                start,
+                batch,
+            }));
+            from = at;
         }
-        if result.is_ok() && self.encoder.rows() > 0 {
-            result = self.put_rows_here(from, &mut users, &mut groups);
-        }
-        self.pending = pending;
-        result
+        Ok(())
     }
 
     pub(super) fn put_rows_here(
@@ -247,15 +248,17 @@ pub(super) fn note_frame(b: &mut OpenBlock, header: &FrameHeader) {
     });
 }
 
-/// The rows that say what of a pending row is still to come at `logical`: the row itself, or parts of it.
-fn rest_of(p: &Pending, logical: u64) -> Vec<Entry> {
+/// The rows that say what of a pending row is still to come at `logical`, each with the logical offset of its data: the row
+/// itself, or parts of it.
+fn rest_of(p: Pending, logical: u64) -> Vec<(Entry, u64)> {
     if p.start >= logical {
-        return vec![p.entry.clone()];
+        return vec![(p.entry, p.start)];
     }
     let mut done = logical - p.start;
+    let mut at = logical;
     let mut rows = Vec::new();
     let mut part = |offset: u64, len: u64| {
-        rows.push(Entry {
+        let entry = Entry {
             kind: Kind::Part,
             size: len,
             part_offset: offset,
@@ -265,7 +268,9 @@ fn rest_of(p: &Pending, logical: u64) -> Vec<Entry> {
             // The row that this goes on with has replaced already.
             replaces: false,
             ..p.entry.clone()
-        });
+        };
+        rows.push((entry, at));
+        at += len;
     };
     if p.entry.kind == Kind::Part {
         part(p.entry.part_offset + done, p.entry.size - done);

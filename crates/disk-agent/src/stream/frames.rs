@@ -64,6 +64,8 @@ impl StreamWriter {
         let at = PAYLOAD_AT + b.used;
         let end = at + FRAME_HEADER_LEN + len + tag_len;
         let payload_at = at + FRAME_HEADER_LEN;
+        let plain = &b.grant.buffer[payload_at..payload_at + len];
+        self.sums.advance(&self.pending, self.logical, len as u64, Some(plain));
         if let Some(sealers) = &self.options.sealers {
             let ad = header.associated_data();
             let buffer = &mut b.grant.buffer[payload_at..payload_at + len];
@@ -113,7 +115,10 @@ impl StreamWriter {
             let header = self.seal(header, Secret::Contents, crc, &mut packed)?;
             let mut head = [0; FRAME_HEADER_LEN];
             header.encode(self.options.stream, &mut head);
-            self.place_parts(&header, &head, &packed)
+            self.place_parts(&header, &head, &packed)?;
+            let plain = Some(&self.plain[..len]);
+            self.sums.advance(&self.pending, self.logical, len as u64, plain);
+            Ok(())
         });
         self.packed = packed;
         result?;

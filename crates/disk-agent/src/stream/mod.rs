@@ -8,6 +8,7 @@
 
 mod blocks;
 mod frames;
+mod sums;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use capstan_format::keys::FrameSealer;
 
 use crate::owners::OwnerNames;
 use crate::squeeze::Squeeze;
+
+use self::sums::RowSums;
 
 /// Plain bytes after which a batch is closed: 192 KiB, below the most a frame may hold.
 const BATCH_BYTES: usize = 192 << 10;
@@ -85,6 +88,8 @@ enum OpenFrame {
 struct Pending {
     entry: Entry,
     start: u64,
+    /// Sequence of the batch frame that it is in.
+    batch: u64,
 }
 
 /// A stream being written.
@@ -111,6 +116,7 @@ pub struct StreamWriter {
     batch_compressor: Compressor,
     encoder: BatchEncoder,
     pending: VecDeque<Pending>,
+    sums: RowSums,
     /// Outcomes that wait, each with the logical offset up to which its file's data go.
     outcomes: Vec<(u64, Entry)>,
 }
@@ -132,6 +138,7 @@ impl StreamWriter {
     ) -> Self {
         port.open_stream(options.stream);
         // A frame spans at most two blocks, so that it is known at its begin whether it fits its segment.
+        let crc = options.crc;
         let frame_max = FRAME_PLAIN_DEFAULT.min(port.block_size() - BLOCK_ALIGN);
         Self {
             port,
@@ -154,6 +161,7 @@ impl StreamWriter {
             batch_compressor: Compressor::default(),
             encoder: BatchEncoder::new(),
             pending: VecDeque::new(),
+            sums: RowSums::new(crc),
             outcomes: Vec::new(),
         }
     }
@@ -172,6 +180,7 @@ impl StreamWriter {
     /// Sends rows. Exactly the bytes they promise must follow through [`Self::space`] or [`Self::fill`], in order.
     pub fn rows(&mut self, entries: Vec<Entry>) -> Result<(), LinkClosed> {
         self.close_frame()?;
+        self.send_sums()?;
         let mut from = self.promised;
         let mut at = from;
         let mut users: Vec<u32> = Vec::new();
@@ -189,19 +198,17 @@ impl StreamWriter {
             self.encoder.push(&entry);
             let len = entry.logical_len();
             if len > 0 {
-                sent.push(Pending { entry, start: at });
+                sent.push((entry, at));
                 at += len;
             }
             if self.encoder.bytes() >= BATCH_BYTES {
-                self.send_batch(from, &mut users, &mut groups)?;
-                self.pending.extend(sent.drain(..));
+                self.send_batch(from, &mut users, &mut groups, &mut sent)?;
                 from = at;
             }
         }
         if self.encoder.rows() > 0 {
-            self.send_batch(from, &mut users, &mut groups)?;
+            self.send_batch(from, &mut users, &mut groups, &mut sent)?;
         }
-        self.pending.extend(sent);
         self.promised = at;
         Ok(())
     }
@@ -211,6 +218,7 @@ impl StreamWriter {
         data_at: u64,
         users: &mut Vec<u32>,
         groups: &mut Vec<u32>,
+        sent: &mut Vec<(Entry, u64)>,
     ) -> Result<(), LinkClosed> {
         for uid in users.drain(..) {
             if let Some(name) = self.owners.user(uid) {
@@ -225,9 +233,12 @@ impl StreamWriter {
         let rows = self.encoder.rows() as u64;
         let mut plain = std::mem::take(&mut self.batch_plain);
         self.encoder.finish(data_at - self.logical, &mut plain);
-        let sent = self.put_meta(FrameType::Batch, &plain, Secret::Names, rows, false);
+        let put = self.put_meta(FrameType::Batch, &plain, Secret::Names, rows, false);
         self.batch_plain = plain;
-        sent
+        put?;
+        let batch = self.sequence - 1;
+        self.pending.extend(sent.drain(..).map(|(entry, start)| Pending { entry, start, batch }));
+        Ok(())
     }
 
     /// Says what reading found of a row sent before. It goes out in a batch of the segment that has the
@@ -291,6 +302,7 @@ impl StreamWriter {
         let mut bytes = [0; FRAME_HEADER_LEN];
         header.encode(self.options.stream, &mut bytes);
         self.place(&header, &bytes)?;
+        self.sums.advance(&self.pending, self.logical, len, None);
         self.wrote_logical(len);
         Ok(())
     }
@@ -318,6 +330,7 @@ impl StreamWriter {
     pub fn finish(mut self) -> Result<(), LinkClosed> {
         self.close_frame()?;
         self.send_outcomes()?;
+        self.send_sums()?;
         if self.block.is_some() {
             self.submit(true)?;
         }

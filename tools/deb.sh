@@ -29,6 +29,11 @@ for doc in "$here"/README.md "$here"/docs/*.md; do put 644 "$doc" "usr/share/doc
 
 mkdir -p "$root/DEBIAN"
 echo /etc/capstan/example.toml >"$root/DEBIAN/conffiles"
+# A running systemd reads units anew only when it is told to.
+for script in postinst postrm; do
+    printf '#!/bin/sh\nif [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi\n' >"$root/DEBIAN/$script"
+    chmod 755 "$root/DEBIAN/$script"
+done
 size=$(du -sk --exclude=DEBIAN "$root" | cut -f1)
 # The binary is linked to the C library and the compiler's alone; it needs no newer ones than those it was built with.
 libc=$(dpkg-query -W -f '${Version}' libc6 2>/dev/null | sed 's/-.*//') || true

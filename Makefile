@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR := $(TARGET)
 # The venv of the independent reader: where tools/setup.sh makes it and the tests look for it.
 export CAPSTAN_VENV ?= $(TARGET)/venv
 
-.PHONY: help setup build demo test fmt lint bench soak man clean
+.PHONY: help setup build demo test fmt lint bench soak man deb clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -45,6 +45,9 @@ soak: setup ## run the tests for long: more kills, more seeds, more data
 man: build ## write the man pages to target/man
 	@mkdir -p $(TARGET)/man
 	$(CAPSTAN) man --dir $(TARGET)/man
+
+deb: build ## build a Debian package in target/deb
+	@tools/deb.sh $(CAPSTAN) $(TARGET)/deb
 
 clean: ## remove what was built
 	$(CARGO) clean

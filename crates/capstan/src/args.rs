@@ -7,6 +7,7 @@ mod drill;
 mod find;
 mod key;
 mod restore;
+mod run;
 mod status;
 mod time;
 
@@ -22,7 +23,9 @@ pub use drill::DrillArgs;
 pub use find::FindArgs;
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
+pub use run::RunArgs;
 pub use status::StatusArgs;
+pub use time::parse_age;
 
 const AFTER: &str = "\
 Examples:
@@ -83,6 +86,8 @@ pub struct Global {
 pub enum Command {
     /// Back up trees, standard input or a command's output to a device
     Backup(Box<BackupArgs>),
+    /// Do unattended what a specification says: back up objects, run commands, tell a webhook
+    Run(RunArgs),
     /// Restore files into a directory, to where they came from, or as a tar archive
     Restore(RestoreArgs),
     /// List the files of a backup

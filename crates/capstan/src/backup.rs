@@ -27,7 +27,8 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
     })
 }
 
-fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
+/// The request that options mean.
+pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
     let (select, busy, tune) = (&args.select, &args.busy, &args.tune);
     let mut exclude = Vec::new();
     for file in &select.exclude_from {

@@ -17,10 +17,13 @@ mod output;
 mod progress;
 mod report_text;
 mod restore;
+mod run;
 mod session;
 mod sessions;
 mod sizes;
+mod spec;
 mod status;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -49,6 +52,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
     let global = &cli.global;
     match &cli.command {
         Command::Backup(args) => backup::run(global, args),
+        Command::Run(args) => run::run(global, args),
         Command::Restore(args) => restore::restore(global, args),
         Command::Ls(args) => ls::ls(global, args),
         Command::Find(args) => ls::find(global, args),

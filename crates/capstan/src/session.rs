@@ -107,7 +107,8 @@ fn print(show: &Show, report: &Report) -> Result<(), Failure> {
     }
 }
 
-fn failed(method: &str, start: Timestamp, failure: &Failure) -> Report {
+/// The report of a session that could not begin.
+pub fn failed(method: &str, start: Timestamp, failure: &Failure) -> Report {
     let end = Timestamp::now();
     let code = if failure.code == BAD_INPUT { "bad-input" } else { "failed" };
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();

@@ -23,6 +23,7 @@ mod oddities;
 mod page_cache;
 mod policies;
 mod refusals;
+mod runs;
 mod selection;
 mod status;
 mod support;

@@ -1,0 +1,51 @@
+//! The options of `run`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+const AFTER: &str = "\
+Examples:
+  capstan run --check /etc/capstan/desk.toml
+  capstan run /etc/capstan/desk.toml
+  systemctl enable --now capstan@desk.timer
+
+A specification:
+
+  device = \"/mnt/backup\"             # where to; an object may have its own: to = \"…\"
+  [options]                          # of all objects, as `capstan backup` has them, without --
+  compress = \"zstd:9\"
+  exclude-caches = true
+  [[object]]
+  name = \"home\"
+  paths = [\"/home\"]
+  exclude = [\"*.o\", \"/home/*/.cache\"]
+  [[object]]
+  name = \"shop\"
+  from-command = \"pg_dump shop\"
+  stdin-name = \"shop.sql\"
+  [commands]
+  pre = [\"mount /mnt/backup\"]        # one that fails: nothing is backed up
+  post = [\"umount /mnt/backup\"]      # run always, with CAPSTAN_STATUS, CAPSTAN_EXIT_CODE, CAPSTAN_SESSIONS
+  [webhook]
+  url = \"https://monitor.example.org/capstan\"   # gets the report as JSON
+
+docs/specifications.md has all keys. Mistakes are named all at once, each with its line.
+
+Exit codes: as those of `backup`, the gravest of all that was done. A command or webhook that fails after the backups makes a run
+that else completed one with errors (3).";
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct RunArgs {
+    /// The specification, a TOML file
+    #[arg(value_name = "SPEC.toml", value_hint = ValueHint::FilePath)]
+    pub spec: PathBuf,
+    /// Only check the specification
+    #[arg(long)]
+    pub check: bool,
+    /// Print the report of the run as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

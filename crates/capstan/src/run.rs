@@ -1,0 +1,229 @@
+//! `capstan run`: all that a specification says, unattended.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use capstan_cell::Cell;
+use capstan_cell::observe::Stop;
+use capstan_cell::report::Report;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::args::{BackupArgs, Global, RunArgs};
+use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, one_line};
+use crate::output::{Output, json_line};
+use crate::progress::Console;
+use crate::report_text::View;
+use crate::session::{failed, on_signals};
+use crate::spec::{self, Spec};
+use crate::{backup, home, webhook};
+
+/// What a run came to; what a webhook gets.
+#[derive(Debug, Serialize)]
+pub struct RunReport {
+    /// The specification's file.
+    spec: String,
+    host: String,
+    /// As of a session: the gravest of all.
+    status: &'static str,
+    exit_code: u8,
+    start: String,
+    end: String,
+    /// What failed beside the backups: commands, the webhook.
+    errors: Vec<String>,
+    /// The backups' reports, in order.
+    sessions: Vec<Report>,
+}
+
+/// Runs the command.
+pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
+    let spec = spec::read(&args.spec)?;
+    if spec.keep.is_some() && !global.quiet {
+        say(
+            "warning: the keep rules are read and not applied: this version of capstan has no prune",
+        );
+    }
+    if args.check {
+        let mut out = Output::new();
+        let n = spec.objects.len();
+        let objects = if n == 1 { "object" } else { "objects" };
+        out.text(&format!("{}: ok, {n} {objects}\n", spec.path.display()))?;
+        return out.finish().map(|()| COMPLETED);
+    }
+    let global = Global { home: global.home.clone().or(spec.home.clone()), ..*global };
+    let stop = Arc::new(Stop::default());
+    on_signals(&stop, &Arc::new(Console::new(&global)?))?;
+    let mut run = Run::of(&spec);
+    if let Err(failure) = run.before(&spec, &global, args.json, &stop)
+        && !failure.error.is_empty()
+    {
+        run.error(FAILED, failure.error);
+    }
+    run.after(&spec);
+    let report = run.finish();
+    let report = tell(&spec, report);
+    if args.json {
+        let mut out = Output::new();
+        out.text(&json_line(&report))?;
+        out.finish()?;
+    }
+    Ok(report.exit_code)
+}
+
+/// A run as far as it has come.
+struct Run {
+    start: Timestamp,
+    report: RunReport,
+}
+
+impl Run {
+    fn of(spec: &Spec) -> Self {
+        let start = Timestamp::now();
+        let report = RunReport {
+            spec: spec.path.display().to_string(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            status: "completed",
+            exit_code: COMPLETED,
+            start: format!("{start:.3}"),
+            end: String::new(),
+            errors: Vec::new(),
+            sessions: Vec::new(),
+        };
+        Self { start, report }
+    }
+
+    /// The commands before, and the backups.
+    fn before(
+        &mut self,
+        spec: &Spec,
+        global: &Global,
+        json: bool,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        for line in &spec.pre {
+            if let Err(why) = shell(line, spec, &[]) {
+                self.error(FAILED, format!("nothing was backed up: {why}"));
+                return Ok(());
+            }
+        }
+        let secrets = home::secrets()?;
+        let secrets = match &spec.key_file {
+            Some(file) if std::env::var_os("CAPSTAN_KEY_FILE").is_none() => {
+                secrets.with_key_file(file)
+            }
+            _ => secrets,
+        };
+        let home = home::home(global)?;
+        let cell = Cell::open(&home, secrets)?;
+        for object in &spec.objects {
+            if stop.0.load(Ordering::SeqCst) {
+                self.error(FAILED, "stopped before all was backed up".to_owned());
+                break;
+            }
+            let report = one(&cell, global, object, stop)?;
+            if !json {
+                let mut out = Output::new();
+                out.text(&View::of(&report)?.text(false))?;
+                out.text("\n")?;
+                out.finish()?;
+            }
+            self.worse(report.exit_code());
+            self.report.sessions.push(report);
+        }
+        Ok(())
+    }
+
+    /// The commands after: all of them, whatever happened.
+    fn after(&mut self, spec: &Spec) {
+        let ids: Vec<&str> = self.report.sessions.iter().map(|r| r.session.as_str()).collect();
+        let ids = ids.into_iter().filter(|id| !id.is_empty()).collect::<Vec<_>>().join(" ");
+        let code = self.report.exit_code.to_string();
+        let env = [
+            ("CAPSTAN_STATUS", self.report.status.to_owned()),
+            ("CAPSTAN_EXIT_CODE", code),
+            ("CAPSTAN_SESSIONS", ids),
+        ];
+        for line in &spec.post {
+            if let Err(why) = shell(line, spec, &env) {
+                self.error(COMPLETED_WITH_ERRORS, why);
+            }
+        }
+    }
+
+    fn finish(mut self) -> RunReport {
+        let end = Timestamp::now().max(self.start);
+        self.report.end = format!("{end:.3}");
+        self.report
+    }
+
+    fn error(&mut self, code: u8, why: String) {
+        say(&format!("error: {why}"));
+        self.report.errors.push(why);
+        self.worse(code);
+    }
+
+    fn worse(&mut self, code: u8) {
+        self.report.worse(code);
+    }
+}
+
+impl RunReport {
+    /// Takes a further code into account: failed is worse than completed with errors.
+    fn worse(&mut self, code: u8) {
+        let grave = |code: u8| match code {
+            COMPLETED => 0,
+            COMPLETED_WITH_ERRORS => 1,
+            _ => 2,
+        };
+        if grave(code) > grave(self.exit_code) {
+            self.exit_code = if grave(code) == 1 { COMPLETED_WITH_ERRORS } else { FAILED };
+            self.status = if grave(code) == 1 { "completed_with_errors" } else { "failed" };
+        }
+    }
+}
+
+/// One backup; what cannot begin has a report too.
+fn one(cell: &Cell, global: &Global, object: &BackupArgs, stop: &Stop) -> Result<Report, Failure> {
+    let start = Timestamp::now();
+    let console = Console::new(global)?;
+    let result = backup::request(object)
+        .and_then(|request| cell.backup(&request, &console, stop).map_err(Failure::from));
+    console.finish();
+    Ok(result.unwrap_or_else(|failure| {
+        failure.say();
+        let name = object.name.clone().unwrap_or_default();
+        Report { name, ..failed("backup", start, &failure) }
+    }))
+}
+
+/// Tells the webhook; that it could not be told is in the report that is printed.
+fn tell(spec: &Spec, mut report: RunReport) -> RunReport {
+    let Some(hook) = &spec.webhook else { return report };
+    if let Err(why) = webhook::post(hook, &json_line(&report)) {
+        let why = format!("the webhook {} did not take the report: {why}", hook.url);
+        say(&format!("error: {why}"));
+        report.errors.push(why);
+        report.worse(COMPLETED_WITH_ERRORS);
+    }
+    report
+}
+
+/// Runs a command line; its output goes to standard error, as standard output has reports.
+fn shell(line: &str, spec: &Spec, env: &[(&str, String)]) -> Result<(), String> {
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(line).stdin(Stdio::null());
+    command.stdout(std::io::stderr()).env("CAPSTAN_SPEC", &spec.path);
+    command.envs(env.iter().map(|(name, value)| (name, value)));
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the command '{line}' failed: {status}")),
+        Err(e) => Err(format!("the command '{line}' could not be started: {e}")),
+    }
+}
+
+fn say(text: &str) {
+    // Where nobody reads it, the report and the exit code remain.
+    let _ = writeln!(std::io::stderr().lock(), "capstan: {}", one_line(text));
+}

@@ -1,0 +1,187 @@
+//! Backup specifications: what `capstan run` does, as a TOML file says it.
+//!
+//! Options of a backup are those of the command line under their own names: each key is given to the parser of
+//! `capstan backup`, so that both know the same options, now and later. All mistakes are found at once, each with its line.
+
+mod options;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::args::BackupArgs;
+use crate::exit::Failure;
+use table::{Mistakes, Table};
+
+/// Most bytes of a specification.
+const SIZE_MAX: u64 = 1 << 20;
+
+/// A specification.
+#[derive(Debug)]
+pub struct Spec {
+    /// The file it was read from.
+    pub path: PathBuf,
+    /// Where the internal database is, if not where it usually is.
+    pub home: Option<PathBuf>,
+    /// A key file that opens the key ring.
+    pub key_file: Option<PathBuf>,
+    /// The backups, in order.
+    pub objects: Vec<BackupArgs>,
+    /// Which versions are kept.
+    pub keep: Option<Keep>,
+    /// Commands before the first backup: one that fails ends the run.
+    pub pre: Vec<String>,
+    /// Commands after the last: they run always.
+    pub post: Vec<String>,
+    /// Who is told.
+    pub webhook: Option<Webhook>,
+}
+
+/// Keep rules, as options of `capstan prune`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Keep(pub Vec<String>);
+
+/// Where the report is sent.
+#[derive(Debug)]
+pub struct Webhook {
+    /// Its address: http or https.
+    pub url: String,
+    /// Further headers, as one that authorizes.
+    pub headers: Vec<(String, String)>,
+    /// How long to wait for an answer.
+    pub timeout: Duration,
+}
+
+/// A mistake, and the line it is in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mistake {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, and what to write.
+    pub text: String,
+}
+
+/// Reads a specification; all its mistakes are said on standard error, one line each.
+pub fn read(path: &Path) -> Result<Spec, Failure> {
+    let refused = |why: String| {
+        let error = format!("cannot read the specification {}: {why}", path.display());
+        Failure::bad_input(error, "name a TOML file; /etc/capstan/example.toml shows one")
+    };
+    let size = std::fs::metadata(path).map_err(|e| refused(e.to_string()))?.len();
+    if size > SIZE_MAX {
+        return Err(refused("it is longer than 1 MiB".to_owned()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
+    parse(path, &text).map_err(|mistakes| {
+        for m in &mistakes {
+            eprintln!(
+                "capstan: error: {}:{}: {}",
+                path.display(),
+                m.line,
+                crate::exit::one_line(&m.text)
+            );
+        }
+        let n = mistakes.len();
+        let error = format!("{} has {n} mistake{}", path.display(), if n == 1 { "" } else { "s" });
+        Failure::bad_input(error, "correct the lines above; nothing was done")
+    })
+}
+
+/// A specification from its text, or all that is wrong with it, by line.
+pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
+    let mut mistakes = Mistakes::new(text);
+    let (root, errors) = toml::de::DeTable::parse_recoverable(text);
+    for e in &errors {
+        mistakes.at(e.span().map_or(0, |s| s.start), e.message().to_owned());
+    }
+    // What follows a mistake in the syntax is guesswork.
+    if !errors.is_empty() {
+        return Err(mistakes.sorted());
+    }
+    let mut top = Table::of(&root);
+    let m = &mut mistakes;
+    let spec = Spec {
+        path: path.to_owned(),
+        home: top.text("home", m).map(PathBuf::from),
+        key_file: top.text("key-file", m).map(PathBuf::from),
+        objects: options::objects(&mut top, m),
+        keep: top.table("keep", m).map(|t| keep(t, m)),
+        pre: Vec::new(),
+        post: Vec::new(),
+        webhook: top.table("webhook", m).and_then(|t| webhook(t, m)),
+    };
+    let (pre, post) = match top.table("commands", m) {
+        Some(mut t) => {
+            let both = (t.texts("pre", m), t.texts("post", m));
+            t.end("a key of [commands]", &["pre", "post"], m);
+            both
+        }
+        None => (Vec::new(), Vec::new()),
+    };
+    let known = ["home", "key-file", "device", "options", "object", "keep", "commands", "webhook"];
+    top.end("a key of a specification", &known, m);
+    let mistakes = mistakes.sorted();
+    if mistakes.is_empty() { Ok(Spec { pre, post, ..spec }) } else { Err(mistakes) }
+}
+
+/// `daily = 7` is `--keep-daily 7`.
+fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Keep {
+    const COUNTS: [&str; 6] = ["last", "hourly", "daily", "weekly", "monthly", "yearly"];
+    let mut rules = Vec::new();
+    for key in COUNTS {
+        let Some((at, value)) = t.scalar(key, m) else { continue };
+        match value.parse::<u32>() {
+            Ok(1..) => rules.push(format!("--keep-{key}={value}")),
+            _ if value == "unlimited" => rules.push(format!("--keep-{key}={value}")),
+            _ => m.at(
+                at,
+                format!("'{value}' is no number of versions; write 1 or more, or \"unlimited\""),
+            ),
+        }
+    }
+    if let Some((at, value)) = t.scalar("within", m) {
+        let span = value.trim_end_matches(['h', 'd', 'w', 'm', 'y']);
+        let one_unit = value.len() == span.len() + 1;
+        if one_unit && span.parse::<u32>().is_ok_and(|n| n > 0) {
+            rules.push(format!("--keep-within={value}"));
+        } else {
+            m.at(
+                at,
+                format!(
+                    "'{value}' is no span of time; write \"36h\", \"30d\", \"8w\", \"6m\" or \"2y\""
+                ),
+            );
+        }
+    }
+    rules.extend(t.texts("tag", m).into_iter().map(|tag| format!("--keep-tag={tag}")));
+    let known = [&COUNTS[..], &["within", "tag"]].concat();
+    t.end("a keep rule", &known, m);
+    Keep(rules)
+}
+
+fn webhook(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<Webhook> {
+    let begin = t.begin;
+    let url = t.scalar("url", m);
+    if let Some((at, url)) = &url
+        && !url.starts_with("http://")
+        && !url.starts_with("https://")
+    {
+        m.at(*at, format!("'{url}' is no address; write one that begins with https:// or http://"));
+    }
+    let timeout = match t.scalar("timeout", m) {
+        None => Duration::from_secs(30),
+        Some((at, text)) => crate::args::parse_age(&text).unwrap_or_else(|why| {
+            m.at(at, format!("'{text}': {why}"));
+            Duration::ZERO
+        }),
+    };
+    let headers = t.table("headers", m).map_or_else(Vec::new, |mut h| h.all_texts(m));
+    t.end("a key of [webhook]", &["url", "timeout", "headers"], m);
+    if url.is_none() {
+        m.at(begin, "[webhook] has no url; write url = \"https://…\"".to_owned());
+    }
+    Some(Webhook { url: url?.1, headers, timeout })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+use super::*;
+use capstan_cell::request::Compression;
+
+fn read_ok(text: &str) -> Spec {
+    parse(Path::new("x.toml"), text).unwrap_or_else(|m| panic!("{m:#?}"))
+}
+
+/// Line and a word of each mistake.
+fn mistakes(text: &str) -> Vec<(usize, String)> {
+    let found = parse(Path::new("x.toml"), text).expect_err("no mistake");
+    found.into_iter().map(|m| (m.line, m.text)).collect()
+}
+
+#[test]
+fn a_whole_specification() {
+    let spec = read_ok(
+        r#"
+device = "/mnt/backup"
+home = "/srv/home"
+key-file = "/root/key"
+
+[options]
+compress = "off"
+exclude = ["*.o"]
+exclude-caches = true
+streams = 3
+level = 1
+
+[[object]]
+name = "etc"
+paths = ["/etc", "/usr/local/etc"]
+exclude = "*.bak"
+compress = "zstd:9"
+full = true
+
+[[object]]
+name = "shop"
+from-command = "pg_dump shop"
+stdin-name = "shop.sql"
+to = "null:"
+
+[keep]
+daily = 7
+weekly = "unlimited"
+within = "30d"
+tag = ["audit"]
+
+[commands]
+pre = "mount /mnt/backup"
+post = ["sync", "umount /mnt/backup"]
+
+[webhook]
+url = "https://example.org/hook"
+timeout = "10s"
+headers = { Authorization = "Bearer x" }
+"#,
+    );
+    let [etc, shop] = &spec.objects[..] else { panic!("{spec:?}") };
+    assert_eq!((etc.name.as_deref(), etc.paths.len(), etc.tune.streams), (Some("etc"), 2, Some(3)));
+    assert_eq!(etc.select.exclude, ["*.o", "*.bak"]);
+    assert!(etc.select.exclude_caches && etc.full && etc.level.is_none());
+    assert!(matches!(etc.tune.compress, Compression::Fixed(_)));
+    assert!(matches!(shop.tune.compress, Compression::Off));
+    assert_eq!(
+        (etc.to.to_string().as_str(), shop.to.to_string().as_str()),
+        ("file:/mnt/backup", "null:")
+    );
+    assert_eq!(shop.input.from_command.as_deref(), Some("pg_dump shop"));
+    let rules =
+        ["--keep-daily=7", "--keep-weekly=unlimited", "--keep-within=30d", "--keep-tag=audit"];
+    assert_eq!(spec.keep, Some(Keep(rules.map(str::to_owned).to_vec())));
+    assert_eq!((spec.pre.len(), spec.post.len()), (1, 2));
+    let hook = spec.webhook.unwrap();
+    assert_eq!((hook.headers.len(), hook.timeout), (1, Duration::from_secs(10)));
+}
+
+#[test]
+fn all_mistakes_come_at_once_each_with_its_line() {
+    let found = mistakes(
+        r#"device = "/m"
+colour = "red"
+[options]
+exclude_caches = true
+compress = "gzip"
+streams = "many"
+one-file-system = "yes"
+[[object]]
+paths = ["etc"]
+exclude = ["a["]
+json = true
+[[object]]
+name = "b"
+[[object]]
+name = "c"
+paths = ["/c"]
+[[object]]
+name = "c"
+paths = ["/d"]
+incr = true
+full = true
+[keep]
+daily = 0
+within = "long"
+often = 1
+[webhook]
+timeout = "5m"
+"#,
+    );
+    let expected = [
+        (2, "'colour'"),
+        (4, "write exclude-caches"),
+        (5, "gzip"),
+        (6, "many"),
+        (7, "true or false"),
+        (8, "relative"),
+        (10, "a["),
+        (11, "'json'"),
+        (12, "no paths"),
+        (17, "cannot be used with"),
+        (23, "no number of versions"),
+        (24, "no span"),
+        (25, "'often'"),
+        (26, "no url"),
+        (27, "no span"),
+    ];
+    for (line, words) in expected {
+        assert!(
+            found.iter().any(|(l, t)| *l == line && t.contains(words)),
+            "{line} {words}: {found:#?}"
+        );
+    }
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+}
+
+#[test]
+fn syntax_and_what_is_missing() {
+    assert!(mistakes("device = \"/m\"\n\n[[object\n")[0].0 >= 3);
+    assert!(mistakes("").iter().any(|m| m.1.contains("nothing to back up")));
+    assert!(mistakes("[[object]]\npaths = [\"/a\"]\n")[0].1.contains("no device"));
+    let twice = "device = \"/m\"\n[[object]]\nname = \"a\"\npaths = \"/a\"\n[[object]]\nname = \"a\"\npaths = \"/b\"\n";
+    assert_eq!(mistakes(twice)[0].0, 5);
+    let stdin = "device = \"/m\"\n[[object]]\nfiles-from = \"-\"\n";
+    assert!(mistakes(stdin)[0].1.contains("standard input"));
+}

@@ -1,0 +1,227 @@
+//! `run`: a specification from its first command to its webhook; the package that installs it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Lab, Run, below, finish, noise, skip};
+
+/// Writes a specification whose `LAB` is the place.
+fn spec(lab: &Lab, text: &str) -> String {
+    let text = text.replace("LAB", lab.path("").to_str().unwrap().trim_end_matches('/'));
+    lab.file("spec.toml", text).to_str().unwrap().to_owned()
+}
+
+fn run(lab: &Lab, text: &str) -> (Run, Value) {
+    let run = lab.run(["run", "--json", &spec(lab, text)]);
+    let report = serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|e| panic!("no report ({e}): {}{}", run.stdout, run.stderr));
+    (run, report)
+}
+
+/// Takes one request and answers with a status; the request's head and body.
+fn server(status: &'static str) -> (String, std::thread::JoinHandle<(String, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut got = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            let text = String::from_utf8_lossy(&got).into_owned();
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let length = head.lines().find_map(|l| {
+                    l.to_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok()
+                });
+                if length.is_some_and(|length| body.len() >= length) {
+                    write!(
+                        stream,
+                        "HTTP/1.1 {status}\r\nContent-Length: 5\r\nConnection: close\r\n\r\nsaid\n"
+                    )
+                    .unwrap();
+                    return (head.to_owned(), body.to_owned());
+                }
+            }
+            let n = stream.read(&mut buffer).unwrap();
+            assert!(n > 0, "the request was cut short: {text}");
+            got.extend_from_slice(&buffer[..n]);
+        }
+    });
+    (url, thread)
+}
+
+const TWO: &str = r#"
+device = "LAB/medium"
+[options]
+exclude = ["*.o"]
+[[object]]
+name = "one"
+paths = ["LAB/tree"]
+[[object]]
+name = "two"
+from-command = "echo dumped"
+stdin-name = "dump.sql"
+compress = "off"
+[commands]
+pre = ["echo pre >>LAB/log"]
+post = ["echo post $CAPSTAN_STATUS $CAPSTAN_EXIT_CODE >>LAB/log; echo $CAPSTAN_SESSIONS >LAB/ids"]
+"#;
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    lab.file("tree/x", noise(1, 10_000));
+    lab.file("tree/left.o", "x");
+    lab
+}
+
+#[test]
+fn a_specification_is_done_from_begin_to_end() {
+    let lab = lab();
+    let (url, asked) = server("204 No Content");
+    let hook =
+        format!("[webhook]\nurl = \"{url}\"\nheaders = {{ Authorization = \"Bearer t\" }}\n");
+    let (run, report) = run(&lab, &format!("{TWO}{hook}"));
+    assert_eq!((run.code, &report["status"]), (0, &"completed".into()), "{}", run.stderr);
+    assert_eq!(fs::read_to_string(lab.path("log")).unwrap(), "pre\npost completed 0\n");
+    let ids: Vec<_> = report["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["session"].as_str().unwrap())
+        .collect();
+    assert_eq!(fs::read_to_string(lab.path("ids")).unwrap().trim(), ids.join(" "));
+    let (head, body) = asked.join().unwrap();
+    assert!(
+        head.starts_with("POST /hook ") && head.to_lowercase().contains("authorization: bearer t"),
+        "{head}"
+    );
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), report);
+    // What it backed up restores.
+    lab.restored(["one", "--into", "out"]);
+    let there = below(&lab.path("out"), &lab.path("tree"));
+    assert_eq!(fs::read(there.join("x")).unwrap(), noise(1, 10_000));
+    assert!(!there.join("left.o").exists());
+    lab.restored(["two", "--into", "out"]);
+    assert_eq!(fs::read_to_string(lab.path("out/dump.sql")).unwrap(), "dumped\n");
+    // As text, each report.
+    let text = lab.run(["run", &spec(&lab, TWO)]);
+    assert_eq!(text.ok().stdout.matches("Session     ").count(), 2, "{}", text.stdout);
+}
+
+#[test]
+fn a_command_before_that_fails_ends_the_run_and_those_after_run() {
+    let lab = lab();
+    let (run, report) = run(&lab, &TWO.replace("echo pre >>LAB/log", "exit 7"));
+    assert_eq!((run.code, &report["status"]), (1, &"failed".into()), "{}", run.stderr);
+    assert!(report["errors"][0].as_str().unwrap().contains("exit 7"), "{report:#}");
+    assert!(report["sessions"].as_array().unwrap().is_empty() && !lab.path("medium").exists());
+    assert_eq!(fs::read_to_string(lab.path("log")).unwrap(), "post failed 1\n");
+}
+
+#[test]
+fn one_backup_that_fails_does_not_keep_the_next_from_being_made() {
+    let lab = lab();
+    let (run, report) = run(&lab, &TWO.replace("LAB/tree\"]", "LAB/gone\"]"));
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert_eq!(
+        (&report["sessions"][0]["status"], &report["sessions"][0]["name"]),
+        (&"failed".into(), &"one".into())
+    );
+    assert_eq!(report["sessions"][1]["status"], "completed", "{report:#}");
+    assert_eq!(fs::read_to_string(lab.path("log")).unwrap(), "pre\npost failed 1\n");
+}
+
+#[test]
+fn what_fails_after_the_backups_is_an_error_of_the_run() {
+    let lab = lab();
+    let (run_, report) = run(&lab, &format!("{TWO}\n").replace("post = [", "post = [\"exit 3\", "));
+    assert_eq!(
+        (run_.code, &report["status"]),
+        (3, &"completed_with_errors".into()),
+        "{}",
+        run_.stderr
+    );
+    let (url, asked) = server("403 Forbidden");
+    let (run_, report) = run(&lab, &format!("{TWO}[webhook]\nurl = \"{url}\"\n"));
+    asked.join().unwrap();
+    assert_eq!(run_.code, 3, "{}", run_.stderr);
+    let said = report["errors"][0].as_str().unwrap();
+    assert!(said.contains("403") && said.contains("said"), "{said}");
+    let nobody = "[webhook]\nurl = \"https://127.0.0.1:1/\"\ntimeout = \"5s\"\n";
+    let (run_, _) = run(&lab, &format!("{TWO}{nobody}"));
+    assert_eq!(run_.code, 3, "{}", run_.stderr);
+}
+
+#[test]
+fn mistakes_are_named_at_once_each_with_its_line() {
+    let lab = lab();
+    let path = spec(
+        &lab,
+        "device = \"LAB/medium\"\n[[object]]\npaths = [\"LAB/tree\"]\ncompres = \"off\"\nstreams = 0\n",
+    );
+    for args in [vec!["run", &path], vec!["run", "--check", &path]] {
+        let run = lab.run(args);
+        assert_eq!(run.code, 2, "{}{}", run.stdout, run.stderr);
+        for words in ["spec.toml:4: 'compres'", "spec.toml:5: ", "2 mistakes", "nothing was done"] {
+            assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
+        }
+    }
+    assert!(!lab.path("medium").exists());
+    let run = lab.run(["run", "--check", &spec(&lab, TWO)]);
+    assert!(run.ok().stdout.ends_with("spec.toml: ok, 2 objects\n"), "{}", run.stdout);
+    assert!(!lab.path("log").exists() && !lab.path("medium").exists());
+    lab.run(["run", "nothing.toml"]).refused(&["nothing.toml"]);
+}
+
+#[test]
+fn the_package_has_all_that_belongs_to_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let lab = Lab::new();
+    if !lab.succeeds("command -v dpkg-deb") {
+        return skip("no dpkg-deb");
+    }
+    let mut build = Command::new(root.join("tools/deb.sh"));
+    build.arg(env!("CARGO_BIN_EXE_capstan")).arg(lab.path("deb")).env("CAPSTAN_DEB_QUICK", "1");
+    finish(&mut build).ok();
+    let list = lab.sh("dpkg-deb -c deb/*.deb");
+    for (mode, path) in [
+        ("-rwxr-xr-x", "./usr/bin/capstan"),
+        ("-rw-r--r--", "./usr/share/man/man1/capstan.1.gz"),
+        ("-rw-r--r--", "./usr/share/man/man1/capstan-run.1.gz"),
+        ("-rw-r--r--", "./usr/share/bash-completion/completions/capstan"),
+        ("-rw-r--r--", "./usr/share/zsh/vendor-completions/_capstan"),
+        ("-rw-r--r--", "./usr/share/fish/vendor_completions.d/capstan.fish"),
+        ("-rw-r--r--", "./lib/systemd/system/capstan@.service"),
+        ("-rw-r--r--", "./lib/systemd/system/capstan@.timer"),
+        ("-rw-------", "./etc/capstan/example.toml"),
+        ("-rw-r--r--", "./usr/share/doc/capstan/specifications.md"),
+    ] {
+        let line = list.lines().find(|l| l.ends_with(&format!(" {path}")));
+        let line = line.unwrap_or_else(|| panic!("no {path} in {list}"));
+        assert!(line.starts_with(mode) && line.contains("root/root"), "{line}");
+    }
+    let control = lab.sh("dpkg-deb -f deb/*.deb Package Version Depends; dpkg-deb --ctrl-tarfile deb/*.deb | tar -xO ./conffiles");
+    for words in
+        ["Package: capstan", env!("CARGO_PKG_VERSION"), "libc6", "/etc/capstan/example.toml"]
+    {
+        assert!(control.contains(words), "{words}: {control}");
+    }
+    // What it installs works: the example is a right specification, the units are right units.
+    lab.sh("mkdir installed; dpkg-deb --fsys-tarfile deb/*.deb | tar -x -C installed ./etc ./lib");
+    let example = lab.path("installed/etc/capstan/example.toml");
+    lab.run(["run", "--check", example.to_str().unwrap()]).ok();
+    if !lab.succeeds("command -v systemd-analyze") {
+        return skip("no systemd-analyze");
+    }
+    let units = lab.path("installed/lib/systemd/system");
+    lab.sh("sed -i 's|/usr/bin/capstan|/bin/true|' installed/lib/systemd/system/capstan@.service");
+    let mut verify = Command::new("systemd-analyze");
+    verify.args(["verify", "--man=no", "--recursive-errors=no"]);
+    verify.arg(units.join("capstan@.service")).arg(units.join("capstan@.timer"));
+    let verified = finish(&mut verify);
+    assert_eq!((verified.code, verified.stderr.as_str()), (0, ""), "{}", verified.stdout);
+}

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use capstan_format::entry::{ExtentKind, Kind, Outcome, OutcomeCode, path_order};
+use capstan_format::entry::{Extent, ExtentKind, Kind, Outcome, OutcomeCode, path_order};
 use capstan_format::id::StreamId;
 use capstan_media_agent::reader::StreamContents;
 
@@ -43,6 +43,11 @@ impl Overview {
         let mut last: HashMap<StreamId, PathKey> = HashMap::new();
         let mut not_here: Vec<(u32, Aside, StreamId)> = Vec::new();
         for (index, place) in view.segments.iter().enumerate() {
+            // What a consolidation passed on has no rows.
+            let passed = place.spans.iter().filter(|(s, ..)| !place.streams.contains(s));
+            for (stream, from, to) in passed {
+                o.spans.entry(*stream).or_default().push((*from, *to));
+            }
             for outline in view.outlines(place)? {
                 let index = index as u32;
                 let stream = outline.stream;
@@ -215,7 +220,12 @@ impl Overview {
     /// Whether all data that the row promises are on media.
     pub fn is_whole(&self, stream: StreamId, row: &Row) -> bool {
         let e = &row.entry;
-        if !self.is_on_media(stream, row.start, e.logical_len()) {
+        let elsewhere = |x: &Extent| match x.kind {
+            ExtentKind::At(stream, at) => self.is_on_media(stream, at, x.len),
+            _ => true,
+        };
+        let own = self.is_on_media(stream, row.start, e.logical_len());
+        if !own || !e.extents.iter().all(elsewhere) {
             return false;
         }
         let parts = e.extents.iter().filter(|x| x.kind == ExtentKind::Parts);

@@ -745,8 +745,10 @@ class Joiner:
         self.segment, self.stream, self.report = segment, stream, report
         self.position, self.sequence, self.logical = expected  # of what comes next, None if not known
         self.pending, self.skip, self.lost, self.last_block = None, False, [], 0
+        self.sparse, self.hurt = False, False  # frames may be left out between others; something was lost since the last
 
     def damage(self, block, what):
+        self.hurt = True
         self.report.damage(f"{self.segment.name} block {block}, stream {self.stream.hex()[:8]}", what)
 
     def lose(self, start, end):
@@ -826,7 +828,9 @@ class Joiner:
 
     def accept(self, frame, block):
         """Compares a frame's sequence and offset with those that should come; False if it is to be left out."""
-        if self.sequence is not None:
+        leaps = self.sparse and not self.hurt and frame.logical >= (self.logical or 0)
+        self.hurt = False
+        if self.sequence is not None and not (leaps and frame.sequence >= self.sequence):
             if frame.sequence < self.sequence:
                 self.damage(block, f"frame {frame.sequence} where {self.sequence} belongs")
                 return False
@@ -880,7 +884,9 @@ class Scan:
                 expected = self.carried[stream]
             elif extent:
                 expected = (None if extent["first_sequence"] else 0, extent["first_sequence"], extent["logical_start"])
-            self.joiners[stream] = Joiner(self.segment, stream, self.report, expected)
+            sparse = bool(extent and extent.get("sparse"))
+            self.joiners[stream] = Joiner(self.segment, stream, self.report, (None,) * 3 if sparse else expected)
+            self.joiners[stream].sparse = sparse
         return self.joiners[stream]
 
     def frames(self, at=0, index=0, stop=None):
@@ -1201,7 +1207,8 @@ class Medium:
         for segment in session.segments:
             content = load(segment, self.report)
             for stream, part in content.parts.items():
-                if part.names:
+                own = not part.label or part.label["session"].lower() == session.id
+                if part.names and own:
                     try:
                         payload = open_payload(stream, *part.names, self.keys, content.label(stream, segment))
                         return payload and parse_json(payload, {"name": str, "host": str, "method": str})
@@ -1320,6 +1327,18 @@ class Medium:
                 start = high
             at += 1
 
+    def data_at(self, session, stream, start, end):
+        """The contents of a range of any stream that a session has, as `data`."""
+        for segment in self.having(session, stream, start, end):
+            yield from self.data(Where(segment, stream), start, end)
+
+    def having(self, session, stream, start, end):
+        """The segments of a session that have some of a stream's range."""
+        for segment in self.sessions[session].segments:
+            extent = segment.extents().get(stream)
+            if extent and extent["logical_start"] < end and start < extent["logical_end"]:
+                yield segment
+
     def frame(self, segment, stream, place):
         """The frame at a place and its opened payload, from the most recent ones if it is there."""
         at = (segment.name, stream, place[1])
@@ -1374,7 +1393,10 @@ def below_any(path, tops):
     return path in tops
 
 
-Piece = namedtuple("Piece", "start end row logical version")  # row None: as in another version
+# row None: as in another version, or (version is a stream and an offset) in another stream of the same session
+Piece = namedtuple("Piece", "start end row logical version")
+Where = namedtuple("Where", "segment stream")
+AT = 8
 
 
 def layout(entry):
@@ -1384,7 +1406,10 @@ def layout(entry):
     offset, logical = 0, row.start
     for kind, length, detail in [(0, row.size, b"")] if row.extents is None else row.extents:
         end = offset + length
-        if kind > 3:
+        if kind == AT and len(detail) == 24 and length:
+            place = detail[:16], int.from_bytes(detail[16:], "little")
+            pieces.append(Piece(offset, end, None, place[1], place))
+        elif kind > 3:
             return [], [(0, row.size)], [f"it has extents of the unknown kind {kind}"]
         if kind in (0, 2) and length:
             wanted.append((offset, end, kind))
@@ -1538,7 +1563,7 @@ class Checker:
         self.blocks += len(scan.lengths)
         self.lost[segment.name] = scan.lost()
         for stream, joiner in scan.joiners.items():
-            if stream != segment.id:
+            if stream != segment.id and not joiner.sparse:
                 self.carried[stream] = (joiner.position, joiner.sequence, joiner.logical)
         if segment.end:
             self.compare_end(segment, scan, content, seen, rows)
@@ -1559,7 +1584,8 @@ class Checker:
             elif frame.type == BATCH:
                 rows[stream] = rows.get(stream, 0) + len(decode_batch(payload)[1])
             elif frame.type == LABEL:
-                if segment.header and json.loads(payload) != segment.header["session"]:
+                sparse = segment.extents().get(stream, {}).get("sparse")
+                if segment.header and not sparse and json.loads(payload) != segment.header["session"]:
                     raise Damage("the label is not that of the segment header")
             elif frame.type == SUMS:
                 cursor = Cursor(payload)
@@ -1596,11 +1622,15 @@ class Checker:
             where, joiner = f"{segment.name} stream {stream.hex()[:8]}", scan.joiners.get(stream)
             if stream not in seen:
                 self.report.damage(where, "none of its frames can be read")
-                self.carried[stream] = (None, extent["first_sequence"] + extent["frames"], extent["logical_end"])
+                if not extent.get("sparse"):
+                    self.carried[stream] = (None, extent["first_sequence"] + extent["frames"], extent["logical_end"])
                 continue
+            first = seen[stream][0]
+            if extent.get("sparse"):
+                first = next((place for place in seen[stream] if place[1]), first)
             facts = [("first_sequence", seen[stream][0][0], extent["first_sequence"]),
                      ("frames", len(seen[stream]), extent["frames"]),
-                     ("logical_start", seen[stream][0][2], extent["logical_start"]),
+                     ("logical_start", first[2], extent["logical_start"]),
                      ("logical_end", joiner.logical, extent["logical_end"]),
                      ("rows", rows.get(stream, extent["rows"]), extent["rows"])]
             for name, found, said in facts:
@@ -1653,6 +1683,8 @@ class Checker:
                 say = self.report.damage if session.end else self.report.note
                 say(show(path), f"incomplete, bytes {start} to {end} are missing")
             for piece in pieces:
+                if piece.row is None and isinstance(piece.version, tuple):
+                    self.elsewhere(session, path, piece)
                 if piece.row is None:
                     continue
                 low, high = piece.logical, piece.logical + piece.end - piece.start
@@ -1668,6 +1700,21 @@ class Checker:
             if self.report.count > before:
                 broken.add(path)
         return len(tree.files)
+
+
+    def elsewhere(self, session, path, piece):
+        """Names a file of which some of what lies in another stream is damaged or not there."""
+        (stream, low), high = piece.version, piece.version[1] + piece.end - piece.start
+        at, segments = low, list(self.medium.having(session.id, stream, low, high))
+        for segment in segments:
+            extent = segment.extents()[stream]
+            at = max(at, extent["logical_end"]) if extent["logical_start"] <= at else at
+            for start, end in self.lost[segment.name].get(stream, ()):
+                if start < high and low < end:
+                    self.report.damage(show(path), "incomplete, bytes {} to {} are damaged".format(
+                        piece.start - low + max(start, low), piece.start - low + min(end, high)))
+        if at < high:
+            self.report.damage(show(path), f"incomplete, bytes from {piece.start - low + at} on are missing")
 
 
 # ---- extract (format.md: A file's contents, Hard links, Restoring metadata)
@@ -1793,11 +1840,15 @@ class Extractor:
                 start, end = max(piece.start, low), min(piece.end, high)
                 if start >= end:
                     continue
-                if piece.row is None:
+                if piece.row is None and not isinstance(piece.version, tuple):
                     self.earlier(fd, path, piece.version, (start, end), depth)
                     continue
                 shift, at = piece.start - piece.logical, start
-                for logical, payload, length in self.medium.data(piece.row, start - shift, end - shift):
+                if piece.row is None:
+                    data = self.medium.data_at(entry.session, piece.version[0], start - shift, end - shift)
+                else:
+                    data = self.medium.data(piece.row, start - shift, end - shift)
+                for logical, payload, length in data:
                     if logical + shift > at:
                         self.incomplete(path, f"bytes {at} to {logical + shift} are damaged")
                     if payload is not None:

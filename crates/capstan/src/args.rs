@@ -2,6 +2,8 @@
 
 mod assess;
 mod backup;
+mod consolidate;
+mod copy;
 mod diff;
 mod drill;
 mod find;
@@ -18,6 +20,8 @@ use clap_complete::Shell;
 
 pub use assess::{AssessCommand, CreateDataArgs};
 pub use backup::{BackupArgs, split_paths};
+pub use consolidate::ConsolidateArgs;
+pub use copy::CopyArgs;
 pub use diff::{CompareArgs, DiffArgs};
 pub use drill::DrillArgs;
 pub use find::FindArgs;
@@ -108,6 +112,10 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Prove that a backup restores: restore a sample of its files and check it
     Drill(DrillArgs),
+    /// Copy backups to another medium
+    Copy(CopyArgs),
+    /// Make a new full version of a full and its incrementals, without reading their source
+    Consolidate(ConsolidateArgs),
     /// Record what is on a medium, as after the loss of the internal database
     Import(ImportArgs),
     /// Manage the keys of encrypted backups

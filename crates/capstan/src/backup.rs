@@ -39,6 +39,7 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
     Ok(BackupRequest {
         source: source(args)?,
         device: args.to.clone(),
+        mirrors: args.mirror.clone(),
         name: args.name.clone(),
         level: level(args),
         resume: args.resume,

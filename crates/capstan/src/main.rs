@@ -5,6 +5,7 @@ mod args;
 mod assess;
 mod backup;
 mod compare;
+mod copy;
 mod diff;
 #[cfg(test)]
 mod docs;
@@ -63,6 +64,8 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Versions(args) => ls::versions(global, args),
         Command::Verify(args) => restore::verify(global, args),
         Command::Drill(args) => restore::drill(global, args),
+        Command::Copy(args) => copy::copy(global, args),
+        Command::Consolidate(args) => copy::consolidate(global, args),
         Command::Import(args) => restore::import(global, args),
         Command::Key(command) => key::run(global, command),
         Command::Assess(command) => assess::run(global, command),

@@ -192,6 +192,7 @@ impl View {
         let (read, written) = (bytes_text(self.bytes_read), bytes_text(self.bytes_written));
         match self.method.as_str() {
             "restore" | "drill" => format!("{read} from the media, {written} restored"),
+            "copy" | "synthetic full" => format!("{read} from the media, {written} on the medium"),
             "verify" | "import" => format!("{read} read from the media"),
             _ if self.bytes_written == 0 => format!("{read} on disk, {written} on the medium"),
             _ => format!(

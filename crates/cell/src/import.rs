@@ -17,6 +17,7 @@ use capstan_media_agent::scan::scan;
 
 use crate::Cell;
 use crate::backup::stream_parts;
+use crate::consolidate::CONSOLIDATE;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -147,9 +148,11 @@ impl Cell {
         let Imports { sessions, ends, keys } = found;
         let reader = SegmentReader::open(medium, number)?;
         let what = reader.path().to_owned();
+        let mut whole = true;
         let contents = match reader.catalog() {
             Ok(contents) => contents,
             Err(e) => {
+                whole = false;
                 let text = format!("{e}; its contents are taken from its streams");
                 ears.say(Code::Damaged, "media agent", &what, text);
                 scan(&reader)?.contents
@@ -163,7 +166,7 @@ impl Cell {
         let (Some(header), Some(end)) = (&contents.header, &contents.end) else {
             return Ok(reader.len());
         };
-        for s in &end.streams {
+        for s in end.streams.iter().filter(|s| !s.sparse) {
             // A stream goes on where it ended: what lies between is on a segment that is missing.
             if let Some(last) = ends.insert(s.stream.0, s.logical_end)
                 && last != s.logical_start
@@ -196,7 +199,12 @@ impl Cell {
         session.bytes += reader.len();
         session.end = session.end.take().or_else(|| end.session_end.clone());
         if session.names.is_none() {
-            let stream = contents.streams.iter().find(|s| s.names.is_some());
+            // What a consolidation passed on has the names of other sessions.
+            let own = |s: &&StreamContents| {
+                s.label.as_ref().is_none_or(|l| l.session.session == label.session)
+            };
+            let mut streams = contents.streams.iter().filter(own);
+            let stream = streams.find(|s| s.names.is_some());
             match stream.map(|s| names(s, keys)) {
                 Some(Ok(names)) => session.names = Some(names),
                 Some(Err(_)) => {
@@ -207,8 +215,14 @@ impl Cell {
             }
         }
         self.put_session(session, Status::Incomplete)?;
-        let catalog = rebuild(&contents).unwrap_or_default();
-        self.idb.write_catalog(end.segment, &[&catalog])?;
+        // What is known from a mirror is not replaced by what is left here.
+        if whole || self.idb.read_catalog(end.segment)?.is_none() {
+            let catalog = rebuild(&contents).unwrap_or_default();
+            self.idb.write_catalog(end.segment, &[&catalog])?;
+        }
+        if let Some(origin) = header.copy_of {
+            self.idb.put_copy(end.segment, origin)?;
+        }
         let row = Segment {
             id: end.segment,
             medium: medium.header().medium,
@@ -240,12 +254,12 @@ impl Cell {
             base: label.base,
             key: label.key,
             null_device: false,
-            created_us: label.started_us,
+            created_us: label.state_us.unwrap_or(label.started_us),
         })?;
         let end = s.end.as_ref();
         self.idb.upsert_session(&Session {
             id: label.session,
-            kind: "backup".to_owned(),
+            kind: if label.state_us.is_some() { CONSOLIDATE } else { "backup" }.to_owned(),
             object: Some(label.object),
             version: Some(label.version),
             parent: label.parent,
@@ -329,14 +343,18 @@ fn completed(mut contents: Contents) -> Option<Contents> {
     if contents.end.is_none() {
         let label: &SessionLabel = &header.session;
         let (session, version): (SessionId, VersionId) = (label.session, label.version);
+        // What a consolidation passed on is of other sessions, and of its version here.
+        let foreign =
+            |s: &StreamContents| s.label.as_ref().is_some_and(|l| l.session.session != session);
         let streams = contents.streams.iter().map(|s| StreamExtent {
             stream: s.stream,
-            version: s.label.as_ref().map_or(version, |l| l.session.version),
+            version,
             logical_start: s.index.first().map_or(0, |p| p.logical),
             logical_end: s.logical_end,
             first_sequence: s.index.first().map_or(0, |p| p.sequence),
             frames: s.index.len() as u64,
             rows: 0,
+            sparse: foreign(s),
         });
         contents.end = Some(SegmentEnd {
             segment: header.segment,

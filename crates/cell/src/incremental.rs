@@ -23,14 +23,14 @@ pub(crate) struct Based<'a> {
 
 impl Cell {
     /// The version that a backup builds on; `None` if it is a full one, or has to be one, which is said where something else
-    /// was asked for. Where nothing was, it builds on the last version if all of that is on the medium that is written, and
+    /// was asked for. Where nothing was, it builds on the last version if all of that is on the medium that is written (and its mirrors), and
     /// encrypted if this one is: who backs up to another medium wants it to be enough by itself, and who begins to encrypt
     /// wants all encrypted.
     pub(crate) fn base_for(
         &self,
         object: &Object,
         asked: Option<Level>,
-        medium: MediumId,
+        media: &[MediumId],
         encrypted: bool,
         ears: &Ears<'_>,
     ) -> Result<Option<Based<'_>>> {
@@ -48,7 +48,7 @@ impl Cell {
             return Ok(None);
         };
         match self.open_base(&base) {
-            Ok(based) if asked.is_none() && !based.cursor.is_alike(medium, encrypted) => Ok(None),
+            Ok(based) if asked.is_none() && !based.cursor.is_alike(media, encrypted) => Ok(None),
             Ok(based) => Ok(Some(based)),
             Err(e) => {
                 let text = format!(
@@ -65,7 +65,7 @@ impl Cell {
     fn open_base(&self, base: &Version) -> Result<Based<'_>> {
         let mut view = VersionView::open(&self.idb, base.id)?;
         for place in &view.segments {
-            view.open_segment(place)?;
+            view.open_data(place)?;
         }
         self.add_keys(&mut view, false)?;
         let session = self.idb.sessions_of_version(base.id)?.last().map(|s| s.id);

@@ -10,13 +10,14 @@ use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_format::record::SessionLabel;
+use capstan_media_agent::reader::Contents;
 use capstan_media_agent::scan::Scan;
 
 use crate::error::{Result, chain};
 use crate::overview::Overview;
 use crate::restore::NOT_THERE;
 use crate::session::Ears;
-use crate::version::{Row, VersionKeys, VersionView, of_outcome, rows_of_stream};
+use crate::version::{Row, VersionKeys, VersionView, of_outcome, rows_of_stream, touches};
 
 /// Opens the encrypted frames of a segment where their keys are at hand.
 pub(crate) struct Frames<'a> {
@@ -95,22 +96,17 @@ pub(crate) fn segment(
     // The rows of either copy will do to name the files.
     let rows_of = scan.catalog.as_ref().unwrap_or(&scan.contents);
     let mut files = 0;
+    let ranges: Vec<Range> = scan.damage.iter().filter_map(|d| d.range).collect();
     for stream in &rows_of.streams {
-        let ranges: Vec<(u64, u64)> = scan
-            .damage
-            .iter()
-            .filter_map(|d| d.range.filter(|r| r.0 == stream.stream).map(|r| (r.1, r.2)))
-            .collect();
         let read = scan.contents.streams.iter().find(|s| s.stream == stream.stream);
         let stream_end = read.map_or(u64::MAX, |s| s.logical_end);
         let counted = rows_of_stream(keys, stream, &mut |entry, start| {
             files += u64::from(is_counted(entry, start, stream_end));
-            let end = start.saturating_add(entry.logical_len());
-            if ranges.iter().any(|(from, to)| start < *to && *from < end) {
+            if touches(entry, stream.stream, start, &ranges) {
                 lost.insert(entry.path());
             }
         });
-        if counted.is_err() && !ranges.is_empty() {
+        if counted.is_err() && ranges.iter().any(|r| r.0 == stream.stream) {
             let text = format!(
                 "the names of the files that damage to stream {} costs are encrypted",
                 stream.stream.short()
@@ -119,6 +115,35 @@ pub(crate) fn segment(
         }
     }
     files
+}
+
+/// A stream and a range of its logical bytes.
+pub(crate) type Range = (StreamId, u64, u64);
+
+/// Damage in streams whose rows lie in other segments: what a consolidation passed on.
+pub(crate) fn damage_elsewhere(scan: &Scan) -> Vec<Range> {
+    let end = scan.contents.end.as_ref();
+    let sparse = |stream: StreamId| {
+        end.is_some_and(|e| e.streams.iter().any(|x| x.stream == stream && x.sparse))
+    };
+    scan.damage.iter().filter_map(|d| d.range).filter(|r| sparse(r.0)).collect()
+}
+
+/// Adds the paths of a segment that damage in other segments costs.
+pub(crate) fn rows_elsewhere(
+    contents: &Contents,
+    keys: &VersionKeys,
+    ranges: &[Range],
+    lost: &mut BTreeSet<Vec<u8>>,
+) -> Result<()> {
+    for stream in &contents.streams {
+        rows_of_stream(keys, stream, &mut |entry, start| {
+            if touches(entry, stream.stream, start, ranges) {
+                lost.insert(entry.path());
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// Whether a row stands for a file that no other row of its version stands for, as far as the row says.
@@ -145,7 +170,7 @@ pub(crate) fn version(
     // Segments that the IDB knows and no medium has any more.
     let mut gone: HashMap<u32, String> = HashMap::new();
     for (index, place) in view.segments.iter().enumerate() {
-        if let Err(e) = view.open_segment(place) {
+        if let Err(e) = view.open_data(place) {
             let what = format!("segment {}", place.segment.short());
             ears.say(Code::Missing, "media agent", &what, chain(&e));
             gone.insert(index as u32, chain(&e));

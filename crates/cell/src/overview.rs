@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_format::entry::{ExtentKind, Kind, Outcome, OutcomeCode, path_order};
+use capstan_format::entry::{Extent, ExtentKind, Kind, Outcome, OutcomeCode, path_order};
 use capstan_format::id::StreamId;
 use capstan_format::sums::combined;
 use capstan_media_agent::reader::StreamContents;
@@ -57,6 +57,11 @@ impl Overview {
         let mut last: HashMap<StreamId, PathKey> = HashMap::new();
         let mut not_here: Vec<(u32, Aside, StreamId)> = Vec::new();
         for (index, place) in view.segments.iter().enumerate() {
+            // What a consolidation passed on has no rows.
+            let passed = place.spans.iter().filter(|(s, ..)| !place.streams.contains(s));
+            for (stream, from, to) in passed {
+                o.spans.entry(*stream).or_default().push((*from, *to));
+            }
             for outline in view.outlines(place)? {
                 let index = index as u32;
                 let stream = outline.stream;
@@ -252,7 +257,14 @@ impl Overview {
     /// Whether all data that the row promises are on media.
     pub fn is_whole(&self, row: &Row) -> bool {
         let e = &row.entry;
-        if row.is_as_in() || !self.is_on_media(row.data.stream, row.start, e.logical_len()) {
+        let stream = row.data.stream;
+        let elsewhere = |x: &Extent| match x.kind {
+            ExtentKind::At(stream, at) => self.is_on_media(stream, at, x.len),
+            ExtentKind::AsIn(_) => false,
+            _ => true,
+        };
+        let own = self.is_on_media(stream, row.start, e.logical_len());
+        if !own || !e.extents.iter().all(elsewhere) {
             return false;
         }
         let parts = e.extents.iter().filter(|x| x.kind == ExtentKind::Parts);
@@ -274,6 +286,14 @@ impl Overview {
     /// The checksum of the contents of a file that [`Self::is_whole`], holes left out, where all of it is known.
     pub fn content_sum(&self, row: &Row) -> Option<u64> {
         let e = &row.entry;
+        // Of what a consolidation passed on nothing is known.
+        if !e
+            .extents
+            .iter()
+            .all(|x| matches!(x.kind, ExtentKind::Data | ExtentKind::Hole | ExtentKind::Parts))
+        {
+            return None;
+        }
         let mut pieces: Vec<(u64, u64, u64)> = Vec::new();
         let mut len: u64 = e.logical_len();
         if len > 0 {

@@ -312,9 +312,11 @@ impl Cell {
         };
         let mut sum = Committed { rows: 0, bytes: 0 };
         let mut counted = BTreeSet::new();
+        let copies = self.idb.copies_of_version(version)?;
         for (segment, parts) in self.idb.segments_of_version(version)? {
             // One that lies on several media comes with each.
-            if segment.session == s.id && counted.insert(segment.id.0) {
+            let own = segment.session == s.id && !copies.contains_key(&segment.id);
+            if own && counted.insert(segment.id.0) {
                 sum.bytes += segment.bytes;
                 sum.rows += parts.iter().map(|p| p.rows).sum::<u64>();
             }

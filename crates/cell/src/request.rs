@@ -80,6 +80,8 @@ pub struct BackupRequest {
     pub source: Source,
     /// Where to.
     pub device: Address,
+    /// Further devices that get the same.
+    pub mirrors: Vec<Address>,
     /// The object's name; by default the paths.
     pub name: Option<String>,
     /// All of it, or what changed; if not said, what changed where the last version is on the same medium.
@@ -241,4 +243,39 @@ pub enum VerifyRequest {
     Version(VersionName),
     /// All of a medium: its label, id or device.
     Medium(String),
+}
+
+/// What to copy.
+#[derive(Debug, Clone)]
+pub enum CopyWhat {
+    /// A version.
+    Version(VersionName),
+    /// What a session wrote, by a prefix of its id.
+    Session(String),
+    /// All of a medium: its label, id or device.
+    Medium(String),
+}
+
+/// A copy of backups onto another medium.
+#[derive(Debug, Clone)]
+pub struct CopyRequest {
+    /// What.
+    pub what: CopyWhat,
+    /// Without what a version builds on.
+    pub only: bool,
+    /// Where to.
+    pub device: Address,
+    /// Block size of a new medium in bytes.
+    pub block_size: Option<u32>,
+}
+
+/// A new full from a version and what it builds on.
+#[derive(Debug, Clone)]
+pub struct ConsolidateRequest {
+    /// What.
+    pub version: VersionName,
+    /// Where to; by default where the version is.
+    pub device: Option<Address>,
+    /// Block size of a new medium in bytes.
+    pub block_size: Option<u32>,
 }

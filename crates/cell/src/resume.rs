@@ -9,10 +9,11 @@ use capstan_format::id::{MediumId, SessionId};
 use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
+use crate::consolidate::is_consolidation;
 use crate::error::Result;
 use crate::merged::Merged;
 use crate::session::Ears;
-use crate::version::{Row, VersionView};
+use crate::version::{Row, SegmentPlace, VersionView};
 
 /// Looks names up in what an incomplete session committed.
 pub(crate) struct Cursor<'a> {
@@ -26,11 +27,12 @@ impl<'a> Cursor<'a> {
         Self { merged, head: None, begun: false }
     }
 
-    /// Whether all of it is on a medium, and all encrypted or nothing.
-    pub fn is_alike(&self, medium: MediumId, encrypted: bool) -> bool {
+    /// Whether all of it is on each of these media, and all encrypted or nothing.
+    pub fn is_alike(&self, media: &[MediumId], encrypted: bool) -> bool {
         let view = &self.merged.view;
+        let on = |s: &SegmentPlace, id: &MediumId| s.places().iter().any(|p| p.1 == *id);
         view.encrypted_alike(encrypted)
-            && view.segments.iter().all(|s| s.media.iter().any(|(id, _)| *id == medium))
+            && view.segments.iter().all(|s| media.iter().all(|id| on(s, id)))
     }
 
     fn advance(&mut self) {
@@ -114,7 +116,14 @@ pub(crate) fn resumable<'a>(
     object: &Object,
     ears: &Ears<'_>,
 ) -> Result<Option<Resumed<'a>>> {
-    let newest = cell.idb.versions_of(object.id)?.into_iter().find(|v| !v.null_device);
+    let mut newest = None;
+    for version in cell.idb.versions_of(object.id)? {
+        // A consolidation that came to no end is begun anew, not gone on with by a backup.
+        if !version.null_device && !is_consolidation(cell, &version)? {
+            newest = Some(version);
+            break;
+        }
+    }
     let Some(version) = newest.filter(|v| v.status == Status::Incomplete) else { return Ok(None) };
     let Some(parent) = cell.idb.sessions_of_version(version.id)?.last().map(|s| s.id) else {
         return Ok(None);

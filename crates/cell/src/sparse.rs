@@ -97,7 +97,7 @@ fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
     let mut outline = Outline {
         stream: s.stream,
         label: s.label.as_ref().map(|l| l.session.clone()),
-        begin: s.index.first().map_or(s.logical_end, |p| p.logical),
+        begin: s.index.iter().find(|p| p.logical_frame).map_or(s.logical_end, |p| p.logical),
         end: s.logical_end,
         links: 0,
         flagged: 0,

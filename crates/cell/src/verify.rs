@@ -72,6 +72,7 @@ impl Cell {
         };
         let mut lost: BTreeSet<Vec<u8>> = BTreeSet::new();
         let (mut files, mut closed) = (0, 0);
+        let mut elsewhere = Vec::new();
         for part in &parts {
             if let Some(problem) = part.medium.header_problem() {
                 let what = format!("{}/{HEADER_NAME}", part.medium.path());
@@ -100,6 +101,7 @@ impl Cell {
                         Ok((bytes, scan)) => {
                             meters.of(Stage::Device).bytes(bytes);
                             files += judge::segment(&scan, &keys, &ears, &mut lost);
+                            elsewhere.extend(judge::damage_elsewhere(&scan));
                         }
                         Err(e) => {
                             let what = format!("segment {} of {}", number.0, part.medium.path());
@@ -113,6 +115,17 @@ impl Cell {
             watcher.thread().unpark();
             watcher.join().ok()
         });
+        if !elsewhere.is_empty() {
+            let segments = parts.iter().flat_map(|p| p.segments.iter().map(|n| (&p.medium, *n)));
+            for (medium, number) in segments {
+                let contents = SegmentReader::open(medium, number).and_then(|r| r.catalog());
+                let named =
+                    contents.ok().map(|c| judge::rows_elsewhere(&c, &keys, &elsewhere, &mut lost));
+                if let Some(Err(e)) = named.filter(|_| closed == 0) {
+                    ears.say(Code::Damaged, "media agent", medium.path(), crate::error::chain(&e));
+                }
+            }
+        }
         if closed > 0 {
             let why = opened.why.map(|e| format!(" ({e})")).unwrap_or_default();
             let text = format!(
@@ -214,30 +227,37 @@ impl Cell {
                 let version = self.version(name)?;
                 let view = VersionView::open(&self.idb, version.id)?;
                 let mut parts: Vec<(MediumId, Part)> = Vec::new();
-                for (medium, number) in view.segments.iter().flat_map(|s| &s.media) {
-                    match parts.iter_mut().find(|(id, _)| id == medium) {
-                        Some((_, part)) => part.segments.push(*number),
-                        None => {
-                            let part =
-                                Part { medium: view.medium(*medium)?, segments: vec![*number] };
-                            parts.push((*medium, part));
+                for segment in &view.segments {
+                    let (mut here, mut failed) = (false, None);
+                    for (_, medium, number) in segment.places() {
+                        // Mirrors and copies that are elsewhere are not needed.
+                        let opened = match view.medium(medium) {
+                            Ok(opened) => opened,
+                            Err(e) => {
+                                failed = failed.or(Some(e));
+                                continue;
+                            }
+                        };
+                        here = true;
+                        match parts.iter_mut().find(|(id, _)| *id == medium) {
+                            Some((_, part)) => part.segments.push(number),
+                            None => {
+                                let part = Part { medium: opened, segments: vec![number] };
+                                parts.push((medium, part));
+                            }
                         }
+                    }
+                    if let Some(e) = failed.filter(|_| !here) {
+                        return Err(e);
                     }
                 }
                 let parts = parts.into_iter().map(|(_, p)| p).collect();
                 Ok((name.name.clone(), parts, Some(version.id)))
             }
             VerifyRequest::Medium(text) => {
-                let known = self.idb.media_by_label_or_id_prefix(text)?;
-                let address = match known.as_slice() {
-                    [one] => one.device.clone(),
-                    [] => text.clone(),
-                    _ => {
-                        return Err(CellError::BadInput(format!(
-                            "{} media are called '{text}'; give an id or a device",
-                            known.len()
-                        )));
-                    }
+                let address = match self.known_medium(text)? {
+                    Some(known) => known.device,
+                    None => text.clone(),
                 };
                 let Address::File(path) = address.parse()? else {
                     return Err(CellError::BadInput("the null device holds no medium; name a medium or a directory that holds one".to_owned()));
@@ -247,6 +267,18 @@ impl Cell {
                 Ok((medium.header().label.clone(), vec![Part { medium, segments }], None))
             }
         }
+    }
+
+    /// The medium of that label or id, if the database knows it.
+    pub(crate) fn known_medium(&self, text: &str) -> Result<Option<capstan_idb::Medium>> {
+        let known = self.idb.media_by_label_or_id_prefix(text)?;
+        if known.len() > 1 {
+            return Err(CellError::BadInput(format!(
+                "{} media are called '{text}'; give an id or a device",
+                known.len()
+            )));
+        }
+        Ok(known.into_iter().next())
     }
 
     /// Says it where the files that a version lacks cannot be named.

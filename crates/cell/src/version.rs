@@ -12,16 +12,17 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, ExtentKind, Outcome, OutcomeCode};
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Outcome, OutcomeCode};
+use capstan_format::id::{MediumId, SegmentId, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
 use capstan_format::record::SessionLabel;
 use capstan_format::sums::Sums;
 use capstan_idb::{Idb, Version};
-use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents, read_copy};
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::reader::{Contents, RawFrame, StreamContents, read_copy};
 
 use crate::error::{CellError, Result, plain};
+pub(crate) use crate::places::SegmentPlace;
+use crate::places::places_of;
 use crate::sparse::{self, Batches, Outline, Saved, Source, StreamIndex, row_number};
 
 /// The order of rows in a version: session, segment, then place in its stream there.
@@ -40,18 +41,6 @@ impl Ordinal {
     pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
         if self.stream == other.stream { self > other } else { self.session > other.session }
     }
-}
-
-/// A segment that the version has rows in.
-#[derive(Debug, Clone)]
-pub(crate) struct SegmentPlace {
-    pub segment: SegmentId,
-    /// Media it lies on, each with its number there.
-    pub media: Vec<(MediumId, SegmentNumber)>,
-    /// The version's streams in it.
-    pub streams: Vec<StreamId>,
-    /// Which of the version's sessions wrote it, from 0.
-    pub session: u32,
 }
 
 /// A row with the place of its data.
@@ -108,7 +97,7 @@ impl VersionKeys {
 }
 
 /// A version and what it builds on, newest first.
-fn chain(idb: &Idb, version: VersionId) -> Result<Vec<Version>> {
+pub(crate) fn chain(idb: &Idb, version: VersionId) -> Result<Vec<Version>> {
     let mut chain: Vec<Version> = Vec::new();
     let mut next = Some(version);
     while let Some(id) = next {
@@ -127,7 +116,7 @@ fn chain(idb: &Idb, version: VersionId) -> Result<Vec<Version>> {
 
 /// Where a segment's contents were read from.
 #[derive(Debug, Clone, Copy)]
-enum From {
+pub(crate) enum From {
     /// The IDB's catalog file, of so many bytes.
     Catalog(u64),
     /// The medium.
@@ -143,41 +132,27 @@ pub(crate) struct VersionView<'a> {
     pub segments: Vec<SegmentPlace>,
     pub keys: VersionKeys,
     media: Mutex<HashMap<MediumId, FileMedium>>,
-    /// The segment asked for last: all workers of a session are in the same one, or about to be.
-    last: Mutex<Option<(SegmentId, Arc<Contents>, From)>>,
+    /// The segments asked for last: all workers of a session are in the same one, or about to be; a second place is for
+    /// the copy that stands in for it.
+    last: Mutex<Vec<(SegmentId, Arc<Contents>, From)>>,
 }
 
 impl<'a> VersionView<'a> {
     pub fn open(idb: &'a Idb, version: VersionId) -> Result<Self> {
-        let mut segments: Vec<SegmentPlace> = Vec::new();
-        let mut sessions = Vec::new();
-        let chain = chain(idb, version)?;
-        let encrypted = chain.iter().any(|v| v.key.is_some());
-        let all_encrypted = chain.iter().all(|v| v.key.is_some());
-        let parts = chain.iter().rev().map(|v| idb.segments_of_version(v.id));
-        for (segment, parts) in
-            parts.collect::<std::result::Result<Vec<_>, _>>()?.into_iter().flatten()
-        {
-            if !sessions.contains(&segment.session) {
-                sessions.push(segment.session);
-            }
-            let place = (segment.medium, segment.number);
-            match segments.iter_mut().find(|s| s.segment == segment.id) {
-                Some(known) => known.media.push(place),
-                None => segments.push(SegmentPlace {
-                    segment: segment.id,
-                    media: vec![place],
-                    streams: parts.iter().map(|p| p.stream).collect(),
-                    // They come in the order of their sessions.
-                    session: sessions.len().saturating_sub(1) as u32,
-                }),
-            }
-        }
+        Self::of(idb, &chain(idb, version)?)
+    }
+
+    /// A version without what it builds on.
+    pub fn open_alone(idb: &'a Idb, version: Version) -> Result<Self> {
+        Self::of(idb, &[version])
+    }
+
+    fn of(idb: &'a Idb, chain: &[Version]) -> Result<Self> {
         Ok(Self {
             idb,
-            encrypted,
-            all_encrypted,
-            segments,
+            encrypted: chain.iter().any(|v| v.key.is_some()),
+            all_encrypted: chain.iter().all(|v| v.key.is_some()),
+            segments: places_of(idb, chain)?,
             keys: VersionKeys::default(),
             media: Mutex::default(),
             last: Mutex::default(),
@@ -220,35 +195,17 @@ impl<'a> VersionView<'a> {
     pub fn require_a_medium(&self) -> Result<()> {
         let mut first = None;
         let mut tried: Vec<MediumId> = Vec::new();
-        for (id, _) in self.segments.iter().flat_map(|s| &s.media) {
-            if tried.contains(id) {
+        for (_, id, _) in self.segments.iter().flat_map(SegmentPlace::places) {
+            if tried.contains(&id) {
                 continue;
             }
-            tried.push(*id);
-            match self.medium(*id) {
+            tried.push(id);
+            match self.medium(id) {
                 Ok(_) => return Ok(()),
                 Err(e) => first = first.or(Some(e)),
             }
         }
         first.map_or(Ok(()), Err)
-    }
-
-    /// Opens a segment on the first medium where it can be.
-    pub fn open_segment(&self, place: &SegmentPlace) -> Result<SegmentReader> {
-        let mut failed = None;
-        for (medium, number) in &place.media {
-            let opened = self.medium(*medium).and_then(|m| Ok(SegmentReader::open(&m, *number)?));
-            match opened {
-                Ok(reader) => return Ok(reader),
-                Err(e) => failed = Some(e),
-            }
-        }
-        Err(failed.unwrap_or_else(|| {
-            CellError::BadInput(format!(
-                "segment {} lies on no known medium",
-                place.segment.short()
-            ))
-        }))
     }
 
     /// What a segment holds: from the IDB's catalog, else from the medium's, else by reading all of it.
@@ -257,15 +214,26 @@ impl<'a> VersionView<'a> {
     }
 
     fn contents_from(&self, place: &SegmentPlace) -> Result<(Arc<Contents>, From)> {
+        self.kept_contents(place.segment, || self.read_contents(place))
+    }
+
+    /// Contents of a segment, read if they are not among those asked for last.
+    pub fn kept_contents(
+        &self,
+        segment: SegmentId,
+        read: impl FnOnce() -> Result<(Contents, From)>,
+    ) -> Result<(Arc<Contents>, From)> {
         // Held while it is read, so that others wait for it instead of reading it too.
         let mut last = self.last.lock();
-        if let Some((_, contents, from)) = last.as_ref().filter(|l| l.0 == place.segment) {
+        if let Some((_, contents, from)) = last.iter().find(|l| l.0 == segment) {
             return Ok((contents.clone(), *from));
         }
-        *last = None;
-        let (contents, from) = self.read_contents(place)?;
+        if last.len() > 1 {
+            last.remove(0);
+        }
+        let (contents, from) = read()?;
         let contents = Arc::new(contents);
-        *last = Some((place.segment, contents.clone(), from));
+        last.push((segment, contents.clone(), from));
         Ok((contents, from))
     }
 
@@ -276,11 +244,7 @@ impl<'a> VersionView<'a> {
                 return Ok((contents, From::Catalog(len)));
             }
         }
-        let reader = self.open_segment(place)?;
-        if let Ok(contents) = reader.catalog() {
-            return Ok((contents, From::Medium));
-        }
-        Ok((scan(&reader)?.contents, From::Medium))
+        Ok((self.contents_on_media(place)?, From::Medium))
     }
 
     /// The labels of a segment's streams.
@@ -509,6 +473,24 @@ pub(crate) fn rows_of_batch(
         start = start.saturating_add(len);
     }
     Ok(())
+}
+
+/// Whether a row has data in one of these ranges of streams' logical bytes; its own begin at `start` of `stream`.
+pub(crate) fn touches(
+    entry: &Entry,
+    stream: StreamId,
+    start: u64,
+    ranges: &[(StreamId, u64, u64)],
+) -> bool {
+    let hit = |stream: StreamId, from: u64, len: u64| {
+        let end = from.saturating_add(len);
+        ranges.iter().any(|(of, low, high)| *of == stream && from < *high && *low < end)
+    };
+    let elsewhere = |x: &Extent| match x.kind {
+        ExtentKind::At(stream, at) => hit(stream, at, x.len),
+        _ => false,
+    };
+    hit(stream, start, entry.logical_len()) || entry.extents.iter().any(elsewhere)
 }
 
 /// The rows of a stream's batches with the logical offset of each one's data, outside of any version.

@@ -49,6 +49,7 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
         started_us: 2,
         key: None,
         cipher: None,
+        state_us: None,
     };
     let device = FileDevice::open(path, || Ok(header.clone()), None).unwrap();
     let options = WriterOptions {

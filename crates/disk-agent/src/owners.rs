@@ -20,6 +20,12 @@ impl OwnerNames {
         remember(&self.users, uid, numbers::name_of_uid)
     }
 
+    /// Names as they were where something came from, in place of those of this machine.
+    pub fn set(&self, user: (u32, Option<Vec<u8>>), group: (u32, Option<Vec<u8>>)) {
+        self.users.lock().insert(user.0, user.1);
+        self.groups.lock().insert(group.0, group.1);
+    }
+
     /// The group's name, if the machine knows one.
     pub fn group(&self, gid: u32) -> Option<Vec<u8>> {
         remember(&self.groups, gid, numbers::name_of_gid)

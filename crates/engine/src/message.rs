@@ -65,11 +65,13 @@ pub enum Code {
     Stopped,
     /// A device failed.
     DeviceFailed,
+    /// A mirror failed; the others go on.
+    MirrorFailed,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -94,6 +96,7 @@ impl Code {
         Self::Adapted,
         Self::Stopped,
         Self::DeviceFailed,
+        Self::MirrorFailed,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -171,6 +174,12 @@ impl Code {
                 "device-failed",
                 Error,
                 "what was committed is kept: mend the device or name another, then back up with --resume",
+            ),
+            Self::MirrorFailed => (
+                207,
+                "mirror-failed",
+                Warning,
+                "mend the device, then bring its medium up to date with `capstan copy`",
             ),
             Self::Sealed => (
                 205,

@@ -110,6 +110,8 @@ pub enum Flow {
     Backup,
     /// From a device to files, or to nowhere to be checked.
     Restore,
+    /// From media to media.
+    Media,
 }
 
 impl Verdict {
@@ -127,6 +129,15 @@ impl Verdict {
             }
             Stage::Device if flow == Flow::Restore => {
                 "the device gives data as fast as it can; a faster device would help"
+            }
+            Stage::Source if flow == Flow::Media => {
+                "the medium that is read gives data as fast as it can; a faster device would help"
+            }
+            Stage::Cpu if flow == Flow::Media => {
+                "the processors limit: decrypting, decompressing and making frames anew; fewer other jobs would help"
+            }
+            Stage::Device if flow == Flow::Media => {
+                "the medium that is written takes data as fast as it can; a faster device would help"
             }
             Stage::Source => {
                 "the source is read as fast as it gives; faster disks, fewer fragments or backing up at a quieter \

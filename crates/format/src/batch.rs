@@ -7,11 +7,15 @@ use crate::bytes::{Cursor, put_bytes, put_varint, put_zigzag};
 use crate::entry::{Entry, Extent, ExtentKind, Kind, Outcome, OutcomeCode, Timestamp};
 use crate::error::{FormatError, Result};
 use crate::frame::FRAME_PLAIN_MAX;
+use crate::id::StreamId;
 
 /// Most rows of a batch.
 pub const BATCH_ROWS_MAX: usize = 1 << 16;
 
 const VERSION: u8 = 1;
+/// The extent kind `At`, and the length of its detail.
+const AT: u64 = 8;
+const AT_DETAIL: usize = 24;
 const WHAT: &str = "batch";
 
 const FLAG_LINK: u64 = 1;
@@ -199,7 +203,7 @@ impl BatchEncoder {
             put_varint(self.col(Column::XattrIndex), index as u64);
         }
         if !e.extents.is_empty() {
-            self.bytes += e.extents.len() * 8;
+            let mut added = 0;
             let col = self.col(Column::Extents);
             put_varint(col, e.extents.len() as u64);
             for x in &e.extents {
@@ -208,12 +212,21 @@ impl BatchEncoder {
                     ExtentKind::Hole => put_varint(col, 1),
                     ExtentKind::Parts => put_varint(col, 2),
                     ExtentKind::AsIn(_) => put_varint(col, 3),
+                    ExtentKind::At(..) => put_varint(col, AT),
                     ExtentKind::Unknown(n) => put_varint(col, *n),
                 }
                 put_varint(col, x.len);
-                let detail: &[u8] = if let ExtentKind::AsIn(v) = &x.kind { v } else { &[] };
-                put_bytes(col, detail);
+                match &x.kind {
+                    ExtentKind::AsIn(version) => put_bytes(col, version),
+                    ExtentKind::At(stream, logical) => {
+                        put_bytes(col, &[stream.as_bytes(), &logical.to_le_bytes()[..]].concat());
+                    }
+                    _ => put_bytes(col, &[]),
+                }
+                let has_detail = matches!(x.kind, ExtentKind::AsIn(_) | ExtentKind::At(..));
+                added += if has_detail { 32 } else { 8 };
             }
+            self.bytes += added;
         }
     }
 
@@ -436,7 +449,13 @@ impl<'a> Reader<'a> {
                 (1, 0) => ExtentKind::Hole,
                 (2, 0) => ExtentKind::Parts,
                 (3, 16) => ExtentKind::AsIn(crate::bytes::id16(detail, 0)),
-                (0..=3, _) => return Err(FormatError::Invalid(WHAT)),
+                (AT, AT_DETAIL) => {
+                    let stream = StreamId(crate::bytes::id16(detail, 0));
+                    let at = crate::bytes::le64(detail, 16);
+                    at.checked_add(len).ok_or(FormatError::Invalid(WHAT))?;
+                    ExtentKind::At(stream, at)
+                }
+                (0..=3 | AT, _) => return Err(FormatError::Invalid(WHAT)),
                 (n, _) => ExtentKind::Unknown(n),
             };
             extents.push(Extent { len, kind });
@@ -499,7 +518,7 @@ mod tests {
             any::<(bool, bool, u32, u32)>(),
             name(),
             prop::collection::vec((name(), name()), 0..3),
-            prop::collection::vec((0u64..1 << 40, 0u8..4), 0..4),
+            prop::collection::vec((0u64..1 << 40, 0u8..5), 0..4),
             0u64..1 << 40,
         );
         (places, inode, extra).prop_map(|(p, i, x)| {
@@ -512,6 +531,7 @@ mod tests {
                             0 => ExtentKind::Data,
                             1 => ExtentKind::Hole,
                             2 => ExtentKind::Parts,
+                            3 => ExtentKind::At(StreamId([7; 16]), 1 << 40),
                             _ => ExtentKind::AsIn([9; 16]),
                         },
                     })

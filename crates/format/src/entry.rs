@@ -1,5 +1,7 @@
 //! What is known of one file: the row of a batch, independent of how batches are encoded.
 
+use crate::id::StreamId;
+
 /// What a row speaks of. The numbers are those on the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -70,6 +72,8 @@ pub enum ExtentKind {
     Parts,
     /// As in an earlier version of the object.
     AsIn([u8; 16]),
+    /// In another stream, from that logical offset of it on: how a synthetic full has what earlier sessions saved.
+    At(StreamId, u64),
     /// A kind that this version of the format does not know: the file cannot be restored, others can.
     Unknown(u64),
 }

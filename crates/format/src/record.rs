@@ -94,6 +94,10 @@ pub struct SessionLabel {
     pub key: Option<KeyId>,
     /// The cipher they are used with.
     pub cipher: Option<Cipher>,
+    /// The time of the state it stands for, in microseconds since 1970, if that is not when it started: of a synthetic
+    /// full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_us: Option<i64>,
 }
 
 /// A segment's first block.
@@ -109,7 +113,10 @@ pub struct SegmentHeader {
     pub session: SessionLabel,
     /// The wrapped keys of every session whose frames lie in it ([`crate::keys::KeyRecord`]).
     pub keys: Vec<serde_json::Value>,
-    /// When it was begun, in microseconds since 1970.
+    /// The segment that this one is a copy of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<SegmentId>,
+    /// When it was begun (of a copy: when the original was), in microseconds since 1970.
     pub written_us: i64,
 }
 
@@ -130,6 +137,9 @@ pub struct StreamExtent {
     pub frames: u64,
     /// Rows of its batches in the segment.
     pub rows: u64,
+    /// Frames that nobody needs are left out between others: gaps in sequence and logical offset are no damage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sparse: bool,
 }
 
 /// How a session ended, and its totals. Without it a session is incomplete.

@@ -112,6 +112,7 @@ fn entries() -> Vec<Entry> {
         Extent { len: 1 << 40, kind: ExtentKind::Hole },
         Extent { len: 4, kind: ExtentKind::AsIn([3; 16]) },
         Extent { len: 9, kind: ExtentKind::Parts },
+        Extent { len: 5, kind: ExtentKind::At(STREAM, 1 << 33) },
     ];
     let sparse = extents.iter().map(|e| e.len).sum();
     let xattrs = vec![(b"user.a".to_vec(), b"1".to_vec()), (b"user.b".to_vec(), vec![0; 40])];
@@ -227,6 +228,7 @@ fn records() -> Vec<Vec<u8>> {
         number,
         session: label().session,
         keys: vec![serde_json::from_slice(&keys().1.to_json().unwrap()).unwrap()],
+        copy_of: Some(SegmentId([8; 16])),
         written_us: 8,
     };
     let stream = StreamExtent {
@@ -237,6 +239,7 @@ fn records() -> Vec<Vec<u8>> {
         first_sequence: 0,
         frames: 4000,
         rows: 500,
+        sparse: true,
     };
     let session_end = SessionEnd {
         status: "completed".to_owned(),
@@ -277,6 +280,7 @@ fn label() -> StreamLabel {
             started_us: 6,
             key: Some(keys().1.id()),
             cipher: Some(Cipher::Aes256Gcm),
+            state_us: Some(7),
         },
     }
 }

@@ -42,8 +42,9 @@ const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
 /// The schema, step by step. A step that was released is never changed.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (1, "sessions and media", include_str!("../migrations/0001_sessions_and_media.sql")),
+    (4, "copies", include_str!("../migrations/0004_copies.sql")),
     (5, "sessions by object", include_str!("../migrations/0005_sessions_by_object.sql")),
 ];
 

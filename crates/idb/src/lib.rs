@@ -17,6 +17,7 @@
 #![deny(missing_docs)]
 
 mod catalog_files;
+mod copies;
 mod db;
 mod decode;
 mod error;

@@ -34,6 +34,21 @@ fn a_commit_done_twice_is_done_once() {
 }
 
 #[test]
+fn copies_know_their_originals() {
+    let (_dir, idb) = begun();
+    let (original, copy) = (segment(1, 1, 1, 1), segment(2, 1, 2, 1));
+    let (version, id) = (VersionId(nth(1)), |n| SegmentId(nth(n)));
+    // Said twice, and before the segment is there: as by an import, and by a commit that a kill cuts short.
+    idb.put_copy(id(2), id(9)).unwrap();
+    idb.put_copy(id(2), id(1)).unwrap();
+    idb.put_copy(id(3), id(1)).unwrap();
+    assert!(idb.copies_of_version(version).unwrap().is_empty());
+    let part = |n| vec![part(n, 1, 1, 0, 50)];
+    idb.commit_segments(&[(original, part(1)), (copy, part(2))]).unwrap();
+    assert_eq!(idb.copies_of_version(version).unwrap(), [(id(2), id(1))].into());
+}
+
+#[test]
 fn a_commit_is_all_or_nothing() {
     let (_dir, idb) = begun();
     let good = (segment(1, 1, 1, 1), vec![part(1, 1, 1, 0, 50)]);

@@ -18,30 +18,32 @@ pub fn catalog_stream(segment: SegmentId) -> StreamId {
     StreamId(segment.0)
 }
 
-/// Gathers the catalog of a segment while its blocks are written.
+/// Gathers the catalog of a segment while its blocks are written: all but its header and end, which differ on mirrors.
 pub struct CatalogBuilder {
     stream: StreamId,
-    sequence: u64,
-    frames: Vec<u8>,
-    /// Where each frame begins in `frames`.
-    starts: Vec<usize>,
+    frames: Frames,
     compressor: Compressor,
-    packed: Vec<u8>,
 }
 
+/// Frames of a catalog, one after the other.
+#[derive(Default)]
+struct Frames {
+    bytes: Vec<u8>,
+    /// Where each begins in `bytes`.
+    starts: Vec<usize>,
+}
+
+/// Sequence of a catalog's first frame behind its header.
+const BEHIND_HEADER: u64 = 1;
+
 impl CatalogBuilder {
-    /// A catalog with nothing but the segment's header.
-    pub fn new(header: &SegmentHeader) -> serde_json::Result<Self> {
-        let mut catalog = Self {
-            stream: catalog_stream(header.segment),
-            sequence: 0,
-            frames: Vec::new(),
-            starts: Vec::new(),
+    /// An empty catalog.
+    pub fn new(segment: SegmentId) -> Self {
+        Self {
+            stream: catalog_stream(segment),
+            frames: Frames::default(),
             compressor: Compressor::default(),
-            packed: Vec::new(),
-        };
-        catalog.push(FrameType::Header, &serde_json::to_vec(header)?, Method::Zstd(1));
-        Ok(catalog)
+        }
     }
 
     /// Adds a frame of a stream, verbatim.
@@ -56,40 +58,63 @@ impl CatalogBuilder {
         }
     }
 
-    /// Ends the catalog with the segment's end record; returns its frames, one after the other.
-    pub fn finish(mut self, end: &SegmentEnd) -> serde_json::Result<Catalog> {
-        let json = serde_json::to_vec(end)?;
-        self.push(FrameType::Summary, &json, Method::Zstd(1));
-        Ok(Catalog { stream: self.stream, frames: self.frames, starts: self.starts })
+    fn push(&mut self, frame_type: FrameType, plain: &[u8], method: Method) {
+        let sequence = BEHIND_HEADER + self.frames.starts.len() as u64;
+        self.frames.push(self.stream, sequence, frame_type, plain, method, &mut self.compressor);
     }
 
-    fn push(&mut self, frame_type: FrameType, plain: &[u8], method: Method) {
-        let codec = self.compressor.compress(method, plain, &mut self.packed);
-        let stored = if codec.is_some() { &self.packed[..] } else { plain };
+    /// The catalog with the segment's header record and end record, as they are on one medium.
+    pub fn finish(&self, header: &SegmentHeader, end: &SegmentEnd) -> serde_json::Result<Catalog> {
+        let mut compressor = Compressor::default();
+        let (header, end) = (serde_json::to_vec(header)?, serde_json::to_vec(end)?);
+        let mut frames = Frames::default();
+        let method = Method::Zstd(1);
+        frames.push(self.stream, 0, FrameType::Header, &header, method, &mut compressor);
+        let behind = frames.bytes.len();
+        frames.bytes.extend_from_slice(&self.frames.bytes);
+        frames.starts.extend(self.frames.starts.iter().map(|at| behind + at));
+        let last = frames.starts.len() as u64;
+        frames.push(self.stream, last, FrameType::Summary, &end, method, &mut compressor);
+        Ok(Catalog { stream: self.stream, frames: frames.bytes, starts: frames.starts })
+    }
+}
+
+impl Frames {
+    fn push(
+        &mut self,
+        stream: StreamId,
+        sequence: u64,
+        frame_type: FrameType,
+        plain: &[u8],
+        method: Method,
+        compressor: &mut Compressor,
+    ) {
+        let mut packed = Vec::new();
+        let codec = compressor.compress(method, plain, &mut packed);
+        let stored = if codec.is_some() { &packed[..] } else { plain };
         let header = FrameHeader {
             frame_type,
             codec: codec.unwrap_or(Codec::None),
             sealed: false,
-            sequence: self.sequence,
+            sequence,
             logical: 0,
             length: plain.len() as u64,
             stored: stored.len() as u32,
-            payload_crc: Some(payload_crc(self.stream, self.sequence, stored)),
+            payload_crc: Some(payload_crc(stream, sequence, stored)),
         };
-        let at = self.frames.len();
+        let at = self.bytes.len();
         self.starts.push(at);
-        self.frames.resize(at + FRAME_HEADER_LEN, 0);
-        header.encode(self.stream, &mut self.frames[at..]);
-        self.frames.extend_from_slice(stored);
-        self.frames.resize(padded(self.frames.len()), 0);
-        self.sequence += 1;
+        self.bytes.resize(at + FRAME_HEADER_LEN, 0);
+        header.encode(stream, &mut self.bytes[at..]);
+        self.bytes.extend_from_slice(stored);
+        self.bytes.resize(padded(self.bytes.len()), 0);
     }
 }
 
 /// Makes a segment's catalog anew from what was read of it: for the IDB, when the medium's own is damaged.
 pub fn rebuild(contents: &Contents) -> Option<Vec<u8>> {
     let (header, end) = (contents.header.as_ref()?, contents.end.as_ref()?);
-    let mut builder = CatalogBuilder::new(header).ok()?;
+    let mut builder = CatalogBuilder::new(header.segment);
     for s in &contents.streams {
         for raw in s.label_frame.iter().chain(&s.names).chain(&s.batches).chain(&s.sums) {
             let mut frame = vec![0; FRAME_HEADER_LEN];
@@ -101,7 +126,7 @@ pub fn rebuild(contents: &Contents) -> Option<Vec<u8>> {
     for s in &contents.streams {
         builder.index(s.stream, &s.index);
     }
-    Some(builder.finish(end).ok()?.into_frames())
+    Some(builder.finish(header, end).ok()?.into_frames())
 }
 
 /// A finished catalog.

@@ -1,12 +1,16 @@
 //! Drives a device: multiplexes the streams of disk agents into segments with catalogs, commits, and reads media back.
 //!
 //! [`writer`] takes blocks from streams ([`grants`] hands out the buffers); [`multiplex`] stamps their place and writes
-//! them, and at a segment's end writes the catalog ([`catalog`]), makes it durable and reports. [`reader`] reads one segment back,
+//! them, and at a segment's end writes the catalog ([`catalog`]), makes it durable and reports; on several media at once if they are
+//! mirrors ([`mirror`]). [`reader`] reads one segment back,
 //! whatever its state. The media agent never looks into a data frame and knows nothing of file systems.
 
 pub mod catalog;
 mod grants;
+pub mod mirror;
 mod multiplex;
 pub mod reader;
 pub mod scan;
+pub mod segment;
+pub mod transfer;
 pub mod writer;

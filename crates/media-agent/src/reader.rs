@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use capstan_devices::DeviceError;
 use capstan_devices::file::FileMedium;
@@ -295,8 +296,9 @@ impl CatalogFrames {
 }
 
 /// A segment on a medium, open to read.
+#[derive(Clone)]
 pub struct SegmentReader {
-    pub(crate) file: Box<dyn ReadFile>,
+    pub(crate) file: Arc<dyn ReadFile>,
     /// The segment's number on its medium.
     pub number: SegmentNumber,
     pub(crate) path: String,
@@ -308,7 +310,7 @@ impl SegmentReader {
     /// Opens a segment.
     pub fn open(medium: &FileMedium, number: SegmentNumber) -> Result<Self, ReadError> {
         let path = format!("segment {} of {}", number.0, medium.path());
-        let file = medium.open_segment(number)?;
+        let file: Arc<dyn ReadFile> = medium.open_segment(number)?.into();
         let len = file.len().map_err(|source| ReadError::Io { path: path.clone(), source })?;
         Ok(Self { file, number, path, len, block_size: medium.header().block_size as usize })
     }
@@ -396,7 +398,7 @@ impl SegmentReader {
     }
 
     /// Reads frames of one of its streams by their places.
-    pub fn frames(&self, contents: &Contents, stream: StreamId) -> FrameReader<'_> {
+    pub fn frames(&self, contents: &Contents, stream: StreamId) -> FrameReader {
         let most = (self.len / BLOCK_ALIGN as u64) as usize;
         let mut owner: Vec<Option<bool>> = Vec::new();
         for s in &contents.streams {
@@ -415,7 +417,7 @@ impl SegmentReader {
             .as_ref()
             .map_or((u32::MAX, Vec::new()), |e| (e.data_blocks, e.short_blocks.clone()));
         FrameReader {
-            segment: self,
+            segment: self.clone(),
             stream,
             owner,
             data_blocks,
@@ -429,8 +431,8 @@ impl SegmentReader {
 }
 
 /// Reads frames of one stream of a segment. Frames asked for in order read every block once.
-pub struct FrameReader<'a> {
-    segment: &'a SegmentReader,
+pub struct FrameReader {
+    segment: SegmentReader,
     stream: StreamId,
     /// Of each block, whether it is known to be this stream's (or another's).
     owner: Vec<Option<bool>>,
@@ -443,7 +445,7 @@ pub struct FrameReader<'a> {
     spanned: Vec<u8>,
 }
 
-impl FrameReader<'_> {
+impl FrameReader {
     /// Where a data block begins in the segment's file, in bytes, and its length.
     fn place_of(&self, index: u32) -> Option<(u64, usize)> {
         if let Some(blocks) = &self.blocks {
@@ -485,6 +487,13 @@ impl FrameReader<'_> {
         let used = da.map_or(n - PAYLOAD_AT, |h| h.used as usize);
         self.current = Some((index, used));
         Ok(true)
+    }
+
+    /// Bytes of the stream before the frame at a place, of all its segments.
+    pub fn position_of(&mut self, place: &FramePlace) -> Option<u64> {
+        let there = self.load(place.block.0).unwrap_or(false);
+        let da = there.then(|| DaHeader::decode(&self.block).ok()).flatten()?;
+        da.position.checked_add(place.byte.into())
     }
 
     /// The frame at a place: its header, and its stored bytes, checked.

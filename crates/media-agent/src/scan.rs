@@ -3,7 +3,7 @@
 //! Every byte is accounted for: a block header, a frame, padding. What does not fit is damage, with the stream and the
 //! logical range it costs where that is known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::FormatError;
@@ -59,6 +59,8 @@ struct Passing {
     partial: Option<(FramePlace, Vec<u8>, usize)>,
     /// Its last label came with the segment's begin.
     begun: bool,
+    /// Something of it was damaged since its last frame.
+    hurt: bool,
 }
 
 struct Scanner<'a, 'f> {
@@ -72,6 +74,8 @@ struct Scanner<'a, 'f> {
     catalog_broken: bool,
     scan: Scan,
     next_index: u32,
+    /// Streams that lack what nobody needs, as the end record says.
+    sparse: HashSet<StreamId>,
 }
 
 /// Reads a whole segment.
@@ -91,6 +95,7 @@ pub fn scan_with(segment: &SegmentReader, open: &mut OpenFrame<'_>) -> Result<Sc
         catalog_broken: false,
         scan: Scan::default(),
         next_index: 0,
+        sparse: HashSet::new(),
     };
     scanner.run()?;
     Ok(scanner.finish())
@@ -104,12 +109,11 @@ impl Scanner<'_, '_> {
 
     fn run(&mut self) -> Result<(), ReadError> {
         // The id that most blocks have is found first, so that one damaged header does not decide.
-        self.id = self
-            .segment
-            .end()
-            .map(|e| e.segment)
-            .or_else(|_| self.segment.header().map(|h| h.segment))
-            .ok();
+        let end = self.segment.end();
+        if let Ok(end) = &end {
+            self.sparse = end.streams.iter().filter(|e| e.sparse).map(|e| e.stream).collect();
+        }
+        self.id = end.map(|e| e.segment).or_else(|_| self.segment.header().map(|h| h.segment)).ok();
         let most = self.segment.block_size.max(RECORD_MAX + 2 * BLOCK_ALIGN);
         let mut block = Buffer::new(self.segment.block_size);
         let mut at = 0;
@@ -218,6 +222,7 @@ impl Scanner<'_, '_> {
             let lost = passing.partial.take();
             let (expected, found) = (passing.position, block.da.position);
             passing.sequence = passing.sequence.filter(|_| lost.is_none());
+            passing.hurt = true;
             self.damage(
                 format!(
                     "stream {} goes on at byte {found} where {expected} was expected",
@@ -268,6 +273,7 @@ impl Scanner<'_, '_> {
                     let next = find_frame(stream, payload, at + 1);
                     let to = next.unwrap_or(payload.len());
                     self.damage(format!("block {}: bytes {at} to {to}: {e}", block.0), None);
+                    self.streams.entry(stream).or_default().hurt = true;
                     at = to;
                     continue;
                 }
@@ -293,6 +299,15 @@ impl Scanner<'_, '_> {
         }
     }
 
+    /// Whether the stream's frames may leap: the end record says so, or it is of another session.
+    fn is_sparse(&self, stream: StreamId) -> bool {
+        let contents = &self.scan.contents;
+        let label = contents.streams.iter().find(|s| s.stream == stream);
+        let label = label.and_then(|s| s.label.as_ref()).map(|l| l.session.session);
+        let writer = contents.header.as_ref().map(|h| h.session.session);
+        self.sparse.contains(&stream) || label.is_some_and(|l| writer.is_some_and(|w| w != l))
+    }
+
     /// A whole frame, header to padding.
     fn frame(&mut self, stream: StreamId, place: FramePlace, bytes: &[u8]) {
         let Ok(header) = FrameHeader::decode(stream, bytes) else {
@@ -305,8 +320,13 @@ impl Scanner<'_, '_> {
         passing.sequence = Some(header.sequence.wrapping_add(1));
         passing.logical = header.logical + header.logical_len();
         passing.begun = true;
+        let hurt = std::mem::take(&mut passing.hurt);
         let is_catalog = self.id.is_some_and(|id| catalog_stream(id) == stream);
-        if let Some(expected) = expected_sequence {
+        let may_leap = self.is_sparse(stream)
+            && !hurt
+            && expected_sequence.is_none_or(|expected| expected <= header.sequence)
+            && expected_logical <= header.logical;
+        if let Some(expected) = expected_sequence.filter(|_| !may_leap) {
             if expected != header.sequence {
                 let what = format!(
                     "stream {}: frames {expected} to {} are missing",
@@ -334,8 +354,11 @@ impl Scanner<'_, '_> {
         let stored = &bytes[FRAME_HEADER_LEN..payload_end];
         let mut checked = header.check_payload(stream, stored);
         if checked.is_ok() && !is_catalog {
-            // A segment is of one session.
-            let label = self.scan.contents.header.as_ref().map(|h| &h.session);
+            // What a consolidation passed on is of other sessions than the one that wrote the segment.
+            let contents = &self.scan.contents;
+            let own = contents.streams.iter().find(|s| s.stream == stream);
+            let own = own.and_then(|s| s.label.as_ref()).map(|l| &l.session);
+            let label = own.or(contents.header.as_ref().map(|h| &h.session));
             checked = (self.open)(label, stream, &header, stored);
         }
         if let Err(e) = checked {

@@ -10,11 +10,12 @@ use capstan_engine::link::{BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrd
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::{Queue, Taken};
 use capstan_format::FormatError;
-use capstan_format::id::{SegmentNumber, StreamId};
+use capstan_format::id::{MediumId, SegmentNumber, StreamId};
 use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel};
 use parking_lot::Mutex;
 
 use crate::grants::{Grants, Limits};
+use crate::mirror::{LostMirrors, Member, Mirrors};
 use crate::multiplex::{Message, Multiplexer};
 
 /// Catalog bytes after which a segment ends, by default: 1 MiB, the rows of some 75,000 files of a `/usr`. A catalog is
@@ -68,8 +69,10 @@ pub struct WriterOptions {
 
 /// A segment that is durable on its medium.
 pub struct Committed {
-    /// The segment's begin.
+    /// The segment's begin, as the first medium has it.
     pub header: SegmentHeader,
+    /// Where it lies: one place, or one on each mirror.
+    pub places: Vec<(MediumId, SegmentNumber)>,
     /// The segment's end.
     pub end: SegmentEnd,
     /// Its bytes on the medium.
@@ -128,6 +131,7 @@ pub struct Port(Arc<Shared>);
 /// A session being written.
 pub struct Writer {
     shared: Arc<Shared>,
+    lost: LostMirrors,
     /// `None` where blocks are handed over.
     thread: Option<JoinHandle<Result<Written, WriteError>>>,
 }
@@ -150,6 +154,19 @@ impl Writer {
         meters: Arc<Meters>,
         on_commit: Box<OnCommit>,
     ) -> Self {
+        let members = vec![Member::new(device, options.medium.clone())];
+        Self::start_on(members, options, entropy, meters, on_commit)
+    }
+
+    /// Starts the writing thread for several media that all get the same; `options` has the first one's header, and all
+    /// have its block size.
+    pub fn start_on(
+        members: Vec<Member>,
+        options: WriterOptions,
+        entropy: Arc<Entropy>,
+        meters: Arc<Meters>,
+        on_commit: Box<OnCommit>,
+    ) -> Self {
         let block_size = options.medium.block_size as usize;
         let limits = Limits {
             block_size,
@@ -161,13 +178,15 @@ impl Writer {
         };
         let capacity = limits.buffers * 2 + 256;
         let grants = Arc::new(Grants::new(limits));
-        let instant = device.is_instant();
+        let instant = members.iter().all(|m| m.device.is_instant());
+        let mirrors = Mirrors::new(members);
+        let lost = mirrors.lost.clone();
         let multiplexer =
-            Multiplexer::new(grants.clone(), meters.clone(), device, options, entropy, on_commit);
+            Multiplexer::new(grants.clone(), meters.clone(), mirrors, options, entropy, on_commit);
         if instant {
             let hand = Hand { multiplexer: Some(Box::new(multiplexer)), result: Ok(()) };
             let way = Way::Hand(Mutex::new(hand));
-            return Self { shared: Arc::new(Shared { grants, way }), thread: None };
+            return Self { shared: Arc::new(Shared { grants, way }), lost, thread: None };
         }
         let way = Way::Queue(Queue::new(capacity));
         let shared = Arc::new(Shared { grants, way });
@@ -175,12 +194,17 @@ impl Writer {
             let shared = shared.clone();
             move || run(multiplexer, &shared, &meters)
         });
-        Self { shared, thread: Some(thread) }
+        Self { shared, lost, thread: Some(thread) }
     }
 
     /// The end that disk agents use.
     pub fn port(&self) -> Port {
         Port(self.shared.clone())
+    }
+
+    /// Mirrors that failed and were left; who says so takes them out.
+    pub fn lost_mirrors(&self) -> LostMirrors {
+        self.lost.clone()
     }
 
     /// Lets the current segment end and be committed soon.

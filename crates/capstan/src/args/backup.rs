@@ -17,6 +17,7 @@ Examples:
   capstan backup /etc /home --to /mnt/backup --name desk --exclude '*.o' --exclude /home/*/.cache
   capstan backup / --to file:/mnt/backup --one-file-system --exclude-caches --compress zstd:9
   capstan backup /home --to /mnt/backup --name home --full
+  capstan backup /home --to /mnt/backup --mirror /mnt/off-site --name home
   capstan backup --from-command 'pg_dump shop' --stdin-name shop.sql --name shop --to /mnt/backup
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
@@ -27,7 +28,8 @@ but a medium that is named as a PATH is taken. The device is a directory (file:/
 nothing.
 
 A backup has what changed since the object's last version where that, and all it builds on, is on the same medium; else it
-has everything. --full, --incr (wherever the last version is) and --level say otherwise. A first SIGINT or SIGTERM ends the
+has everything. --full, --incr (wherever the last version is) and --level say otherwise. A mirror that fails is left and said
+(status completed with errors); only when all have failed the session fails. A first SIGINT or SIGTERM ends the
 session in order: what was read is committed, and --resume goes on from there.";
 
 /// Arguments of `backup`.
@@ -41,6 +43,9 @@ pub struct BackupArgs {
     /// Device to write to: a directory, file:/path, or null:
     #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
     pub to: Address,
+    /// Write the same to another device, a directory, at once; can be given several times
+    #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+    pub mirror: Vec<Address>,
     /// Name of the object [default: the paths, joined by commas]
     #[arg(long)]
     pub name: Option<String>,

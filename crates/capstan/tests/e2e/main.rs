@@ -7,6 +7,8 @@
 mod anomaly;
 mod bad_input;
 mod compare;
+mod consolidate;
+mod copy;
 mod differences;
 mod drill;
 mod filesystems;
@@ -19,6 +21,7 @@ mod keys;
 mod kills;
 mod listing;
 mod machine;
+mod mirror;
 mod oddities;
 mod page_cache;
 mod policies;

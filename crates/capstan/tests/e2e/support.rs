@@ -39,6 +39,7 @@ pub fn skip(why: &str) {
 pub struct Lab {
     dir: TempDir,
     user: bool,
+    passphrase: Option<&'static str>,
     _shared: Option<RwLockReadGuard<'static, ()>>,
 }
 
@@ -53,6 +54,16 @@ impl Lab {
     pub fn new() -> Self {
         let shared = MACHINE.read().unwrap_or_else(|e| e.into_inner());
         Self::place(Path::new(env!("CARGO_TARGET_TMPDIR")), false, Some(shared))
+    }
+
+    /// Where backups are encrypted, if there is a passphrase; commands have it.
+    pub fn with_passphrase(passphrase: Option<&'static str>) -> Self {
+        let mut lab = Self::new();
+        lab.passphrase = passphrase;
+        if passphrase.is_some() {
+            lab.run(["key", "init"]).ok();
+        }
+        lab
     }
 
     /// For a test that holds [`quiet`].
@@ -76,7 +87,7 @@ impl Lab {
     fn place(at: &Path, user: bool, shared: Option<RwLockReadGuard<'static, ()>>) -> Self {
         fs::create_dir_all(at).unwrap();
         let dir = tempfile::Builder::new().prefix("e2e-").tempdir_in(at).unwrap();
-        Self { dir, user, _shared: shared }
+        Self { dir, user, passphrase: None, _shared: shared }
     }
 
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -126,6 +137,7 @@ impl Lab {
             if self.user { self.path("capstan") } else { env!("CARGO_BIN_EXE_capstan").into() };
         let mut command = self.program(binary);
         command.env("CAPSTAN_HOME", self.path("home"));
+        command.envs(self.passphrase.map(|p| ("CAPSTAN_PASSPHRASE", p)));
         command
     }
 

@@ -1,15 +1,17 @@
-//! The medium that a backup writes to: opened, or made where there is none.
+//! The media that a session writes to: opened, or made where there is none.
 
 use std::path::{Path, PathBuf};
 
-use capstan_devices::Device;
+use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileDevice;
 use capstan_devices::null::NullDevice;
 use capstan_engine::entropy::Entropy;
+use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::Medium;
+use capstan_media_agent::mirror::Member;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -23,24 +25,67 @@ const BLOCK_SIZE: u32 = 512 << 10;
 const LEAST_SPACE: u64 = 8 << 20;
 
 impl Cell {
-    pub(super) fn open_device(
+    /// Opens the device and its mirrors. One that is not there does not keep the others from being written: it is said,
+    /// and left.
+    pub(super) fn open_devices(
         &self,
         request: &BackupRequest,
         observer: &dyn Observer,
-    ) -> Result<(Box<dyn Device>, MediumHeader)> {
-        let size = request.block_size.unwrap_or(BLOCK_SIZE);
-        match &request.device {
+        ears: &Ears<'_>,
+    ) -> Result<Opened> {
+        let mut opened = Opened { members: Vec::new(), lost: 0 };
+        let mut failed = Vec::new();
+        let mut size = request.block_size;
+        for address in std::iter::once(&request.device).chain(&request.mirrors) {
+            match self.open_device(address, size, observer) {
+                Ok(member) => {
+                    let id = member.medium.medium;
+                    if opened.members.iter().any(|m| m.medium.medium == id) {
+                        return Err(CellError::BadInput(format!(
+                            "{address} holds the medium that is written already; name another as its mirror"
+                        )));
+                    }
+                    // All have the same blocks.
+                    size = Some(member.medium.block_size);
+                    opened.members.push(member);
+                }
+                Err(e) if is_unavailable(&e) && !request.mirrors.is_empty() => {
+                    failed.push((address, e));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        if opened.members.is_empty() {
+            let first = failed.into_iter().next().map(|f| f.1);
+            return first.map_or(Ok(opened), Err);
+        }
+        for (address, e) in &failed {
+            say_lost(&address.to_string(), &crate::error::chain(e), ears);
+        }
+        opened.lost = failed.len() as u64;
+        Ok(opened)
+    }
+
+    /// Opens a device to write to, or makes a medium there, with blocks of `size` bytes.
+    pub(crate) fn open_device(
+        &self,
+        address: &Address,
+        size: Option<u32>,
+        observer: &dyn Observer,
+    ) -> Result<Member> {
+        let new_size = size.unwrap_or(BLOCK_SIZE);
+        match address {
             Address::Null { rate } => {
-                let header = new_medium(&self.entropy, "null", size)
+                let header = new_medium(&self.entropy, "null", new_size)
                     .map_err(CellError::io("read", "/dev/urandom"))?;
-                Ok((Box::new(NullDevice::new(*rate)), header))
+                Ok(Member::new(Box::new(NullDevice::new(*rate)), header))
             }
             Address::File(path) => {
                 let label = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
                 let entropy = self.entropy.clone();
-                let new = || new_medium(&entropy, &label, size);
+                let new = || new_medium(&entropy, &label, new_size);
                 check_space(path)?;
-                let device = FileDevice::open(path, new, request.block_size)?;
+                let device = FileDevice::open(path, new, size)?;
                 let header = device.medium().header().clone();
                 self.idb.put_medium(&Medium {
                     id: header.medium,
@@ -50,9 +95,31 @@ impl Cell {
                     created_us: header.created_us,
                 })?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
-                Ok((Box::new(device), header))
+                Ok(Member::new(Box::new(device), header))
             }
         }
+    }
+}
+
+/// The media that a session writes to.
+pub(super) struct Opened {
+    pub members: Vec<Member>,
+    /// Mirrors that could not be opened.
+    pub lost: u64,
+}
+
+/// Says that a mirror is not written any more.
+pub(super) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
+    let text = format!("this mirror is not written any more, the others are: {error}");
+    ears.say(Code::MirrorFailed, "media agent", what, text);
+}
+
+/// Whether it is the device that is not there now, rather than a mistake of who named it.
+fn is_unavailable(error: &CellError) -> bool {
+    match error {
+        CellError::Device(e) => matches!(e, DeviceError::Io { .. } | DeviceError::Busy { .. }),
+        CellError::Io { .. } => true,
+        _ => false,
     }
 }
 

@@ -5,7 +5,7 @@ mod medium;
 mod plan;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use capstan_disk_agent::backup::{Backup, Counters};
@@ -16,14 +16,17 @@ use capstan_disk_agent::walk::BaseCursor;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::id::{ObjectId, SegmentId, SessionId, StreamId, VersionId};
+use capstan_format::id::{
+    MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
+};
 use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
-use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamLabel, StreamNames};
+use capstan_format::record::{SessionEnd, SessionLabel, StreamLabel, StreamNames};
 use capstan_idb::{Idb, Object, Segment, Session, Status, StreamPart, Totals, Version};
 use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions,
 };
 
+use self::medium::{Opened, say_lost};
 use self::plan::Plan;
 pub(crate) use self::plan::never_entered;
 use crate::Cell;
@@ -60,7 +63,12 @@ impl Cell {
         }
         let host = host();
         // First of all, as the medium may have more of the object than the database knows.
-        let (device, medium) = self.open_device(request, observer)?;
+        let Opened { members, lost } = self.open_devices(request, observer, &ears)?;
+        let ids: Vec<MediumId> = members.iter().map(|m| m.medium.medium).collect();
+        let media: Vec<String> = members.iter().map(|m| m.medium.label.clone()).collect();
+        let Some(medium) = members.first().map(|m| m.medium.clone()) else {
+            return Err(CellError::BadInput("there is no device to write to; name one".to_owned()));
+        };
         let known = self.idb.objects_by_name(&plan.name)?;
         let known = known.into_iter().find(|o| o.host == host);
         let object = match &known {
@@ -81,7 +89,7 @@ impl Cell {
         let never = plan.roots.is_empty() || plan.null && request.level.is_none();
         let wanted = if never { Some(Level::Full) } else { request.level };
         let based = match (&known, &resumed) {
-            (Some(o), None) => self.base_for(o, wanted, medium.medium, keys.is_some(), &ears)?,
+            (Some(o), None) => self.base_for(o, wanted, &ids, keys.is_some(), &ears)?,
             _ => None,
         };
         let (method, base) = match (&resumed, &based) {
@@ -91,7 +99,7 @@ impl Cell {
         };
         let mut plan = plan;
         plan.method = method;
-        plan.never(self, &request.device)?;
+        plan.never(self, request)?;
         let session = SessionId(self.new_id()?);
         let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
         let label = SessionLabel {
@@ -103,20 +111,12 @@ impl Cell {
             started_us,
             key: keys.as_ref().map(|(k, _)| k.id),
             cipher: keys.as_ref().map(|(_, r)| r.cipher()),
+            state_us: None,
         };
-        self.record_begin(request, &plan, &host, &label, &medium, keys.as_ref(), known.is_none())?;
+        self.record_begin(request, &plan, &host, &label, keys.as_ref(), known.is_none())?;
 
         let meters = Arc::new(Meters::default());
-        let key_records =
-            match &keys {
-                Some((_, record)) => {
-                    let json = record.to_json()?;
-                    vec![serde_json::from_slice(&json).map_err(|_| {
-                        CellError::BadInput("the key record is not JSON".to_owned())
-                    })?]
-                }
-                None => Vec::new(),
-            };
+        let key_records = key_json(keys.as_ref())?;
         let options = WriterOptions {
             medium: medium.clone(),
             session: label.clone(),
@@ -133,8 +133,15 @@ impl Cell {
             let idb = self.idb.clone();
             Box::new(move |c| record_commit(&idb, c).map_err(Into::into))
         };
+        let mirrors_lost = AtomicU64::new(lost);
         let writer =
-            Writer::start(device, options, self.entropy.clone(), meters.clone(), on_commit);
+            Writer::start_on(members, options, self.entropy.clone(), meters.clone(), on_commit);
+        let lost_mirrors = writer.lost_mirrors();
+        let say_lost_mirrors = || {
+            let lost = std::mem::take(&mut *lost_mirrors.lock());
+            lost.iter().for_each(|m| say_lost(&m.label, &m.error, &ears));
+            mirrors_lost.fetch_add(lost.len() as u64, Relaxed);
+        };
         let ladder = Arc::new(Ladder::default());
         let mut streams = Vec::new();
         for _ in 0..plan.streams {
@@ -170,7 +177,10 @@ impl Cell {
                 p.bytes = counters.bytes.load(Relaxed);
                 (p.files_expected, p.bytes_expected) = expected;
             },
-            each: &|p| ears.progress(p),
+            each: &|p| {
+                say_lost_mirrors();
+                ears.progress(p);
+            },
         };
         let (handed_over, seen, input_failed) = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&watched, &end));
@@ -186,7 +196,8 @@ impl Cell {
         if stopped {
             ears.stopped(&plan.name);
         }
-        let errors = ears.error_count();
+        say_lost_mirrors();
+        let errors = ears.error_count() + mirrors_lost.load(Relaxed);
         let mut status = match (handed_over.is_ok(), &input_failed, stopped) {
             (false, ..) | (_, Some(_), false) => Status::Failed,
             (.., true) => Status::Incomplete,
@@ -209,6 +220,10 @@ impl Cell {
                 bytes_written: 0,
             });
         let written = writer.finish(session_end);
+        say_lost_mirrors();
+        if status == Status::Completed && mirrors_lost.load(Relaxed) > 0 {
+            status = Status::CompletedWithErrors;
+        }
         let (bytes_written, failure) = match written {
             Ok(w) => (w.bytes, None),
             Err(e) => (meters.of(Stage::Device).read().bytes, Some(e)),
@@ -216,7 +231,7 @@ impl Cell {
         if let Some(e) = &failure {
             status = Status::Failed;
             let text = crate::error::chain(e);
-            ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), text);
+            ears.say(Code::DeviceFailed, "media agent", &devices_of(request), text);
         }
         let ended_us = now_us();
         let elapsed = begun.elapsed().as_secs_f64();
@@ -238,7 +253,7 @@ impl Cell {
             selection: Plan::selected(request, &plan.roots),
             bytes_read: totals.bytes_read,
             bytes_written,
-            media: if plan.null { Vec::new() } else { vec![medium.label.clone()] },
+            media: if plan.null { Vec::new() } else { media },
             elapsed_s: elapsed,
             rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
@@ -267,7 +282,7 @@ impl Cell {
     }
 
     /// Keys of an encrypted session: where there is a key ring, every session is.
-    fn session_keys(&self) -> Result<Option<(SessionKeys, KeyRecord)>> {
+    pub(crate) fn session_keys(&self) -> Result<Option<(SessionKeys, KeyRecord)>> {
         let Some(ring) = keyring::load(&self.home)? else { return Ok(None) };
         let mut failed = None;
         let mut rng = |out: &mut [u8]| {
@@ -283,18 +298,15 @@ impl Cell {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call, each a different thing to record")]
     fn record_begin(
         &self,
         request: &BackupRequest,
         plan: &Plan,
         host: &str,
         label: &SessionLabel,
-        medium: &MediumHeader,
         keys: Option<&(SessionKeys, KeyRecord)>,
         new_object: bool,
     ) -> Result<()> {
-        let _ = medium;
         if new_object {
             let (name, host) = (plan.name.clone(), host.to_owned());
             self.idb.put_object(&Object { id: label.object, name, host, sealed: None })?;
@@ -321,7 +333,7 @@ impl Cell {
             parent: label.parent,
             status: Status::Running,
             host: host.to_owned(),
-            device: request.device.to_string(),
+            device: devices_of(request),
             started_us: label.started_us,
             ended_us: None,
             files: 0,
@@ -345,13 +357,26 @@ impl Cell {
         keys: Option<&(SessionKeys, KeyRecord)>,
         ladder: &Arc<Ladder>,
     ) -> Result<StreamOptions> {
-        let stream = StreamId(self.new_id()?);
         let names = StreamNames {
             name: plan.name.clone(),
             host: host.to_owned(),
             method: plan.method.clone(),
             tags: request.tags.clone(),
         };
+        let squeeze = Squeeze::new(request.compression, ladder.clone());
+        self.stream_options(&names, label, keys, request.crc, squeeze)
+    }
+
+    /// What a stream of a session is made with.
+    pub(crate) fn stream_options(
+        &self,
+        names: &StreamNames,
+        label: &SessionLabel,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        crc: bool,
+        squeeze: Squeeze,
+    ) -> Result<StreamOptions> {
+        let stream = StreamId(self.new_id()?);
         let json = |e: serde_json::Error| CellError::BadInput(format!("a label is not JSON: {e}"));
         let sealers = match keys {
             None => None,
@@ -365,10 +390,10 @@ impl Cell {
         Ok(StreamOptions {
             stream,
             label: serde_json::to_vec(&StreamLabel { session: label.clone() }).map_err(json)?,
-            names: serde_json::to_vec(&names).map_err(json)?,
+            names: serde_json::to_vec(names).map_err(json)?,
             sealers,
-            crc: request.crc,
-            squeeze: Squeeze::new(request.compression, ladder.clone()),
+            crc,
+            squeeze,
         })
     }
 
@@ -421,20 +446,42 @@ fn run_source(
     }
 }
 
+/// The wrapped keys of a session, as its segments carry them.
+pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<serde_json::Value>> {
+    let Some((_, record)) = keys else { return Ok(Vec::new()) };
+    let json = serde_json::from_slice(&record.to_json()?);
+    let json = json.map_err(|_| CellError::BadInput("the key record is not JSON".to_owned()))?;
+    Ok(vec![json])
+}
+
+/// The devices that a backup writes to, for people.
+fn devices_of(request: &BackupRequest) -> String {
+    let all = std::iter::once(&request.device).chain(&request.mirrors);
+    all.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// Records a commit: the catalog file first, then one transaction.
-fn record_commit(idb: &Idb, c: &Committed) -> std::result::Result<(), capstan_idb::IdbError> {
+pub(crate) fn record_commit(
+    idb: &Idb,
+    c: &Committed,
+) -> std::result::Result<(), capstan_idb::IdbError> {
     idb.write_catalog(c.header.segment, &[&c.catalog])?;
-    let segment = Segment {
-        id: c.header.segment,
-        medium: c.header.medium.medium,
-        number: c.header.number,
-        session: c.header.session.session,
-        blocks: c.end.blocks,
-        bytes: c.bytes,
-        committed_us: c.end.written_us,
+    if let Some(origin) = c.header.copy_of {
+        idb.put_copy(c.header.segment, origin)?;
+    }
+    let on = |(medium, number): &(MediumId, SegmentNumber)| {
+        let segment = Segment {
+            id: c.header.segment,
+            medium: *medium,
+            number: *number,
+            session: c.header.session.session,
+            blocks: c.end.blocks,
+            bytes: c.bytes,
+            committed_us: c.end.written_us,
+        };
+        (segment, stream_parts(c.header.segment, &c.end.streams))
     };
-    let parts = stream_parts(c.header.segment, &c.end.streams);
-    idb.commit_segments(&[(segment, parts)])
+    idb.commit_segments(&c.places.iter().map(on).collect::<Vec<_>>())
 }
 
 /// What of each stream lies in a segment, as the IDB records it.

@@ -76,6 +76,13 @@ impl Cell {
                 "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
             )));
         }
+        let null = |a: &Address| matches!(a, Address::Null { .. });
+        if request.mirrors.iter().any(null) || null(&request.device) && !request.mirrors.is_empty()
+        {
+            return Err(CellError::BadInput(
+                "the null device keeps nothing and has no mirror; name directories".to_owned(),
+            ));
+        }
         if request.segment_size == Some(0) {
             return Err(CellError::BadInput(
                 "a segment size of 0 is out of range; it is at least one block".to_owned(),
@@ -129,7 +136,7 @@ impl Cell {
         stop: &Stop,
         started_us: i64,
     ) -> Result<Report> {
-        plan.never(self, &request.device)?;
+        plan.never(self, request)?;
         let totals = count(&plan.roots, &plan.selection, &stop.0, ears);
         let ended_us = now_us();
         let mut report = Report {
@@ -157,9 +164,11 @@ impl Cell {
 
 impl Plan {
     /// Our own media and home are never backed up; but a medium that is named as what to back up is.
-    pub(super) fn never(&mut self, cell: &Cell, device: &Address) -> Result<()> {
-        let never = never_entered(cell, &self.roots, Some(device))?;
-        self.selection.never.extend(never);
+    pub(super) fn never(&mut self, cell: &Cell, request: &BackupRequest) -> Result<()> {
+        for device in std::iter::once(&request.device).chain(&request.mirrors) {
+            let never = never_entered(cell, &self.roots, Some(device))?;
+            self.selection.never.extend(never);
+        }
         Ok(())
     }
 

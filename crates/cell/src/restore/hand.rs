@@ -8,14 +8,17 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
-use capstan_format::frame::FrameType;
+use capstan_format::frame::{FrameHeader, FrameType};
+use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::{FrameReader, StreamContents};
 
 use super::split;
 use super::tree::{NOT_THERE, Restore, SLICES};
+use crate::elsewhere::{Elsewhere, Found};
 use crate::error::{CellError, Result};
+use crate::spare::Spares;
 use crate::version::{Row, of_outcome};
 
 /// Writes bytes at an offset of a file.
@@ -28,19 +31,28 @@ pub(super) struct Hand<'a> {
     decompressor: Decompressor,
     scratch: Vec<u8>,
     plain: Vec<u8>,
+    spares: Spares,
+    spare: Vec<u8>,
+    elsewhere: Elsewhere<'a>,
     lap: Lap,
 }
 
 /// The data of a stream's part of a segment, in order.
-struct Data<'a> {
+struct Data {
+    stream: StreamId,
+    /// Which of the version's segments it is.
+    segment: usize,
     /// `None` if the segment cannot be read.
-    frames: Option<FrameReader<'a>>,
+    frames: Option<FrameReader>,
     index: Vec<FramePlace>,
     at: usize,
     sealer: Option<FrameSealer>,
     /// The frame in `plain`: its logical begin and end; `None` if it is damaged.
-    current: Option<(u64, u64, std::result::Result<bool, String>)>,
+    current: Option<Frame>,
 }
+
+/// A frame's logical begin and end, and whether it has bytes (or stands for zeros); or what is wrong with it.
+type Frame = (u64, u64, std::result::Result<bool, String>);
 
 impl<'a> Hand<'a> {
     pub(super) fn new(restore: &'a Restore<'a>) -> Self {
@@ -50,6 +62,9 @@ impl<'a> Hand<'a> {
             decompressor: Decompressor::default(),
             scratch: Vec::new(),
             plain: Vec::new(),
+            spares: Spares::default(),
+            spare: Vec::new(),
+            elsewhere: Elsewhere::new(restore.view, restore.spans.clone()),
             lap: Lap::start(),
         }
     }
@@ -63,15 +78,15 @@ impl<'a> Hand<'a> {
         let r = self.restore;
         let place = &r.view.segments[segment];
         let contents = r.view.contents(place)?;
-        let reader = r.view.open_segment(place);
+        let opened = r.view.open_data(place);
         for stream in contents.streams.iter().filter(|s| place.streams.contains(&s.stream)) {
             let n = stream.batches.len();
             let batches = slice * n / SLICES..(slice + 1) * n / SLICES;
             if batches.is_empty() {
                 continue;
             }
-            let reader = match &reader {
-                Ok(reader) => reader,
+            let (reader, layout) = match &opened {
+                Ok(opened) => opened,
                 Err(e) => {
                     self.all_missing(segment, stream, batches, e)?;
                     continue;
@@ -79,9 +94,13 @@ impl<'a> Hand<'a> {
             };
             let label = stream.label.as_ref().map(|l| &l.session);
             let sealer = r.view.keys.sealer(Purpose::Contents, label, stream.stream)?;
+            let index = layout.streams.iter().find(|s| s.stream == stream.stream);
+            let index = index.map(|s| s.index.as_slice()).unwrap_or_default();
             let mut data = Data {
-                frames: Some(reader.frames(&contents, stream.stream)),
-                index: stream.index.iter().filter(|p| p.logical_frame).copied().collect(),
+                stream: stream.stream,
+                segment,
+                frames: Some(reader.frames(layout, stream.stream)),
+                index: index.iter().filter(|p| p.logical_frame).copied().collect(),
                 at: 0,
                 sealer,
                 current: None,
@@ -107,7 +126,15 @@ impl<'a> Hand<'a> {
     ) -> Result<()> {
         let r = self.restore;
         let text = crate::error::chain(why);
-        let mut none = Data { frames: None, index: Vec::new(), at: 0, sealer: None, current: None };
+        let mut none = Data {
+            stream: stream.stream,
+            segment,
+            frames: None,
+            index: Vec::new(),
+            at: 0,
+            sealer: None,
+            current: None,
+        };
         r.view.rows_of(segment as u32, stream, batches, &mut |row| {
             if row.entry.logical_len() == 0 {
                 return self.row(&row, stream, &mut none);
@@ -121,7 +148,7 @@ impl<'a> Hand<'a> {
         })
     }
 
-    fn row(&mut self, row: &Row, stream: &StreamContents, data: &mut Data<'_>) -> Result<()> {
+    fn row(&mut self, row: &Row, stream: &StreamContents, data: &mut Data) -> Result<()> {
         let r = self.restore;
         let e = &row.entry;
         if matches!(e.kind, Kind::Dir | Kind::Outcome | Kind::Tombstone) || e.link {
@@ -188,7 +215,7 @@ impl<'a> Hand<'a> {
         path: &[u8],
         dir: &[u8],
         name: &[u8],
-        data: &mut Data<'_>,
+        data: &mut Data,
     ) -> std::result::Result<(), TargetError> {
         let r = self.restore;
         let unknown = entry.extents.iter().find_map(|x| match x.kind {
@@ -225,6 +252,12 @@ impl<'a> Hand<'a> {
                     })?;
                     logical = logical.saturating_add(extent.len);
                 }
+                if let ExtentKind::At(stream, at) = extent.kind {
+                    let from = offset;
+                    self.copy_elsewhere(path, stream, at, extent.len, &mut |at, bytes| {
+                        file.write_all_at(from + at, bytes)
+                    })?;
+                }
                 offset += extent.len;
             }
             file.set_len(entry.size)?;
@@ -250,14 +283,14 @@ impl<'a> Hand<'a> {
         path: &[u8],
         dir: &[u8],
         name: &[u8],
-        data: &mut Data<'_>,
+        data: &mut Data,
     ) -> std::result::Result<(), TargetError> {
         let r = self.restore;
         if r.in_parts.get(path) == Some(&false) {
             return Ok(());
         }
         let e = &row.entry;
-        if e.logical_len() == 0 {
+        if e.logical_len() == 0 && e.kind == Kind::Part {
             return Ok(());
         }
         if !r.in_parts.contains_key(path) {
@@ -281,6 +314,16 @@ impl<'a> Hand<'a> {
             }
             ranges
         };
+        let mut offset = 0;
+        for x in e.extents.iter().filter(|_| e.kind != Kind::Part) {
+            if let ExtentKind::At(stream, at) = x.kind {
+                let from = offset;
+                self.copy_elsewhere(path, stream, at, x.len, &mut |at, bytes| {
+                    file.write_all_at(from + at, bytes)
+                })?;
+            }
+            offset += x.len;
+        }
         for (offset, len) in ranges {
             let here = len.min(end.saturating_sub(logical));
             self.copy(path, data, logical, here, &mut |at, bytes| {
@@ -295,7 +338,7 @@ impl<'a> Hand<'a> {
     fn copy(
         &mut self,
         path: &[u8],
-        data: &mut Data<'_>,
+        data: &mut Data,
         from: u64,
         len: u64,
         write: &mut WriteAt<'_>,
@@ -327,25 +370,68 @@ impl<'a> Hand<'a> {
         Ok(())
     }
 
+    /// The same of another stream, wherever that lies.
+    fn copy_elsewhere(
+        &mut self,
+        path: &[u8],
+        stream: StreamId,
+        from: u64,
+        len: u64,
+        write: &mut WriteAt<'_>,
+    ) -> std::result::Result<(), TargetError> {
+        let r = self.restore;
+        let mut done = 0;
+        while done < len {
+            done += match self.elsewhere.get(stream, from.saturating_add(done), len - done) {
+                Found::Bytes(bytes) => {
+                    write(done, bytes)?;
+                    r.counts.bytes.fetch_add(bytes.len() as u64, Relaxed);
+                    r.meters.of(Stage::Source).bytes(bytes.len() as u64);
+                    bytes.len() as u64
+                }
+                // They are there already.
+                Found::Zeros(n) => n,
+                Found::Lost(n, e) => {
+                    r.lost(path, &crate::error::chain(&e));
+                    n
+                }
+            };
+        }
+        let read = std::mem::take(&mut self.elsewhere.bytes_read);
+        r.bytes_read.fetch_add(read, Relaxed);
+        r.meters.of(Stage::Device).bytes(read);
+        self.mark(Stage::Device);
+        Ok(())
+    }
+
     /// Makes the frame that has the logical byte `at` the current one.
-    fn frame_at(&mut self, data: &mut Data<'_>, at: u64) {
+    fn frame_at(&mut self, data: &mut Data, at: u64) {
         if data.current.as_ref().is_some_and(|(from, to, _)| (*from..*to).contains(&at)) {
             return;
         }
         data.current = None;
         self.mark(Stage::Source);
+        let first = self.first_frame_at(data, at);
+        data.current = match first {
+            Some((_, to, Ok(_))) if at < to => first,
+            first => self.spare_frame_at(data, at).or(first.filter(|f| at < f.1)),
+        };
+    }
+
+    /// The frame that has the logical byte `at`, or one before it, from where the segment was opened.
+    fn first_frame_at(&mut self, data: &mut Data, at: u64) -> Option<Frame> {
         // Rows ask in ascending order nearly always; else it is looked for.
         if data.index.get(data.at).is_some_and(|p| p.logical > at) {
             data.at = 0;
         }
         let skip = data.index[data.at..].partition_point(|p| p.logical <= at);
-        let Some(found) = (data.at + skip).checked_sub(1) else { return };
-        let Some(place) = data.index.get(found).copied() else { return };
-        let Some(frames) = &mut data.frames else { return };
+        let found = (data.at + skip).checked_sub(1)?;
+        let place = data.index.get(found).copied()?;
+        let frames = data.frames.as_mut()?;
         let next = data.index.get(found + 1).map(|p| p.logical);
         data.at = found;
         let r = self.restore;
-        let state = match frames.frame(&place) {
+        Some(match frames.frame(&place) {
             Ok((header, stored)) => {
                 let end = header.logical.saturating_add(header.length);
                 r.bytes_read.fetch_add(u64::from(header.stored), Relaxed);
@@ -372,13 +458,26 @@ impl<'a> Hand<'a> {
                         .map_err(|e| e.to_string()),
                 };
                 self.lap.busy(r.meters.of(Stage::Cpu));
-                (end, opened)
+                (place.logical, end, opened)
             }
             // How long it was is known from the one after it.
-            Err(e) => (next.unwrap_or(u64::MAX), Err(e.to_string())),
+            Err(e) => (place.logical, next.unwrap_or(u64::MAX), Err(e.to_string())),
+        })
+    }
+
+    /// The frame that has the logical byte `at`, from another mirror or copy.
+    fn spare_frame_at(&mut self, data: &Data, at: u64) -> Option<Frame> {
+        let r = self.restore;
+        let place = r.view.segments.get(data.segment)?;
+        let (plain, scratch) = (&mut self.plain, &mut self.scratch);
+        let decompressor = &mut self.decompressor;
+        let mut good = |header: &FrameHeader, stored: &[u8]| {
+            header.open(stored, data.sealer.as_ref(), decompressor, scratch, plain).is_ok()
         };
-        if at < state.0 {
-            data.current = Some((place.logical, state.0, state.1));
-        }
+        let header =
+            self.spares.frame_at(r.view, place, data.stream, at, &mut self.spare, &mut good)?;
+        r.bytes_read.fetch_add(u64::from(header.stored), Relaxed);
+        let end = header.logical.saturating_add(header.length);
+        Some((header.logical, end, Ok(header.frame_type != FrameType::Fill)))
     }
 }

@@ -27,6 +27,7 @@ pub(crate) use self::tree::NOT_THERE;
 use self::tree::{Counts, Restore};
 use crate::Cell;
 use crate::drill::Arc;
+use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
@@ -171,6 +172,7 @@ impl Cell {
             arc,
             view: &view,
             overview: &overview,
+            spans: Spans::of(&view.segments),
             target: &target,
             request,
             paths,
@@ -302,7 +304,7 @@ impl Cell {
 
 fn media_of(view: &VersionView<'_>) -> Vec<String> {
     let mut media: Vec<_> =
-        view.segments.iter().filter_map(|s| s.media.first().map(|m| m.0)).collect();
+        view.segments.iter().filter_map(|s| s.places().first().map(|p| p.1)).collect();
     media.dedup();
     let mut labels: Vec<String> = Vec::new();
     for medium in media {

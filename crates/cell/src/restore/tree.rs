@@ -13,6 +13,7 @@ use capstan_media_agent::reader::StreamContents;
 use super::hand::Hand;
 use super::{is_below, selected, split};
 use crate::drill::Arc;
+use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::overview::Overview;
@@ -43,6 +44,8 @@ pub(super) struct Counts {
 pub(super) struct Restore<'a> {
     pub view: &'a VersionView<'a>,
     pub overview: &'a Overview,
+    /// Which segments have what of each stream.
+    pub spans: Spans,
     pub target: &'a Target,
     pub request: &'a RestoreRequest,
     /// Of a drill: the sample. Only files are restored, and no flags set, so that all can be removed again.

@@ -190,6 +190,7 @@ pub fn label(session: u8) -> SessionLabel {
         started_us: 6,
         key: None,
         cipher: None,
+        state_us: None,
     }
 }
 

@@ -1,0 +1,52 @@
+//! The options of `capstan copy`.
+
+use capstan_cell::request::VersionName;
+use capstan_devices::address::Address;
+use clap::{ArgGroup, Args, ValueHint};
+
+use super::restore::parse_version;
+use crate::sizes::parse_size_u32;
+
+const AFTER: &str = "\
+Examples:
+  capstan copy desk --to /mnt/off-site
+  capstan copy desk@1f2e3d4c --only --to /mnt/off-site
+  capstan copy --medium shelf-7 --to /mnt/shelf-8
+
+With a version comes what it builds on, as far as it is not on that medium: what is copied can be restored from there
+alone (--only leaves it out). What is there already is not copied again, so an interrupted copy goes on when it is run
+again. Frames are copied as they are, encrypted ones too, without a key; their checksums are checked on the way, and what
+is damaged is taken from a mirror or another copy if there is one, else named and left out. Restore uses a copy by itself
+where the original is missing or damaged.
+
+The streams of a multiplexed backup come one after the other in the copy. That takes no spool space as the source is read
+where each stream lies.";
+
+/// Arguments of `copy`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+#[command(group = ArgGroup::new("what").required(true).args(["version", "session", "medium"]))]
+pub struct CopyArgs {
+    /// Copy a version: the object's name, and the session if not the newest complete one
+    #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
+    pub version: Option<VersionName>,
+    /// Copy the version that a session wrote; the first digits of its id are enough
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Copy all of a medium: its label, id or device
+    #[arg(long, value_name = "MEDIUM")]
+    pub medium: Option<String>,
+    /// Device to write to: a directory
+    #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+    pub to: Address,
+    /// Leave out what the version builds on
+    #[arg(long, conflicts_with = "medium")]
+    pub only: bool,
+    /// Block size of a new medium, 64K to 8M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
+    #[arg(allow_negative_numbers = true)]
+    pub block_size: Option<u32>,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,36 @@
+//! `capstan copy` and `consolidate`: from arguments to requests.
+
+use capstan_cell::request::{ConsolidateRequest, CopyRequest, CopyWhat};
+
+use crate::args::{ConsolidateArgs, CopyArgs, Global};
+use crate::exit::Failure;
+use crate::session::{self, Show};
+
+/// Runs `copy`.
+pub fn copy(global: &Global, args: &CopyArgs) -> Result<u8, Failure> {
+    let what = match (&args.version, &args.session) {
+        (Some(version), _) => CopyWhat::Version(version.clone()),
+        (None, Some(session)) => CopyWhat::Session(session.clone()),
+        // One of the three is required.
+        (None, None) => CopyWhat::Medium(args.medium.clone().unwrap_or_default()),
+    };
+    let request =
+        CopyRequest { what, only: args.only, device: args.to.clone(), block_size: args.block_size };
+    let show = Show { method: "copy", json: args.json, to_stderr: false };
+    session::run(global, &show, |cell, console, stop| Ok(cell.copy(&request, console, stop)?))
+}
+
+/// Runs `consolidate`.
+pub fn consolidate(global: &Global, args: &ConsolidateArgs) -> Result<u8, Failure> {
+    let request = ConsolidateRequest {
+        version: args.version.clone(),
+        device: args.to.clone(),
+        block_size: args.block_size,
+    };
+    let show = Show { method: "synthetic full", json: args.json, to_stderr: false };
+    session::run(
+        global,
+        &show,
+        |cell, console, stop| Ok(cell.consolidate(&request, console, stop)?),
+    )
+}

@@ -1,0 +1,165 @@
+//! Copies: the same frames on another medium, used by themselves where the original is missing or damaged.
+
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::independent_reader::Reader;
+use crate::mirror::{comes_back_as, damage, tree};
+use crate::support::{Lab, below, completed, finish, report, wait_for};
+
+/// A full and two incrementals on `medium`; their sessions, the states in `state-0` and so on.
+pub fn chain(lab: &Lab) -> Vec<String> {
+    tree(lab);
+    let changes = [
+        "true",
+        "echo more >>text; rm d2/f2; touch -d 2001-01-01 d3/f3; mkdir new; printf X | \
+         dd of=huge bs=1 seek=20000000 conv=notrunc status=none",
+        "mv d4 moved; echo again >d1/f1; rm symlink; echo x >symlink; rm new -r",
+    ];
+    let mut sessions = Vec::new();
+    for (n, change) in changes.iter().enumerate() {
+        lab.sh(&format!("cd tree; {change}"));
+        let args = ["tree", "--to", "medium", "--name", "t", "--incr", "--segment-size", "8M"];
+        let tune = if n == 0 { &["--block-size", "64K"][..] } else { &[] };
+        let done = lab.backed_up([&args[..], tune].concat());
+        sessions.push(done["session"].as_str().unwrap().to_owned());
+        lab.sh(&format!("cp -a tree state-{n}"));
+    }
+    sessions
+}
+
+pub fn all_come_back(lab: &Lab, sessions: &[String]) {
+    for (n, session) in sessions.iter().enumerate() {
+        comes_back_as(lab, &format!("t@{session}"), &format!("state-{n}"));
+    }
+}
+
+fn copy(lab: &Lab, args: &[&str]) -> Value {
+    report(finish(lab.command().args(["copy", "--json"]).args(args)))
+}
+
+fn lose_home(lab: &Lab) {
+    fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
+    lab.sh("rm home/capstan.db*");
+}
+
+#[test]
+fn a_copy_stands_in_for_what_is_missing_or_damaged() {
+    stands_in(None);
+}
+
+#[test]
+fn of_encrypted_backups_too() {
+    stands_in(Some("secret"));
+}
+
+fn stands_in(passphrase: Option<&'static str>) {
+    let lab = Lab::with_passphrase(passphrase);
+    let sessions = chain(&lab);
+    // Other blocks than the original's. No key is needed.
+    let mut command = lab.command();
+    command.env_remove("CAPSTAN_PASSPHRASE");
+    command.args(["copy", "t", "--to", "copied", "--block-size", "256K", "--json"]);
+    let done = completed(report(finish(&mut command)));
+    assert!(done["bytes_written"].as_u64() > Some(40_000_000), "{done:#}");
+    assert_eq!((&done["method"], &done["media"][0]), (&"copy".into(), &"copied".into()));
+    let again = completed(copy(&lab, &["t", "--to", "copied"]));
+    assert_eq!(again["bytes_written"], 0, "{again:#}");
+    lab.run(["verify", "--medium", "copied"]).ok();
+    damage(&lab.path("medium"), 0, 7);
+    all_come_back(&lab, &sessions);
+    lab.run(["restore", "t", "--to-tar", "out.tar"]).ok();
+    lab.sh("mkdir out; tar -C out -xf out.tar; rm out.tar");
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    fs::remove_dir_all(lab.path("out")).unwrap();
+    lab.sh("mv medium elsewhere");
+    comes_back_as(&lab, "t", "tree");
+    // A copy of the copy, and that alone.
+    completed(copy(&lab, &["--medium", "copied", "--to", "third"]));
+    lab.sh("mv copied away");
+    comes_back_as(&lab, "t", "tree");
+    lose_home(&lab);
+    lab.run(["import", "third"]).ok();
+    all_come_back(&lab, &sessions);
+    let listed = lab.run(["sessions", "--json"]);
+    assert_eq!(
+        listed.ok().stdout.matches("\"status\":\"completed\"").count(),
+        7,
+        "{}",
+        listed.stdout
+    );
+    if let Some(reader) = Reader::find() {
+        reader.run(&lab, passphrase, &["check", "third"]).ok();
+        for (n, session) in sessions.iter().enumerate() {
+            let args = ["extract", "third", "--session", session, "--into", "read"];
+            reader.run(&lab, passphrase, &args).ok();
+            let there = below(&lab.path("read"), &lab.path("tree"));
+            same_by_rsync(&lab.path(format!("state-{n}")), &there);
+            fs::remove_dir_all(lab.path("read")).unwrap();
+        }
+    }
+    // The originals come back to their copies, whatever is imported first.
+    lab.sh("mv elsewhere medium; mv away copied; rm -r third");
+    lab.run(["import", "medium"]);
+    lab.run(["import", "copied"]).ok();
+    comes_back_as(&lab, "t", "tree");
+}
+
+#[test]
+fn what_is_selected_is_copied() {
+    let lab = Lab::new();
+    let sessions = chain(&lab);
+    completed(copy(&lab, &[&format!("t@{}", sessions[1]), "--only", "--to", "one"]));
+    lab.sh("mv medium elsewhere");
+    let run = lab.run(["restore", &format!("t@{}", sessions[1]), "--into", "out"]);
+    assert_eq!(run.code, 3, "its base is not there: {}", run.stderr);
+    lab.sh("rm -r out; mv elsewhere medium");
+    // The base follows.
+    let done = completed(copy(&lab, &["--session", &sessions[1][..8], "--to", "one"]));
+    assert!(done["bytes_written"].as_u64() > Some(40_000_000), "{done:#}");
+    lab.sh("mv medium elsewhere");
+    all_come_back(&lab, &sessions[..2]);
+    lab.run(["copy", "t", "--to", "null:"]).refused(&["null device keeps no copy"]);
+    lab.run(["copy", "--session", "ffff", "--to", "x"]).refused(&["no session's id begins with"]);
+    lab.run(["copy", "--medium", "nowhere", "--to", "x"])
+        .refused(&["no medium 'nowhere' is known"]);
+    lab.run(["copy", "t", "--to", "x"]).refused(&["cannot read medium 'medium'"]);
+}
+
+#[test]
+fn damage_is_named_and_not_copied() {
+    let lab = Lab::new();
+    let sessions = chain(&lab);
+    damage(&lab.path("medium"), 5, 40);
+    let done = copy(&lab, &["t", "--to", "copied"]);
+    assert_eq!(done["status"], "completed_with_errors", "{done:#}");
+    let errors = done["errors"].to_string();
+    assert!(errors.contains("/tree/") && errors.contains("the copy lacks some"), "{errors}");
+    // It is known of the copy as of the original.
+    lab.sh("rm -r medium");
+    let run = lab.run(["restore", "t", "--into", "out"]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    assert!(run.stderr.contains("/tree/"), "{}", run.stderr);
+    let _ = sessions;
+}
+
+#[test]
+fn a_killed_copy_goes_on() {
+    let lab = Lab::new();
+    let sessions = chain(&lab);
+    let mut command = lab.command();
+    command.args(["copy", "t", "--to", "copied"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    wait_for("a commit", || lab.path("copied/00000002.segment").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let whole = lab.sh("du -sb medium | cut -f1").trim().parse::<u64>().unwrap();
+    let done = completed(copy(&lab, &["t", "--to", "copied"]));
+    assert!(done["bytes_written"].as_u64() < Some(whole - 8_000_000), "{done:#}");
+    lab.sh("rm -r medium");
+    all_come_back(&lab, &sessions);
+    lab.run(["verify", "t"]).ok();
+}

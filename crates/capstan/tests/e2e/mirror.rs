@@ -1,0 +1,153 @@
+//! Mirrors: every medium of a session has all of it, and what is damaged or missing on one comes from another.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::compare::same_by_rsync;
+use crate::independent_reader::Reader;
+use crate::support::{Lab, Mount, below, can_mount, noise, skip};
+
+pub fn tree(lab: &Lab) {
+    for i in 0..300 {
+        lab.file(&format!("tree/d{}/f{i}", i % 7), noise(i, 20_000 + i as usize));
+    }
+    lab.file("tree/huge", noise(7, 40_000_000));
+    lab.sh("cd tree; seq 1 200000 >text; ln d1/f1 linked; ln -s d1/f1 symlink; mkfifo pipe; mkdir empty; \
+            truncate -s 20M sparse; echo end >>sparse");
+}
+
+pub fn comes_back(lab: &Lab) {
+    comes_back_as(lab, "t", "tree");
+}
+
+/// Restores a version and compares it with what is in a directory.
+pub fn comes_back_as(lab: &Lab, version: &str, state: &str) {
+    lab.restored([version, "--into", "out"]);
+    same_by_rsync(&lab.path(state), &below(&lab.path("out"), &lab.path("tree")));
+    fs::remove_dir_all(lab.path("out")).unwrap();
+}
+
+/// Changes a byte in every n-th block of each of a medium's segments, beginning with one of its first.
+pub fn damage(medium: &Path, first: u64, every: u64) {
+    for entry in fs::read_dir(medium).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "segment") {
+            continue;
+        }
+        let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let len = file.metadata().unwrap().len();
+        let mut at = 4096 + first * 65536 + 40_000;
+        while at < len {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+            at += every * 65536;
+        }
+    }
+}
+
+#[test]
+fn each_medium_has_all_and_stands_in_for_the_other() {
+    mirrored(None);
+}
+
+#[test]
+fn of_encrypted_backups_too() {
+    mirrored(Some("secret"));
+}
+
+fn mirrored(passphrase: Option<&'static str>) {
+    let lab = Lab::with_passphrase(passphrase);
+    tree(&lab);
+    let first = ["tree", "--name", "t", "--to", "a", "--mirror", "b", "--mirror", "c"];
+    let tune = ["--block-size", "64K", "--segment-size", "8M"];
+    let report = lab.backed_up([&first[..], &tune].concat());
+    assert_eq!(report["media"], serde_json::json!(["a", "b", "c"]), "{report:#}");
+    lab.sh("cp -a tree state-0; echo more >>tree/text; rm tree/d2/f2");
+    lab.backed_up([&first[..], &["--incr"], &tune[2..]].concat());
+    let both = |lab: &Lab| {
+        comes_back(lab);
+        let sessions = lab.run(["sessions", "--json"]);
+        let mut ids = sessions.ok().stdout.lines().filter(|l| l.contains("\"backup\""));
+        let id =
+            ids.next_back().and_then(|l| l.split("\"id\":\"").nth(1)).unwrap()[..32].to_owned();
+        comes_back_as(lab, &format!("t@{id}"), "state-0");
+    };
+    both(&lab);
+    // Different blocks of each.
+    damage(&lab.path("a"), 0, 3);
+    damage(&lab.path("b"), 1, 3);
+    damage(&lab.path("c"), 2, 3);
+    both(&lab);
+    lab.run(["restore", "t", "--to-tar", "out.tar"]).ok();
+    lab.sh("mkdir out; tar -C out -xf out.tar; rm out.tar");
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    fs::remove_dir_all(lab.path("out")).unwrap();
+    // One not at hand, and half of another gone.
+    lab.sh("mv a elsewhere; rm b/00000001.segment b/00000003.segment");
+    let run = lab.run(["restore", "t", "--into", "out"]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    damage(&lab.path("c"), 2, 3); // flipped back
+    fs::remove_dir_all(lab.path("out")).unwrap();
+    both(&lab);
+    lab.run(["verify", "--medium", "c"]).ok();
+    // From that one alone.
+    fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
+    lab.sh("rm home/capstan.db*; rm -r b");
+    lab.run(["import", "c"]).ok();
+    both(&lab);
+    if let Some(reader) = Reader::find() {
+        reader.run(&lab, passphrase, &["check", "c"]).ok();
+        reader.run(&lab, passphrase, &["extract", "c", "--into", "read"]).ok();
+        same_by_rsync(&lab.path("tree"), &below(&lab.path("read"), &lab.path("tree")));
+    }
+}
+
+#[test]
+fn one_that_fails_does_not_end_the_others() {
+    if !can_mount() {
+        return skip("only root can mount a small file system");
+    }
+    let lab = Lab::new();
+    tree(&lab);
+    for (n, (to, mirror)) in [("large-0", "small/x"), ("small/y", "large-1")].iter().enumerate() {
+        let small = Mount::new(&["-t", "tmpfs", "-o", "size=20M", "tmpfs"], &lab.path("small"));
+        let name = format!("t{n}");
+        let args = ["tree", "--name", &name, "--to", to, "--mirror", mirror];
+        let report = lab.backup([&args[..], &["--segment-size", "4M"]].concat());
+        assert_eq!(report["status"], "completed_with_errors", "{report:#}");
+        assert!(report["errors"].to_string().contains("mirror-failed"), "{report:#}");
+        comes_back_as(&lab, &name, "tree");
+        drop(small);
+        comes_back_as(&lab, &name, "tree");
+        lab.run(["verify", &name]).ok();
+    }
+}
+
+#[test]
+fn what_cannot_be_written_to_is_said_before() {
+    let lab = Lab::new();
+    lab.file("tree/x", "x");
+    let run = lab
+        .command()
+        .args(["backup", "tree", "--to", "a", "--mirror", "no/such", "--json"])
+        .output();
+    let run = run.unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(
+        (run.status.code(), json["status"].as_str()),
+        (Some(3), Some("completed_with_errors"))
+    );
+    assert!(json["errors"].to_string().contains("mirror-failed"), "{json:#}");
+    let backup = |mirror| lab.run(["backup", "tree", "--to", "a", "--mirror", mirror]);
+    backup("null:").refused(&["null device", "no mirror"]);
+    lab.sh("mkdir other; echo x >other/x");
+    backup("other").refused(&["not empty"]);
+    lab.run(["backup", "tree", "--to", "no/such", "--mirror", "no/where"])
+        .refused(&["check the path"]);
+    lab.run(["backup", "tree", "--to", "b", "--block-size", "64K"]).ok();
+    backup("b").refused(&["blocks of 65536 bytes"]);
+    lab.sh("cp -r a clone");
+    backup("clone").refused(&["written already"]);
+}

@@ -1,0 +1,195 @@
+//! Which frames of a chain hold something that a restore of its newest version would read, and how much of them.
+
+use std::collections::HashMap;
+
+use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_format::id::StreamId;
+use capstan_format::index::FramePlace;
+
+use crate::elsewhere::Spans;
+use crate::error::Result;
+use crate::overview::Overview;
+use crate::version::VersionView;
+
+/// Live bytes are counted in units of this many, rounded up: two bytes for each frame.
+const UNIT: u64 = 256;
+/// Stands for a frame that was passed on.
+const PASSED: u16 = u16::MAX;
+/// Segments whose index of one stream is kept.
+const OPEN: usize = 16;
+
+/// Live bytes of each frame.
+#[derive(Default)]
+pub(super) struct Live {
+    units: HashMap<StreamId, Vec<u16>>,
+    /// The frame of each stream that was added to last: rows of a stream come in its order.
+    current: HashMap<StreamId, (u64, u64)>,
+}
+
+impl Live {
+    fn add(&mut self, stream: StreamId, sequence: u64, bytes: u64) {
+        let current = self.current.entry(stream).or_insert((sequence, 0));
+        if current.0 == sequence {
+            current.1 += bytes;
+            return;
+        }
+        let (before, counted) = std::mem::replace(current, (sequence, bytes));
+        self.count(stream, before, counted);
+    }
+
+    fn count(&mut self, stream: StreamId, sequence: u64, bytes: u64) {
+        let units = self.units.entry(stream).or_default();
+        let at = sequence as usize;
+        if units.len() <= at {
+            units.resize(at + 1, 0);
+        }
+        let more = u16::try_from(bytes.div_ceil(UNIT)).unwrap_or(PASSED - 1);
+        units[at] = units[at].saturating_add(more).min(PASSED - 1);
+    }
+
+    fn close(&mut self) {
+        for (stream, (sequence, bytes)) in std::mem::take(&mut self.current) {
+            self.count(stream, sequence, bytes);
+        }
+    }
+
+    fn units(&self, stream: StreamId, sequence: u64) -> u16 {
+        let units = self.units.get(&stream).and_then(|u| u.get(sequence as usize));
+        units.copied().unwrap_or(0)
+    }
+
+    /// Live bytes of a frame, to 256.
+    pub fn bytes(&self, stream: StreamId, sequence: u64) -> u64 {
+        u64::from(self.units(stream, sequence)) * UNIT
+    }
+
+    /// Notes that a frame was passed on whole.
+    pub fn pass(&mut self, stream: StreamId, sequence: u64) {
+        if let Some(unit) = self.units.get_mut(&stream).and_then(|u| u.get_mut(sequence as usize)) {
+            *unit = PASSED;
+        }
+    }
+
+    /// Whether a frame was passed on whole.
+    pub fn is_passed(&self, stream: StreamId, sequence: u64) -> bool {
+        self.units(stream, sequence) == PASSED
+    }
+}
+
+/// Finds the frames that have ranges of streams.
+pub(super) struct Frames<'a> {
+    view: &'a VersionView<'a>,
+    spans: Spans,
+    /// Used last, last.
+    open: Vec<(StreamId, u32, Vec<FramePlace>)>,
+}
+
+impl<'a> Frames<'a> {
+    pub fn new(view: &'a VersionView<'a>, spans: Spans) -> Self {
+        Self { view, spans, open: Vec::new() }
+    }
+
+    /// Calls with each frame that has some of a range: its sequence, and what of the range it may have. What no frame has
+    /// comes without one.
+    pub fn each(
+        &mut self,
+        stream: StreamId,
+        from: u64,
+        len: u64,
+        each: &mut dyn FnMut(Option<u64>, u64, u64),
+    ) -> Result<()> {
+        let end = from.saturating_add(len);
+        let mut at = from;
+        while at < end {
+            let Some((segment, to)) = self.spans.find(stream, at) else {
+                each(None, at, end);
+                break;
+            };
+            let to = to.min(end);
+            let index = self.index(stream, segment)?;
+            let mut next = index.partition_point(|p| p.logical <= at);
+            while at < to {
+                let stop = index.get(next).map_or(to, |p| p.logical.min(to));
+                let frame = next.checked_sub(1).map(|i| index[i].sequence);
+                each(frame, at, stop);
+                at = stop;
+                next += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, stream: StreamId, segment: u32) -> Result<&[FramePlace]> {
+        if let Some(at) = self.open.iter().position(|o| (o.0, o.1) == (stream, segment)) {
+            let open = self.open.remove(at);
+            self.open.push(open);
+        } else {
+            let contents = self.view.contents(&self.view.segments[segment as usize])?;
+            let s = contents.streams.iter().find(|s| s.stream == stream);
+            let index = s.map(|s| s.index.as_slice()).unwrap_or_default();
+            let index = index.iter().filter(|p| p.logical_frame).copied().collect();
+            if self.open.len() >= OPEN {
+                self.open.remove(0);
+            }
+            self.open.push((stream, segment, index));
+        }
+        Ok(self.open.last().map(|o| o.2.as_slice()).unwrap_or_default())
+    }
+}
+
+/// Looks at all rows: which frames are live.
+pub(super) fn look(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    frames: &mut Frames<'_>,
+) -> Result<Live> {
+    let mut live = Live::default();
+    view.all_rows(&mut |s, row| {
+        let e = &row.entry;
+        let path = e.path();
+        let counts = overview.is_first(s, &row) && !overview.is_replaced(&path, row.ordinal);
+        if counts && !e.link && matches!(e.kind, Kind::File | Kind::Part) {
+            let end = row.start.saturating_add(e.logical_len()).min(s.logical_end);
+            let own = (s.stream, row.start, end.saturating_sub(row.start));
+            for (stream, from, len) in elsewhere(e).chain([own]).filter(|p| p.2 > 0) {
+                frames.each(stream, from, len, &mut |frame, from, to| {
+                    if let Some(sequence) = frame {
+                        live.add(stream, sequence, to - from);
+                    }
+                })?;
+            }
+        }
+        Ok(())
+    })?;
+    live.close();
+    Ok(live)
+}
+
+fn elsewhere(e: &Entry) -> impl Iterator<Item = (StreamId, u64, u64)> + '_ {
+    e.extents.iter().filter_map(|x| match x.kind {
+        ExtentKind::At(stream, at) => Some((stream, at, x.len)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: StreamId = StreamId([1; 16]);
+
+    #[test]
+    fn bytes_of_a_frame_add_up_and_never_to_nothing() {
+        let mut live = Live::default();
+        (0..1000).for_each(|_| live.add(S, 3, 100));
+        live.add(S, 4, 1);
+        live.add(S, 5, 1 << 40);
+        live.close();
+        assert_eq!(live.bytes(S, 3), 100_096);
+        assert_eq!(live.bytes(S, 4), UNIT);
+        assert_eq!((live.bytes(S, 0), live.bytes(S, 99)), (0, 0));
+        assert!(!live.is_passed(S, 5), "however much it is");
+        live.pass(S, 4);
+        assert!(live.is_passed(S, 4) && !live.is_passed(S, 3));
+    }
+}

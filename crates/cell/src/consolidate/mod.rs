@@ -1,0 +1,388 @@
+//! A consolidation session: a full and its incrementals become a new full, a synthetic one, from media to media.
+//!
+//! First all rows are looked at: which frames are live, and how much of each. Then frames of which at least half is live
+//! are passed on as they are, in the order in which they lie, each segment read once. Then the merged tree is written as
+//! the rows of one stream, in the order of the walk: a row says in which frames that were passed on its contents are, or
+//! its contents are saved anew, if their frame was not worth it.
+
+mod live;
+mod pass;
+mod rows;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use capstan_devices::address::Address;
+use capstan_disk_agent::owners::OwnerNames;
+use capstan_disk_agent::squeeze::{Compression, Ladder, Squeeze};
+use capstan_disk_agent::stream::StreamWriter;
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Meters, Stage};
+use capstan_format::id::{SessionId, VersionId};
+use capstan_format::keys::{KeyRecord, SessionKeys};
+use capstan_format::record::{SessionEnd, SessionLabel, StreamNames};
+use capstan_idb::{Session, Status, Version};
+use capstan_media_agent::mirror::Member;
+use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::transfer::Transfer;
+use capstan_media_agent::writer::{CATALOG_LIMIT_DEFAULT, Writer, WriterOptions, default_buffers};
+
+use self::live::{Frames, Live};
+use self::pass::Pass;
+use self::rows::{Counted, Rows};
+use crate::Cell;
+use crate::backup::{key_json, record_commit};
+use crate::contents::FileContents;
+use crate::elsewhere::Spans;
+use crate::error::{CellError, Result, chain};
+use crate::merged::Merged;
+use crate::observe::{Observer, Stop};
+use crate::overview::Overview;
+use crate::report::Report;
+use crate::request::ConsolidateRequest;
+use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::spare::Spares;
+use crate::transfers::{Moved, watched};
+use crate::version::VersionView;
+
+/// Kind of the sessions that make synthetic fulls.
+pub(crate) const CONSOLIDATE: &str = "consolidate";
+
+/// Size after which a segment of rows and contents saved anew ends.
+const SEGMENT_SIZE: u64 = 1 << 30;
+
+/// Whether a version was made by a consolidation.
+pub(crate) fn is_consolidation(cell: &Cell, version: &Version) -> Result<bool> {
+    Ok(cell.idb.sessions_of_version(version.id)?.last().is_some_and(|s| s.kind == CONSOLIDATE))
+}
+
+type Keys = Option<(SessionKeys, KeyRecord)>;
+
+/// A consolidation under way.
+struct Run<'a> {
+    cell: &'a Cell,
+    source: &'a Version,
+    label: &'a SessionLabel,
+    names: &'a StreamNames,
+    keys: &'a Keys,
+    meters: &'a Arc<Meters>,
+    ears: &'a Ears<'a>,
+    stop: &'a Stop,
+}
+
+impl Cell {
+    /// Makes a full of a version and what it builds on.
+    pub fn consolidate(
+        &self,
+        request: &ConsolidateRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let (begun, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
+        let source = self.version(&request.version)?;
+        let name = request.version.name.clone();
+        if source.base.is_none() {
+            return Err(CellError::BadInput(format!(
+                "that version of '{name}' is a full one already, there is nothing to consolidate; `capstan copy` puts \
+                 it on another medium"
+            )));
+        }
+        let mut view = VersionView::open(&self.idb, source.id)?;
+        self.add_keys(&mut view, false)?;
+        let keys = self.session_keys()?;
+        if view.encrypted && keys.is_none() {
+            return Err(CellError::BadInput(format!(
+                "'{name}' is encrypted, and there is no key ring in {} to encrypt what is made of it; take it over with \
+                 `capstan key import`",
+                self.home.display()
+            )));
+        }
+        let device = match &request.device {
+            Some(device) => device.clone(),
+            None => self.device_of(&view)?,
+        };
+        if let Address::Null { .. } = device {
+            return Err(CellError::BadInput(
+                "the null device keeps nothing to restore from; name a directory".to_owned(),
+            ));
+        }
+        view.require_a_medium()?;
+        let member = self.open_device(&device, request.block_size, observer)?;
+        let medium = member.medium.label.clone();
+        let from = self.idb.sessions_of_version(source.id)?.last().map(|s| s.id);
+        let object = self.idb.object(source.object)?;
+        let label = SessionLabel {
+            session: SessionId(self.new_id()?),
+            object: source.object,
+            version: VersionId(self.new_id()?),
+            parent: None,
+            base: None,
+            started_us,
+            key: keys.as_ref().map(|(k, _)| k.id),
+            cipher: keys.as_ref().map(|(_, r)| r.cipher()),
+            // Right behind the state that it is of, so that it comes before what is newer.
+            state_us: Some(source.created_us.saturating_add(1)),
+        };
+        let names = StreamNames {
+            name: name.clone(),
+            host: object.map(|o| o.host).unwrap_or_default(),
+            method: "full".to_owned(),
+            tags: Vec::new(),
+        };
+        self.record_consolidation(&label, &names, &device, from, &keys)?;
+        let meters = Arc::new(Meters::default());
+        let run = Run {
+            cell: self,
+            source: &source,
+            label: &label,
+            names: &names,
+            keys: &keys,
+            meters: &meters,
+            ears: &ears,
+            stop,
+        };
+        let total = bytes_of(&view);
+        let (result, seen) = watched(&meters, &ears, total, || run.run(member));
+        let (counted, written) = match &result {
+            Ok((counted, written)) => (counted, *written),
+            Err(e) => {
+                ears.say(Code::DeviceFailed, "cell", &name, chain(e));
+                (&Counted::default(), meters.of(Stage::Device).read().bytes)
+            }
+        };
+        if stop.0.load(Relaxed) {
+            ears.stopped(&name);
+        }
+        let status = match (&result, stop.0.load(Relaxed)) {
+            (Err(_), _) => Status::Failed,
+            (_, true) => Status::Incomplete,
+            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let read = meters.of(Stage::Source).read().bytes;
+        let moved = Moved { read, written, elapsed_s: begun.elapsed().as_secs_f64() };
+        let mut report = Report {
+            session: label.session.to_string(),
+            name,
+            host: names.host.clone(),
+            method: "synthetic full".to_owned(),
+            base_session: from.map(|s| s.to_string()),
+            status: status.to_string(),
+            start: rfc3339(started_us),
+            end: rfc3339(now_us()),
+            files: counted.files,
+            dirs: counted.dirs,
+            media: vec![medium],
+            peak_rss_bytes: peak_rss(),
+            ..Report::default()
+        };
+        moved.fill(&mut report, &meters, seen);
+        ears.fill(&mut report);
+        // What came to no end is not gone on with: the chain is there, and is consolidated anew.
+        let version = match status {
+            Status::Incomplete => Status::Failed,
+            other => other,
+        };
+        self.record_moved(label.session, status, &report, Some(version))?;
+        Ok(report)
+    }
+
+    /// The device that has the newest segment of a version.
+    fn device_of(&self, view: &VersionView<'_>) -> Result<Address> {
+        let places = view.segments.last().map(|s| s.places()).unwrap_or_default();
+        for (_, medium, _) in places {
+            if let Some(known) = self.idb.medium(medium)? {
+                return Ok(known.device.parse()?);
+            }
+        }
+        Err(CellError::BadInput(
+            "it is not known on which device the version is; name one with --to".to_owned(),
+        ))
+    }
+
+    fn record_consolidation(
+        &self,
+        label: &SessionLabel,
+        names: &StreamNames,
+        device: &Address,
+        from: Option<SessionId>,
+        keys: &Keys,
+    ) -> Result<()> {
+        if let Some((keys, record)) = keys {
+            let record = String::from_utf8_lossy(&record.to_json()?).into_owned();
+            self.idb.put_key(&capstan_idb::KeyRecord { id: keys.id, record })?;
+        }
+        let version = Version {
+            id: label.version,
+            object: label.object,
+            status: Status::Running,
+            method: names.method.clone(),
+            base: None,
+            key: label.key,
+            null_device: false,
+            created_us: label.state_us.unwrap_or(label.started_us),
+        };
+        let session = Session {
+            id: label.session,
+            kind: CONSOLIDATE.to_owned(),
+            object: Some(label.object),
+            version: Some(label.version),
+            parent: from,
+            status: Status::Running,
+            host: host(),
+            device: device.to_string(),
+            started_us: label.started_us,
+            ended_us: None,
+            files: 0,
+            dirs: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            tags: Vec::new(),
+            report: None,
+            pid: std::process::id(),
+            boot_id: boot_id(),
+        };
+        Ok(self.idb.begin_session(&session, Some(&version))?)
+    }
+}
+
+impl Run<'_> {
+    /// A view of the chain; with the contents keys, if they can be had. Without them frames are passed on whole.
+    fn view(&self) -> Result<(VersionView<'_>, Option<CellError>)> {
+        let mut view = VersionView::open(&self.cell.idb, self.source.id)?;
+        let Err(why) = self.cell.add_keys(&mut view, true) else { return Ok((view, None)) };
+        let mut view = VersionView::open(&self.cell.idb, self.source.id)?;
+        self.cell.add_keys(&mut view, false)?;
+        Ok((view, Some(why)))
+    }
+
+    /// Writes the new version; returns what it has, and the bytes on the medium.
+    fn run(&self, member: Member) -> Result<(Counted, u64)> {
+        let (view, closed) = self.view()?;
+        if let Some(why) = closed {
+            let text = format!("frames are taken over whole, as their contents do not open: {why}");
+            self.ears.say(Code::Adapted, "cell", &self.names.name, text);
+        }
+        let overview = Overview::with_replaced(&view)?;
+        let spans = Spans::of(&view.segments);
+        let mut frames = Frames::new(&view, spans.clone());
+        let mut live = live::look(&view, &overview, &mut frames)?;
+        let (members, passed) = self.pass(&view, &mut live, member)?;
+        if self.stop.0.load(Relaxed) {
+            return Ok((Counted::default(), passed));
+        }
+        let frames = Frames::new(&view, spans);
+        let (counted, written) = self.rows(&view, &overview, &live, frames, members)?;
+        Ok((counted, passed + written))
+    }
+
+    fn on_commit(&self) -> Box<capstan_media_agent::writer::OnCommit> {
+        let idb = self.cell.idb.clone();
+        Box::new(move |c| record_commit(&idb, c).map_err(Into::into))
+    }
+
+    fn pass(
+        &self,
+        view: &VersionView<'_>,
+        live: &mut Live,
+        member: Member,
+    ) -> Result<(Vec<Member>, u64)> {
+        let entropy = self.cell.entropy.clone();
+        let meters = self.meters.clone();
+        let transfer = Transfer::start(vec![member], entropy, meters, now_us, self.on_commit());
+        let mut pass = Pass {
+            cell: self.cell,
+            view,
+            transfer: &transfer,
+            label: self.label,
+            meters: self.meters,
+            ears: self.ears,
+            stop: self.stop,
+            spares: Spares::default(),
+            stored: Vec::new(),
+            positions: HashMap::new(),
+            open: None,
+        };
+        let passed = pass.run(live);
+        drop(pass);
+        // Why the target takes no more is what the writer ended with.
+        let (members, written) = transfer.finish()?;
+        passed?.map_err(|_| capstan_media_agent::writer::WriteError::Thread)?;
+        Ok((members, written.bytes))
+    }
+
+    fn rows(
+        &self,
+        view: &VersionView<'_>,
+        overview: &Overview,
+        live: &Live,
+        frames: Frames<'_>,
+        members: Vec<Member>,
+    ) -> Result<(Counted, u64)> {
+        let first = members.first().map(|m| m.medium.clone());
+        let medium = first.ok_or(capstan_media_agent::writer::WriteError::Thread)?;
+        let options = WriterOptions {
+            medium,
+            session: self.label.clone(),
+            keys: key_json(self.keys.as_ref())?,
+            segment_size: SEGMENT_SIZE,
+            catalog_limit: CATALOG_LIMIT_DEFAULT,
+            segment_time: Duration::MAX,
+            buffers: default_buffers(1),
+            now_us,
+        };
+        let owners = Arc::new(OwnerNames::default());
+        let squeeze = Squeeze::new(Compression::Auto, Arc::new(Ladder::default()));
+        let keys = self.keys.as_ref();
+        let stream = self.cell.stream_options(self.names, self.label, keys, true, squeeze)?;
+        let mut merged = Merged::new(self.view()?.0)?;
+        let mut rows = Rows {
+            overview,
+            live,
+            frames,
+            contents: FileContents::new(view, overview)?,
+            owners: owners.clone(),
+            meters: self.meters,
+            ears: self.ears,
+            stop: self.stop,
+            ready: Vec::new(),
+            counted: Counted::default(),
+        };
+        let (entropy, meters) = (self.cell.entropy.clone(), self.meters.clone());
+        let writer = Writer::start_on(members, options, entropy, meters, self.on_commit());
+        let port = Arc::new(writer.port());
+        let mut out = StreamWriter::open(port, self.meters.clone(), owners, stream);
+        let handed = rows.run(&mut merged, &mut out);
+        let whole = matches!(handed, Ok(Ok(()))) && out.finish().is_ok();
+        let stopped = self.stop.0.load(Relaxed);
+        let status = match self.ears.error_count() {
+            0 => Status::Completed,
+            _ => Status::CompletedWithErrors,
+        };
+        let end = (whole && !stopped).then(|| SessionEnd {
+            status: status.to_string(),
+            ended_us: now_us(),
+            files: rows.counted.files,
+            dirs: rows.counted.dirs,
+            bytes_read: 0,
+            bytes_written: 0,
+        });
+        let written = writer.finish(end)?;
+        handed?.map_err(|_| capstan_media_agent::writer::WriteError::Thread)?;
+        Ok((rows.counted, written.bytes))
+    }
+}
+
+/// Bytes of a version's segments on the media.
+fn bytes_of(view: &VersionView<'_>) -> u64 {
+    let length = |place: &crate::places::SegmentPlace| {
+        place.places().into_iter().find_map(|(_, medium, number)| {
+            let medium = view.medium(medium).ok()?;
+            SegmentReader::open(&medium, number).ok().map(|r| r.len())
+        })
+    };
+    view.segments.iter().filter_map(length).sum()
+}

@@ -1,0 +1,323 @@
+//! A copy session: segments of versions once more on another medium, with the same frames.
+
+mod segment;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_devices::address::Address;
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Meters, Stage};
+use capstan_format::id::{MediumId, ObjectId, SegmentId, SessionId};
+use capstan_format::record::SessionEnd;
+use capstan_idb::{Session, Status, Totals, Version};
+use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::transfer::Transfer;
+
+use self::segment::Copier;
+use crate::Cell;
+use crate::backup::record_commit;
+use crate::error::{CellError, Result, chain};
+use crate::observe::{Observer, Stop};
+use crate::places::SegmentPlace;
+use crate::report::Report;
+use crate::request::{CopyRequest, CopyWhat};
+use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::transfers::{Moved, watched};
+use crate::version::{self, VersionView};
+
+/// What is to be copied.
+struct Plan {
+    /// What it is called in the report.
+    name: String,
+    object: Option<ObjectId>,
+    /// Oldest first, each without what it builds on.
+    versions: Vec<Version>,
+    /// Only what lies on this medium.
+    only_on: Option<MediumId>,
+    /// How many of the versions are there because others build on them.
+    bases: usize,
+}
+
+impl Cell {
+    /// Copies versions to another medium.
+    pub fn copy(
+        &self,
+        request: &CopyRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let (begun, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
+        let plan = self.copy_plan(request)?;
+        if let Address::Null { .. } = request.device {
+            return Err(CellError::BadInput(
+                "the null device keeps no copy; name a directory".to_owned(),
+            ));
+        }
+        let member = self.open_device(&request.device, request.block_size, observer)?;
+        let target = member.medium.clone();
+        let mut views = Vec::new();
+        for version in &plan.versions {
+            views.push(VersionView::open_alone(&self.idb, version.clone())?);
+        }
+        let works = lacking(&views, &plan, target.medium);
+        for view in &views {
+            if works.iter().any(|w| std::ptr::eq(w.view, view)) {
+                view.require_a_medium()?;
+            }
+        }
+        if plan.bases > 0 {
+            let text = format!(
+                "with {} versions that it builds on, as far as they are not there",
+                plan.bases
+            );
+            ears.say(Code::Adapted, "cell", &plan.name, text);
+        }
+        if works.is_empty() {
+            let text = format!("all of it is on medium '{}' already", target.label);
+            ears.say(Code::Adapted, "cell", &plan.name, text);
+        }
+        let session = SessionId(self.new_id()?);
+        self.record_copy(session, &plan, request, started_us)?;
+        let meters = Arc::new(Meters::default());
+        let idb = self.idb.clone();
+        let on_commit = Box::new(move |c: &_| record_commit(&idb, c).map_err(Into::into));
+        let transfer =
+            Transfer::start(vec![member], self.entropy.clone(), meters.clone(), now_us, on_commit);
+        let total = works.iter().map(Work::bytes).sum();
+        let (mut copier, seen) = watched(&meters, &ears, total, || {
+            let mut copier = Copier::new(self, &transfer, &meters, &ears);
+            for work in &works {
+                if stop.0.load(Relaxed) || copier.closed {
+                    break;
+                }
+                copier.segment(work.view, work.place, work.session_end.clone());
+            }
+            copier
+        });
+        let lost = std::mem::take(&mut copier.lost_frames);
+        let failed = copier.closed;
+        drop(copier);
+        let finished = transfer.finish();
+        let written = finished.as_ref().map(|f| f.1.bytes).unwrap_or_default();
+        if let Err(e) = &finished {
+            ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), chain(e));
+        }
+        if stop.0.load(Relaxed) {
+            ears.stopped(&plan.name);
+        }
+        let status = match (&finished, stop.0.load(Relaxed)) {
+            (Err(_), _) => Status::Failed,
+            _ if failed => Status::Failed,
+            (_, true) => Status::Incomplete,
+            _ if ears.error_count() > 0 || lost > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let moved = Moved {
+            read: meters.of(Stage::Source).read().bytes,
+            written,
+            elapsed_s: begun.elapsed().as_secs_f64(),
+        };
+        let (files, dirs) = self.totals_of(&plan.versions)?;
+        let mut report = Report {
+            session: session.to_string(),
+            name: plan.name,
+            host: host(),
+            method: "copy".to_owned(),
+            status: status.to_string(),
+            start: rfc3339(started_us),
+            end: rfc3339(now_us()),
+            files,
+            dirs,
+            media: vec![target.label],
+            peak_rss_bytes: peak_rss(),
+            ..Report::default()
+        };
+        moved.fill(&mut report, &meters, seen);
+        ears.fill(&mut report);
+        self.record_moved(session, status, &report, None)?;
+        Ok(report)
+    }
+
+    /// Files and directories of the last of some versions, as its last session counted them.
+    fn totals_of(&self, versions: &[Version]) -> Result<(u64, u64)> {
+        let Some(last) = versions.last() else { return Ok((0, 0)) };
+        let sessions = self.idb.sessions_of_version(last.id)?;
+        Ok(sessions.last().map_or((0, 0), |s| (s.files, s.dirs)))
+    }
+
+    /// Records how a session that moved frames ended.
+    pub(crate) fn record_moved(
+        &self,
+        session: SessionId,
+        status: Status,
+        report: &Report,
+        version_status: Option<Status>,
+    ) -> Result<()> {
+        let totals = Totals {
+            files: report.files,
+            dirs: report.dirs,
+            bytes_read: report.bytes_read,
+            bytes_written: report.bytes_written,
+        };
+        let json = serde_json::to_string(report).unwrap_or_default();
+        Ok(self.idb.end_session(session, status, now_us(), &totals, &json, version_status)?)
+    }
+
+    fn record_copy(
+        &self,
+        id: SessionId,
+        plan: &Plan,
+        request: &CopyRequest,
+        started_us: i64,
+    ) -> Result<()> {
+        let session = Session {
+            id,
+            kind: "copy".to_owned(),
+            object: plan.object,
+            version: None,
+            parent: None,
+            status: Status::Running,
+            host: host(),
+            device: request.device.to_string(),
+            started_us,
+            ended_us: None,
+            files: 0,
+            dirs: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            tags: Vec::new(),
+            report: None,
+            pid: std::process::id(),
+            boot_id: boot_id(),
+        };
+        Ok(self.idb.begin_session(&session, None)?)
+    }
+
+    fn copy_plan(&self, request: &CopyRequest) -> Result<Plan> {
+        match &request.what {
+            CopyWhat::Version(name) => {
+                let version = self.version(name)?;
+                self.plan_of_version(name.name.clone(), version, request.only)
+            }
+            CopyWhat::Session(prefix) => {
+                let version = self.version_of_session(prefix)?;
+                let object = self.idb.object(version.object)?;
+                let name = object.map(|o| o.name).unwrap_or_default();
+                self.plan_of_version(name, version, request.only)
+            }
+            CopyWhat::Medium(text) => self.plan_of_medium(text),
+        }
+    }
+
+    fn plan_of_version(&self, name: String, version: Version, only: bool) -> Result<Plan> {
+        let object = Some(version.object);
+        let mut versions =
+            if only { vec![version] } else { version::chain(&self.idb, version.id)? };
+        versions.reverse();
+        Ok(Plan { name, object, bases: versions.len() - 1, versions, only_on: None })
+    }
+
+    fn version_of_session(&self, prefix: &str) -> Result<Version> {
+        let found = self.idb.sessions_by_prefix(&prefix.to_ascii_lowercase())?;
+        let [session] = found.as_slice() else {
+            return Err(CellError::BadInput(match found.len() {
+                0 => {
+                    format!("no session's id begins with '{prefix}'; `capstan sessions` lists them")
+                }
+                n => format!("{n} sessions' ids begin with '{prefix}'; give more digits"),
+            }));
+        };
+        let version = session.version.map(|v| self.idb.version(v)).transpose()?.flatten();
+        version.filter(|v| !v.null_device).ok_or_else(|| {
+            CellError::BadInput(format!(
+                "session '{prefix}' wrote nothing that could be copied; name one of kind backup"
+            ))
+        })
+    }
+
+    fn plan_of_medium(&self, text: &str) -> Result<Plan> {
+        let known = match self.known_medium(text)? {
+            Some(known) => Some(known),
+            // Perhaps it is where the medium is.
+            None => {
+                let path = std::fs::canonicalize(text.strip_prefix("file:").unwrap_or(text));
+                let device = path.ok().map(|p| format!("file:{}", p.display()));
+                self.idb.media()?.into_iter().find(|m| Some(&m.device) == device.as_ref())
+            }
+        };
+        let medium = known.ok_or_else(|| {
+            CellError::BadInput(format!(
+                "no medium '{text}' is known; give a label, an id or its device, or import it first"
+            ))
+        })?;
+        let mut versions: Vec<Version> = Vec::new();
+        let mut sessions = HashSet::new();
+        for segment in self.idb.segments_of_medium(medium.id)? {
+            if !sessions.insert(segment.session) {
+                continue;
+            }
+            let version = self.idb.session(segment.session)?.and_then(|s| s.version);
+            let version = version.map(|v| self.idb.version(v)).transpose()?.flatten();
+            versions.extend(version.filter(|v| versions.iter().all(|known| known.id != v.id)));
+        }
+        versions.sort_by_key(|v| v.created_us);
+        Ok(Plan { name: medium.label, object: None, versions, only_on: Some(medium.id), bases: 0 })
+    }
+}
+
+/// A segment to copy.
+struct Work<'a> {
+    view: &'a VersionView<'a>,
+    place: &'a SegmentPlace,
+    /// How its session ended, if it is the session's last.
+    session_end: Option<SessionEnd>,
+}
+
+impl Work<'_> {
+    /// Its length where it can be had.
+    fn bytes(&self) -> u64 {
+        let length = |(_, medium, number): (SegmentId, _, _)| {
+            let medium = self.view.medium(medium).ok()?;
+            SegmentReader::open(&medium, number).ok().map(|r| r.len())
+        };
+        self.place.places().into_iter().find_map(length).unwrap_or(0)
+    }
+}
+
+/// The segments that are not on the target medium yet.
+fn lacking<'a>(views: &'a [VersionView<'a>], plan: &Plan, target: MediumId) -> Vec<Work<'a>> {
+    let mut works = Vec::new();
+    for view in views {
+        for (at, place) in view.segments.iter().enumerate() {
+            let on = |medium: MediumId| place.places().iter().any(|p| p.1 == medium);
+            if on(target) || plan.only_on.is_some_and(|source| !on(source)) {
+                continue;
+            }
+            let is_last = view.segments[at + 1..].iter().all(|s| s.session != place.session);
+            let session_end = is_last.then(|| end_of_session(view, place)).flatten();
+            works.push(Work { view, place, session_end });
+        }
+    }
+    works
+}
+
+/// How the session that wrote a segment ended: what stands in a segment of its own, if that has no data.
+fn end_of_session(view: &VersionView<'_>, place: &SegmentPlace) -> Option<SessionEnd> {
+    let contents = view.contents(place).ok()?;
+    let id = contents.header.as_ref()?.session.session;
+    let session = view.idb.session(id).ok()??;
+    let ended =
+        matches!(session.status, Status::Completed | Status::CompletedWithErrors | Status::Failed);
+    ended.then(|| SessionEnd {
+        status: session.status.to_string(),
+        ended_us: session.ended_us.unwrap_or(session.started_us),
+        files: session.files,
+        dirs: session.dirs,
+        bytes_read: session.bytes_read,
+        bytes_written: session.bytes_written,
+    })
+}

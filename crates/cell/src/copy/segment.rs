@@ -1,0 +1,229 @@
+//! Copies one segment: each stream's frames in order, unchanged, checked on the way.
+
+use std::collections::HashSet;
+
+use capstan_engine::message::{Code, path_text};
+use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_format::frame::FrameHeader;
+use capstan_format::id::{KeyId, StreamId};
+use capstan_format::index::FramePlace;
+use capstan_format::record::{SessionEnd, StreamExtent};
+use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents};
+use capstan_media_agent::segment::{Heading, Owner};
+use capstan_media_agent::transfer::Transfer;
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::places::SegmentPlace;
+use crate::session::Ears;
+use crate::spare::Spares;
+use crate::version::{VersionView, rows_of_stream, touches};
+
+/// A stream and a range of its logical bytes.
+type Range = (StreamId, u64, u64);
+
+/// Copies segments.
+pub(super) struct Copier<'a> {
+    cell: &'a Cell,
+    transfer: &'a Transfer,
+    meters: &'a Meters,
+    ears: &'a Ears<'a>,
+    spares: Spares,
+    stored: Vec<u8>,
+    /// Frames that could be had nowhere.
+    pub lost_frames: u64,
+    /// The target takes no more.
+    pub closed: bool,
+}
+
+impl<'a> Copier<'a> {
+    pub fn new(
+        cell: &'a Cell,
+        transfer: &'a Transfer,
+        meters: &'a Meters,
+        ears: &'a Ears<'a>,
+    ) -> Self {
+        Self {
+            cell,
+            transfer,
+            meters,
+            ears,
+            spares: Spares::default(),
+            stored: Vec::new(),
+            lost_frames: 0,
+            closed: false,
+        }
+    }
+
+    /// Copies a segment; what cannot be read of it is said.
+    pub fn segment(
+        &mut self,
+        view: &VersionView<'_>,
+        place: &SegmentPlace,
+        session_end: Option<SessionEnd>,
+    ) {
+        let opened = view.open_data(place).and_then(|(reader, contents)| {
+            let heading = heading(self.cell, &contents)?;
+            Ok((reader, contents, heading))
+        });
+        let (reader, contents, heading) = match opened {
+            Ok(opened) => opened,
+            Err(e) => {
+                let what = format!("segment {}", place.segment.short());
+                self.ears.say(Code::Missing, "media agent", &what, crate::error::chain(&e));
+                return;
+            }
+        };
+        let end = contents.end.as_ref();
+        let session_end = end.and_then(|e| e.session_end.clone()).or(session_end);
+        let ended_us = end.map(|e| e.written_us);
+        let mut lost = Vec::new();
+        let copied = || {
+            self.transfer.begin(heading)?;
+            for s in contents.streams.iter().filter(|s| !s.index.is_empty()) {
+                self.stream(view, place, &reader, &contents, s, &mut lost)?;
+            }
+            self.transfer.end(session_end, ended_us)
+        };
+        self.closed = copied().is_err();
+        if !lost.is_empty() {
+            self.say_lost(view, &contents, &lost);
+        }
+    }
+
+    fn stream(
+        &mut self,
+        view: &VersionView<'_>,
+        place: &SegmentPlace,
+        reader: &SegmentReader,
+        contents: &Contents,
+        s: &StreamContents,
+        lost: &mut Vec<Range>,
+    ) -> std::result::Result<(), capstan_engine::link::LinkClosed> {
+        let extent = extent_of(contents, s);
+        let owner = Owner { version: extent.version, sparse: extent.sparse };
+        let mut frames = reader.frames(contents, s.stream);
+        let position = s.index.first().and_then(|first| frames.position_of(first)).unwrap_or(0);
+        let mut out = self.transfer.stream(s.stream, owner, position, extent.rows);
+        let source = self.meters.of(Stage::Source);
+        let mut lap = Lap::start();
+        for (at, frame) in s.index.iter().enumerate() {
+            match frames.frame(frame) {
+                Ok((header, stored)) => {
+                    source.bytes(header.total_len() as u64);
+                    out.frame(&header, stored)?;
+                }
+                Err(e) => {
+                    let Some(header) = self.mended(view, place, s, frame) else {
+                        self.lost_frames += 1;
+                        let what = format!(
+                            "{}: frame {} of stream {}",
+                            reader.path(),
+                            frame.sequence,
+                            s.stream.short()
+                        );
+                        self.ears.say(Code::Damaged, "media agent", &what, e.to_string());
+                        let next = s.index.get(at + 1).map_or(s.logical_end, |p| p.logical);
+                        lost.push((s.stream, frame.logical, next));
+                        continue;
+                    };
+                    out.frame(&header, &self.stored)?;
+                }
+            }
+            lap.busy(source);
+        }
+        out.finish().map(drop)
+    }
+
+    /// A frame that is damaged where it was looked for first, from the catalog or another place; its stored bytes are left
+    /// in `stored`.
+    fn mended(
+        &mut self,
+        view: &VersionView<'_>,
+        place: &SegmentPlace,
+        s: &StreamContents,
+        at: &FramePlace,
+    ) -> Option<FrameHeader> {
+        if at.logical_frame {
+            let mut good = |header: &FrameHeader, _: &[u8]| header.sequence == at.sequence;
+            let stored = &mut self.stored;
+            return self.spares.frame_at(view, place, s.stream, at.logical, stored, &mut good);
+        }
+        let meta = s.label_frame.iter().chain(&s.names).chain(&s.batches);
+        let found: Option<&RawFrame> = meta.into_iter().find(|f| f.header.sequence == at.sequence);
+        found.map(|raw| {
+            self.stored.clone_from(&raw.stored);
+            raw.header
+        })
+    }
+
+    /// Names the files that lack something in the copy, where their names can be read.
+    fn say_lost(&self, view: &VersionView<'_>, contents: &Contents, lost: &[Range]) {
+        let mut keys = crate::version::VersionKeys::default();
+        if self.cell.secrets.are_given()
+            && let Ok(records) = self.cell.key_records(view)
+            && let Ok(opened) = self.cell.open_keys_if_given(&records, false, "it", "copy")
+        {
+            keys = opened.keys;
+        }
+        let mut named = HashSet::new();
+        for s in &contents.streams {
+            let read = rows_of_stream(&keys, s, &mut |entry, start| {
+                if touches(entry, s.stream, start, lost) && named.insert(entry.path()) {
+                    let text = "the copy lacks some of its data, as the original does".to_owned();
+                    let path = format!("/{}", path_text(&entry.path()));
+                    self.ears.say(Code::Damaged, "media agent", &path, text);
+                }
+            });
+            if read.is_err() {
+                let text = "the names of the files that this costs are encrypted".to_owned();
+                self.ears.say(Code::Damaged, "media agent", &s.stream.to_string(), text);
+            }
+        }
+    }
+}
+
+/// The extent of a stream in its segment: as the end record says, else as was found.
+fn extent_of(contents: &Contents, s: &StreamContents) -> StreamExtent {
+    let known = contents.end.iter().flat_map(|e| &e.streams).find(|e| e.stream == s.stream);
+    let label = s.label.as_ref().map(|l| &l.session);
+    let label = label.or(contents.header.as_ref().map(|h| &h.session));
+    known.cloned().unwrap_or_else(|| StreamExtent {
+        stream: s.stream,
+        version: label.map_or(capstan_format::id::VersionId([0; 16]), |l| l.version),
+        logical_start: 0,
+        logical_end: s.logical_end,
+        first_sequence: 0,
+        frames: s.index.len() as u64,
+        rows: 0,
+        sparse: false,
+    })
+}
+
+/// The heading of a segment's copy: its session's, with the wrapped keys of all sessions whose frames lie in it as they
+/// are wrapped today.
+fn heading(cell: &Cell, contents: &Contents) -> Result<Heading> {
+    let header = contents.header.as_ref().ok_or_else(|| {
+        CellError::BadInput("its header is lost; import the medium to have it mended".to_owned())
+    })?;
+    let labels = contents.streams.iter().filter_map(|s| s.label.as_ref()).map(|l| &l.session);
+    let mut ids: Vec<KeyId> = Vec::new();
+    for id in labels.chain([&header.session]).filter_map(|label| label.key) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    let mut keys = Vec::new();
+    for id in ids {
+        let known = cell.idb.key(id)?.and_then(|k| serde_json::from_str(&k.record).ok());
+        let text = id.to_string();
+        let here = || header.keys.iter().find(|k| k["id"].as_str() == Some(&text)).cloned();
+        keys.extend(known.or_else(here));
+    }
+    Ok(Heading {
+        session: header.session.clone(),
+        keys,
+        copy_of: Some(header.copy_of.unwrap_or(header.segment)),
+        written_us: Some(header.written_us),
+    })
+}

@@ -1,0 +1,195 @@
+//! Bytes of streams by their logical offset, wherever in a version they lie: for readers that need them out of order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use capstan_format::codec::Decompressor;
+use capstan_format::frame::{FrameHeader, FrameType};
+use capstan_format::id::StreamId;
+use capstan_format::index::FramePlace;
+use capstan_format::keys::{FrameSealer, Purpose};
+use capstan_media_agent::reader::FrameReader;
+
+use crate::error::{CellError, Result};
+use crate::places::SegmentPlace;
+use crate::spare::Spares;
+use crate::version::VersionView;
+
+/// Streams that are kept open; each costs a block and a frame.
+const OPEN: usize = 8;
+
+/// Which segments have a stream's logical bytes: begin, end, segment; ascending.
+#[derive(Clone)]
+pub(crate) struct Spans(Arc<HashMap<StreamId, Vec<(u64, u64, u32)>>>);
+
+impl Spans {
+    pub fn of(segments: &[SegmentPlace]) -> Self {
+        let mut all: HashMap<StreamId, Vec<(u64, u64, u32)>> = HashMap::new();
+        for (index, place) in segments.iter().enumerate() {
+            for (stream, from, to) in place.spans.iter().filter(|s| s.1 < s.2) {
+                all.entry(*stream).or_default().push((*from, *to, index as u32));
+            }
+        }
+        all.values_mut().for_each(|spans| spans.sort_unstable());
+        Self(Arc::new(all))
+    }
+
+    /// The segment that has the stream's byte `at`, and up to where.
+    pub fn find(&self, stream: StreamId, at: u64) -> Option<(u32, u64)> {
+        let spans = self.0.get(&stream)?;
+        let before = spans.partition_point(|s| s.0 <= at);
+        let (_, to, segment) = spans[..before].last()?;
+        (at < *to).then_some((*segment, *to))
+    }
+}
+
+/// What a stream has at an offset.
+pub(crate) enum Found<'b> {
+    /// These bytes.
+    Bytes(&'b [u8]),
+    /// So many zeros, in place of what could not be read.
+    Zeros(u64),
+    /// Nothing that could be read, for so many bytes.
+    Lost(u64, CellError),
+}
+
+struct Open {
+    stream: StreamId,
+    segment: u32,
+    frames: FrameReader,
+    index: Vec<FramePlace>,
+    sealer: Option<FrameSealer>,
+    /// The frame at hand: its logical begin and end, its bytes (none if it stands for zeros).
+    frame: Option<(u64, u64, bool)>,
+    bytes: Vec<u8>,
+}
+
+/// Reads streams by logical offset.
+pub(crate) struct Elsewhere<'a> {
+    view: &'a VersionView<'a>,
+    spans: Spans,
+    /// Used last, last.
+    open: Vec<Open>,
+    decompressor: Decompressor,
+    scratch: Vec<u8>,
+    spares: Spares,
+    spare: Vec<u8>,
+    /// Stored bytes read so far.
+    pub bytes_read: u64,
+}
+
+impl<'a> Elsewhere<'a> {
+    pub fn new(view: &'a VersionView<'a>, spans: Spans) -> Self {
+        Self {
+            view,
+            spans,
+            open: Vec::new(),
+            decompressor: Decompressor::default(),
+            scratch: Vec::new(),
+            spares: Spares::default(),
+            spare: Vec::new(),
+            bytes_read: 0,
+        }
+    }
+
+    /// What the stream has at logical offset `at`, at most `len` bytes of it.
+    pub fn get(&mut self, stream: StreamId, at: u64, len: u64) -> Found<'_> {
+        match self.load(stream, at) {
+            Err(e) => Found::Lost(self.up_to(stream, at).saturating_sub(at).clamp(1, len), e),
+            Ok(()) => {
+                let Some(open) = self.open.last() else { return Found::Lost(len, missing()) };
+                let Some((begin, end, has_bytes)) = open.frame else {
+                    return Found::Lost(len, missing());
+                };
+                let to = end.min(at.saturating_add(len));
+                if !has_bytes {
+                    return Found::Zeros(to - at);
+                }
+                match open.bytes.get((at - begin) as usize..(to - begin) as usize) {
+                    Some(bytes) => Found::Bytes(bytes),
+                    None => Found::Lost(to - at, missing()),
+                }
+            }
+        }
+    }
+
+    /// Up to where nothing is known from `at` on, where `at` could not be read.
+    fn up_to(&self, stream: StreamId, at: u64) -> u64 {
+        let Some((segment, end)) = self.spans.find(stream, at) else { return u64::MAX };
+        let open = self.open.iter().find(|o| o.stream == stream && o.segment == segment);
+        let next = open.and_then(|o| o.index.get(o.index.partition_point(|p| p.logical <= at)));
+        next.map_or(end, |p| p.logical.min(end))
+    }
+
+    /// Makes the frame that has the stream's byte `at` the one at hand of what is used last.
+    fn load(&mut self, stream: StreamId, at: u64) -> Result<()> {
+        let (segment, _) = self.spans.find(stream, at).ok_or_else(missing)?;
+        match self.open.iter().position(|o| o.stream == stream) {
+            Some(last) if last + 1 == self.open.len() => {}
+            Some(i) => {
+                let open = self.open.remove(i);
+                self.open.push(open);
+            }
+            None => {}
+        }
+        let is_open = self.open.last().is_some_and(|o| o.stream == stream && o.segment == segment);
+        if !is_open {
+            self.open_stream(stream, segment)?;
+        }
+        let Some(open) = self.open.last_mut() else { return Err(missing()) };
+        if open.frame.is_some_and(|(from, to, _)| (from..to).contains(&at)) {
+            return Ok(());
+        }
+        open.frame = None;
+        let (decompressor, scratch) = (&mut self.decompressor, &mut self.scratch);
+        let Open { frames, index, sealer, bytes, .. } = open;
+        let mut take = |header: &FrameHeader, stored: &[u8]| -> Result<()> {
+            let opened = header.open(stored, sealer.as_ref(), decompressor, scratch, bytes);
+            opened.map_err(|source| CellError::Format { what: "a frame".to_owned(), source })
+        };
+        let mut first = || -> Result<FrameHeader> {
+            let found = index.partition_point(|p| p.logical <= at).checked_sub(1);
+            let place = index.get(found.ok_or_else(missing)?).ok_or_else(missing)?;
+            let (header, stored) = frames.frame(place)?;
+            if at >= header.logical.saturating_add(header.length) {
+                return Err(missing());
+            }
+            take(&header, stored)?;
+            Ok(header)
+        };
+        let header = match first() {
+            Ok(header) => header,
+            Err(e) => {
+                let place = &self.view.segments[segment as usize];
+                let mut good = |h: &FrameHeader, stored: &[u8]| take(h, stored).is_ok();
+                let spare = &mut self.spare;
+                self.spares.frame_at(self.view, place, stream, at, spare, &mut good).ok_or(e)?
+            }
+        };
+        self.bytes_read += u64::from(header.stored);
+        let end = header.logical.saturating_add(header.length);
+        open.frame = Some((header.logical, end, header.frame_type != FrameType::Fill));
+        Ok(())
+    }
+
+    fn open_stream(&mut self, stream: StreamId, segment: u32) -> Result<()> {
+        let place = self.view.segments.get(segment as usize).ok_or_else(missing)?;
+        let (reader, contents) = self.view.open_data(place)?;
+        let s = contents.streams.iter().find(|s| s.stream == stream).ok_or_else(missing)?;
+        let label = s.label.as_ref().map(|l| &l.session);
+        let sealer = self.view.keys.sealer(Purpose::Contents, label, stream)?;
+        let index = s.index.iter().filter(|p| p.logical_frame).copied().collect();
+        let frames = reader.frames(&contents, stream);
+        self.open.retain(|o| o.stream != stream);
+        if self.open.len() >= OPEN {
+            self.open.remove(0);
+        }
+        let bytes = Vec::new();
+        self.open.push(Open { stream, segment, frames, index, sealer, frame: None, bytes });
+        Ok(())
+    }
+}
+
+fn missing() -> CellError {
+    CellError::BadInput("some of its data are missing on the medium".to_owned())
+}

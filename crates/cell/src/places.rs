@@ -1,0 +1,103 @@
+//! Where a version's segments lie: each once, with all the media that have it, mirrors and copies.
+
+use std::collections::HashMap;
+
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId};
+use capstan_idb::{Idb, Segment, StreamPart, Version};
+
+use crate::error::Result;
+
+/// A segment that the version has rows or data in.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentPlace {
+    pub segment: SegmentId,
+    /// Media it lies on, each with its number there.
+    pub media: Vec<(MediumId, SegmentNumber)>,
+    /// Copies of it: segments of their own with the same frames.
+    pub copies: Vec<Place>,
+    /// The version's streams in it that have rows.
+    pub streams: Vec<StreamId>,
+    /// What it has of each stream: logical begin and end.
+    pub spans: Vec<(StreamId, u64, u64)>,
+    /// Which of the version's sessions wrote it, from 0.
+    pub session: u32,
+}
+
+/// One place of a segment's data: itself on a medium, or a copy of it.
+pub(crate) type Place = (SegmentId, MediumId, SegmentNumber);
+
+impl SegmentPlace {
+    /// All places of its data, its own first.
+    pub fn places(&self) -> Vec<Place> {
+        let own = self.media.iter().map(|(medium, number)| (self.segment, *medium, *number));
+        own.chain(self.copies.iter().copied()).collect()
+    }
+}
+
+/// A segment with all that is known of where it is, while they are gathered.
+struct Known {
+    place: SegmentPlace,
+    committed_us: i64,
+}
+
+/// The segments of a version and what it builds on (`chain`, newest first), oldest first.
+pub(crate) fn places_of(idb: &Idb, chain: &[Version]) -> Result<Vec<SegmentPlace>> {
+    let mut sessions: Vec<SessionId> = Vec::new();
+    let mut all: Vec<Known> = Vec::new();
+    let mut by_origin: HashMap<SegmentId, usize> = HashMap::new();
+    let mut orphans = false;
+    for version in chain.iter().rev() {
+        let copies = idb.copies_of_version(version.id)?;
+        let rows = idb.segments_of_version(version.id)?;
+        // They come in the order of their sessions.
+        for (segment, _) in &rows {
+            if !sessions.contains(&segment.session) {
+                sessions.push(segment.session);
+            }
+        }
+        let (copied, own): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|(s, _)| copies.contains_key(&s.id));
+        for (segment, parts) in own.into_iter().chain(copied) {
+            let origin = copies.get(&segment.id).copied().unwrap_or(segment.id);
+            match by_origin.get(&origin) {
+                Some(at) => all[*at].place.add(&segment),
+                None => {
+                    orphans |= origin != segment.id;
+                    by_origin.insert(origin, all.len());
+                    let session = sessions.iter().position(|s| *s == segment.session);
+                    let place = first_place(&segment, &parts, session.unwrap_or(0) as u32);
+                    all.push(Known { place, committed_us: segment.committed_us });
+                }
+            }
+        }
+    }
+    // A copy whose original is not known has its time.
+    if orphans {
+        all.sort_by_key(|k| (k.place.session, k.committed_us));
+    }
+    Ok(all.into_iter().map(|k| k.place).collect())
+}
+
+impl SegmentPlace {
+    fn add(&mut self, segment: &Segment) {
+        if self.segment == segment.id {
+            self.media.push((segment.medium, segment.number));
+        } else {
+            self.copies.push((segment.id, segment.medium, segment.number));
+        }
+    }
+}
+
+fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> SegmentPlace {
+    // Streams that were passed on by a consolidation have data and no rows; where no rows were counted, any may have.
+    let counted = parts.iter().any(|p| p.rows > 0);
+    let with_rows = parts.iter().filter(|p| p.rows > 0 || !counted);
+    SegmentPlace {
+        segment: segment.id,
+        media: vec![(segment.medium, segment.number)],
+        copies: Vec::new(),
+        streams: with_rows.map(|p| p.stream).collect(),
+        spans: parts.iter().map(|p| (p.stream, p.logical_start, p.logical_end)).collect(),
+        session,
+    }
+}

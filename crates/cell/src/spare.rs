@@ -1,0 +1,135 @@
+//! Where a segment can be had: on its media, mirrors of each other, and in copies. What is damaged or missing on one is
+//! taken from another, frame by frame.
+
+use std::io::BufReader;
+use std::sync::Arc;
+
+use capstan_format::frame::FrameHeader;
+use capstan_format::id::{SegmentId, StreamId};
+use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::scan::scan;
+
+use crate::error::{CellError, Result};
+use crate::places::{Place, SegmentPlace};
+use crate::version::{From, VersionView};
+
+impl VersionView<'_> {
+    /// Opens the first place of a segment's data that can be, and says what lies where there.
+    pub fn open_data(&self, place: &SegmentPlace) -> Result<(SegmentReader, Arc<Contents>)> {
+        let mut failed = None;
+        for at in place.places() {
+            match self.open_place(place, at) {
+                Ok(opened) => return Ok(opened),
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        Err(failed.unwrap_or_else(|| {
+            CellError::BadInput(format!(
+                "segment {} lies on no known medium",
+                place.segment.short()
+            ))
+        }))
+    }
+
+    fn open_place(
+        &self,
+        place: &SegmentPlace,
+        (segment, medium, number): Place,
+    ) -> Result<(SegmentReader, Arc<Contents>)> {
+        let reader = SegmentReader::open(&self.medium(medium)?, number)?;
+        if segment == place.segment {
+            let contents = self.contents(place)?;
+            // Rows may have been taken from a copy, where frames lie elsewhere.
+            if contents.header.as_ref().is_none_or(|h| h.segment == segment) {
+                return Ok((reader, contents));
+            }
+        }
+        let read = || Ok((self.contents_of(segment, &reader)?, From::Medium));
+        let contents = self.kept_contents(segment, read)?.0;
+        Ok((reader, contents))
+    }
+
+    /// What a segment holds: from the IDB's catalog, else from that at hand, else by reading all of it.
+    fn contents_of(&self, segment: SegmentId, reader: &SegmentReader) -> Result<Contents> {
+        if let Some(file) = self.idb.read_catalog(segment)?
+            && let Ok(contents) = Contents::from_catalog(segment, BufReader::new(file))
+        {
+            return Ok(contents);
+        }
+        match reader.catalog() {
+            Ok(contents) => Ok(contents),
+            Err(_) => Ok(scan(reader)?.contents),
+        }
+    }
+
+    /// What a segment holds, from the first medium whose catalog can be read; else by reading all that is there of it.
+    pub fn contents_on_media(&self, place: &SegmentPlace) -> Result<Contents> {
+        let mut readers = Vec::new();
+        let mut failed = None;
+        for (_, medium, number) in place.places() {
+            let opened = self.medium(medium).and_then(|m| Ok(SegmentReader::open(&m, number)?));
+            match opened {
+                Ok(reader) => match reader.catalog() {
+                    Ok(contents) => return Ok(contents),
+                    Err(_) => readers.push(reader),
+                },
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        match (readers.first(), failed) {
+            (Some(reader), _) => Ok(scan(reader)?.contents),
+            (None, Some(e)) => Err(e),
+            (None, None) => Err(CellError::BadInput(format!(
+                "segment {} lies on no known medium",
+                place.segment.short()
+            ))),
+        }
+    }
+}
+
+/// Frames from the other places of a segment; the place that had one last is kept open.
+#[derive(Default)]
+pub(crate) struct Spares {
+    open: Option<(Place, SegmentReader, Arc<Contents>)>,
+}
+
+impl Spares {
+    /// The frame of a stream that has its logical byte `at`, from any place that has it undamaged; its stored bytes are
+    /// left in `stored`. `good` judges it further.
+    pub fn frame_at(
+        &mut self,
+        view: &VersionView<'_>,
+        place: &SegmentPlace,
+        stream: StreamId,
+        at: u64,
+        stored: &mut Vec<u8>,
+        good: &mut dyn FnMut(&FrameHeader, &[u8]) -> bool,
+    ) -> Option<FrameHeader> {
+        let places = place.places();
+        if places.len() < 2 {
+            return None;
+        }
+        let last = self.open.as_ref().map(|o| o.0).filter(|last| places.contains(last));
+        for at_place in last.into_iter().chain(places) {
+            if self.open.as_ref().is_none_or(|o| o.0 != at_place) {
+                let Ok((reader, contents)) = view.open_place(place, at_place) else { continue };
+                self.open = Some((at_place, reader, contents));
+            }
+            let Some((_, reader, contents)) = &self.open else { continue };
+            let Some(s) = contents.streams.iter().find(|s| s.stream == stream) else { continue };
+            let before = s.index.partition_point(|p| p.logical <= at);
+            let found = s.index[..before].iter().rev().find(|p| p.logical_frame);
+            let Some(found) = found else { continue };
+            let mut frames = reader.frames(contents, stream);
+            if let Ok((header, bytes)) = frames.frame(found)
+                && at < header.logical.saturating_add(header.length)
+                && good(&header, bytes)
+            {
+                stored.clear();
+                stored.extend_from_slice(bytes);
+                return Some(header);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,121 @@
+//! The media that a session writes to: one, or several mirrors that all get the same blocks.
+//!
+//! Everything is done on all of them at once, and what is slowest sets the pace. One that fails is left, and said; the
+//! others go on.
+
+use std::sync::Arc;
+
+use capstan_devices::Device;
+use capstan_format::id::{MediumId, SegmentNumber};
+use capstan_format::record::MediumHeader;
+use parking_lot::Mutex;
+
+use crate::writer::WriteError;
+
+/// A medium to write to, on its device.
+pub struct Member {
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// What the medium says of itself.
+    pub medium: MediumHeader,
+    /// The segment being written, as this medium numbers it.
+    pub(crate) number: SegmentNumber,
+    /// What was made of the segment here, once it is durable.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// A segment that became durable on one medium.
+pub(crate) struct Ended {
+    pub end: capstan_format::record::SegmentEnd,
+    pub bytes: u64,
+    pub catalog: Vec<u8>,
+}
+
+impl Member {
+    /// A medium on its device.
+    pub fn new(device: Box<dyn Device>, medium: MediumHeader) -> Self {
+        Self { device, medium, number: SegmentNumber(0), ended: None }
+    }
+}
+
+/// A mirror that failed, and was left.
+#[derive(Debug, Clone)]
+pub struct LostMirror {
+    /// Its identity.
+    pub medium: MediumId,
+    /// Its label.
+    pub label: String,
+    /// Why.
+    pub error: String,
+}
+
+/// Mirrors that failed since somebody looked.
+pub type LostMirrors = Arc<Mutex<Vec<LostMirror>>>;
+
+/// All media of a session; at least one.
+pub(crate) struct Mirrors {
+    members: Vec<Member>,
+    pub lost: LostMirrors,
+}
+
+impl Mirrors {
+    pub fn new(members: Vec<Member>) -> Self {
+        Self { members, lost: LostMirrors::default() }
+    }
+
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub fn members_mut(&mut self) -> &mut [Member] {
+        &mut self.members
+    }
+
+    pub fn into_members(self) -> Vec<Member> {
+        self.members
+    }
+
+    /// Whether a stream's last block in a segment may be short: on all, or on none.
+    pub fn short_blocks(&self) -> bool {
+        self.members.iter().all(|m| m.device.short_blocks())
+    }
+
+    /// Does something on all of them at once. An error if it worked on none.
+    pub fn each(
+        &mut self,
+        run: impl Fn(&mut Member) -> Result<(), WriteError> + Sync,
+    ) -> Result<(), WriteError> {
+        let [first, others @ ..] = &mut self.members[..] else { return Err(WriteError::Thread) };
+        if others.is_empty() {
+            return run(first);
+        }
+        let run = &run;
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let others: Vec<_> = others.iter_mut().map(|m| scope.spawn(move || run(m))).collect();
+            let mut results = vec![run(first)];
+            results.extend(others.into_iter().map(|t| t.join().unwrap_or(Err(WriteError::Thread))));
+            results
+        });
+        if results.iter().all(Result::is_err) {
+            return results.into_iter().next().unwrap_or(Err(WriteError::Thread));
+        }
+        let mut kept = Vec::new();
+        for (mut member, result) in std::mem::take(&mut self.members).into_iter().zip(results) {
+            match result {
+                Ok(()) => kept.push(member),
+                Err(e) => {
+                    member.device.abandon_segment();
+                    let (medium, label) = (member.medium.medium, member.medium.label);
+                    self.lost.lock().push(LostMirror { medium, label, error: e.to_string() });
+                }
+            }
+        }
+        self.members = kept;
+        Ok(())
+    }
+
+    /// Drops what was begun.
+    pub fn abandon(&mut self) {
+        self.members.iter_mut().for_each(|m| m.device.abandon_segment());
+    }
+}

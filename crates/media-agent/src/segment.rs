@@ -1,0 +1,266 @@
+//! Writing segments, block by block: header record, data blocks, catalog, end record, commit; on all mirrors.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use capstan_engine::entropy::Entropy;
+use capstan_engine::link::FilledBlock;
+use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_format::block::{BLOCK_ALIGN, BlockKind, MaHeader};
+use capstan_format::id::{BlockIndex, SegmentId, StreamId, VersionId};
+use capstan_format::index::FramePlace;
+use capstan_format::record::{
+    SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, encode_record,
+};
+
+use crate::catalog::CatalogBuilder;
+use crate::mirror::{Ended, Member, Mirrors};
+use crate::writer::{Committed, WriteError};
+
+/// What a segment's header says of the session that writes it.
+#[derive(Debug, Clone)]
+pub struct Heading {
+    /// The session, in clear.
+    pub session: SessionLabel,
+    /// The wrapped keys of every session whose frames lie in the segment.
+    pub keys: Vec<serde_json::Value>,
+    /// The segment that this one is a copy of.
+    pub copy_of: Option<SegmentId>,
+    /// When it was begun, if not now: of a copy the original's time.
+    pub written_us: Option<i64>,
+}
+
+/// Whose a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The version its frames belong to here.
+    pub version: VersionId,
+    /// Frames that nobody needs are left out between others.
+    pub sparse: bool,
+}
+
+/// The segment being written.
+struct OpenSegment {
+    /// The header record as the first medium has it.
+    header: SegmentHeader,
+    catalog: CatalogBuilder,
+    streams: BTreeMap<StreamId, (StreamExtent, Vec<FramePlace>)>,
+    short_blocks: Vec<(u32, u32)>,
+    next_index: u32,
+    bytes: u64,
+    begun: Instant,
+}
+
+/// Writes segments to a medium and its mirrors.
+pub(crate) struct SegmentWriter {
+    mirrors: Mirrors,
+    entropy: Arc<Entropy>,
+    meters: Arc<Meters>,
+    now_us: fn() -> i64,
+    open: Option<OpenSegment>,
+}
+
+impl SegmentWriter {
+    pub fn new(
+        mirrors: Mirrors,
+        entropy: Arc<Entropy>,
+        meters: Arc<Meters>,
+        now_us: fn() -> i64,
+    ) -> Self {
+        Self { mirrors, entropy, meters, now_us, open: None }
+    }
+
+    /// For how long a segment has been open; `None` if none is.
+    pub fn age(&self) -> Option<Duration> {
+        self.open.as_ref().map(|o| o.begun.elapsed())
+    }
+
+    /// Drops what was begun.
+    pub fn abandon(&mut self) {
+        self.open = None;
+        self.mirrors.abandon();
+    }
+
+    /// The media, when nothing more is written this way.
+    pub fn into_members(self) -> Vec<Member> {
+        self.mirrors.into_members()
+    }
+
+    /// Begins a segment.
+    pub fn begin(&mut self, heading: Heading) -> Result<(), WriteError> {
+        let segment = SegmentId(self.entropy.id().map_err(WriteError::Entropy)?);
+        let written_us = heading.written_us.unwrap_or_else(self.now_us);
+        self.mirrors.each(|m| {
+            m.number = m.device.begin_segment()?;
+            Ok(())
+        })?;
+        let on = |member: &Member| SegmentHeader {
+            medium: member.medium.clone(),
+            segment,
+            number: member.number,
+            session: heading.session.clone(),
+            keys: heading.keys.clone(),
+            copy_of: heading.copy_of,
+            written_us,
+        };
+        let record = |header: &SegmentHeader, length| {
+            encode_record(BlockKind::SegmentHeader, segment, BlockIndex(0), header, length)
+        };
+        let first = self.mirrors.members().first().ok_or(WriteError::Thread)?;
+        let (header, block_size) = (on(first), first.medium.block_size as usize);
+        let least = if self.mirrors.short_blocks() { BLOCK_ALIGN } else { block_size };
+        // As long on all media as where it is longest, so that all blocks behind it lie at the same place.
+        let mut length = least;
+        for member in self.mirrors.members() {
+            length = length.max(record(&on(member), least)?.len());
+        }
+        self.mirrors.each(|m| {
+            let block = record(&on(m), length)?;
+            Ok(m.device.write(&block)?)
+        })?;
+        self.open = Some(OpenSegment {
+            catalog: CatalogBuilder::new(segment),
+            header,
+            streams: BTreeMap::new(),
+            short_blocks: if length == block_size { Vec::new() } else { vec![(0, length as u32)] },
+            next_index: 1,
+            bytes: length as u64,
+            begun: Instant::now(),
+        });
+        Ok(())
+    }
+
+    /// Stamps a block's place and writes it; its buffer may be used again afterwards.
+    pub fn write(&mut self, block: &mut FilledBlock, owner: Owner) -> Result<(), WriteError> {
+        let mut lap = Lap::start();
+        let short = self.mirrors.short_blocks();
+        let Some(open) = &mut self.open else { return Err(WriteError::Thread) };
+        let index = open.next_index;
+        open.next_index += 1;
+        let full = block.buffer.len() as u32;
+        let length = if short && block.ends_segment { block.short_len } else { full };
+        if length != full {
+            open.short_blocks.push((index, length));
+        }
+        let ma = MaHeader {
+            kind: BlockKind::Data,
+            segment: open.header.segment,
+            index: BlockIndex(index),
+            length,
+        };
+        ma.encode(&mut block.buffer);
+        let notes = &block.notes;
+        let (extent, places) = open.streams.entry(block.stream).or_insert_with(|| {
+            // Of a sparse stream the label stands for what was left out too.
+            let first = match owner.sparse {
+                true => notes.frames.iter().find(|f| f.logical_frame).or(notes.frames.first()),
+                false => notes.frames.first(),
+            };
+            let extent = StreamExtent {
+                stream: block.stream,
+                version: owner.version,
+                logical_start: first.map_or(0, |f| f.logical),
+                logical_end: 0,
+                first_sequence: notes.frames.first().map_or(0, |f| f.sequence),
+                frames: 0,
+                rows: 0,
+                sparse: owner.sparse,
+            };
+            (extent, Vec::new())
+        });
+        extent.logical_end = notes.logical_end;
+        extent.frames += notes.frames.len() as u64;
+        extent.rows += notes.rows;
+        places.extend(notes.frames.iter().map(|f| FramePlace {
+            logical_frame: f.logical_frame,
+            sequence: f.sequence,
+            logical: f.logical,
+            block: BlockIndex(index),
+            byte: f.byte,
+        }));
+        for copy in &notes.copies {
+            open.catalog.copy(block.stream, copy);
+        }
+        open.bytes += u64::from(length);
+        let meter = self.meters.of(Stage::Device);
+        let bytes = &block.buffer[..length as usize];
+        self.mirrors.each(|m| Ok(m.device.write(bytes)?))?;
+        meter.bytes(length.into());
+        lap.busy(meter);
+        Ok(())
+    }
+
+    /// Ends the segment and makes it durable. `written_us` is the end record's time, if not now.
+    pub fn end(
+        &mut self,
+        session_end: Option<SessionEnd>,
+        written_us: Option<i64>,
+    ) -> Result<Committed, WriteError> {
+        let mut lap = Lap::start();
+        let Some(mut open) = self.open.take() else { return Err(WriteError::Thread) };
+        for (stream, (_, places)) in &open.streams {
+            open.catalog.index(*stream, places);
+        }
+        let end = SegmentEnd {
+            segment: open.header.segment,
+            number: open.header.number,
+            session: open.header.session.session,
+            data_blocks: open.next_index - 1,
+            blocks: 0,
+            catalog_at: open.bytes,
+            short_blocks: std::mem::take(&mut open.short_blocks),
+            streams: open.streams.values().map(|(extent, _)| extent.clone()).collect(),
+            session_end,
+            written_us: written_us.unwrap_or_else(self.now_us),
+        };
+        let short = self.mirrors.short_blocks();
+        self.mirrors.each(|m| {
+            m.ended = Some(end_on(m, &open, &end, short)?);
+            Ok(())
+        })?;
+        lap.busy(self.meters.of(Stage::Device));
+        let places = self.mirrors.members().iter().map(|m| (m.medium.medium, m.number)).collect();
+        let mut members = self.mirrors.members_mut().iter_mut();
+        let ended = members.next().and_then(|m| Some((m.medium.clone(), m.ended.take()?)));
+        let Some((medium, ended)) = ended else { return Err(WriteError::Thread) };
+        members.for_each(|m| m.ended = None);
+        Ok(Committed {
+            header: SegmentHeader { medium, number: ended.end.number, ..open.header },
+            places,
+            end: ended.end,
+            bytes: ended.bytes,
+            catalog: ended.catalog,
+        })
+    }
+}
+
+/// Writes the catalog and the end record to one medium and makes the segment durable there.
+fn end_on(
+    member: &mut Member,
+    open: &OpenSegment,
+    end: &SegmentEnd,
+    short: bool,
+) -> Result<Ended, WriteError> {
+    let (segment, number) = (end.segment, member.number);
+    let block_size = member.medium.block_size as usize;
+    let header = SegmentHeader { medium: member.medium.clone(), number, ..open.header.clone() };
+    let mut end = SegmentEnd { number, ..end.clone() };
+    let catalog = open.catalog.finish(&header, &end)?;
+    let mut bytes = open.bytes;
+    let mut index = BlockIndex(open.next_index);
+    let device = &mut member.device;
+    catalog.write_blocks(segment, index, block_size, short, |block| {
+        index.0 += 1;
+        bytes += block.len() as u64;
+        device.write(block)
+    })?;
+    end.blocks = index.0 + 1;
+    let length = if short { BLOCK_ALIGN } else { block_size };
+    let block = encode_record(BlockKind::SegmentEnd, segment, index, &end, length)?;
+    device.write(&block)?;
+    bytes += block.len() as u64;
+    device.end_segment()?;
+    device.commit()?;
+    Ok(Ended { end, bytes, catalog: catalog.into_frames() })
+}

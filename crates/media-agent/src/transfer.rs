@@ -1,0 +1,274 @@
+//! Writing frames that exist already, as they are: they are cut into blocks anew, stream by stream, segment by segment.
+//!
+//! Who brings the frames works beside a thread that writes; whole blocks go one way, empty buffers the other.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use capstan_engine::buffer::Buffer;
+use capstan_engine::entropy::Entropy;
+use capstan_engine::link::{BlockNotes, FilledBlock, FrameNote, LinkClosed, SegmentOrdinal};
+use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_engine::queue::Queue;
+use capstan_format::block::{BLOCK_ALIGN, DaHeader, NO_FRAME, PAYLOAD_AT};
+use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType, MIN_ROOM, padded};
+use capstan_format::id::StreamId;
+use capstan_format::record::SessionEnd;
+
+use crate::mirror::{LostMirrors, Member, Mirrors};
+use crate::segment::{Heading, Owner, SegmentWriter};
+use crate::writer::{OnCommit, WriteError, Written};
+
+/// Block buffers: some are filled while others are written.
+const BUFFERS: usize = 6;
+
+/// What the writing thread is told.
+enum Order {
+    Begin(Box<Heading>),
+    Block(FilledBlock, Owner),
+    End(Option<SessionEnd>, Option<i64>),
+}
+
+/// Segments being written from frames that exist.
+pub struct Transfer {
+    orders: Arc<Queue<Order>>,
+    free: Arc<Queue<Buffer>>,
+    meters: Arc<Meters>,
+    lost: LostMirrors,
+    thread: JoinHandle<Result<(Vec<Member>, Written), WriteError>>,
+}
+
+impl Transfer {
+    /// Starts the writing thread; all media have the same block size.
+    pub fn start(
+        members: Vec<Member>,
+        entropy: Arc<Entropy>,
+        meters: Arc<Meters>,
+        now_us: fn() -> i64,
+        on_commit: Box<OnCommit>,
+    ) -> Self {
+        let block_size = members.first().map_or(0, |m| m.medium.block_size as usize);
+        let orders = Arc::new(Queue::new(BUFFERS));
+        let free = Arc::new(Queue::new(BUFFERS));
+        for _ in 0..BUFFERS {
+            let _ = free.give(Buffer::new(block_size));
+        }
+        let mirrors = Mirrors::new(members);
+        let lost = mirrors.lost.clone();
+        let writer = SegmentWriter::new(mirrors, entropy, meters.clone(), now_us);
+        let thread = std::thread::spawn({
+            let (orders, free, meters) = (orders.clone(), free.clone(), meters.clone());
+            move || run(writer, &orders, &free, &meters, on_commit)
+        });
+        Self { orders, free, meters, lost, thread }
+    }
+
+    /// Mirrors that failed and were left.
+    pub fn lost_mirrors(&self) -> LostMirrors {
+        self.lost.clone()
+    }
+
+    /// Begins a segment.
+    pub fn begin(&self, heading: Heading) -> Result<(), LinkClosed> {
+        self.order(Order::Begin(Box::new(heading)))
+    }
+
+    /// Begins a stream's part of the segment. `position` is what the stream's earlier parts have of bytes, `rows` are those
+    /// of its batches here.
+    pub fn stream(&self, stream: StreamId, owner: Owner, position: u64, rows: u64) -> Cutter<'_> {
+        Cutter { transfer: self, stream, owner, position, rows, logical: 0, block: None }
+    }
+
+    /// Ends the segment: it will be durable and recorded.
+    pub fn end(
+        &self,
+        session_end: Option<SessionEnd>,
+        written_us: Option<i64>,
+    ) -> Result<(), LinkClosed> {
+        self.order(Order::End(session_end, written_us))
+    }
+
+    /// Waits until all is written; gives the media back, and what was written. A segment that was not ended is dropped.
+    pub fn finish(self) -> Result<(Vec<Member>, Written), WriteError> {
+        self.orders.close();
+        self.thread.join().unwrap_or(Err(WriteError::Thread))
+    }
+
+    fn order(&self, order: Order) -> Result<(), LinkClosed> {
+        self.orders.give(order).map(drop).map_err(|_| LinkClosed)
+    }
+
+    fn buffer(&self) -> Result<Buffer, LinkClosed> {
+        let mut waited = Duration::ZERO;
+        let buffer = self.free.take(&mut waited);
+        self.meters.of(Stage::Source).wait_out(waited);
+        buffer.ok_or(LinkClosed)
+    }
+}
+
+/// The writing thread.
+fn run(
+    mut writer: SegmentWriter,
+    orders: &Queue<Order>,
+    free: &Queue<Buffer>,
+    meters: &Meters,
+    mut on_commit: Box<OnCommit>,
+) -> Result<(Vec<Member>, Written), WriteError> {
+    let mut written = Written::default();
+    let mut one = |order: Order, writer: &mut SegmentWriter| -> Result<(), WriteError> {
+        match order {
+            Order::Begin(heading) => writer.begin(*heading),
+            Order::Block(mut block, owner) => {
+                writer.write(&mut block, owner)?;
+                let _ = free.give(block.buffer);
+                Ok(())
+            }
+            Order::End(session_end, written_us) => {
+                let end = session_end.map(|e| SessionEnd { bytes_written: written.bytes, ..e });
+                let committed = writer.end(end, written_us)?;
+                written.bytes += committed.bytes;
+                written.segments.push(committed.end.number);
+                let mut lap = Lap::start();
+                on_commit(&committed).map_err(WriteError::Commit)?;
+                lap.busy(meters.of(Stage::Cell));
+                Ok(())
+            }
+        }
+    };
+    let mut result = Ok(());
+    let mut waited = Duration::ZERO;
+    while let Some(order) = orders.take(&mut waited) {
+        meters.of(Stage::Device).wait_in(std::mem::take(&mut waited));
+        result = one(order, &mut writer);
+        if result.is_err() {
+            break;
+        }
+    }
+    // Whoever brings more learns that nothing is taken.
+    orders.close();
+    free.close();
+    writer.abandon();
+    result.map(|()| (writer.into_members(), written))
+}
+
+/// A block being filled.
+struct OpenBlock {
+    buffer: Buffer,
+    used: usize,
+    first_frame: u32,
+    notes: BlockNotes,
+}
+
+/// Cuts a stream's frames into blocks.
+pub struct Cutter<'a> {
+    transfer: &'a Transfer,
+    stream: StreamId,
+    owner: Owner,
+    position: u64,
+    /// Rows that no block was said to have yet.
+    rows: u64,
+    logical: u64,
+    block: Option<OpenBlock>,
+}
+
+impl Cutter<'_> {
+    /// Adds the stream's next frame, as it is stored.
+    pub fn frame(&mut self, header: &FrameHeader, stored: &[u8]) -> Result<(), LinkClosed> {
+        let room = self.block.as_ref().map_or(0, |b| b.buffer.len() - PAYLOAD_AT - b.used);
+        if padded(FRAME_HEADER_LEN + stored.len()) > room && room < MIN_ROOM {
+            self.submit(false)?;
+        }
+        let stream = self.stream;
+        let b = self.open()?;
+        if b.first_frame == NO_FRAME {
+            b.first_frame = b.used as u32;
+        }
+        b.notes.frames.push(FrameNote {
+            logical_frame: header.frame_type.is_logical(),
+            sequence: header.sequence,
+            logical: header.logical,
+            byte: b.used as u32,
+        });
+        let at = PAYLOAD_AT + b.used;
+        header.encode(stream, &mut b.buffer[at..]);
+        b.used += FRAME_HEADER_LEN;
+        self.logical = header.logical.saturating_add(header.logical_len());
+        let mut rest = stored;
+        loop {
+            let b = self.open()?;
+            let room = b.buffer.len() - PAYLOAD_AT - b.used;
+            let (now, later) = rest.split_at(rest.len().min(room));
+            let at = PAYLOAD_AT + b.used;
+            b.buffer[at..at + now.len()].copy_from_slice(now);
+            b.used += now.len();
+            rest = later;
+            if rest.is_empty() {
+                break;
+            }
+            self.submit(false)?;
+        }
+        let is_meta =
+            matches!(header.frame_type, FrameType::Label | FrameType::Names | FrameType::Batch);
+        let rows = if is_meta { std::mem::take(&mut self.rows) } else { 0 };
+        let b = self.open()?;
+        // A frame's padding never crosses a block: payloads of blocks are multiples of the alignment.
+        let end = padded(b.used);
+        b.buffer[PAYLOAD_AT + b.used..PAYLOAD_AT + end].fill(0);
+        b.used = end;
+        b.notes.rows += rows;
+        if is_meta {
+            let mut copy = vec![0; FRAME_HEADER_LEN];
+            header.encode(stream, &mut copy);
+            copy.extend_from_slice(stored);
+            b.notes.copies.push(copy);
+        }
+        Ok(())
+    }
+
+    /// Ends the stream's part of the segment. Returns what its parts have of bytes.
+    pub fn finish(mut self) -> Result<u64, LinkClosed> {
+        self.submit(true)?;
+        Ok(self.position)
+    }
+
+    fn open(&mut self) -> Result<&mut OpenBlock, LinkClosed> {
+        let transfer = self.transfer;
+        match &mut self.block {
+            Some(_) => {}
+            none => {
+                *none = Some(OpenBlock {
+                    buffer: transfer.buffer()?,
+                    used: 0,
+                    first_frame: NO_FRAME,
+                    notes: BlockNotes::default(),
+                });
+            }
+        }
+        self.block.as_mut().ok_or(LinkClosed)
+    }
+
+    fn submit(&mut self, ends_segment: bool) -> Result<(), LinkClosed> {
+        let Some(mut b) = self.block.take() else { return Ok(()) };
+        let end = PAYLOAD_AT + b.used;
+        b.buffer[end..].fill(0);
+        let header = DaHeader {
+            stream: self.stream,
+            position: self.position,
+            used: b.used as u32,
+            first_frame: b.first_frame,
+        };
+        header.encode(&mut b.buffer);
+        self.position += b.used as u64;
+        b.notes.logical_end = self.logical;
+        let block = FilledBlock {
+            short_len: end.next_multiple_of(BLOCK_ALIGN) as u32,
+            buffer: b.buffer,
+            stream: self.stream,
+            segment: SegmentOrdinal(0),
+            ends_segment,
+            notes: b.notes,
+        };
+        self.transfer.order(Order::Block(block, self.owner))
+    }
+}

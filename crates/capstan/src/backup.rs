@@ -38,7 +38,8 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
     exclude.extend_from_slice(&select.exclude);
     Ok(BackupRequest {
         source: source(args)?,
-        device: args.to.clone(),
+        device: args.to.device(),
+        pool: args.to.pool(),
         name: args.name.clone(),
         level: level(args),
         resume: args.resume,

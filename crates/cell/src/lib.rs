@@ -21,6 +21,7 @@ mod input;
 mod judge;
 pub mod keyring;
 mod merged;
+pub mod media;
 mod names;
 pub mod observe;
 mod overview;
@@ -30,6 +31,7 @@ pub mod request;
 mod restore;
 mod resume;
 mod same_bytes;
+pub mod safety;
 mod session;
 mod sparse;
 mod status;
@@ -44,6 +46,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use capstan_engine::entropy::Entropy;
+use capstan_format::id::CellId;
 use capstan_idb::Idb;
 
 pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
@@ -56,6 +59,7 @@ pub use take_ring::ring_of_medium;
 /// A cell on one machine: its home with the internal database, and what opens keys.
 pub struct Cell {
     home: PathBuf,
+    id: CellId,
     idb: Arc<Idb>,
     entropy: Arc<Entropy>,
     secrets: keyring::Secrets,
@@ -69,8 +73,10 @@ impl Cell {
         let idb = Idb::open(home)?;
         idb.mark_dead_sessions(&session::is_alive)?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
+        let id = media::identity(&idb, &entropy)?;
         Ok(Self {
             home: home.to_owned(),
+            id,
             idb: Arc::new(idb),
             entropy: Arc::new(entropy),
             secrets,

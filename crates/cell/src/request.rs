@@ -80,6 +80,8 @@ pub struct BackupRequest {
     pub source: Source,
     /// Where to.
     pub device: Address,
+    /// The pool whose media take the place of the device.
+    pub pool: Option<String>,
     /// The object's name; by default the paths.
     pub name: Option<String>,
     /// All of it, or what changed; if not said, what changed where the last version is on the same medium.

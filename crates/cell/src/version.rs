@@ -202,8 +202,11 @@ impl<'a> VersionView<'a> {
         let Address::File(path) = row.device.parse::<Address>()? else {
             return Err(CellError::BadInput(format!("medium {} keeps nothing", row.label)));
         };
-        let medium = FileMedium::open(&path).map_err(|e| not_there(e, &row))?;
+        let medium = FileMedium::open(&path).map_err(|e| not_there(self.idb, e, &row))?;
         if medium.header().medium != id {
+            if let Some(e) = exported(self.idb, &row) {
+                return Err(e);
+            }
             return Err(CellError::BadInput(format!(
                 "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
                 row.device,
@@ -527,7 +530,10 @@ pub(crate) fn rows_of_stream(
 }
 
 /// The error for a medium that cannot be opened where it was last seen.
-fn not_there(e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+    if let Some(e) = exported(idb, medium) {
+        return e;
+    }
     let why = match &e {
         DeviceError::Io { source, .. } => plain(source),
         DeviceError::NoMedium(_) => "no medium is there".to_owned(),
@@ -539,4 +545,14 @@ fn not_there(e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
         medium.id.short(),
         medium.device
     ))
+}
+
+/// The error for a medium that is recorded as out of the house.
+fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
+    let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;
+    Some(CellError::BadInput(format!(
+        "medium '{}' ({}) {where_to}; bring it back, then `capstan media import` it from where it is",
+        medium.label,
+        medium.id.short()
+    )))
 }

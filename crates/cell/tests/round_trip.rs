@@ -51,6 +51,7 @@ impl Bench {
         BackupRequest {
             source: Source::Paths(vec![self.path("src")]),
             device: format!("file:{}", self.path("medium").display()).parse().unwrap(),
+            pool: None,
             name: Some("src".to_owned()),
             level: Some(capstan_cell::request::Level::Full),
             resume: false,

@@ -65,11 +65,13 @@ pub enum Code {
     Stopped,
     /// A device failed.
     DeviceFailed,
+    /// The internal database's own backup was not written.
+    IdbNotSaved,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -94,6 +96,7 @@ impl Code {
         Self::Adapted,
         Self::Stopped,
         Self::DeviceFailed,
+        Self::IdbNotSaved,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -201,6 +204,12 @@ impl Code {
                 "not-proved",
                 Error,
                 "run `capstan verify`, check memory and disks, and make a full backup",
+            ),
+            Self::IdbNotSaved => (
+                451,
+                "idb-not-saved",
+                Warning,
+                "the data are safe; make room on the device, the next session writes it again",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

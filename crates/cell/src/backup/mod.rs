@@ -3,6 +3,7 @@
 mod look_back;
 mod medium;
 mod plan;
+mod pool;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,7 +22,7 @@ use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys}
 use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamLabel, StreamNames};
 use capstan_idb::{Idb, Object, Segment, Session, Status, StreamPart, Totals, Version};
 use capstan_media_agent::writer::{
-    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions,
+    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
 };
 
 use self::plan::Plan;
@@ -46,6 +47,18 @@ const CATALOG_GRACE: Duration = Duration::from_secs(24 * 3600);
 impl Cell {
     /// Backs up.
     pub fn backup(
+        &self,
+        request: &BackupRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        match &request.pool {
+            Some(pool) => self.backup_to_pool(pool, request, observer, stop),
+            None => self.backup_to_device(request, observer, stop),
+        }
+    }
+
+    fn backup_to_device(
         &self,
         request: &BackupRequest,
         observer: &dyn Observer,
@@ -213,10 +226,10 @@ impl Cell {
             Ok(w) => (w.bytes, None),
             Err(e) => (meters.of(Stage::Device).read().bytes, Some(e)),
         };
+        let device_full = matches!(&failure, Some(WriteError::Device(e)) if e.is_full());
         if let Some(e) = &failure {
             status = Status::Failed;
-            let text = crate::error::chain(e);
-            ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), text);
+            self.say_device_failed(request, &medium, e, device_full, &ears)?;
         }
         let ended_us = now_us();
         let elapsed = begun.elapsed().as_secs_f64();
@@ -243,6 +256,7 @@ impl Cell {
             rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
             peak_rss_bytes: peak_rss(),
+            device_full,
             ..Report::default()
         };
         if let Some(seen) = &seen {
@@ -261,9 +275,34 @@ impl Cell {
             other => other,
         };
         self.idb.end_session(session, status, ended_us, &totals, &json, Some(version_status))?;
+        if !device_full {
+            self.back_up_idb(&request.device, &ears, &mut report);
+        }
         // Catalog files of commits that a kill cut short; one that is just being written is left alone.
         self.idb.reconcile_catalogs(CATALOG_GRACE)?;
         Ok(report)
+    }
+
+    /// Says and records why a device took no more. A pool has further media: a full one of its is no error.
+    fn say_device_failed(
+        &self,
+        request: &BackupRequest,
+        medium: &MediumHeader,
+        why: &WriteError,
+        full: bool,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        let device = request.device.to_string();
+        if full && request.pool.is_some() && matches!(request.source, Source::Paths(_)) {
+            let text = format!("medium '{}' is full: another of the pool goes on", medium.label);
+            ears.say(Code::Adapted, "media agent", &device, text);
+            return Ok(());
+        }
+        if matches!(why, WriteError::Device(_)) && !full {
+            self.idb.add_medium_error(medium.medium, None)?;
+        }
+        ears.say(Code::DeviceFailed, "media agent", &device, crate::error::chain(why));
+        Ok(())
     }
 
     /// Keys of an encrypted session: where there is a key ring, every session is.

@@ -202,6 +202,7 @@ pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
     BackupRequest {
         source: Source::Paths(vec![source.to_owned()]),
         device: format!("file:{}", medium.display()).parse().unwrap(),
+        pool: None,
         name: Some("made".to_owned()),
         level: Some(capstan_cell::request::Level::Full),
         resume: false,

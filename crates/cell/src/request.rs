@@ -11,6 +11,7 @@ pub use capstan_disk_agent::backup::{Locked, ReadMode};
 pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
+pub use capstan_idb::LogLevel;
 
 use crate::query::Which;
 
@@ -90,6 +91,8 @@ pub struct BackupRequest {
     pub resume: bool,
     /// Only say what would be done.
     pub dry_run: bool,
+    /// How much of its catalogs the internal database keeps.
+    pub log_level: LogLevel,
     /// Tags.
     pub tags: Vec<String>,
     /// Streams; by default as the machine has processors, at least 2, at most 8.

@@ -13,7 +13,7 @@ use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, ExtentKind, Outcome, OutcomeCode};
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
+use capstan_format::id::{KeyId, MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
 use capstan_format::record::SessionLabel;
 use capstan_format::sums::Sums;
@@ -84,6 +84,13 @@ pub(crate) struct VersionKeys {
 }
 
 impl VersionKeys {
+    /// Those of a session that is being written: its names.
+    pub fn of_names(id: KeyId, names: &Key32, cipher: Cipher) -> Self {
+        let mut keys = Self::default();
+        keys.names.insert(id.0, (names.clone(), cipher));
+        keys
+    }
+
     /// Opens a key record with what was unlocked.
     pub fn add(&mut self, record: &KeyRecord, unlocked: &Unlocked, contents: bool) -> Result<()> {
         let id = *record.id().as_bytes();
@@ -132,6 +139,8 @@ enum From {
     Catalog(u64),
     /// The medium.
     Medium,
+    /// What is kept where the catalog is not: names.
+    Listing,
 }
 
 /// An object version, with what it builds on: its segments in order.
@@ -142,6 +151,10 @@ pub(crate) struct VersionView<'a> {
     all_encrypted: bool,
     pub segments: Vec<SegmentPlace>,
     pub keys: VersionKeys,
+    /// Whether listings will do where no medium is at hand.
+    pub listings: bool,
+    /// Segments of which there was no more than a listing.
+    listed: Mutex<Vec<SegmentId>>,
     media: Mutex<HashMap<MediumId, FileMedium>>,
     /// The segment asked for last: all workers of a session are in the same one, or about to be.
     last: Mutex<Option<(SegmentId, Arc<Contents>, From)>>,
@@ -179,6 +192,8 @@ impl<'a> VersionView<'a> {
             all_encrypted,
             segments,
             keys: VersionKeys::default(),
+            listings: false,
+            listed: Mutex::default(),
             media: Mutex::default(),
             last: Mutex::default(),
         })
@@ -279,11 +294,28 @@ impl<'a> VersionView<'a> {
                 return Ok((contents, From::Catalog(len)));
             }
         }
-        let reader = self.open_segment(place)?;
+        let reader = match self.open_segment(place) {
+            Ok(reader) => reader,
+            Err(e) => return self.listing(place).ok_or(e),
+        };
         if let Ok(contents) = reader.catalog() {
             return Ok((contents, From::Medium));
         }
         Ok((scan(&reader)?.contents, From::Medium))
+    }
+
+    /// What is kept of a segment whose catalog is not, where that will do.
+    fn listing(&self, place: &SegmentPlace) -> Option<(Contents, From)> {
+        let file = self.idb.read_listing(place.segment).ok()?.filter(|_| self.listings)?;
+        let contents = Contents::from_catalog(place.segment, BufReader::new(file)).ok()?;
+        self.listed.lock().push(place.segment);
+        Some((contents, From::Listing))
+    }
+
+    /// Whether a row comes from a listing.
+    pub fn is_listed(&self, segment: u32) -> bool {
+        let place = self.segments.get(segment as usize);
+        place.is_some_and(|place| self.listed.lock().contains(&place.segment))
     }
 
     /// The labels of a segment's streams.

@@ -28,3 +28,9 @@ CREATE TABLE media_management (
     exported_to TEXT
 );
 CREATE INDEX media_management_by_pool ON media_management (pool);
+
+-- Sessions whose catalogs are not kept as a whole, and what is kept: files, directories, none.
+CREATE TABLE session_logging (
+    session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id),
+    level TEXT NOT NULL
+);

@@ -56,8 +56,9 @@ impl Idb {
                 let key = decode::parsed(&row, "key_id")?;
                 found.push(Dangling::Key(decode::parsed(&row, "id")?, key));
             }
+            // An incremental of which nothing changed has nothing of its own.
             let sql = "SELECT v.id FROM versions v WHERE NOT v.null_device \
-                       AND v.status IN ('completed', 'completed_with_errors') AND NOT EXISTS \
+                       AND v.base_id IS NULL AND v.status IN ('completed', 'completed_with_errors') AND NOT EXISTS \
                        (SELECT 1 FROM stream_parts p JOIN segment_places l \
                        ON l.segment_id = p.segment_id WHERE p.version_id = v.id)";
             for row in sqlx::query(sql).fetch_all(&mut *conn).await? {
@@ -146,6 +147,12 @@ mod tests {
                 id(4)
             ),
             format!(
+                "INSERT INTO versions (id, object_id, status, method, null_device, created_us) \
+                 VALUES ('{}', '{}', 'completed', 'full', FALSE, 1)",
+                id(8),
+                id(1)
+            ),
+            format!(
                 "INSERT INTO sessions (id, kind, object_id, version_id, parent_id, status, host, device, started_us, \
                  files, dirs, bytes_read, bytes_written, tags, pid, boot_id) VALUES \
                  ('{}', 'backup', '{}', '{}', '{}', 'completed', 'h', 'd', 1, 0, 0, 0, 0, '[]', 1, 'b')",
@@ -173,7 +180,7 @@ mod tests {
             [
                 Dangling::Base(VersionId(nth(2)), VersionId(nth(3))),
                 Dangling::Key(VersionId(nth(2)), KeyId(nth(4))),
-                Dangling::NoSegment(VersionId(nth(2))),
+                Dangling::NoSegment(VersionId(nth(8))),
                 Dangling::NoPlace(SegmentId(nth(7))),
                 Dangling::Parent(SessionId(nth(5)), SessionId(nth(6))),
             ]

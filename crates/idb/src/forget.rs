@@ -1,14 +1,10 @@
 //! Forgetting what is given up: a recycled medium's segments, and the versions that cannot do without them.
 
-use std::fs;
-use std::io::ErrorKind;
-
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
-use crate::error::IdbError;
 use crate::management::ensure;
 use crate::rows::Medium;
 
@@ -71,17 +67,6 @@ impl Idb {
             sqlx::query(sql).bind(&old).execute(conn).await?;
             Ok(())
         })
-    }
-
-    /// Removes a segment's catalog file, if there is one.
-    pub fn remove_catalog(&self, segment: SegmentId) -> Result<()> {
-        let path = self.catalogs.join(format!("{segment}.catalog"));
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => {
-                Err(IdbError::io("remove the catalog file", &path, e))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The versions of which something lies on this medium and nowhere else.

@@ -22,6 +22,7 @@ mod db;
 mod decode;
 mod error;
 mod forget;
+mod logging;
 mod management;
 mod media;
 mod objects;
@@ -35,6 +36,7 @@ mod stats;
 pub use check::{Dangling, Sizes};
 pub use db::Idb;
 pub use error::IdbError;
+pub use logging::LogLevel;
 pub use management::{Holdings, Management};
 pub use pools::{Allocation, Pool, RotationSet};
 pub use rows::{

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use capstan_cell::request::{Compression, Locked, ReadMode};
+use capstan_cell::request::{Compression, Locked, LogLevel, ReadMode};
 use capstan_format::codec::Method;
 use clap::{Args, ValueEnum, ValueHint};
 
@@ -63,6 +63,10 @@ pub struct BackupArgs {
     /// Tag the session; can be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
+    /// What the internal database keeps of the catalogs: all; files: names without attributes; directories; none. The
+    /// medium has everything, so all can be restored; `capstan catalog load` fetches what was not kept
+    #[arg(long, value_name = "LEVEL", default_value_t)]
+    pub log_level: LogLevel,
     /// Print the report as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -201,3 +201,58 @@ fn a_recovered_database_restores_what_is_not_encrypted_without_any_secret() {
     lab.mkdir("empty");
     run(&lab, "idb recover empty").refused(&["empty", "no backup"]);
 }
+
+#[test]
+fn whatever_the_logging_level_everything_can_be_restored_and_loaded() {
+    for (encrypted, level, names, attributes) in [
+        (false, "none", 0, 0),
+        (false, "directories", 0, 1),
+        (false, "files", 2, 0),
+        (true, "files", 2, 0),
+    ] {
+        let lab = lab();
+        let secret = "correct horse battery";
+        let with = |args: &[&str]| {
+            let mut command = lab.command();
+            finish(command.args(args).env("CAPSTAN_PASSPHRASE", secret))
+        };
+        if encrypted {
+            with(&["key", "init"]).ok();
+        }
+        lab.backed_up(["tree", "--to", "m1", "--name", "t", "--log-level", level]);
+        let kept = catalogs(&lab);
+        let suffixes: Vec<_> =
+            kept.iter().map(|p| p.extension().unwrap().to_str().unwrap()).collect();
+        assert_eq!(suffixes, if level == "none" { vec![] } else { vec!["listing"] });
+        let clear = fs::read(kept.first().unwrap_or(&lab.path("sheet"))).unwrap_or_default();
+        assert!(!encrypted || !clear.windows(4).any(|w| w == b"tree"));
+        assert!(run(&lab, "idb check").ok().stdout.contains("all agrees"));
+        // The medium has everything.
+        let all = with(&["ls", "-l", "t"]).ok().stdout.clone();
+        assert!(all.contains("100000") || all.contains("100,000"), "{all}");
+        with(&["restore", "t", "--into", "out"]).ok();
+        same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+        // Without it, what is kept.
+        fs::rename(lab.path("m1"), lab.path("away")).unwrap();
+        let poor = with(&["ls", "--json", "t"]);
+        if level == "none" {
+            poor.refused(&["m1"]);
+        } else {
+            let rows: Vec<Value> =
+                poor.ok().stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+            let count =
+                |kind: &str| rows.iter().filter(|r| r["kind"] == kind || r["type"] == kind).count();
+            assert_eq!(count("file"), names, "{rows:?}");
+            let state = if attributes == 1 { "files not listed" } else { "name only" };
+            assert!(rows.iter().all(|r| r["state"] == state), "{rows:?}");
+            assert!(
+                with(&["restore", "t", "--into", "out2"]).code == 2,
+                "nothing is restored from a listing"
+            );
+        }
+        fs::rename(lab.path("away"), lab.path("m1")).unwrap();
+        with(&["catalog", "load", "t"]).ok();
+        fs::rename(lab.path("m1"), lab.path("away")).unwrap();
+        assert_eq!(with(&["ls", "-l", "t"]).ok().stdout, all);
+    }
+}

@@ -20,7 +20,7 @@ use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{ObjectId, SegmentId, SessionId, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamLabel, StreamNames};
-use capstan_idb::{Idb, Object, Segment, Session, Status, StreamPart, Totals, Version};
+use capstan_idb::{Idb, LogLevel, Object, Segment, Session, Status, StreamPart, Totals, Version};
 use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
 };
@@ -31,12 +31,14 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::input::Input;
 use crate::keyring;
+use crate::logging;
 use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Level, Source};
 use crate::resume::{Cursor, resumable};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::version::VersionKeys;
 use crate::watch::{Watched, watch};
 
 /// A slow source is committed this often.
@@ -143,8 +145,14 @@ impl Cell {
         let on_commit: Box<OnCommit> = if plan.null {
             Box::new(|_| Ok(()))
         } else {
-            let idb = self.idb.clone();
-            Box::new(move |c| record_commit(&idb, c).map_err(Into::into))
+            let (idb, level) = (self.idb.clone(), request.log_level);
+            let names = match &keys {
+                Some((keys, record)) => {
+                    VersionKeys::of_names(keys.id, &keys.names, record.cipher())
+                }
+                None => VersionKeys::default(),
+            };
+            Box::new(move |c| record_commit(&idb, c, level, &names).map_err(Into::into))
         };
         let writer =
             Writer::start(device, options, self.entropy.clone(), meters.clone(), on_commit);
@@ -372,7 +380,11 @@ impl Cell {
             pid: std::process::id(),
             boot_id: boot_id(),
         };
-        Ok(self.idb.begin_session(&session, Some(&version))?)
+        self.idb.begin_session(&session, Some(&version))?;
+        if request.log_level != LogLevel::All {
+            self.idb.set_log_level(label.session, request.log_level)?;
+        }
+        Ok(())
     }
 
     fn stream(
@@ -461,8 +473,8 @@ fn run_source(
 }
 
 /// Records a commit: the catalog file first, then one transaction.
-fn record_commit(idb: &Idb, c: &Committed) -> std::result::Result<(), capstan_idb::IdbError> {
-    idb.write_catalog(c.header.segment, &[&c.catalog])?;
+fn record_commit(idb: &Idb, c: &Committed, level: LogLevel, names: &VersionKeys) -> Result<()> {
+    logging::keep(idb, c, level, names)?;
     let segment = Segment {
         id: c.header.segment,
         medium: c.header.medium.medium,
@@ -473,7 +485,7 @@ fn record_commit(idb: &Idb, c: &Committed) -> std::result::Result<(), capstan_id
         committed_us: c.end.written_us,
     };
     let parts = stream_parts(c.header.segment, &c.end.streams);
-    idb.commit_segments(&[(segment, parts)])
+    Ok(idb.commit_segments(&[(segment, parts)])?)
 }
 
 /// What of each stream lies in a segment, as the IDB records it.

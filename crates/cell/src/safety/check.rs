@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::file::FileMedium;
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
-use capstan_idb::{Dangling, Medium, Segment};
+use capstan_idb::{Dangling, LogLevel, Medium, Segment};
 use capstan_media_agent::reader::{Contents, SegmentReader};
 
 use crate::Cell;
@@ -132,8 +132,9 @@ impl Cell {
     }
 
     /// Whether the session that wrote a segment was to leave no catalog here.
-    fn keeps_no_catalog(&self, _segment: SegmentId) -> Result<bool> {
-        Ok(false)
+    fn keeps_no_catalog(&self, segment: SegmentId) -> Result<bool> {
+        let Some((_, session)) = self.idb.version_of_segment(segment)? else { return Ok(false) };
+        Ok(self.idb.log_level(session)? != LogLevel::All)
     }
 
     /// Holds what is recorded of a medium against the medium, if it is at hand.

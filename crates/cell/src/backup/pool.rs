@@ -46,7 +46,7 @@ impl Cell {
                     passed.push((medium.id, "is in use"));
                     busy = Some(e);
                 }
-                Err(e) => return last.map_or(Err(e), Ok),
+                Err(e) => return last.ok_or(e),
                 Ok(report) => {
                     let report = joined(last, report);
                     let goes_on = report.device_full

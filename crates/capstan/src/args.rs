@@ -7,7 +7,10 @@ mod copy;
 mod diff;
 mod drill;
 mod find;
+mod idb;
 mod key;
+mod media;
+mod pool;
 mod restore;
 mod run;
 mod status;
@@ -25,7 +28,10 @@ pub use copy::CopyArgs;
 pub use diff::{CompareArgs, DiffArgs};
 pub use drill::DrillArgs;
 pub use find::FindArgs;
+pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 pub use key::{KeyCommand, LockArgs, SecretArgs};
+pub use media::{MediaCommand, directory};
+pub use pool::{PolicyArgs, PoolCommand};
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
 pub use run::RunArgs;
 pub use status::StatusArgs;
@@ -52,6 +58,7 @@ Environment:
   CAPSTAN_PASSPHRASE      opens the key ring
   CAPSTAN_KEY_FILE        path of a key file that opens the key ring
   CAPSTAN_RECOVERY_CODE   opens the key ring
+  CAPSTAN_IDB_RECOVERY    opens the backup of the internal database (`capstan idb recover`)
   CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)
 
 Sizes: K, M, G, T are powers of 1024 (as in tar and dd), so are KiB, MiB; KB, MB, GB are powers of 1000.";
@@ -118,6 +125,18 @@ pub enum Command {
     Consolidate(ConsolidateArgs),
     /// Record what is on a medium, as after the loss of the internal database
     Import(ImportArgs),
+    /// Manage media: their labels, pools, condition, and what becomes of them
+    #[command(subcommand)]
+    Media(MediaCommand),
+    /// Manage pools of media and their policies
+    #[command(subcommand)]
+    Pool(PoolCommand),
+    /// Check the internal database, back it up with the data, bring it back
+    #[command(subcommand)]
+    Idb(IdbCommand),
+    /// Make catalogs again from the media
+    #[command(subcommand)]
+    Catalog(CatalogCommand),
     /// Manage the keys of encrypted backups
     #[command(subcommand)]
     Key(KeyCommand),

@@ -38,13 +38,15 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
     exclude.extend_from_slice(&select.exclude);
     Ok(BackupRequest {
         source: source(args)?,
-        device: args.to.clone(),
         mirrors: args.mirror.clone(),
+        device: args.to.device(),
+        pool: args.to.pool(),
         name: args.name.clone(),
         level: level(args),
         resume: args.resume,
         dry_run: args.dry_run,
         tags: args.tags.clone(),
+        log_level: args.log_level,
         streams: tune.streams.map(usize::from),
         concurrency: tune.concurrency.map(usize::from),
         block_size: tune.block_size,

@@ -11,10 +11,13 @@ mod diff;
 mod docs;
 mod exit;
 mod home;
+mod idb;
 mod key;
 mod ls;
 mod manual;
+mod media;
 mod output;
+mod pool;
 mod progress;
 mod report_text;
 mod restore;
@@ -24,6 +27,7 @@ mod sessions;
 mod sizes;
 mod spec;
 mod status;
+mod table;
 mod webhook;
 
 use std::process::ExitCode;
@@ -67,6 +71,10 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Copy(args) => copy::copy(global, args),
         Command::Consolidate(args) => copy::consolidate(global, args),
         Command::Import(args) => restore::import(global, args),
+        Command::Media(command) => media::run(global, command),
+        Command::Pool(command) => pool::run(global, command),
+        Command::Idb(command) => idb::run(global, command),
+        Command::Catalog(command) => idb::catalog(global, command),
         Command::Key(command) => key::run(global, command),
         Command::Assess(command) => assess::run(global, command),
         Command::Completions { shell } => manual::completions(*shell),

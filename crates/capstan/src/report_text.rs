@@ -47,6 +47,7 @@ pub struct View {
     anomalies: Vec<AnomalyView>,
     expected_restore: Option<ExpectedView>,
     drill: Option<DrillReport>,
+    notes: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -181,6 +182,7 @@ impl View {
             let percent = b.share * 100.0;
             line("Limit", &format!("{}, {percent:.0} % of the time: {}", b.stage, b.advice));
         }
+        self.notes.iter().for_each(|note| line("Note", note));
         self.write_stages(&mut out);
         if list_errors {
             self.write_errors(&mut out);

@@ -10,7 +10,7 @@ use capstan_format::codec::Decompressor;
 use capstan_format::id::{SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, Purpose};
 use capstan_format::record::{SessionEnd, SessionLabel, StreamNames};
-use capstan_idb::{Medium, Object, Segment, Session, Status, Version};
+use capstan_idb::{Object, Segment, Session, Status, Version};
 use capstan_media_agent::catalog::rebuild;
 use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
 use capstan_media_agent::scan::scan;
@@ -63,15 +63,9 @@ impl Cell {
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
-        let place =
-            std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
-        self.idb.put_medium(&Medium {
-            id: header.medium,
-            label: header.label.clone(),
-            device: format!("file:{}", place.display()),
-            block_size: header.block_size,
-            created_us: header.created_us,
-        })?;
+        self.put_medium_of(path, &header)?;
+        // It is here, wherever it was.
+        self.idb.set_medium_exported(header.medium, None)?;
         let mut found = Imports { keys: opened.keys, ..Imports::default() };
         let mut bytes = 0;
         for number in medium.segments()? {
@@ -113,6 +107,13 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
+        if medium.header().cell.is_some_and(|cell| cell != self.id) {
+            let text = format!(
+                "the medium belongs to another cell: `capstan media adopt {}` makes it one of this cell, to write to it",
+                path.display()
+            );
+            report.notes.push(text);
+        }
         ears.fill(&mut report);
         self.record(&mut report, "import", started_us, status)?;
         Ok(report)

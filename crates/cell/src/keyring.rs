@@ -162,7 +162,12 @@ impl std::fmt::Debug for Secrets {
 
 /// The ring of that home; `None` where backups are not encrypted.
 pub fn load(home: &Path) -> Result<Option<KeyRing>> {
-    let path = home.join(FILE_NAME);
+    load_as(home, FILE_NAME)
+}
+
+/// A ring that is kept under another name.
+pub(crate) fn load_as(home: &Path, name: &str) -> Result<Option<KeyRing>> {
+    let path = home.join(name);
     let shown = path.display();
     let file = match File::open(&path) {
         Ok(file) => file,
@@ -178,9 +183,14 @@ pub fn load(home: &Path) -> Result<Option<KeyRing>> {
 
 /// Stores the ring in that home, readable for its owner alone, so that a crash leaves the old one or the new one.
 pub fn save(home: &Path, ring: &KeyRing) -> Result<()> {
+    save_as(home, FILE_NAME, ring)
+}
+
+/// Stores a ring under another name.
+pub(crate) fn save_as(home: &Path, name: &str, ring: &KeyRing) -> Result<()> {
     let json = ring.to_json()?;
-    let path = home.join(FILE_NAME);
-    let temp = home.join(format!(".{FILE_NAME}.new"));
+    let path = home.join(name);
+    let temp = home.join(format!(".{name}.new"));
     let io = |action| CellError::io(action, path.display());
     // Left by a crash; whoever changes the ring holds the lock, so nobody is writing it now.
     match std::fs::remove_file(&temp) {

@@ -23,6 +23,8 @@ mod incremental;
 mod input;
 mod judge;
 pub mod keyring;
+mod logging;
+pub mod media;
 mod merged;
 mod names;
 pub mod observe;
@@ -33,6 +35,7 @@ pub mod report;
 pub mod request;
 mod restore;
 mod resume;
+pub mod safety;
 mod same_bytes;
 mod session;
 mod spare;
@@ -50,6 +53,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use capstan_engine::entropy::Entropy;
+use capstan_format::id::CellId;
 use capstan_idb::Idb;
 
 pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
@@ -62,6 +66,7 @@ pub use take_ring::ring_of_medium;
 /// A cell on one machine: its home with the internal database, and what opens keys.
 pub struct Cell {
     home: PathBuf,
+    id: CellId,
     idb: Arc<Idb>,
     entropy: Arc<Entropy>,
     secrets: keyring::Secrets,
@@ -75,8 +80,10 @@ impl Cell {
         let idb = Idb::open(home)?;
         idb.mark_dead_sessions(&session::is_alive)?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
+        let id = media::identity(&idb, &entropy)?;
         Ok(Self {
             home: home.to_owned(),
+            id,
             idb: Arc::new(idb),
             entropy: Arc::new(entropy),
             secrets,

@@ -45,3 +45,14 @@ pub struct Done {
     /// Files.
     pub files: AtomicU64,
 }
+
+/// Takes messages and progress and says nothing.
+pub(crate) struct Silent;
+
+impl Listener for Silent {
+    fn message(&self, _message: capstan_engine::message::Message) {}
+}
+
+impl Observer for Silent {
+    fn progress(&self, _progress: &Progress) {}
+}

@@ -157,7 +157,7 @@ impl Cell {
         each: &mut dyn FnMut(&Listed),
     ) -> Result<()> {
         let version = self.version(version)?;
-        let mut merged = self.merged(&version)?;
+        let mut merged = self.named(&version)?;
         let mut paths: Vec<_> = paths.iter().map(|p| crate::restore::clean(p)).collect();
         if paths.is_empty() {
             paths.push(Vec::new());
@@ -183,6 +183,15 @@ impl Cell {
         missing.map_or(Ok(()), |path| Err(crate::restore::not_in_version(path)))
     }
 
+    /// The rows of a version, to be read in order; of those whose catalogs are not kept and whose media are not at hand, what
+    /// is kept of their names.
+    fn named(&self, version: &Version) -> Result<Merged<'_>> {
+        let mut view = VersionView::open(&self.idb, version.id)?;
+        view.listings = true;
+        self.add_keys(&mut view, false)?;
+        Merged::new(view)
+    }
+
     /// The rows of a version, to be read in order.
     pub(crate) fn merged(&self, version: &Version) -> Result<Merged<'_>> {
         let mut view = VersionView::open(&self.idb, version.id)?;
@@ -191,7 +200,7 @@ impl Cell {
     }
 
     fn each_row(&self, version: &Version, each: &mut dyn FnMut(&Row, &Listed)) -> Result<()> {
-        let mut merged = self.merged(version)?;
+        let mut merged = self.named(version)?;
         while let Some(row) = merged.next()? {
             if row.entry.kind != Kind::Tombstone {
                 let listed = listed(&merged, &row);
@@ -338,7 +347,13 @@ pub(crate) fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
         OutcomeCode::Replaced | OutcomeCode::Vanished => "gone",
         OutcomeCode::InUse => "in use",
     });
-    let state = if merged.overview.is_whole(row) { outcome } else { Some("incomplete") };
+    let state = if merged.view.is_listed(row.ordinal.segment) {
+        Some(crate::logging::state_of(&row.entry))
+    } else if merged.overview.is_whole(row) {
+        outcome
+    } else {
+        Some("incomplete")
+    };
     Listed {
         entry: row.entry.clone(),
         user: text(&row.user),

@@ -187,6 +187,12 @@ pub struct Report {
     pub bottleneck: Option<Bottleneck>,
     /// What each stage did.
     pub stages: Vec<StageReport>,
+    /// What is worth knowing once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Whether it ended since its medium is full.
+    #[serde(skip)]
+    pub device_full: bool,
 }
 
 impl Report {

@@ -11,6 +11,7 @@ pub use capstan_disk_agent::backup::{Locked, ReadMode};
 pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
+pub use capstan_idb::LogLevel;
 
 use crate::query::Which;
 
@@ -82,6 +83,8 @@ pub struct BackupRequest {
     pub device: Address,
     /// Further devices that get the same.
     pub mirrors: Vec<Address>,
+    /// The pool whose media take the place of the device.
+    pub pool: Option<String>,
     /// The object's name; by default the paths.
     pub name: Option<String>,
     /// All of it, or what changed; if not said, what changed where the last version is on the same medium.
@@ -90,6 +93,8 @@ pub struct BackupRequest {
     pub resume: bool,
     /// Only say what would be done.
     pub dry_run: bool,
+    /// How much of its catalogs the internal database keeps.
+    pub log_level: LogLevel,
     /// Tags.
     pub tags: Vec<String>,
     /// Streams; by default as the machine has processors, at least 2, at most 8.

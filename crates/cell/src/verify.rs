@@ -84,6 +84,7 @@ impl Cell {
             let watcher = scope.spawn(|| watch(&watched, &end));
             let mut lap = Lap::start();
             for part in &parts {
+                let errors = ears.error_count();
                 for number in &part.segments {
                     if stop.0.load(Relaxed) {
                         break;
@@ -109,6 +110,11 @@ impl Cell {
                         }
                     }
                     lap.busy(meters.of(Stage::Cpu));
+                }
+                let whole = matches!(request, VerifyRequest::Medium(_)) && !stop.0.load(Relaxed);
+                let damaged = ears.error_count() > errors || part.medium.header_problem().is_some();
+                if let Err(e) = self.record_verified(part, damaged, whole) {
+                    ears.say(Code::Adapted, "cell", part.medium.path(), crate::error::chain(&e));
                 }
             }
             end.store(true, Relaxed);
@@ -178,6 +184,17 @@ impl Cell {
         ears.fill(&mut report);
         self.record(&mut report, "verify", started_us, status)?;
         Ok(report)
+    }
+
+    /// Records what was found out of a medium.
+    fn record_verified(&self, part: &Part, damaged: bool, whole: bool) -> Result<()> {
+        let id = part.medium.header().medium;
+        match (damaged, whole) {
+            (true, _) => self.idb.add_medium_error(id, Some(now_us()))?,
+            (false, true) => self.idb.clear_medium_damage(id)?,
+            (false, false) => {}
+        }
+        Ok(())
     }
 
     /// Records a session that had no begin of its own to record.

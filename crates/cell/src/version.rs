@@ -13,7 +13,7 @@ use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Outcome, OutcomeCode};
-use capstan_format::id::{MediumId, SegmentId, StreamId, VersionId};
+use capstan_format::id::{KeyId, MediumId, SegmentId, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
 use capstan_format::record::SessionLabel;
 use capstan_format::sums::Sums;
@@ -73,6 +73,13 @@ pub(crate) struct VersionKeys {
 }
 
 impl VersionKeys {
+    /// Those of a session that is being written: its names.
+    pub fn of_names(id: KeyId, names: &Key32, cipher: Cipher) -> Self {
+        let mut keys = Self::default();
+        keys.names.insert(id.0, (names.clone(), cipher));
+        keys
+    }
+
     /// Opens a key record with what was unlocked.
     pub fn add(&mut self, record: &KeyRecord, unlocked: &Unlocked, contents: bool) -> Result<()> {
         let id = *record.id().as_bytes();
@@ -121,6 +128,8 @@ pub(crate) enum From {
     Catalog(u64),
     /// The medium.
     Medium,
+    /// What is kept where the catalog is not: names.
+    Listing,
 }
 
 /// An object version, with what it builds on: its segments in order.
@@ -131,6 +140,10 @@ pub(crate) struct VersionView<'a> {
     all_encrypted: bool,
     pub segments: Vec<SegmentPlace>,
     pub keys: VersionKeys,
+    /// Whether listings will do where no medium is at hand.
+    pub listings: bool,
+    /// Segments of which there was no more than a listing.
+    listed: Mutex<Vec<SegmentId>>,
     media: Mutex<HashMap<MediumId, FileMedium>>,
     /// The segments asked for last: all workers of a session are in the same one, or about to be; a second place is for
     /// the copy that stands in for it.
@@ -154,6 +167,8 @@ impl<'a> VersionView<'a> {
             all_encrypted: chain.iter().all(|v| v.key.is_some()),
             segments: places_of(idb, chain)?,
             keys: VersionKeys::default(),
+            listings: false,
+            listed: Mutex::default(),
             media: Mutex::default(),
             last: Mutex::default(),
         })
@@ -177,8 +192,11 @@ impl<'a> VersionView<'a> {
         let Address::File(path) = row.device.parse::<Address>()? else {
             return Err(CellError::BadInput(format!("medium {} keeps nothing", row.label)));
         };
-        let medium = FileMedium::open(&path).map_err(|e| not_there(e, &row))?;
+        let medium = FileMedium::open(&path).map_err(|e| not_there(self.idb, e, &row))?;
         if medium.header().medium != id {
+            if let Some(e) = exported(self.idb, &row) {
+                return Err(e);
+            }
             return Err(CellError::BadInput(format!(
                 "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
                 row.device,
@@ -244,7 +262,24 @@ impl<'a> VersionView<'a> {
                 return Ok((contents, From::Catalog(len)));
             }
         }
-        Ok((self.contents_on_media(place)?, From::Medium))
+        match self.contents_on_media(place) {
+            Ok(contents) => Ok((contents, From::Medium)),
+            Err(e) => self.listing(place).ok_or(e),
+        }
+    }
+
+    /// What is kept of a segment whose catalog is not, where that will do.
+    fn listing(&self, place: &SegmentPlace) -> Option<(Contents, From)> {
+        let file = self.idb.read_listing(place.segment).ok()?.filter(|_| self.listings)?;
+        let contents = Contents::from_catalog(place.segment, BufReader::new(file)).ok()?;
+        self.listed.lock().push(place.segment);
+        Some((contents, From::Listing))
+    }
+
+    /// Whether a row comes from a listing.
+    pub fn is_listed(&self, segment: u32) -> bool {
+        let place = self.segments.get(segment as usize);
+        place.is_some_and(|place| self.listed.lock().contains(&place.segment))
     }
 
     /// The labels of a segment's streams.
@@ -509,7 +544,10 @@ pub(crate) fn rows_of_stream(
 }
 
 /// The error for a medium that cannot be opened where it was last seen.
-fn not_there(e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+    if let Some(e) = exported(idb, medium) {
+        return e;
+    }
     let why = match &e {
         DeviceError::Io { source, .. } => plain(source),
         DeviceError::NoMedium(_) => "no medium is there".to_owned(),
@@ -521,4 +559,14 @@ fn not_there(e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
         medium.id.short(),
         medium.device
     ))
+}
+
+/// The error for a medium that is recorded as out of the house.
+fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
+    let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;
+    Some(CellError::BadInput(format!(
+        "medium '{}' ({}) {where_to}; bring it back, then `capstan media import` it from where it is",
+        medium.label,
+        medium.id.short()
+    )))
 }

@@ -156,6 +156,9 @@ impl Storage for Flipped {
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    fn replace(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     fn remove(&self, _: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -39,6 +39,7 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
         block_size: 64 << 10,
         created_us: 1,
         protection: Protection::None,
+        cell: None,
     };
     let label = SessionLabel {
         session: SessionId([2; 16]),

@@ -52,6 +52,8 @@ impl Bench {
             source: Source::Paths(vec![self.path("src")]),
             device: format!("file:{}", self.path("medium").display()).parse().unwrap(),
             mirrors: Vec::new(),
+            pool: None,
+            log_level: Default::default(),
             name: Some("src".to_owned()),
             level: Some(capstan_cell::request::Level::Full),
             resume: false,

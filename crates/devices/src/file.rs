@@ -13,9 +13,7 @@ use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, BlockKind};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
-use rustix::fs::FlockOperation;
 
-use crate::holder::holder_of;
 use crate::storage::{ReadFile, RealStorage, Storage, WriteFile};
 use crate::{Device, DeviceError};
 
@@ -25,12 +23,17 @@ const HEADER_TEMPORARY: &str = "medium.capstan.new";
 const SUFFIX: &str = ".segment";
 const PART_SUFFIX: &str = ".segment.part";
 
+mod manage;
+
+pub use manage::{IDB_BACKUPS_KEPT, idb_backups, write_idb_backup};
+
 /// Whether a file of that name in a medium's directory is one of ours.
 pub fn is_our_name(name: &str) -> bool {
     name == HEADER_NAME
         || name == HEADER_TEMPORARY
         || segment_number(name, SUFFIX).is_some()
         || segment_number(name, PART_SUFFIX).is_some()
+        || manage::is_idb_backup(name)
 }
 
 fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
@@ -192,14 +195,7 @@ impl FileDevice {
         real.lock().map_err(io_error("lock", &at))?;
         ensure_medium(&real, &at, new)?;
         real.unlock().map_err(io_error("unlock", &at))?;
-        let lock = real.open_file(HEADER_NAME).map_err(io_error("open", &at))?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(DeviceError::Busy { path: at, holder: holder_of(&lock) });
-            }
-            Err(e) => return Err(io_error("lock", &at)(e.into())),
-        }
+        let lock = manage::lock_header(&real, &at)?;
         Self::on(Arc::new(real), &at, Some(lock), block_size)
     }
 
@@ -269,23 +265,12 @@ fn ensure_medium(
         }
         false => new().map_err(io_error("make a new medium in", path))?,
     };
-    let block = encode_record(
-        BlockKind::MediumHeader,
-        SegmentId([0; 16]),
-        BlockIndex(0),
-        &header,
-        BLOCK_ALIGN,
-    )
-    .map_err(|source| DeviceError::Medium { path: path.to_owned(), source })?;
-    let mut aligned = Buffer::new(block.len());
-    aligned.copy_from_slice(&block);
+    let aligned = header_block(&header, path)?;
     let write = || -> std::io::Result<()> {
         if names.iter().any(|n| n == HEADER_TEMPORARY) {
             storage.remove(HEADER_TEMPORARY)?;
         }
-        let mut file = storage.create(HEADER_TEMPORARY)?;
-        file.append(&aligned)?;
-        file.sync()?;
+        manage::write_header(storage, &aligned)?;
         match storage.rename(HEADER_TEMPORARY, HEADER_NAME) {
             // Another process was first; its header stands.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -296,6 +281,16 @@ fn ensure_medium(
         storage.sync()
     };
     write().map_err(io_error("make a new medium in", path))
+}
+
+/// A medium header as it lies in its file, in memory that suits direct writing.
+fn header_block(header: &MediumHeader, path: &str) -> Result<Buffer, DeviceError> {
+    let segment = SegmentId([0; 16]);
+    let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, BLOCK_ALIGN)
+        .map_err(|source| DeviceError::Medium { path: path.to_owned(), source })?;
+    let mut aligned = Buffer::new(block.len());
+    aligned.copy_from_slice(&block);
+    Ok(aligned)
 }
 
 impl Device for FileDevice {

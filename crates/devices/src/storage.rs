@@ -19,6 +19,8 @@ pub trait Storage: Send + Sync {
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>>;
     /// Gives a file another name; replaces nothing.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Gives a file the name of another one, whose place it takes at once.
+    fn replace(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Names of all files.
@@ -117,6 +119,10 @@ impl Storage for RealStorage {
             }
             other => Ok(other?),
         }
+    }
+
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -67,11 +67,13 @@ pub enum Code {
     DeviceFailed,
     /// A mirror failed; the others go on.
     MirrorFailed,
+    /// The internal database's own backup was not written.
+    IdbNotSaved,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -97,6 +99,7 @@ impl Code {
         Self::Stopped,
         Self::DeviceFailed,
         Self::MirrorFailed,
+        Self::IdbNotSaved,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -210,6 +213,12 @@ impl Code {
                 "not-proved",
                 Error,
                 "run `capstan verify`, check memory and disks, and make a full backup",
+            ),
+            Self::IdbNotSaved => (
+                451,
+                "idb-not-saved",
+                Warning,
+                "the data are safe; make room on the device, the next session writes it again",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

@@ -63,6 +63,8 @@ fn parse_hex(s: &str) -> Result<[u8; 16], BadId> {
 }
 
 id! {
+    /// One cell: a home with its internal database, and the media it writes.
+    CellId;
     /// One medium: a directory, a tape.
     MediumId;
     /// One segment; given once, before fan-out to mirrors or array members.

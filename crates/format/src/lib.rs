@@ -17,6 +17,7 @@ pub mod entry;
 mod error;
 pub mod frame;
 pub mod id;
+pub mod idb_backup;
 pub mod index;
 pub mod keys;
 pub mod record;

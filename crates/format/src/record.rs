@@ -8,7 +8,7 @@ use crate::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader}
 use crate::bytes::{is_zero, le32};
 use crate::crc::crc32c;
 use crate::error::{FormatError, Result};
-use crate::id::{BlockIndex, KeyId, MediumId, ObjectId, SegmentId, SegmentNumber};
+use crate::id::{BlockIndex, CellId, KeyId, MediumId, ObjectId, SegmentId, SegmentNumber};
 use crate::id::{SessionId, StreamId, VersionId};
 use crate::keys::Cipher;
 
@@ -52,6 +52,9 @@ pub struct MediumHeader {
     pub created_us: i64,
     /// Protection at the time of writing.
     pub protection: Protection,
+    /// The cell that writes it; media of earlier versions of the program belong to nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<CellId>,
 }
 
 impl MediumHeader {

@@ -43,6 +43,37 @@ impl Idb {
         })
     }
 
+    /// Writes a further file of a segment, durably; it replaces a former one.
+    pub(crate) fn write_named(
+        &self,
+        segment: SegmentId,
+        target: &Path,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let temporary = self.temporary_path(segment);
+        let written = write_durably(&temporary, &[bytes])
+            .and_then(|()| fs::rename(&temporary, target))
+            .and_then(|()| File::open(&self.catalogs)?.sync_all());
+        written.map_err(|e| {
+            let _ = fs::remove_file(&temporary);
+            IdbError::io("write the listing", target, e)
+        })
+    }
+
+    /// Removes all files of a segment.
+    pub fn remove_catalog(&self, segment: SegmentId) -> Result<()> {
+        for path in
+            [self.index_path(segment), self.catalog_path(segment), self.listing_path(segment)]
+        {
+            remove(&path).map_err(|e| IdbError::io("remove the catalog file", &path, e))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn listing_path(&self, segment: SegmentId) -> PathBuf {
+        self.catalogs.join(format!("{segment}.listing"))
+    }
+
     /// Opens a segment's catalog file; `None` if there is none.
     pub fn read_catalog(&self, segment: SegmentId) -> Result<Option<File>> {
         open(&self.catalog_path(segment))
@@ -99,7 +130,9 @@ impl Idb {
         let mut removed = 0;
         for &segment in candidates.iter().filter(|segment| !referenced.contains(segment)) {
             // Looked at again: it may have been written anew meanwhile, its row still to come.
-            removed += usize::from(remove_if_older(&self.catalog_path(segment), grace)?);
+            for path in [self.catalog_path(segment), self.listing_path(segment)] {
+                removed += usize::from(remove_if_older(&path, grace)?);
+            }
         }
         Ok(removed)
     }
@@ -148,7 +181,8 @@ enum Kind {
 fn kind_of(path: &Path) -> Kind {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let segment_of = |stem: &str| stem.parse::<SegmentId>().ok();
-    if let Some(segment) = name.strip_suffix(".catalog").and_then(segment_of) {
+    let listing = name.strip_suffix(".listing");
+    if let Some(segment) = name.strip_suffix(".catalog").or(listing).and_then(segment_of) {
         return Kind::Catalog(segment);
     }
     if let Some(segment) = name.strip_suffix(".index").and_then(segment_of) {
@@ -161,7 +195,7 @@ fn kind_of(path: &Path) -> Kind {
     }
 }
 
-fn open(path: &Path) -> Result<Option<File>> {
+pub(crate) fn open(path: &Path) -> Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -42,8 +42,9 @@ const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
 /// The schema, step by step. A step that was released is never changed.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
+const MIGRATIONS: [(i64, &str, &str); 4] = [
     (1, "sessions and media", include_str!("../migrations/0001_sessions_and_media.sql")),
+    (3, "media and pools", include_str!("../migrations/0003_media_and_pools.sql")),
     (4, "copies", include_str!("../migrations/0004_copies.sql")),
     (5, "sessions by object", include_str!("../migrations/0005_sessions_by_object.sql")),
 ];
@@ -138,6 +139,15 @@ impl Idb {
             return Err(IdbError::NewerSchema { path: self.path.clone(), found, known }.into());
         }
         Ok(())
+    }
+
+    /// What the database finds wrong with its own pages and indexes: nothing where it is sound.
+    pub(crate) fn damage(&self) -> Result<Vec<String>> {
+        self.read(format_args!("check the tables"), async |conn| {
+            let found =
+                sqlx::query_scalar::<_, String>("PRAGMA quick_check").fetch_all(conn).await?;
+            Ok(found.into_iter().filter(|said| said != "ok").collect())
+        })
     }
 
     /// Runs statements that only read.

@@ -33,7 +33,7 @@ impl From<IdbError> for Fault {
     }
 }
 
-fn bad(column: &'static str, value: impl Display) -> Fault {
+pub(crate) fn bad(column: &'static str, value: impl Display) -> Fault {
     Fault::Rule(IdbError::BadRow { column, value: value.to_string().chars().take(64).collect() })
 }
 

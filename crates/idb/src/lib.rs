@@ -17,20 +17,33 @@
 #![deny(missing_docs)]
 
 mod catalog_files;
+mod check;
 mod copies;
 mod db;
 mod decode;
 mod error;
+mod forget;
+mod logging;
+mod management;
 mod media;
 mod objects;
+mod pools;
 mod rows;
 mod sessions;
+mod settings;
+mod small_copy;
+mod stats;
 
+pub use check::{Dangling, Sizes};
 pub use db::Idb;
 pub use error::IdbError;
+pub use logging::LogLevel;
+pub use management::{Holdings, Management};
+pub use pools::{Allocation, Pool, RotationSet};
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };
+pub use stats::CountedTable;
 
 /// What every call returns.
 pub type Result<T> = std::result::Result<T, IdbError>;

@@ -5,11 +5,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use capstan_cell::request::{Compression, Locked, ReadMode};
+use capstan_cell::request::{Compression, Locked, LogLevel, ReadMode};
 use capstan_devices::address::Address;
 use capstan_format::codec::Method;
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::media::Destination;
 use crate::sizes::{parse_range, parse_size, parse_size_u32};
 
 const AFTER: &str = "\
@@ -21,6 +22,7 @@ Examples:
   capstan backup --from-command 'pg_dump shop' --stdin-name shop.sql --name shop --to /mnt/backup
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
+  capstan backup /home --to pool:office
 
 Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in
 the root. Braces are themselves. What --include matches is kept. Capstan's own home and all media it knows are left out,
@@ -40,9 +42,9 @@ pub struct BackupArgs {
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     #[arg(required_unless_present_any = ["files_from", "stdin", "from_command"])]
     pub paths: Vec<PathBuf>,
-    /// Device to write to: a directory, file:/path, or null:
+    /// Device to write to: a directory, file:/path, or null:; or pool:NAME, whose policy chooses the medium
     #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
-    pub to: Address,
+    pub to: Destination,
     /// Write the same to another device, a directory, at once; can be given several times
     #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
     pub mirror: Vec<Address>,
@@ -67,6 +69,10 @@ pub struct BackupArgs {
     /// Tag the session; can be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
+    /// What the internal database keeps of the catalogs: all; files: names without attributes; directories; none. The
+    /// medium has everything, so all can be restored; `capstan catalog load` fetches what was not kept
+    #[arg(long, value_name = "LEVEL", default_value_t)]
+    pub log_level: LogLevel,
     /// Print the report as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -62,7 +62,7 @@ headers = { Authorization = "Bearer x" }
     assert!(matches!(etc.tune.compress, Compression::Fixed(_)));
     assert!(matches!(shop.tune.compress, Compression::Off));
     assert_eq!(
-        (etc.to.to_string().as_str(), shop.to.to_string().as_str()),
+        (etc.to.device().to_string().as_str(), shop.to.device().to_string().as_str()),
         ("file:/mnt/backup", "null:")
     );
     assert_eq!(shop.input.from_command.as_deref(), Some("pg_dump shop"));

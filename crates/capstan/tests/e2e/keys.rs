@@ -119,6 +119,8 @@ fn after_an_import_backups_are_encrypted_again_with_the_mediums_ring() {
     let backup = |name: &str| lab.run(["backup", "tree", "--to", "medium", "--name", name]);
     let import = run(&lab, SECOND, &["import", "medium"]);
     assert!(import.ok().stderr.contains("`capstan key import "), "{}", import.stderr);
+    assert!(import.stdout.contains("capstan media adopt"), "{}", import.stdout);
+    run(&lab, "", &["media", "adopt", "medium"]).ok();
     let plain = backup("e");
     assert!(plain.ok().stderr.contains("this backup is not encrypted"), "{}", plain.stderr);
     assert!(!backup("new").ok().stderr.contains("not encrypted"));

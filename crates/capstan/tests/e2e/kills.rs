@@ -98,6 +98,8 @@ fn a_killed_backup_is_sound_and_goes_on() {
         if killed % 5 == 0 {
             fs::remove_dir_all(lab.path("home")).unwrap();
             lab.run(["import", "medium"]).ok();
+            // The new home is another cell.
+            lab.run(["media", "adopt", "medium"]).ok();
             comes_back(&lab);
         }
         // Space is not what this is about.

@@ -1,28 +1,20 @@
 //! The media that a session writes to: opened, or made where there is none.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileDevice;
 use capstan_devices::null::NullDevice;
-use capstan_engine::entropy::Entropy;
 use capstan_engine::message::Code;
-use capstan_format::id::MediumId;
-use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
-use capstan_idb::Medium;
 use capstan_media_agent::mirror::Member;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes};
 use crate::observe::Observer;
 use crate::request::BackupRequest;
-use crate::session::{Ears, now_us};
-
-/// Block size of new media: 512 KiB. Two frames fill it, and a few blocks stay in a core's cache.
-const BLOCK_SIZE: u32 = 512 << 10;
-/// Least space that a medium's file system must have for a session to begin.
-const LEAST_SPACE: u64 = 8 << 20;
+use crate::session::Ears;
 
 impl Cell {
     /// Opens the device and its mirrors. One that is not there does not keep the others from being written: it is said,
@@ -76,24 +68,19 @@ impl Cell {
         let new_size = size.unwrap_or(BLOCK_SIZE);
         match address {
             Address::Null { rate } => {
-                let header = new_medium(&self.entropy, "null", new_size)
+                let header = self
+                    .new_medium("null", new_size)
                     .map_err(CellError::io("read", "/dev/urandom"))?;
                 Ok(Member::new(Box::new(NullDevice::new(*rate)), header))
             }
             Address::File(path) => {
                 let label = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
-                let entropy = self.entropy.clone();
-                let new = || new_medium(&entropy, &label, new_size);
+                let new = || self.new_medium(&label, new_size);
                 check_space(path)?;
+                self.refuse_others(path)?;
                 let device = FileDevice::open(path, new, size)?;
                 let header = device.medium().header().clone();
-                self.idb.put_medium(&Medium {
-                    id: header.medium,
-                    label: header.label.clone(),
-                    device: absolute(path)?,
-                    block_size: header.block_size,
-                    created_us: header.created_us,
-                })?;
+                self.put_medium_of(path, &header)?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 Ok(Member::new(Box::new(device), header))
             }
@@ -123,28 +110,12 @@ fn is_unavailable(error: &CellError) -> bool {
     }
 }
 
-fn new_medium(entropy: &Entropy, label: &str, block_size: u32) -> std::io::Result<MediumHeader> {
-    Ok(MediumHeader {
-        format: FORMAT_VERSION,
-        incompatible: 0,
-        compatible: 0,
-        medium: MediumId(entropy.id()?),
-        label: label.to_owned(),
-        block_size,
-        created_us: now_us(),
-        protection: Protection::None,
-    })
-}
-
 /// Refuses a destination without room before anything is made there.
 fn check_space(path: &Path) -> Result<()> {
     let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("."));
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
-    if let Ok(stat) = rustix::fs::statvfs(existing)
-        // File systems that store nothing (proc, sysfs) count no blocks; they refuse for themselves.
-        && stat.f_blocks > 0
-        && stat.f_bavail.saturating_mul(stat.f_frsize) < LEAST_SPACE
-    {
+    // File systems that store nothing (proc, sysfs) count no blocks; they refuse for themselves.
+    if free_bytes(existing).is_some_and(|free| free < LEAST_SPACE) {
         return Err(CellError::BadInput(format!(
             "there is no room for a medium in {}: less than {} MiB are free; free space or name another device",
             path.display(),
@@ -152,10 +123,4 @@ fn check_space(path: &Path) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-fn absolute(path: &Path) -> Result<String> {
-    let path: PathBuf =
-        std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
-    Ok(format!("file:{}", path.display()))
 }

@@ -3,6 +3,7 @@
 mod look_back;
 mod medium;
 mod plan;
+mod pool;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -20,10 +21,10 @@ use capstan_format::id::{
     MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
 use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
-use capstan_format::record::{SessionEnd, SessionLabel, StreamLabel, StreamNames};
-use capstan_idb::{Idb, Object, Segment, Session, Status, StreamPart, Totals, Version};
+use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamLabel, StreamNames};
+use capstan_idb::{Idb, LogLevel, Object, Segment, Session, Status, StreamPart, Totals, Version};
 use capstan_media_agent::writer::{
-    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions,
+    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
 };
 
 use self::medium::{Opened, say_lost};
@@ -33,12 +34,14 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::input::Input;
 use crate::keyring;
+use crate::logging;
 use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Level, Source};
 use crate::resume::{Cursor, resumable};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::version::VersionKeys;
 use crate::watch::{Watched, watch};
 
 /// A slow source is committed this often.
@@ -49,6 +52,18 @@ const CATALOG_GRACE: Duration = Duration::from_secs(24 * 3600);
 impl Cell {
     /// Backs up.
     pub fn backup(
+        &self,
+        request: &BackupRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        match &request.pool {
+            Some(pool) => self.backup_to_pool(pool, request, observer, stop),
+            None => self.backup_to_device(request, observer, stop),
+        }
+    }
+
+    fn backup_to_device(
         &self,
         request: &BackupRequest,
         observer: &dyn Observer,
@@ -130,8 +145,14 @@ impl Cell {
         let on_commit: Box<OnCommit> = if plan.null {
             Box::new(|_| Ok(()))
         } else {
-            let idb = self.idb.clone();
-            Box::new(move |c| record_commit(&idb, c).map_err(Into::into))
+            let (idb, level) = (self.idb.clone(), request.log_level);
+            let names = match &keys {
+                Some((keys, record)) => {
+                    VersionKeys::of_names(keys.id, &keys.names, record.cipher())
+                }
+                None => VersionKeys::default(),
+            };
+            Box::new(move |c| record_commit(&idb, c, level, &names).map_err(Into::into))
         };
         let mirrors_lost = AtomicU64::new(lost);
         let writer =
@@ -228,10 +249,10 @@ impl Cell {
             Ok(w) => (w.bytes, None),
             Err(e) => (meters.of(Stage::Device).read().bytes, Some(e)),
         };
+        let device_full = matches!(&failure, Some(WriteError::Device(e)) if e.is_full());
         if let Some(e) = &failure {
             status = Status::Failed;
-            let text = crate::error::chain(e);
-            ears.say(Code::DeviceFailed, "media agent", &devices_of(request), text);
+            self.say_device_failed(request, &medium, e, device_full, &ears)?;
         }
         let ended_us = now_us();
         let elapsed = begun.elapsed().as_secs_f64();
@@ -258,6 +279,7 @@ impl Cell {
             rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
             peak_rss_bytes: peak_rss(),
+            device_full,
             ..Report::default()
         };
         if let Some(seen) = &seen {
@@ -276,9 +298,34 @@ impl Cell {
             other => other,
         };
         self.idb.end_session(session, status, ended_us, &totals, &json, Some(version_status))?;
+        if !device_full {
+            self.back_up_idb(&request.device, &ears, &mut report);
+        }
         // Catalog files of commits that a kill cut short; one that is just being written is left alone.
         self.idb.reconcile_catalogs(CATALOG_GRACE)?;
         Ok(report)
+    }
+
+    /// Says and records why a device took no more. A pool has further media: a full one of its is no error.
+    fn say_device_failed(
+        &self,
+        request: &BackupRequest,
+        medium: &MediumHeader,
+        why: &WriteError,
+        full: bool,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        let device = request.device.to_string();
+        if full && request.pool.is_some() && matches!(request.source, Source::Paths(_)) {
+            let text = format!("medium '{}' is full: another of the pool goes on", medium.label);
+            ears.say(Code::Adapted, "media agent", &device, text);
+            return Ok(());
+        }
+        if matches!(why, WriteError::Device(_)) && !full {
+            self.idb.add_medium_error(medium.medium, None)?;
+        }
+        ears.say(Code::DeviceFailed, "media agent", &device, crate::error::chain(why));
+        Ok(())
     }
 
     /// Keys of an encrypted session: where there is a key ring, every session is.
@@ -345,7 +392,11 @@ impl Cell {
             pid: std::process::id(),
             boot_id: boot_id(),
         };
-        Ok(self.idb.begin_session(&session, Some(&version))?)
+        self.idb.begin_session(&session, Some(&version))?;
+        if request.log_level != LogLevel::All {
+            self.idb.set_log_level(label.session, request.log_level)?;
+        }
+        Ok(())
     }
 
     fn stream(
@@ -464,8 +515,10 @@ fn devices_of(request: &BackupRequest) -> String {
 pub(crate) fn record_commit(
     idb: &Idb,
     c: &Committed,
-) -> std::result::Result<(), capstan_idb::IdbError> {
-    idb.write_catalog(c.header.segment, &[&c.catalog])?;
+    level: LogLevel,
+    names: &VersionKeys,
+) -> Result<()> {
+    logging::keep(idb, c, level, names)?;
     if let Some(origin) = c.header.copy_of {
         idb.put_copy(c.header.segment, origin)?;
     }
@@ -481,7 +534,7 @@ pub(crate) fn record_commit(
         };
         (segment, stream_parts(c.header.segment, &c.end.streams))
     };
-    idb.commit_segments(&c.places.iter().map(on).collect::<Vec<_>>())
+    Ok(idb.commit_segments(&c.places.iter().map(on).collect::<Vec<_>>())?)
 }
 
 /// What of each stream lies in a segment, as the IDB records it.

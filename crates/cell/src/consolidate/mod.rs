@@ -23,7 +23,7 @@ use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{SessionEnd, SessionLabel, StreamNames};
-use capstan_idb::{Session, Status, Version};
+use capstan_idb::{LogLevel, Session, Status, Version};
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::transfer::Transfer;
@@ -45,7 +45,7 @@ use crate::request::ConsolidateRequest;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::spare::Spares;
 use crate::transfers::{Moved, watched};
-use crate::version::VersionView;
+use crate::version::{VersionKeys, VersionView};
 
 /// Kind of the sessions that make synthetic fulls.
 pub(crate) const CONSOLIDATE: &str = "consolidate";
@@ -281,7 +281,9 @@ impl Run<'_> {
 
     fn on_commit(&self) -> Box<capstan_media_agent::writer::OnCommit> {
         let idb = self.cell.idb.clone();
-        Box::new(move |c| record_commit(&idb, c).map_err(Into::into))
+        Box::new(move |c| {
+            record_commit(&idb, c, LogLevel::All, &VersionKeys::default()).map_err(Into::into)
+        })
     }
 
     fn pass(

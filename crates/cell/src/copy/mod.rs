@@ -12,7 +12,7 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, ObjectId, SegmentId, SessionId};
 use capstan_format::record::SessionEnd;
-use capstan_idb::{Session, Status, Totals, Version};
+use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::transfer::Transfer;
 
@@ -26,7 +26,7 @@ use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::transfers::{Moved, watched};
-use crate::version::{self, VersionView};
+use crate::version::{self, VersionKeys, VersionView};
 
 /// What is to be copied.
 struct Plan {
@@ -84,7 +84,9 @@ impl Cell {
         self.record_copy(session, &plan, request, started_us)?;
         let meters = Arc::new(Meters::default());
         let idb = self.idb.clone();
-        let on_commit = Box::new(move |c: &_| record_commit(&idb, c).map_err(Into::into));
+        let on_commit = Box::new(move |c: &_| {
+            record_commit(&idb, c, LogLevel::All, &VersionKeys::default()).map_err(Into::into)
+        });
         let transfer =
             Transfer::start(vec![member], self.entropy.clone(), meters.clone(), now_us, on_commit);
         let total = works.iter().map(Work::bytes).sum();

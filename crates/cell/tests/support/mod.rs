@@ -203,6 +203,8 @@ pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
         source: Source::Paths(vec![source.to_owned()]),
         device: format!("file:{}", medium.display()).parse().unwrap(),
         mirrors: Vec::new(),
+        pool: None,
+        log_level: Default::default(),
         name: Some("made".to_owned()),
         level: Some(capstan_cell::request::Level::Full),
         resume: false,

@@ -112,13 +112,23 @@ impl<'a> StreamReader<'a> {
     /// is, as if it had been killed: rows whose data did not follow are known as incomplete.
     pub(super) fn run(mut self, busy: &Mutex<usize>) -> Result<(), LinkClosed> {
         let mut walked = false;
+        let result = self.read_all(busy, &mut walked);
+        if !walked {
+            // It ended before the walk did, as its device failed: it finds no more huge files for the others.
+            *busy.lock() -= 1;
+        }
+        result?;
+        self.writer.finish()
+    }
+
+    fn read_all(&mut self, busy: &Mutex<usize>, walked: &mut bool) -> Result<(), LinkClosed> {
         while !self.stopped() {
             while !self.stopped()
                 && let Some((file, at, len)) = self.pieces.take()
             {
                 self.piece(&file, at, len)?;
             }
-            if walked {
+            if *walked {
                 // Another stream may still find a huge file: its pieces are for all.
                 if *busy.lock() == 0 {
                     break;
@@ -140,13 +150,13 @@ impl<'a> StreamReader<'a> {
                 Taken::Item(_) => {}
                 Taken::Nothing => self.writer.idle()?,
                 Taken::Closed => {
-                    walked = true;
+                    *walked = true;
                     *busy.lock() -= 1;
                 }
             }
         }
         self.count(0);
-        self.writer.finish()
+        Ok(())
     }
 
     fn stopped(&self) -> bool {

@@ -177,6 +177,7 @@ pub fn medium(block_size: u32) -> MediumHeader {
         block_size,
         created_us: 5,
         protection: Protection::None,
+        cell: None,
     }
 }
 

@@ -1,0 +1,110 @@
+//! The options of `capstan idb` and `capstan catalog`.
+
+use std::path::PathBuf;
+
+use capstan_cell::request::VersionName;
+use capstan_devices::address::Address;
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
+
+use super::restore::parse_version;
+
+const AFTER_CHECK: &str = "\
+Examples:
+  capstan idb check
+  capstan idb check --json | jq -r .advice
+
+Rows and what they refer to, a catalog file for each segment, and the media that are at hand. Data are not read: `capstan
+verify` does that. The exit code is 3 where something was found.";
+const AFTER_KEY: &str = "\
+Example:
+  capstan idb recovery-key > sheet
+
+From then on each session lays a backup of the database beside its data: pools, protection, names, wrapped keys, what
+sessions did. It is sealed for this key, whose code is shown once and stored nowhere. The last three stay on each medium.";
+const AFTER_RECOVER: &str = "\
+Examples:
+  capstan idb recover /mnt/backup
+  capstan idb recover /mnt/backup --code-file sheet
+  CAPSTAN_IDB_RECOVERY=\"$(cat code)\" capstan idb recover /mnt/backup --json
+
+Into an empty home. The newest backup of the database on that medium is opened with the code of `capstan idb recovery-key`:
+from CAPSTAN_IDB_RECOVERY, a file, or typed. Catalogs are then read from the media it names, as far as they are at hand; it
+says which are not. The exit code is 3 then.";
+const AFTER_LOAD: &str = "\
+Examples:
+  capstan catalog load desk
+  capstan catalog load desk@1f2e3d4c
+  capstan catalog load --medium monday";
+
+/// The commands of `idb`.
+#[derive(Debug, Subcommand)]
+pub enum IdbCommand {
+    /// Check whether rows, catalogs and media agree
+    #[command(after_help = AFTER_CHECK)]
+    Check {
+        /// Print a JSON object per finding
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how much is recorded
+    #[command(after_help = "Examples:\n  capstan idb stats\n  capstan idb stats --json")]
+    Stats {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the key with which the database is brought back, and print its sheet
+    #[command(after_help = AFTER_KEY)]
+    RecoveryKey(RecoveryKeyArgs),
+    /// Bring the database of a lost home back from a medium
+    #[command(after_help = AFTER_RECOVER)]
+    Recover(RecoverArgs),
+}
+
+/// Arguments of `idb recovery-key`.
+#[derive(Debug, Args)]
+pub struct RecoveryKeyArgs {
+    /// Of which machine or cell the database is [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Make another key for later backups; those that are written keep needing the first
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// Arguments of `idb recover`.
+#[derive(Debug, Args)]
+pub struct RecoverArgs {
+    /// Device of a session: a directory or file:/path
+    #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+    pub device: Address,
+    /// Read the recovery code from a file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub code_file: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The commands of `catalog`.
+#[derive(Debug, Subcommand)]
+pub enum CatalogCommand {
+    /// Read catalogs from the media again: missing and damaged ones, and those that were not kept
+    #[command(after_help = AFTER_LOAD)]
+    Load(LoadArgs),
+}
+
+/// Arguments of `catalog load`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).args(["version", "medium"]))]
+pub struct LoadArgs {
+    /// The object's name, and the session if not the newest complete one
+    #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
+    pub version: Option<VersionName>,
+    /// Those of all that is recorded for a medium: its label, the begin of its id, or its device
+    #[arg(long, value_name = "MEDIUM")]
+    pub medium: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,211 @@
+//! The options of `capstan media`, and where a backup goes.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use capstan_devices::address::Address;
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
+
+use super::ImportArgs;
+use crate::sizes::parse_size_u32;
+
+/// Where a backup goes: a device, or the medium that a pool chooses.
+#[derive(Debug, Clone)]
+pub enum Destination {
+    /// A device.
+    Device(Address),
+    /// A pool.
+    Pool(String),
+}
+
+impl FromStr for Destination {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("pool:") {
+            Some("") => Err("it names no pool; write pool:NAME".to_owned()),
+            Some(name) => Ok(Self::Pool(name.to_owned())),
+            None => text.parse().map(Self::Device).map_err(|e| format!("{e}")),
+        }
+    }
+}
+
+impl Destination {
+    /// The device; of a pool it is not known yet.
+    pub fn device(&self) -> Address {
+        match self {
+            Self::Device(address) => address.clone(),
+            Self::Pool(_) => Address::Null { rate: None },
+        }
+    }
+
+    /// The pool, if it is one.
+    pub fn pool(&self) -> Option<String> {
+        match self {
+            Self::Device(_) => None,
+            Self::Pool(name) => Some(name.clone()),
+        }
+    }
+}
+
+const AFTER_LIST: &str = "\
+Examples:
+  capstan media list
+  capstan media list --pool office
+  capstan media list --json | jq -r 'select(.state == \"expired\") | .label'
+
+States: free (holds nothing), appendable (takes more), full, protected (what it holds must stay and its
+pool appends nothing), expired (nothing on it must stay: it may be recycled), exported (out of the house),
+damaged (damage was found on it).";
+const AFTER_SHOW: &str = "\
+Examples:
+  capstan media show monday
+  capstan media show /mnt/backup --json";
+const AFTER_INIT: &str = "\
+Examples:
+  capstan media init /mnt/backup
+  capstan media init /mnt/usb1 --label monday --pool office
+
+A directory that holds anything is refused. A backup to a new directory makes a medium there by itself; this is for those
+that shall have a label or a pool beforehand.";
+const AFTER_EXPORT: &str = "\
+Example:
+  capstan media export monday --to 'bank, box 7'
+
+A restore that needs it says where it went. `capstan media import DEVICE` takes it back.";
+const AFTER_RECYCLE: &str = "\
+Example:
+  capstan media recycle monday
+
+All that it holds is given up, and it is free again, under a new identity. Refused while anything on it is protected, or a
+version that must stay builds on it.";
+const AFTER_ADOPT: &str = "\
+Example:
+  capstan media adopt /mnt/backup
+
+A cell writes to its own media only. After the loss of the home, `capstan idb recover` keeps the cell's identity, and nothing
+has to be adopted.";
+
+/// The commands of `media`.
+#[derive(Debug, Subcommand)]
+pub enum MediaCommand {
+    /// List the media that are known
+    #[command(after_help = AFTER_LIST)]
+    List {
+        /// List only those of this pool
+        #[arg(long, value_name = "POOL")]
+        pool: Option<String>,
+        /// Print a JSON object per medium
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show all that is known of a medium
+    #[command(after_help = AFTER_SHOW)]
+    Show {
+        /// Its label, the begin of its id, or its device
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a medium in an empty or new directory
+    #[command(after_help = AFTER_INIT)]
+    Init(InitArgs),
+    /// Give a medium another label
+    #[command(after_help = "Example:\n  capstan media label backup monday")]
+    Label {
+        /// Its label, the begin of its id, or its device
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// Its new label
+        #[arg(value_name = "LABEL")]
+        label: String,
+    },
+    /// Put a medium into a pool, or take it out of any
+    #[command(
+        after_help = "Examples:\n  capstan media move monday --pool office\n  capstan media move monday --no-pool"
+    )]
+    #[command(group = ArgGroup::new("where").required(true).args(["pool", "no_pool"]))]
+    Move {
+        /// Its label, the begin of its id, or its device
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// The pool
+        #[arg(long, value_name = "POOL")]
+        pool: Option<String>,
+        /// Into none
+        #[arg(long)]
+        no_pool: bool,
+    },
+    /// Read and check all that a medium holds: as `capstan verify --medium`
+    #[command(after_help = "Example:\n  capstan media verify monday")]
+    Verify {
+        /// Its label, the begin of its id, or its device
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// Print the report as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Record what is on a medium, also one that comes back to the house: as `capstan import`
+    Import(ImportArgs),
+    /// Make a medium of another cell one of this cell
+    #[command(after_help = AFTER_ADOPT)]
+    Adopt {
+        /// Device with the medium: a directory or file:/path
+        #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+        device: Address,
+    },
+    /// Record that a medium leaves the house: nothing is written to it until it comes back
+    #[command(after_help = AFTER_EXPORT)]
+    Export {
+        /// Its label, the begin of its id, or its device
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// Where it goes
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        to: String,
+    },
+    /// Give up all that a medium holds
+    #[command(after_help = AFTER_RECYCLE)]
+    Recycle {
+        /// Its label, the begin of its id, or its device
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Arguments of `media init`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_INIT)]
+pub struct InitArgs {
+    /// An empty or new directory, or file:/path
+    #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+    pub device: Address,
+    /// Its label [default: the directory's name]
+    #[arg(long, value_name = "LABEL")]
+    pub label: Option<String>,
+    /// The pool it comes into
+    #[arg(long, value_name = "POOL")]
+    pub pool: Option<String>,
+    /// Its block size, 64K to 8M [default: 512K]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
+    pub block_size: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The directory of a device that holds media.
+pub fn directory(device: &Address) -> Result<PathBuf, crate::exit::Failure> {
+    match device {
+        Address::File(path) => Ok(path.clone()),
+        Address::Null { .. } => {
+            Err(crate::exit::Failure::bad_input("the null device has no media", "name a directory"))
+        }
+    }
+}

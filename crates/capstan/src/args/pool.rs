@@ -1,0 +1,127 @@
+//! The options of `capstan pool`.
+
+use capstan_idb::{Allocation, RotationSet};
+use clap::{Args, Subcommand};
+
+const AFTER_CREATE: &str = "\
+Examples:
+  capstan pool create office
+  capstan pool create office --allocation loose --free-pool spare
+  capstan pool create gfs --rotation daily=5,weekly=4,monthly=12 --not-appendable
+
+A backup `--to pool:NAME` takes, in this order: a medium of the pool that takes more, a free one, an expired one (which is
+recycled), one of the free pool; where the allocation is loose, a free one that is in no pool. When it is full, the next
+goes on. With rotation sets, the first day of a month is monthly, a Sunday weekly, other days are daily; a medium joins a
+set as long as that has fewer than its number.";
+const AFTER_SET: &str = "\
+Examples:
+  capstan pool set office --allocation strict
+  capstan pool set office --no-free-pool --appendable";
+
+/// The commands of `pool`.
+#[derive(Debug, Subcommand)]
+pub enum PoolCommand {
+    /// Make a pool
+    #[command(after_help = AFTER_CREATE)]
+    Create {
+        /// Its name
+        #[arg(value_name = "POOL")]
+        pool: String,
+        /// Its policy.
+        #[command(flatten)]
+        policy: PolicyArgs,
+    },
+    /// List the pools
+    #[command(after_help = "Examples:\n  capstan pool list\n  capstan pool list --json")]
+    List {
+        /// Print a JSON object per pool
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a pool and its media
+    #[command(after_help = "Example:\n  capstan pool show office")]
+    Show {
+        /// Its name
+        #[arg(value_name = "POOL")]
+        pool: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change a pool's policy
+    #[command(after_help = AFTER_SET)]
+    Set {
+        /// Its name
+        #[arg(value_name = "POOL")]
+        pool: String,
+        /// Its policy: what is not named stays.
+        #[command(flatten)]
+        policy: PolicyArgs,
+    },
+    /// Delete a pool that has no media
+    #[command(after_help = "Example:\n  capstan pool delete office")]
+    Delete {
+        /// Its name
+        #[arg(value_name = "POOL")]
+        pool: String,
+    },
+}
+
+/// A pool's policy, as far as it is named.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Policy")]
+pub struct PolicyArgs {
+    /// strict (the default): its own media and those of its free pool; loose: also free media of no pool
+    #[arg(long, value_name = "HOW")]
+    pub allocation: Option<Allocation>,
+    /// Append sessions to media that hold others (the default)
+    #[arg(long, conflicts_with = "not_appendable")]
+    pub appendable: bool,
+    /// Begin each session on a medium that holds nothing
+    #[arg(long)]
+    pub not_appendable: bool,
+    /// Draw free media from this pool
+    #[arg(long, value_name = "POOL", conflicts_with = "no_free_pool")]
+    pub free_pool: Option<String>,
+    /// Draw from no other pool (the default)
+    #[arg(long)]
+    pub no_free_pool: bool,
+    /// Rotate media by the calendar: how many each set has, as daily=5,weekly=4,monthly=12
+    #[arg(long, value_name = "SETS", value_parser = parse_rotation, conflicts_with = "no_rotation")]
+    pub rotation: Option<Rotation>,
+    /// Do not rotate (the default)
+    #[arg(long)]
+    pub no_rotation: bool,
+}
+
+/// How many media each rotation set has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation(pub [u32; 3]);
+
+fn parse_rotation(text: &str) -> Result<Rotation, String> {
+    let mut sets = [0; 3];
+    for part in text.split(',') {
+        let bad = || format!("'{part}' is no rotation set; write daily=5,weekly=4,monthly=12");
+        let (name, count) = part.split_once('=').ok_or_else(bad)?;
+        let set: RotationSet = name.trim().parse()?;
+        let count = count.trim().parse::<u32>().map_err(|_| bad())?;
+        let at = RotationSet::ALL.iter().position(|s| *s == set);
+        if let Some(slot) = at.and_then(|at| sets.get_mut(at)) {
+            *slot = count;
+        }
+    }
+    Ok(Rotation(sets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotation_sets_have_numbers() {
+        assert_eq!(parse_rotation("monthly=12,daily=5"), Ok(Rotation([5, 0, 12])));
+        for bad in ["", "daily", "daily=", "yearly=1", "daily=-1", "daily=5;weekly=1"] {
+            assert!(parse_rotation(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! `capstan media`: media as lines, as pages, as JSON.
+
+use capstan_cell::media::{Initialise, MediumInfo};
+use capstan_cell::request::VerifyRequest;
+use capstan_engine::message::path_text;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::args::{Global, MediaCommand, directory};
+use crate::exit::{COMPLETED, Failure};
+use crate::home;
+use crate::output::{Output, local_time};
+use crate::progress::Console;
+use crate::restore;
+use crate::session::{self, Show};
+use crate::sizes::{bytes_text, grouped};
+use crate::table::{Align, fields, table};
+
+/// Runs `media`.
+pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
+    match command {
+        MediaCommand::List { pool, json } => {
+            let list = home::open(global)?.media_list(pool.as_deref())?;
+            let mut out = Output::new();
+            if *json {
+                list.iter().try_for_each(|m| out.json(&json_of(m)))?;
+            } else {
+                out.text(&lines(&list))?;
+            }
+            out.finish()?;
+        }
+        MediaCommand::Show { medium, json } => {
+            print(&home::open(global)?.media_show(medium)?, *json)?;
+        }
+        MediaCommand::Init(args) => {
+            let wanted = Initialise {
+                label: args.label.clone(),
+                pool: args.pool.clone(),
+                block_size: args.block_size,
+            };
+            let path = directory(&args.device)?;
+            print(&home::open(global)?.media_init(&path, &wanted)?, args.json)?;
+        }
+        MediaCommand::Label { medium, label } => {
+            print(&home::open(global)?.media_label(medium, label)?, false)?;
+        }
+        MediaCommand::Move { medium, pool, .. } => {
+            print(&home::open(global)?.media_move(medium, pool.as_deref())?, false)?;
+        }
+        MediaCommand::Export { medium, to } => {
+            print(&home::open(global)?.media_export(medium, to)?, false)?;
+        }
+        MediaCommand::Recycle { medium, json } => recycle(global, medium, *json)?,
+        MediaCommand::Adopt { device } => {
+            let console = Console::new(global)?;
+            let cell = home::open(global)?;
+            let medium = cell.media_adopt(&directory(device)?, &console)?;
+            print(&cell.media_show(&medium.id.to_string())?, false)?;
+        }
+        MediaCommand::Import(args) => return restore::import(global, args),
+        MediaCommand::Verify { medium, json } => {
+            let request = VerifyRequest::Medium(medium.clone());
+            let show = Show { method: "verify", json: *json, to_stderr: false };
+            return session::run(global, &show, |cell, console, stop| {
+                Ok(cell.verify(&request, console, stop)?)
+            });
+        }
+    }
+    Ok(COMPLETED)
+}
+
+fn recycle(global: &Global, medium: &str, as_json: bool) -> Result<(), Failure> {
+    let done = home::open(global)?.media_recycle(medium)?;
+    let mut out = Output::new();
+    if as_json {
+        out.json(&json!({
+            "id": done.medium.id.to_string(),
+            "label": done.medium.label,
+            "segments": done.segments,
+            "bytes": done.bytes,
+            "versions": done.versions,
+        }))?;
+    } else {
+        out.text(&format!(
+            "medium '{}' is free: {} in {} segments and {} versions are given up\n",
+            path_text(done.medium.label.as_bytes()),
+            bytes_text(done.bytes),
+            grouped(done.segments),
+            grouped(done.versions)
+        ))?;
+    }
+    out.finish()
+}
+
+/// A line per medium.
+pub fn lines(list: &[MediumInfo]) -> String {
+    use Align::{Left, Right};
+    let head = [
+        ("Label", Left),
+        ("Id", Left),
+        ("State", Left),
+        ("Condition", Left),
+        ("Pool", Left),
+        ("Size", Right),
+        ("Sessions", Right),
+        ("Last written", Left),
+        ("Device", Left),
+    ];
+    let row = |m: &MediumInfo| {
+        [
+            path_text(m.medium.label.as_bytes()),
+            m.medium.id.short(),
+            m.state.to_string(),
+            m.condition.to_string(),
+            pool_of(m),
+            bytes_text(m.holdings.bytes),
+            grouped(m.holdings.sessions),
+            m.holdings.last_us.map_or_else(|| "never".to_owned(), local_time),
+            format!("{}{}", path_text(m.medium.device.as_bytes()), absent(m)),
+        ]
+    };
+    table(head, list.iter().map(row).collect())
+}
+
+fn absent(m: &MediumInfo) -> String {
+    m.absent.as_ref().map(|why| format!(" (not at hand: {why})")).unwrap_or_default()
+}
+
+fn pool_of(m: &MediumInfo) -> String {
+    let pool = m.management.pool.clone().unwrap_or_else(|| "-".to_owned());
+    m.management.rotation_set.map(|set| format!("{pool} ({set})")).unwrap_or(pool)
+}
+
+fn print(m: &MediumInfo, as_json: bool) -> Result<(), Failure> {
+    let mut out = Output::new();
+    if as_json {
+        out.json(&json_of(m))?;
+    } else {
+        out.text(&page(m))?;
+    }
+    out.finish()
+}
+
+fn page(m: &MediumInfo) -> String {
+    let kept = match (m.kept, m.kept_for_ever, m.kept_until_us) {
+        (0, ..) => String::new(),
+        (n, false, Some(until)) => {
+            format!("{} versions, the last until {}", grouped(n), local_time(until))
+        }
+        (n, ..) => format!("{} versions, without end", grouped(n)),
+    };
+    let condition = match m.reasons.is_empty() {
+        true => m.condition.to_string(),
+        false => format!("{} ({})", m.condition, m.reasons.join(", ")),
+    };
+    let exported = m.management.exported_us.map(|us| {
+        let to = m.management.exported_to.clone().unwrap_or_default();
+        format!("{} {}", local_time(us), path_text(to.as_bytes())).trim_end().to_owned()
+    });
+    fields(&[
+        ("Medium", path_text(m.medium.label.as_bytes())),
+        ("Id", m.medium.id.to_string()),
+        ("Device", format!("{}{}", path_text(m.medium.device.as_bytes()), absent(m))),
+        ("Cell", if m.foreign { "another" } else { "" }.to_owned()),
+        ("Pool", pool_of(m)),
+        ("State", m.state.to_string()),
+        ("Condition", condition),
+        ("Exported", exported.unwrap_or_default()),
+        ("Must stay", kept),
+        ("Versions", grouped(m.versions.len() as u64)),
+        ("Sessions", grouped(m.holdings.sessions)),
+        ("Segments", grouped(m.holdings.segments)),
+        ("Size", bytes_text(m.holdings.bytes)),
+        ("Free", m.free_bytes.map(bytes_text).unwrap_or_default()),
+        ("Block size", bytes_text(m.medium.block_size.into())),
+        ("Made", local_time(m.management.first_us)),
+        ("Last written", m.holdings.last_us.map(local_time).unwrap_or_default()),
+        ("Passes", grouped(m.passes())),
+        ("Errors", grouped(m.management.errors)),
+    ])
+}
+
+/// A medium as JSON.
+pub fn json_of(m: &MediumInfo) -> Value {
+    let time = |us: Option<i64>| {
+        us.and_then(|us| Timestamp::from_microsecond(us).ok()).map(|t| t.to_string())
+    };
+    json!({
+        "id": m.medium.id.to_string(),
+        "label": m.medium.label,
+        "device": m.medium.device,
+        "pool": m.management.pool,
+        "rotation_set": m.management.rotation_set.map(|set| set.to_string()),
+        "state": m.state.as_str(),
+        "condition": m.condition.to_string(),
+        "reasons": m.reasons,
+        "at_hand": m.absent.is_none(),
+        "foreign": m.foreign,
+        "block_size": m.medium.block_size,
+        "segments": m.holdings.segments,
+        "sessions": m.holdings.sessions,
+        "versions": m.versions.len(),
+        "versions_kept": m.kept,
+        "kept_until": if m.kept_for_ever { None } else { time(m.kept_until_us) },
+        "bytes": m.holdings.bytes,
+        "free_bytes": m.free_bytes,
+        "made": time(Some(m.management.first_us)),
+        "last_written": time(m.holdings.last_us),
+        "passes": m.passes(),
+        "errors": m.management.errors,
+        "exported": time(m.management.exported_us),
+        "exported_to": m.management.exported_to,
+    })
+}

@@ -1,0 +1,114 @@
+//! `capstan pool`: pools as lines, as pages, as JSON.
+
+use capstan_cell::media::PoolInfo;
+use capstan_idb::{Pool, RotationSet};
+use serde_json::{Value, json};
+
+use crate::args::{Global, PolicyArgs, PoolCommand};
+use crate::exit::{COMPLETED, Failure};
+use crate::home;
+use crate::media;
+use crate::output::Output;
+use crate::sizes::{bytes_text, grouped};
+use crate::table::{Align, fields, table};
+
+/// Runs `pool`.
+pub fn run(global: &Global, command: &PoolCommand) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let mut out = Output::new();
+    match command {
+        PoolCommand::Create { pool, policy } => {
+            let mut new = PoolInfo::default_of(pool);
+            apply(&mut new, policy);
+            cell.pool_create(&new)?;
+            out.text(&page(&cell.pool_show(pool)?))?;
+        }
+        PoolCommand::Set { pool, policy } => {
+            cell.pool_set(pool, &|pool| apply(pool, policy))?;
+            out.text(&page(&cell.pool_show(pool)?))?;
+        }
+        PoolCommand::List { json } => {
+            let list = cell.pool_list()?;
+            if *json {
+                list.iter().try_for_each(|pool| out.json(&json_of(pool)))?;
+            } else {
+                out.text(&lines(&list))?;
+            }
+        }
+        PoolCommand::Show { pool, json } => {
+            let pool = cell.pool_show(pool)?;
+            if *json {
+                out.json(&json_of(&pool))?;
+            } else {
+                out.text(&page(&pool))?;
+            }
+        }
+        PoolCommand::Delete { pool } => {
+            cell.pool_delete(pool)?;
+            out.text(&format!("pool '{pool}' is deleted\n"))?;
+        }
+    }
+    out.finish().map(|()| COMPLETED)
+}
+
+/// Makes what is named of a policy the pool's.
+fn apply(pool: &mut Pool, policy: &PolicyArgs) {
+    pool.allocation = policy.allocation.unwrap_or(pool.allocation);
+    pool.appendable = policy.appendable || pool.appendable && !policy.not_appendable;
+    if policy.free_pool.is_some() || policy.no_free_pool {
+        pool.free_pool = policy.free_pool.clone();
+    }
+    if policy.no_rotation {
+        pool.rotation = [0; 3];
+    }
+    pool.rotation = policy.rotation.map_or(pool.rotation, |rotation| rotation.0);
+}
+
+fn lines(list: &[PoolInfo]) -> String {
+    let head = [
+        ("Pool", Align::Left),
+        ("Media", Align::Right),
+        ("Usable", Align::Right),
+        ("Size", Align::Right),
+        ("Policy", Align::Left),
+    ];
+    let row = |p: &PoolInfo| {
+        [
+            p.pool.name.clone(),
+            grouped(p.media.len() as u64),
+            grouped(p.usable()),
+            bytes_text(p.media.iter().map(|m| m.holdings.bytes).sum()),
+            p.policy(),
+        ]
+    };
+    table(head, list.iter().map(row).collect())
+}
+
+fn page(pool: &PoolInfo) -> String {
+    let mut text = fields(&[
+        ("Pool", pool.pool.name.clone()),
+        ("Policy", pool.policy()),
+        ("Media", grouped(pool.media.len() as u64)),
+        ("Usable", grouped(pool.usable())),
+    ]);
+    if !pool.media.is_empty() {
+        text.push('\n');
+        text.push_str(&media::lines(&pool.media));
+    }
+    text
+}
+
+fn json_of(pool: &PoolInfo) -> Value {
+    let sets = RotationSet::ALL.into_iter().zip(pool.pool.rotation);
+    let rotation: serde_json::Map<String, Value> =
+        sets.map(|(set, n)| (set.to_string(), n.into())).collect();
+    json!({
+        "name": pool.pool.name,
+        "allocation": pool.pool.allocation.to_string(),
+        "appendable": pool.pool.appendable,
+        "free_pool": pool.pool.free_pool,
+        "rotation": rotation,
+        "usable": pool.usable(),
+        "media": pool.media.iter().map(media::json_of).collect::<Vec<_>>(),
+    })
+}

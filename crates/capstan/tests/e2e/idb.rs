@@ -1,0 +1,258 @@
+//! The internal database: what its check finds, catalogs from media, its backup and its return.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Run, below, finish, noise};
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 100_000));
+    lab.file("tree/dir/b", "some text");
+    lab
+}
+
+fn run(lab: &Lab, line: &str) -> Run {
+    lab.run(line.split_whitespace())
+}
+
+fn json(run: &Run) -> Value {
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}{}", run.stdout, run.stderr))
+}
+
+fn catalogs(lab: &Lab) -> Vec<PathBuf> {
+    fs::read_dir(lab.path("home/catalogs")).unwrap().map(|e| e.unwrap().path()).collect()
+}
+
+fn comes_back(lab: &Lab, name: &str, into: &str) {
+    lab.restored([name, "--into", into]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path(into), &lab.path("tree")));
+}
+
+#[test]
+fn a_check_names_catalogs_that_are_missing_or_damaged_and_load_makes_them_again() {
+    let lab = lab();
+    lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+    let sound = run(&lab, "idb check");
+    assert!(sound.ok().stdout.contains("1 segments checked: all agrees"), "{}", sound.stdout);
+    let [file] = &catalogs(&lab)[..] else { panic!("one catalog") };
+    let before = fs::read(file).unwrap();
+    for (damage, word) in [(None, "missing"), (Some(before.len() / 2), "damaged")] {
+        match damage {
+            None => fs::remove_file(file).unwrap(),
+            Some(at) => {
+                let mut bytes = before.clone();
+                bytes[at] ^= 1;
+                fs::write(file, bytes).unwrap();
+            }
+        }
+        let found = run(&lab, "idb check");
+        assert_eq!(found.code, 3, "{}", found.stdout);
+        assert!(
+            found.stdout.contains(word) && found.stdout.contains("catalog load t@"),
+            "{}",
+            found.stdout
+        );
+        let load = if damage.is_none() { "catalog load t" } else { "catalog load --medium m1" };
+        assert!(run(&lab, load).ok().stdout.contains("1 catalogs"));
+        run(&lab, "idb check").ok();
+    }
+    fs::rename(lab.path("m1"), lab.path("away")).unwrap();
+    run(&lab, "ls t").ok();
+    run(&lab, "catalog load t").refused(&["m1", "hint"]);
+}
+
+#[test]
+fn a_check_holds_media_against_the_rows() {
+    let lab = lab();
+    lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+    lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+    fs::rename(lab.path("m1/00000001.segment"), lab.path("m1/00000009.segment")).unwrap();
+    let found = run(&lab, "idb check --json");
+    assert_eq!(found.code, 3);
+    assert!(found.stdout.contains("segments that are not recorded"), "{}", found.stdout);
+    assert!(
+        found.stdout.contains("capstan import") && found.stdout.contains("not there (t@"),
+        "{}",
+        found.stdout
+    );
+    assert_eq!(found.stdout.lines().count(), 2);
+    fs::rename(lab.path("m1/00000009.segment"), lab.path("m1/00000001.segment")).unwrap();
+    fs::copy(lab.path("m1/00000002.segment"), lab.path("m1/00000001.segment")).unwrap();
+    let found = run(&lab, "idb check");
+    assert!(found.stdout.contains("segment 1 of medium 'm1'"), "{}", found.stdout);
+    let stats = json(run(&lab, "idb stats --json").ok());
+    assert_eq!((&stats["rows"]["versions"], &stats["catalogs"]), (&2.into(), &2.into()), "{stats}");
+    assert!(run(&lab, "idb stats").ok().stdout.contains("recovery-key"));
+}
+
+#[test]
+fn the_database_comes_back_from_the_device_of_a_session() {
+    let lab = lab();
+    // Said once in the life of a home, and as a note.
+    let first = lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+    assert!(first["notes"][0].as_str().unwrap().contains("idb recovery-key"), "{first}");
+    let second = lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+    assert_eq!((&second["notes"], &second["errors"]), (&Value::Null, &serde_json::json!([])));
+    let sheet = run(&lab, "idb recovery-key").ok().stdout.clone();
+    let code = sheet.lines().find(|l| l.trim().starts_with("1:")).unwrap().trim().to_owned();
+    run(&lab, "idb recovery-key").refused(&["already", "--replace"]);
+    lab.file("sheet", &sheet);
+
+    run(&lab, "pool create office --not-appendable --rotation weekly=3").ok();
+    run(&lab, "media label m1 monday").ok();
+    run(&lab, "media init m2 --label tuesday --pool office").ok();
+    let mut init = lab.command();
+    init.args(["key", "init"]).env("CAPSTAN_PASSPHRASE", "correct horse battery");
+    finish(&mut init).ok();
+    let backup = |to: &str| lab.backed_up(["tree", "--to", to, "--name", "t"]);
+    for _ in 0..3 {
+        backup("m1");
+    }
+    backup("pool:office");
+    backup("m1");
+    let saved = |medium: &str| -> Vec<PathBuf> {
+        let names = fs::read_dir(lab.path(medium)).unwrap().map(|e| e.unwrap().path());
+        let mut names: Vec<_> = names
+            .filter(|p| p.file_name().unwrap().to_string_lossy().starts_with("idb-"))
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!((saved("m1").len(), saved("m2").len()), (3, 1));
+    // Nothing of the code, and nothing in clear, is on the medium or in the home.
+    let bytes = fs::read(saved("m1").pop().unwrap()).unwrap();
+    assert!(!bytes.windows(6).any(|w| w == b"office"));
+    assert!(!lab.succeeds(&format!("grep -rqF '{}' home m1 m2", &code[3..])));
+
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    fs::rename(lab.path("m2"), lab.path("away")).unwrap();
+    // The newest is damaged: the one before it is as good, and that is said.
+    let newest = saved("m1").pop().unwrap();
+    let mut broken = bytes.clone();
+    let last = broken.len() - 100;
+    broken[last] ^= 1;
+    fs::write(&newest, broken).unwrap();
+    let recover = |extra: &[&str], code: Option<&str>| {
+        let mut command = lab.program("setsid");
+        command
+            .arg("--wait")
+            .arg(env!("CARGO_BIN_EXE_capstan"))
+            .env("CAPSTAN_HOME", lab.path("home"));
+        command.args(["idb", "recover", "m1"]).args(extra);
+        code.map(|code| command.env("CAPSTAN_IDB_RECOVERY", code));
+        finish(&mut command)
+    };
+    recover(&[], None).refused(&["recovery code", "CAPSTAN_IDB_RECOVERY"]);
+    let other = "0".repeat(64);
+    recover(&[], Some(&other)).refused(&["hint"]);
+    assert!(!lab.path("home/capstan.db").exists());
+    let back = recover(&["--code-file", "sheet"], None);
+    assert_eq!(back.code, 3, "{}{}", back.stdout, back.stderr);
+    assert!(back.stderr.contains("an older one is tried"), "{}", back.stderr);
+    assert!(
+        back.stdout.contains("medium 'tuesday'") && back.stdout.contains("is lacking"),
+        "{}",
+        back.stdout
+    );
+    recover(&["--code-file", "sheet"], None).refused(&["already"]);
+
+    let page = run(&lab, "pool show office").ok().stdout.clone();
+    assert!(page.contains("not appendable, 3 weekly") && page.contains("tuesday"), "{page}");
+    assert!(run(&lab, "media list").ok().stdout.contains("monday"));
+    assert!(run(&lab, "sessions").ok().stdout.contains("  t  "));
+    // It is the same cell: what it wrote it may go on writing, encrypted as before.
+    let again = backup("m1");
+    assert_eq!(again["media"][0], "monday");
+    let mut restore = lab.command();
+    restore
+        .args(["restore", "t", "--into", "out"])
+        .env("CAPSTAN_PASSPHRASE", "correct horse battery");
+    finish(&mut restore).ok();
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    // What lay on the medium that is away comes with it.
+    run(&lab, "media import away").ok();
+    assert_eq!(run(&lab, "idb check").code, 0);
+}
+
+#[test]
+fn a_recovered_database_restores_what_is_not_encrypted_without_any_secret() {
+    let lab = lab();
+    run(&lab, "idb recovery-key").ok();
+    let sheet = run(&lab, "idb recovery-key --replace").ok().stdout.clone();
+    lab.file("sheet", &sheet);
+    lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    let back = run(&lab, "idb recover m1 --code-file sheet --json");
+    let back = json(back.ok());
+    assert_eq!(
+        (&back["media"][0]["lacking"], &back["media"][0]["files"]),
+        (&Value::Null, &2.into()),
+        "{back}"
+    );
+    run(&lab, "idb check").ok();
+    comes_back(&lab, "t", "out");
+    run(&lab, "idb recover nowhere").refused(&["already"]);
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.mkdir("empty");
+    run(&lab, "idb recover empty").refused(&["empty", "no backup"]);
+}
+
+#[test]
+fn whatever_the_logging_level_everything_can_be_restored_and_loaded() {
+    for (encrypted, level, names, attributes) in [
+        (false, "none", 0, 0),
+        (false, "directories", 0, 1),
+        (false, "files", 2, 0),
+        (true, "files", 2, 0),
+    ] {
+        let lab = lab();
+        let secret = "correct horse battery";
+        let with = |args: &[&str]| {
+            let mut command = lab.command();
+            finish(command.args(args).env("CAPSTAN_PASSPHRASE", secret))
+        };
+        if encrypted {
+            with(&["key", "init"]).ok();
+        }
+        lab.backed_up(["tree", "--to", "m1", "--name", "t", "--log-level", level]);
+        let kept = catalogs(&lab);
+        let suffixes: Vec<_> =
+            kept.iter().map(|p| p.extension().unwrap().to_str().unwrap()).collect();
+        assert_eq!(suffixes, if level == "none" { vec![] } else { vec!["listing"] });
+        let clear = fs::read(kept.first().unwrap_or(&lab.path("sheet"))).unwrap_or_default();
+        assert!(!encrypted || !clear.windows(4).any(|w| w == b"tree"));
+        assert!(run(&lab, "idb check").ok().stdout.contains("all agrees"));
+        // The medium has everything.
+        let all = with(&["ls", "-l", "t"]).ok().stdout.clone();
+        assert!(all.contains("100000") || all.contains("100,000"), "{all}");
+        with(&["restore", "t", "--into", "out"]).ok();
+        same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+        // Without it, what is kept.
+        fs::rename(lab.path("m1"), lab.path("away")).unwrap();
+        let poor = with(&["ls", "--json", "t"]);
+        if level == "none" {
+            poor.refused(&["m1"]);
+        } else {
+            let rows: Vec<Value> =
+                poor.ok().stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+            let count =
+                |kind: &str| rows.iter().filter(|r| r["kind"] == kind || r["type"] == kind).count();
+            assert_eq!(count("file"), names, "{rows:?}");
+            let state = if attributes == 1 { "files not listed" } else { "name only" };
+            assert!(rows.iter().all(|r| r["state"] == state), "{rows:?}");
+            assert!(
+                with(&["restore", "t", "--into", "out2"]).code == 2,
+                "nothing is restored from a listing"
+            );
+        }
+        fs::rename(lab.path("away"), lab.path("m1")).unwrap();
+        with(&["catalog", "load", "t"]).ok();
+        fs::rename(lab.path("m1"), lab.path("away")).unwrap();
+        assert_eq!(with(&["ls", "-l", "t"]).ok().stdout, all);
+    }
+}

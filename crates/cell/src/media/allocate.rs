@@ -1,0 +1,311 @@
+//! Which medium of a pool a session takes.
+//!
+//! In this order: one of the pool that takes more, the one written last; a free one of the pool; an expired one of the
+//! pool, the oldest, which is recycled; a free or expired one of the free pool; where the pool is loose, a free one that is
+//! in no pool. Where a pool has rotation sets, only media of the day's set count, and a medium is appended to on the day on
+//! which it was begun.
+
+use capstan_format::id::MediumId;
+use capstan_idb::{Medium, Pool, RotationSet};
+use jiff::Timestamp;
+use jiff::civil::{Date, Weekday};
+use jiff::tz::TimeZone;
+
+use super::{Condition, MediumInfo, MediumState};
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::session::now_us;
+
+/// The rank of a medium: less is taken first.
+type Rank = (u8, i64);
+
+impl Cell {
+    /// The medium that a session to a pool takes, not one of those that were `passed` over for a reason. It is the pool's from then on,
+    /// and what was expired on it is given up, unless it is only asked for.
+    pub(crate) fn allocate(
+        &self,
+        name: &str,
+        passed: &[(MediumId, &'static str)],
+        only_ask: bool,
+    ) -> Result<Medium> {
+        let pool = self.pool(name)?;
+        let today = local_date(now_us());
+        let all = self.media_list(None)?;
+        let set = set_of(&pool, today);
+        let in_set = |m: &MediumInfo| {
+            m.management.pool.as_deref() == Some(name) && m.management.rotation_set == set
+        };
+        let may_join = set.is_none_or(|set| {
+            (all.iter().filter(|m| in_set(m)).count() as u32) < size_of(&pool, set)
+        });
+        let asked = Asked { pool: &pool, set, may_join, today };
+        let mut best: Option<(Rank, &MediumInfo)> = None;
+        let mut unfit = Vec::new();
+        for info in &all {
+            if let Some((_, why)) = passed.iter().find(|(id, _)| *id == info.medium.id) {
+                unfit.push(format!("{} {why}", info.medium.label));
+                continue;
+            }
+            match asked.rank(info) {
+                Ok(Some(rank)) if best.as_ref().is_none_or(|(least, _)| rank < *least) => {
+                    best = Some((rank, info));
+                }
+                Ok(_) => {}
+                Err(why) => unfit.push(format!("{} {why}", info.medium.label)),
+            }
+        }
+        let Some((_, chosen)) = best else {
+            return Err(needed(&pool, set, &unfit));
+        };
+        if only_ask {
+            return Ok(chosen.medium.clone());
+        }
+        let mut medium = chosen.medium.clone();
+        if chosen.state == MediumState::Expired {
+            medium = self.media_recycle(&medium.id.to_string())?.medium;
+        }
+        if chosen.management.pool.as_deref() != Some(name) || chosen.management.rotation_set != set
+        {
+            self.idb.set_medium_pool(medium.id, Some(name), set)?;
+        }
+        Ok(medium)
+    }
+}
+
+/// What is asked for.
+struct Asked<'a> {
+    pool: &'a Pool,
+    set: Option<RotationSet>,
+    /// Whether the set takes further media.
+    may_join: bool,
+    today: Date,
+}
+
+impl Asked<'_> {
+    /// The rank of a medium; nothing where it is none of the pool's business; why it cannot be used, where it is.
+    fn rank(&self, m: &MediumInfo) -> std::result::Result<Option<Rank>, String> {
+        let of = m.management.pool.as_deref();
+        let own = of == Some(&*self.pool.name);
+        let drawn = of.is_some() && of == self.pool.free_pool.as_deref();
+        let loose = of.is_none() && self.pool.allocation == capstan_idb::Allocation::Loose;
+        if !(own || drawn || loose) {
+            return Ok(None);
+        }
+        let turn = own && m.management.rotation_set == self.set;
+        // One of another set has its own days; one without a set joins today's, if that takes more.
+        if own && !turn && m.management.rotation_set.is_some() {
+            return Ok(None);
+        }
+        if let Some(why) = unusable(m) {
+            // Media that are not the pool's are no news where they are of no use.
+            return if own { Err(why) } else { Ok(None) };
+        }
+        if !turn && !self.may_join {
+            return Ok(None);
+        }
+        let last = m.holdings.last_us.unwrap_or(m.management.first_us);
+        let first = m.management.first_us;
+        match m.state {
+            MediumState::Appendable if own => match self.set {
+                Some(_) if local_date(last) != self.today => {
+                    Err("holds what must stay and was begun on another day".to_owned())
+                }
+                _ => Ok(Some((0, -last))),
+            },
+            MediumState::Free if own => Ok(Some((1, first))),
+            MediumState::Expired if own => Ok(Some((2, last))),
+            MediumState::Free if drawn => Ok(Some((3, first))),
+            MediumState::Expired if drawn => Ok(Some((4, last))),
+            MediumState::Free => Ok(Some((5, first))),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Why a medium cannot be written to, if so.
+pub(super) fn unusable(m: &MediumInfo) -> Option<String> {
+    match m.state {
+        MediumState::Exported => {
+            let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
+            return Some(to.map_or("is exported".to_owned(), |to| format!("is exported to {to}")));
+        }
+        MediumState::Damaged => return Some("is damaged".to_owned()),
+        MediumState::Blank => return Some("is not initialised".to_owned()),
+        MediumState::Protected => return Some("holds what must stay".to_owned()),
+        MediumState::Full => return Some("is full".to_owned()),
+        MediumState::Free | MediumState::Appendable | MediumState::Expired => {}
+    }
+    if let Some(why) = &m.absent {
+        return Some(format!("is not in {}: {why}", m.medium.device));
+    }
+    if m.foreign {
+        return Some("belongs to another cell".to_owned());
+    }
+    (m.condition == Condition::Poor)
+        .then(|| format!("is in poor condition ({})", m.reasons.join(", ")))
+}
+
+/// The error for a pool without a usable medium: it names what is needed.
+fn needed(pool: &Pool, set: Option<RotationSet>, unfit: &[String]) -> CellError {
+    let of = set.map_or(String::new(), |set| format!(" for its {set} set"));
+    let why = match unfit.is_empty() {
+        true => "it has none".to_owned(),
+        false => unfit.join(", "),
+    };
+    CellError::BadInput(format!(
+        "pool '{}' has no usable medium{of}: {why}; make one of them usable, or add a free one: `capstan media init DEVICE \
+         --pool {}`",
+        pool.name, pool.name
+    ))
+}
+
+/// The rotation set whose day it is: the first of the month, else Sunday, else any, of the sets that the pool has.
+fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
+    let has = |set: RotationSet| size_of(pool, set) > 0;
+    let due = [
+        (RotationSet::Monthly, today.day() == 1),
+        (RotationSet::Weekly, today.weekday() == Weekday::Sunday),
+        (RotationSet::Daily, true),
+    ];
+    let due = due.into_iter().find(|(set, due)| *due && has(*set)).map(|(set, _)| set);
+    // Without a daily set, other days belong to the set that comes round most often.
+    due.or_else(|| RotationSet::ALL.into_iter().find(|set| has(*set)))
+}
+
+fn size_of(pool: &Pool, set: RotationSet) -> u32 {
+    let at = RotationSet::ALL.iter().position(|s| *s == set);
+    at.and_then(|at| pool.rotation.get(at)).copied().unwrap_or(0)
+}
+
+/// The day of a time, here.
+fn local_date(us: i64) -> Date {
+    let time = Timestamp::from_microsecond(us).unwrap_or(Timestamp::UNIX_EPOCH);
+    time.to_zoned(TimeZone::system()).date()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::PoolInfo;
+    use capstan_idb::{Allocation, Holdings, Management};
+    use jiff::civil::date;
+
+    fn medium(label: &str, pool: Option<&str>, state: MediumState, last_us: i64) -> MediumInfo {
+        MediumInfo {
+            medium: Medium {
+                id: MediumId([label.len() as u8; 16]),
+                label: label.to_owned(),
+                device: "file:/m".to_owned(),
+                block_size: 1 << 19,
+                created_us: 0,
+            },
+            management: Management { pool: pool.map(str::to_owned), ..Management::default() },
+            holdings: Holdings { last_us: Some(last_us), ..Holdings::default() },
+            state,
+            condition: Condition::Good,
+            reasons: Vec::new(),
+            absent: None,
+            free_bytes: None,
+            foreign: false,
+            versions: Vec::new(),
+            kept: 0,
+            kept_until_us: None,
+            kept_for_ever: false,
+        }
+    }
+
+    fn pool(allocation: Allocation, free_pool: Option<&str>, rotation: [u32; 3]) -> Pool {
+        let free_pool = free_pool.map(str::to_owned);
+        Pool { allocation, free_pool, rotation, ..PoolInfo::default_of("p") }
+    }
+
+    #[test]
+    fn media_are_taken_in_order() {
+        use MediumState::*;
+        let strict = pool(Allocation::Strict, Some("spare"), [0; 3]);
+        let loose = pool(Allocation::Loose, None, [0; 3]);
+        let rank = |pool: &Pool, m: &MediumInfo| {
+            let asked = Asked { pool, set: None, may_join: true, today: date(2026, 11, 20) };
+            asked.rank(m)
+        };
+        let order = [
+            medium("newer", Some("p"), Appendable, 9),
+            medium("older", Some("p"), Appendable, 5),
+            medium("free", Some("p"), Free, 0),
+            medium("old", Some("p"), Expired, 3),
+            medium("less old", Some("p"), Expired, 4),
+            medium("drawn", Some("spare"), Free, 0),
+            medium("drawn old", Some("spare"), Expired, 1),
+        ];
+        let ranks: Vec<_> = order.iter().map(|m| rank(&strict, m).unwrap().unwrap()).collect();
+        assert!(ranks.is_sorted(), "{ranks:?}");
+        let nobodys = medium("x", None, Free, 0);
+        assert_eq!(rank(&strict, &nobodys), Ok(None));
+        assert_eq!(rank(&loose, &nobodys), Ok(Some((5, 0))));
+        // What others have, and what was given up by nobody, stays.
+        assert_eq!(rank(&loose, &medium("x", None, Expired, 0)), Ok(None));
+        assert_eq!(rank(&loose, &medium("x", None, Appendable, 0)), Ok(None));
+        assert_eq!(rank(&loose, &medium("x", Some("q"), Free, 0)), Ok(None));
+        assert_eq!(rank(&strict, &medium("x", Some("spare"), Appendable, 0)), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_used_says_why() {
+        let p = pool(Allocation::Strict, None, [0; 3]);
+        let asked = Asked { pool: &p, set: None, may_join: true, today: date(2026, 11, 20) };
+        let why = |m: MediumInfo| asked.rank(&m).unwrap_err();
+        let own = |state| medium("x", Some("p"), state, 0);
+        assert_eq!(why(own(MediumState::Full)), "is full");
+        assert_eq!(why(own(MediumState::Damaged)), "is damaged");
+        let absent =
+            MediumInfo { absent: Some("no medium is there".into()), ..own(MediumState::Free) };
+        assert_eq!(why(absent), "is not in file:/m: no medium is there");
+        let mut exported = own(MediumState::Exported);
+        exported.management.exported_to = Some("the bank".into());
+        assert_eq!(why(exported), "is exported to the bank");
+        assert_eq!(
+            why(MediumInfo { foreign: true, ..own(MediumState::Free) }),
+            "belongs to another cell"
+        );
+        let poor = MediumInfo {
+            condition: Condition::Poor,
+            reasons: vec!["3 errors".into()],
+            ..own(MediumState::Free)
+        };
+        assert_eq!(why(poor), "is in poor condition (3 errors)");
+    }
+
+    #[test]
+    fn media_rotate_by_the_calendar() {
+        let all = pool(Allocation::Strict, None, [5, 4, 12]);
+        let weekly = pool(Allocation::Strict, None, [0, 4, 0]);
+        let none = pool(Allocation::Strict, None, [0; 3]);
+        let (first, sunday, friday) = (date(2026, 11, 1), date(2026, 11, 22), date(2026, 11, 20));
+        assert_eq!(set_of(&all, first), Some(RotationSet::Monthly));
+        assert_eq!(set_of(&all, sunday), Some(RotationSet::Weekly));
+        assert_eq!(set_of(&all, friday), Some(RotationSet::Daily));
+        assert_eq!(set_of(&weekly, friday), Some(RotationSet::Weekly));
+        assert_eq!(set_of(&none, friday), None);
+    }
+
+    #[test]
+    fn a_medium_of_a_set_is_appended_to_on_its_day() {
+        let p = pool(Allocation::Strict, None, [2, 0, 0]);
+        let day = 86_400_000_000;
+        let today = local_date(100 * day);
+        let set = Some(RotationSet::Daily);
+        let asked = |may_join| Asked { pool: &p, set, may_join, today };
+        let of_set = |last_us, set| {
+            let mut m = medium("x", Some("p"), MediumState::Appendable, last_us);
+            m.management.rotation_set = set;
+            m
+        };
+        assert!(asked(false).rank(&of_set(100 * day, set)).unwrap().is_some());
+        assert!(asked(false).rank(&of_set(98 * day, set)).is_err());
+        assert_eq!(asked(true).rank(&of_set(100 * day, Some(RotationSet::Weekly))), Ok(None));
+        // A medium without a set joins where the set has room.
+        let free = medium("x", Some("p"), MediumState::Free, 0);
+        assert!(asked(true).rank(&free).unwrap().is_some());
+        assert_eq!(asked(false).rank(&free), Ok(None));
+    }
+}

@@ -1,0 +1,191 @@
+//! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
+
+use std::path::Path;
+
+use capstan_devices::file::{FileDevice, FileMedium};
+use capstan_format::block::is_block_size;
+use capstan_format::record::MediumHeader;
+use capstan_idb::Medium;
+
+use super::{MediumInfo, directory_of, shown};
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::session::now_us;
+
+/// Block size of new media: 512 KiB. Two frames fill it, and a few blocks stay in a core's cache.
+pub(crate) const BLOCK_SIZE: u32 = 512 << 10;
+/// The longest label, in bytes: it is repeated in every segment's header.
+const LABEL_MAX: usize = 255;
+
+/// A medium to make.
+#[derive(Debug, Clone, Default)]
+pub struct Initialise {
+    /// Its label; by default the directory's name.
+    pub label: Option<String>,
+    /// The pool it comes into.
+    pub pool: Option<String>,
+    /// Its block size in bytes.
+    pub block_size: Option<u32>,
+}
+
+/// What recycling a medium gave up.
+#[derive(Debug, Clone)]
+pub struct Recycled {
+    /// The medium as it is now; its identity is new.
+    pub medium: Medium,
+    /// Segments that were removed.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Versions that are no more.
+    pub versions: u64,
+}
+
+impl Cell {
+    /// Makes a medium in an empty or new directory.
+    pub fn media_init(&self, path: &Path, wanted: &Initialise) -> Result<MediumInfo> {
+        let size = wanted.block_size.unwrap_or(BLOCK_SIZE);
+        if !is_block_size(size) {
+            return Err(CellError::BadInput(format!(
+                "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
+            )));
+        }
+        if let Some(pool) = &wanted.pool {
+            self.pool(pool)?;
+        }
+        if let Ok(there) = FileMedium::open(path) {
+            return Err(CellError::BadInput(format!(
+                "{} holds {} already; `capstan media recycle` gives up what a medium holds, `capstan media import` \
+                 makes it known",
+                path.display(),
+                shown(there.header().medium, &there.header().label)
+            )));
+        }
+        let by_place = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
+        let label = wanted.label.clone().unwrap_or_else(|| by_place.into_owned());
+        self.check_label(&label)?;
+        let device = FileDevice::open(path, || self.new_medium(&label, size), None)?;
+        let row = self.put_medium_of(path, device.medium().header())?;
+        if wanted.pool.is_some() {
+            self.idb.set_medium_pool(row.id, wanted.pool.as_deref(), None)?;
+        }
+        drop(device);
+        self.medium_info(&row)
+    }
+
+    /// Gives a medium another label.
+    pub fn media_label(&self, name: &str, label: &str) -> Result<MediumInfo> {
+        let medium = self.find_medium(name)?;
+        if label != medium.label {
+            self.check_label(label)?;
+        }
+        let path = directory_of(&medium)?;
+        let device = self.hold(&medium)?;
+        let header = MediumHeader { label: label.to_owned(), ..device.medium().header().clone() };
+        device.replace_header(&header)?;
+        let row = self.put_medium_of(&path, &header)?;
+        self.medium_info(&row)
+    }
+
+    /// Puts a medium into a pool, or takes it out of any.
+    pub fn media_move(&self, name: &str, pool: Option<&str>) -> Result<MediumInfo> {
+        let medium = self.find_medium(name)?;
+        if let Some(pool) = pool {
+            self.pool(pool)?;
+        }
+        self.idb.set_medium_pool(medium.id, pool, None)?;
+        self.medium_info(&medium)
+    }
+
+    /// Records that a medium leaves the house.
+    pub fn media_export(&self, name: &str, to: &str) -> Result<MediumInfo> {
+        let medium = self.find_medium(name)?;
+        if to.chars().any(char::is_control) {
+            return Err(CellError::BadInput(
+                "where it goes has control characters; give --to a text that can be typed"
+                    .to_owned(),
+            ));
+        }
+        self.idb.set_medium_exported(medium.id, Some((now_us(), to.trim())))?;
+        self.medium_info(&medium)
+    }
+
+    /// Gives up all that a medium holds, and makes it free. Refused while something on it must stay.
+    ///
+    /// It gets a new identity: whoever still refers to what it held finds another medium, never other contents. The
+    /// database forgets first: what an interruption leaves on the medium can be recycled again, or imported.
+    pub fn media_recycle(&self, name: &str) -> Result<Recycled> {
+        let medium = self.find_medium(name)?;
+        let mut device = self.hold(&medium)?;
+        // A writer that was killed may have left more than is recorded.
+        let silent = crate::observe::Silent;
+        self.record_unknown(device.medium(), &crate::session::Ears::new(&silent))?;
+        let info = self.medium_info(&medium)?;
+        self.refuse_kept(&info)?;
+        let lost = self.idb.versions_only_on_medium(medium.id)?;
+        let lost = self.idb.with_dependants(&lost)?;
+        self.idb.forget_medium_contents(medium.id, &lost)?;
+        device.remove_segments()?;
+        let old = device.medium().header();
+        let new = self
+            .new_medium(&old.label, old.block_size)
+            .map_err(CellError::io("read", "/dev/urandom"))?;
+        device.replace_header(&new)?;
+        let row = Medium { id: new.medium, created_us: new.created_us, ..medium.clone() };
+        self.idb.replace_medium(medium.id, &row)?;
+        Ok(Recycled {
+            medium: row,
+            segments: info.holdings.segments,
+            bytes: info.holdings.bytes,
+            versions: lost.len() as u64,
+        })
+    }
+
+    fn refuse_kept(&self, info: &MediumInfo) -> Result<()> {
+        if info.kept == 0 {
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        for id in &info.versions {
+            if self.kept(std::slice::from_ref(id), now_us())?.is_empty() {
+                continue;
+            }
+            let session = self.idb.sessions_of_version(*id)?.into_iter().next();
+            let version = self.idb.version(*id)?;
+            let object = version.map(|v| self.idb.object(v.object)).transpose()?.flatten();
+            let object = object.map_or_else(String::new, |o| o.name);
+            names.push(format!("{object}@{}", session.map_or(id.short(), |s| s.id.short())));
+        }
+        let more = names.len().saturating_sub(5);
+        names.truncate(5);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Err(CellError::BadInput(format!(
+            "{} holds what must stay: {}{more}; it can be recycled when their protection has ended and nothing builds on \
+             them",
+            shown(info.medium.id, &info.medium.label),
+            names.join(", ")
+        )))
+    }
+
+    /// Refuses a label that cannot be typed, or that another medium has.
+    fn check_label(&self, label: &str) -> Result<()> {
+        let bad = |why: &str| {
+            Err(CellError::BadInput(format!(
+                "{label:?} cannot be a label: {why}; give another one"
+            )))
+        };
+        if label.trim() != label || label.is_empty() {
+            return bad("it is empty, or begins or ends with a space");
+        }
+        if label.len() > LABEL_MAX {
+            return bad("it is longer than 255 bytes");
+        }
+        if label.chars().any(char::is_control) {
+            return bad("it has control characters");
+        }
+        if self.idb.media()?.iter().any(|m| m.label == label) {
+            return bad("another medium has it");
+        }
+        Ok(())
+    }
+}

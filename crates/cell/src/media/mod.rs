@@ -1,0 +1,253 @@
+//! Media and pools: what is known of each medium, the states of its life, its condition, whose it is, and which one a
+//! session takes.
+
+mod allocate;
+mod condition;
+mod keeps;
+mod life;
+mod owner;
+mod pools;
+mod state;
+
+use std::path::{Path, PathBuf};
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_format::id::{MediumId, VersionId};
+use capstan_format::record::MediumHeader;
+use capstan_idb::{Holdings, Management, Medium};
+
+pub use self::condition::{Condition, Limits, limits_of};
+pub use self::life::{Initialise, Recycled};
+pub use self::pools::PoolInfo;
+pub use self::state::{Facts, MediumState};
+
+use self::keeps::Kept;
+pub(crate) use self::life::BLOCK_SIZE;
+pub(crate) use self::owner::{exported, identity};
+use crate::Cell;
+use crate::error::{CellError, Result, plain};
+use crate::session::now_us;
+
+/// Least space that a medium's file system must have for a session to begin.
+pub(crate) const LEAST_SPACE: u64 = 8 << 20;
+
+/// A medium, as it is shown.
+#[derive(Debug, Clone)]
+pub struct MediumInfo {
+    /// What the database has of it.
+    pub medium: Medium,
+    /// Its pool and its history.
+    pub management: Management,
+    /// What lies on it, in numbers.
+    pub holdings: Holdings,
+    /// Its state.
+    pub state: MediumState,
+    /// Its condition, with the reasons where it is not good.
+    pub condition: Condition,
+    /// The reasons.
+    pub reasons: Vec<String>,
+    /// Why it cannot be used where it was last seen; nothing where it is at hand.
+    pub absent: Option<String>,
+    /// Bytes free where it lies, if it is at hand.
+    pub free_bytes: Option<u64>,
+    /// Whether another cell writes it.
+    pub foreign: bool,
+    /// The versions that have something on it.
+    pub versions: Vec<VersionId>,
+    /// Those of them that must stay.
+    pub kept: u64,
+    /// Until when the last of those that have an end must stay, in microseconds since 1970.
+    pub kept_until_us: Option<i64>,
+    /// Whether one of them must stay without end.
+    pub kept_for_ever: bool,
+}
+
+/// What is found where a medium was last seen.
+struct AtHand {
+    header: Option<MediumHeader>,
+    problem: Option<String>,
+    absent: Option<String>,
+    free_bytes: Option<u64>,
+}
+
+impl Cell {
+    /// All media, or those of a pool.
+    pub fn media_list(&self, pool: Option<&str>) -> Result<Vec<MediumInfo>> {
+        if let Some(name) = pool {
+            self.pool(name)?;
+        }
+        let mut list = Vec::new();
+        for medium in self.idb.media()? {
+            let info = self.medium_info(&medium)?;
+            if pool.is_none_or(|name| info.management.pool.as_deref() == Some(name)) {
+                list.push(info);
+            }
+        }
+        Ok(list)
+    }
+
+    /// A medium by label, begin of its id, or device.
+    pub fn media_show(&self, text: &str) -> Result<MediumInfo> {
+        let medium = self.find_medium(text)?;
+        self.medium_info(&medium)
+    }
+
+    /// The recorded medium that somebody names: by label, begin of its id, or the device on which it lies.
+    pub(crate) fn find_medium(&self, text: &str) -> Result<Medium> {
+        let known = self.idb.media_by_label_or_id_prefix(text)?;
+        match known.as_slice() {
+            [one] => return Ok(one.clone()),
+            [] => {}
+            _ => {
+                return Err(CellError::BadInput(format!(
+                    "{} media are called '{text}'; give an id or a device",
+                    known.len()
+                )));
+            }
+        }
+        let unknown = || {
+            CellError::BadInput(format!(
+                "no medium is called '{text}'; `capstan media list` shows those that are known, `capstan media import \
+                 DEVICE` makes one known"
+            ))
+        };
+        let Ok(Address::File(path)) = text.parse() else { return Err(unknown()) };
+        if !path.exists() {
+            return Err(unknown());
+        }
+        if std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_none()) {
+            return Err(CellError::BadInput(format!(
+                "the directory {} is blank: no medium is in it yet; `capstan media init` makes one",
+                path.display()
+            )));
+        }
+        let id = FileMedium::open(&path)?.header().medium;
+        self.idb.medium(id)?.ok_or_else(unknown)
+    }
+
+    pub(crate) fn medium_info(&self, medium: &Medium) -> Result<MediumInfo> {
+        let management = self.idb.management(medium.id)?;
+        let holdings = self.idb.holdings(medium.id)?;
+        let versions = self.idb.versions_on_medium(medium.id)?;
+        let now = now_us();
+        let kept = self.kept(&versions, now)?;
+        let at_hand = look(medium);
+        let appendable = match &management.pool {
+            Some(name) => self.idb.pool(name)?.is_none_or(|p| p.appendable),
+            None => true,
+        };
+        let state = MediumState::of(&Facts {
+            is_initialised: true,
+            is_exported: management.exported_us.is_some(),
+            is_damaged: management.damaged_us.is_some() || at_hand.problem.is_some(),
+            holds_data: holdings.segments > 0,
+            is_kept: !kept.is_empty(),
+            has_room: at_hand.free_bytes.is_none_or(|free| free >= LEAST_SPACE),
+            appendable,
+        });
+        let passes = management.passes.saturating_add(holdings.sessions);
+        let limits = limits_of(kind_of(medium));
+        let age_us = now.saturating_sub(management.first_us);
+        let (condition, mut reasons) = limits.judge(age_us, passes, management.errors);
+        reasons.extend(at_hand.problem);
+        let cell = at_hand.header.as_ref().and_then(|h| h.cell);
+        Ok(MediumInfo {
+            medium: medium.clone(),
+            foreign: cell.is_some_and(|cell| cell != self.id),
+            state,
+            condition,
+            reasons,
+            absent: at_hand.absent,
+            free_bytes: at_hand.free_bytes,
+            kept: kept.len() as u64,
+            kept_until_us: kept.iter().filter_map(Kept::until_us).max(),
+            kept_for_ever: kept.iter().any(|k| k.until_us().is_none()),
+            versions,
+            management,
+            holdings,
+        })
+    }
+}
+
+impl MediumInfo {
+    /// Sessions that wrote on it in its whole life.
+    pub fn passes(&self) -> u64 {
+        self.management.passes.saturating_add(self.holdings.sessions)
+    }
+}
+
+impl Cell {
+    /// The medium in a directory, which has to be that one.
+    pub(crate) fn open_medium(&self, medium: &Medium, path: &Path) -> Result<FileMedium> {
+        let there = FileMedium::open(path).map_err(|e| {
+            CellError::BadInput(format!(
+                "{} is not in {}: {}; mount it there, or import it from where it is now",
+                shown(medium.id, &medium.label),
+                path.display(),
+                crate::error::chain(&e)
+            ))
+        })?;
+        if there.header().medium != medium.id {
+            return Err(CellError::BadInput(format!(
+                "{} holds {}, not {}; mount the right one there, or import it from where it is",
+                path.display(),
+                shown(there.header().medium, &there.header().label),
+                shown(medium.id, &medium.label)
+            )));
+        }
+        Ok(there)
+    }
+}
+
+/// The kind of medium, by which its limits are found.
+fn kind_of(medium: &Medium) -> &str {
+    medium.device.split_once(':').map_or("file", |(kind, _)| kind)
+}
+
+/// The directory in which a medium lies.
+pub(crate) fn directory_of(medium: &Medium) -> Result<PathBuf> {
+    match medium.device.parse::<Address>()? {
+        Address::File(path) => Ok(path),
+        Address::Null { .. } => {
+            Err(CellError::BadInput(format!("medium {} keeps nothing; name another", medium.label)))
+        }
+    }
+}
+
+/// Looks whether a medium is where it was last seen.
+fn look(medium: &Medium) -> AtHand {
+    let mut found = AtHand { header: None, problem: None, absent: None, free_bytes: None };
+    let path = match directory_of(medium) {
+        Ok(path) => path,
+        Err(e) => return AtHand { absent: Some(e.to_string()), ..found },
+    };
+    match FileMedium::open(&path) {
+        Ok(there) if there.header().medium != medium.id => {
+            let other = &there.header().label;
+            found.absent = Some(format!("medium '{other}' is in its place"));
+        }
+        Ok(there) => {
+            found.problem = there.header_problem().map(|p| format!("its header file: {p}"));
+            found.header = Some(there.header().clone());
+            found.free_bytes = free_bytes(&path);
+        }
+        Err(capstan_devices::DeviceError::Io { source, .. }) => found.absent = Some(plain(&source)),
+        Err(capstan_devices::DeviceError::NoMedium(_)) => {
+            found.absent = Some("no medium is there".to_owned());
+        }
+        Err(e) => found.problem = Some(crate::error::chain(&e)),
+    }
+    found
+}
+
+/// Bytes free on the file system of a path. File systems that store nothing (proc, sysfs) count no blocks.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok().filter(|stat| stat.f_blocks > 0)?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// How a medium is named in messages.
+pub(crate) fn shown(id: MediumId, label: &str) -> String {
+    format!("medium '{label}' ({})", id.short())
+}

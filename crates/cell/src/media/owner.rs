@@ -1,0 +1,143 @@
+//! Whose media are: a cell writes on its own.
+
+use std::path::Path;
+
+use capstan_devices::file::{FileDevice, FileMedium};
+use capstan_engine::entropy::Entropy;
+use capstan_format::id::{CellId, MediumId};
+use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
+use capstan_idb::{Idb, Medium};
+
+use super::{directory_of, shown};
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::observe::Observer;
+use crate::session::{Ears, now_us};
+
+/// The setting with the cell's identity.
+const CELL: &str = "cell";
+
+/// The identity of the cell whose database this is; made where there is none yet.
+pub(crate) fn identity(idb: &Idb, entropy: &Entropy) -> Result<CellId> {
+    let known = match idb.setting(CELL)? {
+        Some(known) => known,
+        None => {
+            let new = CellId(entropy.id().map_err(CellError::io("read", "/dev/urandom"))?);
+            idb.setting_or(CELL, &new.to_string())?
+        }
+    };
+    known.parse().map_err(|_| {
+        CellError::BadInput(format!(
+            "the internal database says '{known}' is the cell's identity, which is none; recover the database with \
+             `capstan idb recover`"
+        ))
+    })
+}
+
+impl Cell {
+    /// Its identity, which media carry that it writes.
+    pub fn id(&self) -> CellId {
+        self.id
+    }
+
+    /// The header of a new medium.
+    pub(crate) fn new_medium(&self, label: &str, block_size: u32) -> std::io::Result<MediumHeader> {
+        Ok(MediumHeader {
+            format: FORMAT_VERSION,
+            incompatible: 0,
+            compatible: 0,
+            medium: MediumId(self.entropy.id()?),
+            label: label.to_owned(),
+            block_size,
+            created_us: now_us(),
+            protection: Protection::None,
+            cell: Some(self.id),
+        })
+    }
+
+    /// Refuses to write to a medium that is another cell's, or that counts as out of the house. Nothing is touched yet.
+    pub(crate) fn refuse_others(&self, path: &Path) -> Result<()> {
+        let header = match FileMedium::open(path) {
+            Ok(medium) => medium.header().clone(),
+            // Who opens it to write says what is wrong, or makes it.
+            Err(_) => return Ok(()),
+        };
+        let name = shown(header.medium, &header.label);
+        if let Some(other) = header.cell.filter(|cell| *cell != self.id) {
+            return Err(CellError::BadInput(format!(
+                "{name} in {} belongs to another cell ({}), so nothing is written to it; `capstan import` reads what it \
+                 has, `capstan media adopt {}` makes it one of this cell",
+                path.display(),
+                other.short(),
+                path.display()
+            )));
+        }
+        if let Some(to) = self.exported(header.medium)? {
+            return Err(CellError::BadInput(format!(
+                "{name} {to}, so nothing is written to it; `capstan media import {}` takes it back",
+                path.display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// In words, that a medium left the house, and where it went.
+    pub(crate) fn exported(&self, medium: MediumId) -> Result<Option<String>> {
+        exported(&self.idb, medium)
+    }
+
+    /// Makes a medium one of this cell; what is on it becomes known.
+    pub fn media_adopt(&self, path: &Path, observer: &dyn Observer) -> Result<Medium> {
+        let medium = FileMedium::open(path)?;
+        if medium.header().cell == Some(self.id) {
+            let name = shown(medium.header().medium, &medium.header().label);
+            return Err(CellError::BadInput(format!(
+                "{name} is of this cell already; nothing was changed"
+            )));
+        }
+        let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let device = FileDevice::open(path, nobody, None)?;
+        let row = self.put_medium_of(path, device.medium().header())?;
+        self.record_unknown(device.medium(), &Ears::new(observer))?;
+        let header = MediumHeader { cell: Some(self.id), ..device.medium().header().clone() };
+        device.replace_header(&header)?;
+        Ok(row)
+    }
+
+    /// Records a medium that lies in a directory.
+    pub(crate) fn put_medium_of(&self, path: &Path, header: &MediumHeader) -> Result<Medium> {
+        let place =
+            std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
+        let row = Medium {
+            id: header.medium,
+            label: header.label.clone(),
+            device: format!("file:{}", place.display()),
+            block_size: header.block_size,
+            created_us: header.created_us,
+        };
+        self.idb.put_medium(&row)?;
+        Ok(row)
+    }
+
+    /// A medium of this cell, held for writing. It has to be there.
+    pub(crate) fn hold(&self, medium: &Medium) -> Result<FileDevice> {
+        let path = directory_of(medium)?;
+        self.refuse_others(&path)?;
+        self.open_medium(medium, &path)?;
+        let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        Ok(FileDevice::open(&path, nobody, None)?)
+    }
+}
+
+/// In words, that a medium left the house, and where it went.
+pub(crate) fn exported(idb: &Idb, medium: MediumId) -> Result<Option<String>> {
+    let management = idb.management(medium)?;
+    Ok(management.exported_us.map(|us| {
+        let day = crate::session::rfc3339(us);
+        let day = day.split('T').next().unwrap_or_default();
+        match management.exported_to.as_deref().unwrap_or_default() {
+            "" => format!("was exported on {day}"),
+            to => format!("was exported on {day} to {to}"),
+        }
+    }))
+}

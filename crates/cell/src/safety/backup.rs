@@ -1,0 +1,143 @@
+//! The backup of the internal database: what media cannot give back, sealed for a recovery key, beside the session's data.
+//!
+//! The home has the public half of that key and what the recovery code opens, never the code: so every session writes
+//! such a backup and nobody who takes home or medium reads one.
+
+use std::path::Path;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::write_idb_backup;
+use capstan_engine::message::Code;
+use capstan_format::id::StreamId;
+use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};
+use capstan_format::keys::{
+    Cipher, KeyRecord, KeyRing, LockBy, NewLock, RecoveryCode, Scope, SessionKeys,
+};
+use zeroize::Zeroizing;
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::keyring;
+use crate::report::{Report, ReportError};
+use crate::session::{Ears, now_us};
+
+/// The file below the home with the public half of the recovery key, and its lock.
+pub const RECOVERY_FILE: &str = "idb-recovery.json";
+/// The file with the tables.
+pub(super) const DATABASE_FILE: &str = "capstan.db";
+/// The setting with the time of the last backup.
+pub(super) const BACKED_UP: &str = "idb-backed-up-us";
+/// The setting that says that somebody was told how to make a recovery key.
+const TOLD: &str = "told-of-recovery-key";
+
+/// A recovery key that was just made: its code is shown once.
+pub struct RecoveryKey {
+    /// The id of the key pair that it opens.
+    pub id: String,
+    /// The code, as it is written down.
+    pub code: Zeroizing<String>,
+}
+
+impl Cell {
+    /// The ring that backups of the internal database are sealed for.
+    pub(super) fn recovery_ring(&self) -> Result<Option<KeyRing>> {
+        keyring::load_as(&self.home, RECOVERY_FILE)
+    }
+
+    /// Makes a recovery key. One that is there is replaced only if that is asked for: backups that were sealed for it keep
+    /// needing its code.
+    pub fn make_recovery_key(&self, replace: bool) -> Result<RecoveryKey> {
+        let _lock = keyring::lock(&self.home)?;
+        if let Some(ring) = self.recovery_ring()?
+            && !replace
+        {
+            return Err(CellError::BadInput(format!(
+                "the internal database has a recovery key already ({}); `capstan idb recovery-key --replace` makes \
+                 another for later backups, those that are written keep needing the first",
+                ring.active()?.id()
+            )));
+        }
+        let now = now_us() / 1_000_000;
+        let (code, ring) = keyring::with_randomness(&self.entropy, |rng| {
+            let code = RecoveryCode::draw(rng);
+            let by = LockBy::RecoveryCode(&code);
+            let lock =
+                NewLock { by, scope: Scope::All, label: "recovery of the internal database" };
+            let (ring, _) = KeyRing::create(&lock, now, rng)?;
+            Ok((code, ring))
+        })?;
+        keyring::save_as(&self.home, RECOVERY_FILE, &ring)?;
+        Ok(RecoveryKey { id: ring.active()?.id().to_string(), code: code.to_text() })
+    }
+
+    /// Lays a backup of the internal database beside the data of a session that ended. What fails does not make the session
+    /// fail: it is said, and in the report.
+    pub(crate) fn back_up_idb(&self, device: &Address, ears: &Ears<'_>, report: &mut Report) {
+        let Address::File(path) = device else { return };
+        match self.write_idb_backup(path) {
+            Ok(true) => {}
+            Ok(false) => report.notes.extend(self.recovery_key_note()),
+            Err(e) => {
+                let (code, path) = (Code::IdbNotSaved, path.display().to_string());
+                let error =
+                    format!("the backup of the internal database was not written: {}", chain(&e));
+                ears.say(code, "cell", &path, error.clone());
+                report.errors.push(ReportError { path, error, code: code.name() });
+            }
+        }
+    }
+
+    /// Says once in a home's life how its database is backed up.
+    fn recovery_key_note(&self) -> Option<String> {
+        if self.idb.setting(TOLD).ok()?.is_some() {
+            return None;
+        }
+        self.idb.put_setting(TOLD, "yes").ok()?;
+        let text = "the internal database is not backed up with the data: `capstan idb recovery-key` makes the key for it";
+        Some(text.to_owned())
+    }
+
+    /// Whether there is a recovery key, and so a backup was written.
+    fn write_idb_backup(&self, dir: &Path) -> Result<bool> {
+        let Some(ring) = self.recovery_ring()? else { return Ok(false) };
+        let created_us = now_us();
+        // Before the copy is made, so that it is in it.
+        self.idb.put_setting(BACKED_UP, &created_us.to_string())?;
+        let bytes = self.idb_backup(&ring, created_us)?;
+        write_idb_backup(dir, created_us, &bytes)?;
+        Ok(true)
+    }
+
+    fn idb_backup(&self, ring: &KeyRing, created_us: i64) -> Result<Vec<u8>> {
+        let cipher = Cipher::best();
+        let (keys, record) = keyring::with_randomness(&self.entropy, |rng| {
+            let keys = SessionKeys::draw(rng);
+            let record = KeyRecord::wrap(&keys, cipher, ring, &[], rng)?;
+            Ok((keys, record))
+        })?;
+        let json = |e: serde_json::Error| {
+            CellError::BadInput(format!("a wrapped key is no JSON: {e}; make a new recovery key"))
+        };
+        let head = IdbBackupHead {
+            format: 1,
+            cell: self.id,
+            created_us,
+            stream: StreamId(self.new_id()?),
+            cipher,
+            key: serde_json::from_slice(&record.to_json()?).map_err(json)?,
+        };
+        let tables = self.idb.small_copy()?;
+        let rings =
+            [(keyring::FILE_NAME, keyring::load(&self.home)?), (RECOVERY_FILE, Some(ring.clone()))];
+        let mut files: Vec<(&str, Vec<u8>)> = vec![(DATABASE_FILE, tables)];
+        for (name, ring) in rings {
+            if let Some(ring) = ring {
+                files.push((name, ring.to_json()?));
+            }
+        }
+        let files: Vec<(&str, &[u8])> =
+            files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+        seal_idb_backup(&head, &keys.contents, &files)
+            .map_err(|e| CellError::BadInput(format!("{e}; make a new recovery key")))
+    }
+}

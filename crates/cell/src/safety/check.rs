@@ -1,0 +1,218 @@
+//! `idb check`: whether rows, catalog files and media agree.
+
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_devices::file::FileMedium;
+use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
+use capstan_idb::{Dangling, LogLevel, Medium, Segment};
+use capstan_media_agent::reader::{Contents, SegmentReader};
+
+use crate::Cell;
+use crate::error::{Result, chain};
+use crate::media::{directory_of, shown};
+use crate::observe::Stop;
+
+/// How many segments are looked up at once.
+const SEGMENTS_AT_ONCE: u32 = 1024;
+
+/// Something that does not agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// On what.
+    pub what: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Cell {
+    /// Checks the internal database; gives each finding as it comes. Returns the number of segments that were looked at.
+    pub fn idb_check(&self, stop: &Stop, each: &mut dyn FnMut(Finding)) -> Result<u64> {
+        for dangling in self.idb.dangling()? {
+            each(self.finding(&dangling)?);
+        }
+        let segments = self.check_catalogs(stop, each)?;
+        for medium in self.idb.media()? {
+            if stop.0.load(Relaxed) {
+                break;
+            }
+            self.check_medium(&medium, each)?;
+        }
+        Ok(segments)
+    }
+
+    fn finding(&self, dangling: &Dangling) -> Result<Finding> {
+        let version = |id: &VersionId| self.version_shown(*id);
+        let import = "import the medium that has it".to_owned();
+        Ok(match dangling {
+            Dangling::Database(said) => Finding {
+                what: "the tables".to_owned(),
+                problem: format!("the database is damaged: {said}"),
+                advice: "bring it back with `capstan idb recover` into an empty home".to_owned(),
+            },
+            Dangling::Base(id, base) => Finding {
+                what: version(id)?,
+                problem: format!("builds on version {}, which is not known", base.short()),
+                advice: import,
+            },
+            Dangling::Key(id, key) => Finding {
+                what: version(id)?,
+                problem: format!("its wrapped keys {} are not known", key.short()),
+                advice: "import its medium: media carry the wrapped keys".to_owned(),
+            },
+            Dangling::NoSegment(id) => Finding {
+                what: version(id)?,
+                problem: "nothing of it is on any known medium".to_owned(),
+                advice: import,
+            },
+            Dangling::NoPlace(id) => Finding {
+                what: format!("segment {}", id.short()),
+                problem: "it lies on no known medium".to_owned(),
+                advice: import,
+            },
+            Dangling::Parent(id, parent) => Finding {
+                what: format!("session {}", id.short()),
+                problem: format!("goes on with session {}, which is not known", parent.short()),
+                advice: import,
+            },
+        })
+    }
+
+    /// A version as people write it.
+    pub(crate) fn version_shown(&self, id: VersionId) -> Result<String> {
+        let Some(version) = self.idb.version(id)? else {
+            return Ok(format!("version {}", id.short()));
+        };
+        let name = self.idb.object(version.object)?.map(|o| o.name).filter(|n| !n.is_empty());
+        let session = self.idb.sessions_of_version(id)?.into_iter().find(|s| s.kind == "backup");
+        let session = session.map_or_else(|| id.short(), |s| s.id.short());
+        Ok(format!("{}@{session}", name.unwrap_or_else(|| "(encrypted name)".to_owned())))
+    }
+
+    fn check_catalogs(&self, stop: &Stop, each: &mut dyn FnMut(Finding)) -> Result<u64> {
+        let mut last: Option<SegmentId> = None;
+        let mut count = 0;
+        loop {
+            let segments = self.idb.segments_after(last, SEGMENTS_AT_ONCE)?;
+            let Some(end) = segments.last() else { return Ok(count) };
+            last = Some(*end);
+            for segment in segments {
+                if stop.0.load(Relaxed) {
+                    return Ok(count);
+                }
+                count += 1;
+                if let Some(finding) = self.check_catalog(segment)? {
+                    each(finding);
+                }
+            }
+        }
+    }
+
+    fn check_catalog(&self, segment: SegmentId) -> Result<Option<Finding>> {
+        let problem = match self.idb.read_catalog(segment)? {
+            Some(file) => match Contents::from_catalog(segment, BufReader::new(file)) {
+                Ok(_) => return Ok(None),
+                Err(e) => format!("its catalog file is damaged: {e}"),
+            },
+            None if self.keeps_no_catalog(segment)? => return Ok(None),
+            None => "its catalog file is missing".to_owned(),
+        };
+        let of = self.idb.version_of_segment(segment)?;
+        let shown = of.map(|(version, _)| self.version_shown(version)).transpose()?;
+        let of = shown.as_ref().map(|s| format!(" of {s}")).unwrap_or_default();
+        let load = shown.unwrap_or_else(|| "--medium MEDIUM".to_owned());
+        Ok(Some(Finding {
+            what: format!("segment {}{of}", segment.short()),
+            problem,
+            advice: format!("`capstan catalog load {load}` makes it again from the medium"),
+        }))
+    }
+
+    /// Whether the session that wrote a segment was to leave no catalog here.
+    fn keeps_no_catalog(&self, segment: SegmentId) -> Result<bool> {
+        let Some((_, session)) = self.idb.version_of_segment(segment)? else { return Ok(false) };
+        Ok(self.idb.log_level(session)? != LogLevel::All)
+    }
+
+    /// Holds what is recorded of a medium against the medium, if it is at hand.
+    fn check_medium(&self, medium: &Medium, each: &mut dyn FnMut(Finding)) -> Result<()> {
+        let name = shown(medium.id, &medium.label);
+        let Ok(path) = directory_of(medium) else { return Ok(()) };
+        // One that is elsewhere is no contradiction; `media list` shows it.
+        let Ok(there) = FileMedium::open(&path) else { return Ok(()) };
+        if there.header().medium != medium.id {
+            return Ok(());
+        }
+        if let Some(problem) = there.header_problem() {
+            each(Finding {
+                what: name.clone(),
+                problem: format!("its header file cannot be read: {problem}"),
+                advice: "put its header file back from a copy".to_owned(),
+            });
+        }
+        let mut recorded: HashMap<SegmentNumber, Segment> = HashMap::new();
+        for segment in self.idb.segments_of_medium(medium.id)? {
+            recorded.insert(segment.number, segment);
+        }
+        let mut unknown = 0;
+        for number in there.segments()? {
+            let Some(row) = recorded.remove(&number) else {
+                unknown += 1;
+                continue;
+            };
+            if let Some(problem) = compare(&there, &row) {
+                each(Finding {
+                    what: format!("segment {} of {name}", number.0),
+                    problem,
+                    advice: "`capstan verify --medium` reads it and names what is lost".to_owned(),
+                });
+            }
+        }
+        if unknown > 0 {
+            each(Finding {
+                what: name.clone(),
+                problem: format!("it has {unknown} segments that are not recorded"),
+                advice: format!("`capstan import {}` records them", path.display()),
+            });
+        }
+        let mut gone: Vec<Segment> = recorded.into_values().collect();
+        gone.sort_by_key(|segment| segment.number);
+        for segment in gone {
+            let of = self.idb.version_of_segment(segment.id)?;
+            let of = of.map(|(version, _)| self.version_shown(version)).transpose()?;
+            each(Finding {
+                what: format!("segment {} of {name}", segment.number.0),
+                problem: format!(
+                    "it is recorded and not there{}",
+                    of.map_or(String::new(), |of| format!(" ({of})"))
+                ),
+                advice: "put its file back from a copy; what needs it cannot be restored otherwise"
+                    .to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a segment of a medium, by its header and its length.
+fn compare(medium: &FileMedium, row: &Segment) -> Option<String> {
+    let reader = match SegmentReader::open(medium, row.number) {
+        Ok(reader) => reader,
+        Err(e) => return Some(format!("it cannot be opened: {}", chain(&e))),
+    };
+    if reader.len() != row.bytes {
+        return Some(format!("it has {} bytes, and {} are recorded", reader.len(), row.bytes));
+    }
+    match reader.header() {
+        Ok(header) if header.segment != row.id => Some(format!(
+            "it is segment {}, and {} is recorded",
+            header.segment.short(),
+            row.id.short()
+        )),
+        Ok(_) => None,
+        Err(e) => Some(format!("its header cannot be read: {}", chain(&e))),
+    }
+}

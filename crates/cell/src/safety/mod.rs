@@ -1,0 +1,14 @@
+//! That the internal database can be trusted, and had again: its check, its figures, its catalogs from the media, and its
+//! own backup beside the data.
+
+mod backup;
+mod check;
+mod load;
+mod recover;
+mod stats;
+
+pub use self::backup::{RECOVERY_FILE, RecoveryKey};
+pub use self::check::Finding;
+pub use self::load::{LoadRequest, Loaded};
+pub use self::recover::{Recovered, RecoveredMedium, recover};
+pub use self::stats::{IdbStats, StatsBackup};

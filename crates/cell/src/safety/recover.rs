@@ -1,0 +1,205 @@
+//! `idb recover`: the internal database of a lost home, from the backup of it that lies on a medium.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::idb_backups;
+use capstan_engine::message::Code;
+use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
+use capstan_format::keys::KeyRecord;
+use capstan_idb::Medium;
+
+use super::backup::{DATABASE_FILE, RECOVERY_FILE};
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::keyring::{self, Secrets};
+use crate::media::directory_of;
+use crate::observe::{Observer, Stop};
+use crate::report::Report;
+use crate::session::Ears;
+
+/// The largest backup that is read, in bytes.
+const BACKUP_MAX: u64 = 2 << 30;
+
+/// What was recovered.
+#[derive(Debug, Clone)]
+pub struct Recovered {
+    /// The cell's identity.
+    pub cell: String,
+    /// Of when the backup is, in microseconds since 1970.
+    pub created_us: i64,
+    /// Which of the backups on the medium it is.
+    pub from: String,
+    /// What became of each medium that the database names.
+    pub media: Vec<RecoveredMedium>,
+}
+
+/// A medium that the recovered database names.
+#[derive(Debug, Clone)]
+pub struct RecoveredMedium {
+    /// Its label.
+    pub label: String,
+    /// Where it was last.
+    pub device: String,
+    /// Why its catalogs are not here; nothing where they are.
+    pub lacking: Option<String>,
+    /// Files of the sessions that were read from it.
+    pub files: u64,
+}
+
+/// Brings an internal database back into an empty home. `recovery` opens the backup; `secrets` names on encrypted media.
+pub fn recover(
+    home: &Path,
+    device: &Address,
+    recovery: &Secrets,
+    secrets: Secrets,
+    observer: &dyn Observer,
+    stop: &Stop,
+) -> Result<Recovered> {
+    let Address::File(dir) = device else {
+        return Err(CellError::BadInput(
+            "the null device keeps no backup of a database; name a directory that holds a medium"
+                .to_owned(),
+        ));
+    };
+    if home.join(DATABASE_FILE).exists() {
+        return Err(CellError::BadInput(format!(
+            "the home {} has an internal database already; recover into an empty one, or `capstan import` the medium \
+             into this",
+            home.display()
+        )));
+    }
+    let ears = Ears::new(observer);
+    let (from, manifest, files) = newest(dir, recovery, &ears)?;
+    put_files(home, &files)?;
+    let cell = Cell::open(home, secrets)?;
+    // The medium at hand may lie elsewhere than it did.
+    let mut media = vec![cell.reimport(device, observer, stop)];
+    for medium in cell.idb.media()? {
+        if media.iter().any(|m| m.as_ref().is_ok_and(|(id, _)| *id == medium.id)) {
+            continue;
+        }
+        let row = (medium.id, cell.take_back(&medium, observer, stop));
+        media.push(Ok(row));
+    }
+    let media = media.into_iter().map(|m| m.map(|(_, row)| row)).collect::<Result<_>>()?;
+    Ok(Recovered { cell: cell.id.to_string(), created_us: manifest.created_us, from, media })
+}
+
+type Files = Vec<(String, Vec<u8>)>;
+
+/// The newest backup that is whole, opened.
+fn newest(dir: &Path, recovery: &Secrets, ears: &Ears<'_>) -> Result<(String, IdbManifest, Files)> {
+    let names = idb_backups(dir)?;
+    if names.is_empty() {
+        return Err(CellError::BadInput(format!(
+            "no backup of an internal database is in {}; name the device of another session, or `capstan import` the \
+             media one by one",
+            dir.display()
+        )));
+    }
+    let mut failed = None;
+    for name in names {
+        let path = dir.join(&name);
+        match open(&path, recovery) {
+            Ok((manifest, files)) => return Ok((name, manifest, files)),
+            // Another code is not tried on an older one: it would be wrong there too.
+            Err(e) if e.is_of_keys() => return Err(e),
+            Err(e) => {
+                let text = format!("{}; an older one is tried", chain(&e));
+                ears.say(Code::Damaged, "cell", &path.display().to_string(), text);
+                failed = Some(e);
+            }
+        }
+    }
+    Err(failed.unwrap_or_else(|| CellError::BadInput("no backup can be read".to_owned())))
+}
+
+fn open(path: &Path, recovery: &Secrets) -> Result<(IdbManifest, Files)> {
+    let shown = || path.display().to_string();
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(BACKUP_MAX).read_to_end(&mut bytes))
+        .map_err(CellError::io("read", shown()))?;
+    let format = |source| CellError::Format { what: shown(), source };
+    let (head, _) = read_idb_head(&bytes).map_err(format)?;
+    let record = KeyRecord::from_json(head.key.to_string().as_bytes())?;
+    let open = keyring::unlock(record.ring(), recovery)?;
+    let key = record.unwrap_contents(&open)?;
+    open_idb_backup(&bytes, &key).map_err(format)
+}
+
+/// Writes the files of a home, each durably; the database last: as long as that is not there, it can be done again.
+fn put_files(home: &Path, files: &Files) -> Result<()> {
+    let io = |action| CellError::io(action, home.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(io("create the home"))?;
+    for wanted in [keyring::FILE_NAME, RECOVERY_FILE, DATABASE_FILE] {
+        let Some((_, bytes)) = files.iter().find(|(name, _)| name == wanted) else { continue };
+        let (path, temporary) = (home.join(wanted), home.join(format!(".{wanted}.new")));
+        let write = || -> std::io::Result<()> {
+            let mut options = OpenOptions::new();
+            let mut file =
+                options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &path)?;
+            File::open(home)?.sync_all()
+        };
+        write().map_err(CellError::io("write", path.display()))?;
+    }
+    if !home.join(DATABASE_FILE).exists() {
+        return Err(CellError::BadInput(
+            "the backup has no tables in it; try the device of another session".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+impl Cell {
+    /// Imports the medium whose device was named.
+    fn reimport(
+        &self,
+        device: &Address,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<(capstan_format::id::MediumId, RecoveredMedium)> {
+        let Address::File(path) = device else {
+            return Err(CellError::BadInput("the null device keeps nothing".to_owned()));
+        };
+        let there = capstan_devices::file::FileMedium::open(path)?;
+        let id = there.header().medium;
+        let known = self.idb.management(id)?;
+        let report = self.import(device, observer, stop);
+        if let Some(us) = known.exported_us {
+            // It was out of the house when the backup was made, and is read where it is.
+            self.idb.set_medium_exported(
+                id,
+                Some((us, known.exported_to.as_deref().unwrap_or_default())),
+            )?;
+        }
+        let label = there.header().label.clone();
+        Ok((id, outcome(label, device.to_string(), report)))
+    }
+
+    /// Imports a medium from where it was last, if it is there.
+    fn take_back(&self, medium: &Medium, observer: &dyn Observer, stop: &Stop) -> RecoveredMedium {
+        let import = || -> Result<Report> {
+            if let Some(to) = self.exported(medium.id)? {
+                return Err(CellError::BadInput(to));
+            }
+            self.open_medium(medium, &directory_of(medium)?)?;
+            self.import(&medium.device.parse()?, observer, stop)
+        };
+        outcome(medium.label.clone(), medium.device.clone(), import())
+    }
+}
+
+fn outcome(label: String, device: String, result: Result<Report>) -> RecoveredMedium {
+    match result {
+        Ok(report) => RecoveredMedium { label, device, lacking: None, files: report.files },
+        Err(e) => RecoveredMedium { label, device, lacking: Some(chain(&e)), files: 0 },
+    }
+}

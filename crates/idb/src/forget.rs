@@ -1,0 +1,118 @@
+//! Forgetting what is given up: a recycled medium's segments, and the versions that cannot do without them.
+
+use capstan_format::id::{MediumId, SegmentId, VersionId};
+
+use crate::Result;
+use crate::db::{Conn, Idb};
+use crate::decode::{self, Fault};
+use crate::management::ensure;
+use crate::rows::Medium;
+
+impl Idb {
+    /// Forgets what lies on a medium: its segments' places, segments that have no other place, and `versions`, which need
+    /// what is forgotten. Sessions stay for the record. All in one transaction; catalog files go after it.
+    pub fn forget_medium_contents(&self, medium: MediumId, versions: &[VersionId]) -> Result<()> {
+        let what = format_args!("forget what is on medium {}", medium.short());
+        let gone = self.write(what, async |conn| {
+            ensure(conn, medium).await?;
+            let sql = "UPDATE media_management SET passes = passes + \
+                       (SELECT COUNT(DISTINCT g.session_id) FROM segment_places l \
+                       JOIN segments g ON g.id = l.segment_id WHERE l.medium_id = $1) \
+                       WHERE medium_id = $1";
+            sqlx::query(sql).bind(medium.to_string()).execute(&mut *conn).await?;
+            let sql = "SELECT segment_id FROM segment_places l WHERE medium_id = $1 AND NOT EXISTS \
+                       (SELECT 1 FROM segment_places o \
+                       WHERE o.segment_id = l.segment_id AND o.medium_id <> $1)";
+            let rows = sqlx::query(sql).bind(medium.to_string()).fetch_all(&mut *conn).await?;
+            let gone: std::result::Result<Vec<SegmentId>, Fault> =
+                rows.iter().map(|row| decode::parsed(row, "segment_id")).collect();
+            let gone = gone?;
+            for version in versions {
+                forget_version(conn, *version).await?;
+            }
+            let sql = "DELETE FROM segment_places WHERE medium_id = $1";
+            sqlx::query(sql).bind(medium.to_string()).execute(&mut *conn).await?;
+            for segment in &gone {
+                for sql in [
+                    "DELETE FROM stream_parts WHERE segment_id = $1",
+                    "DELETE FROM segments WHERE id = $1",
+                ] {
+                    sqlx::query(sql).bind(segment.to_string()).execute(&mut *conn).await?;
+                }
+            }
+            Ok(gone)
+        })?;
+        gone.into_iter().try_for_each(|segment| self.remove_catalog(segment))
+    }
+
+    /// Records that a medium has a new identity: it was recycled. Pool and history stay with it.
+    pub fn replace_medium(&self, old: MediumId, new: &Medium) -> Result<()> {
+        self.write(format_args!("record medium {}", new.id.short()), async |conn| {
+            let (old, id) = (old.to_string(), new.id.to_string());
+            sqlx::query(
+                "INSERT INTO media (id, label, device, block_size, created_us) \
+                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+            )
+            .bind(&id)
+            .bind(&new.label)
+            .bind(&new.device)
+            .bind(i64::from(new.block_size))
+            .bind(new.created_us)
+            .execute(&mut *conn)
+            .await?;
+            let moved = "UPDATE media_management SET medium_id = $2, damaged_us = NULL \
+                         WHERE medium_id = $1";
+            sqlx::query(moved).bind(&old).bind(&id).execute(&mut *conn).await?;
+            let sql = "DELETE FROM media WHERE id = $1";
+            sqlx::query(sql).bind(&old).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// The versions of which something lies on this medium and nowhere else.
+    pub fn versions_only_on_medium(&self, medium: MediumId) -> Result<Vec<VersionId>> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let rows = sqlx::query(
+                "SELECT DISTINCT p.version_id FROM stream_parts p \
+                 JOIN segment_places l ON l.segment_id = p.segment_id \
+                 WHERE l.medium_id = $1 AND NOT EXISTS (SELECT 1 FROM segment_places o \
+                 WHERE o.segment_id = l.segment_id AND o.medium_id <> $1) ORDER BY p.version_id",
+            )
+            .bind(medium.to_string())
+            .fetch_all(conn)
+            .await?;
+            rows.iter().map(|row| decode::parsed(row, "version_id")).collect()
+        })
+    }
+
+    /// The versions that build on one of these, and those that build on them, with these themselves.
+    pub fn with_dependants(&self, versions: &[VersionId]) -> Result<Vec<VersionId>> {
+        self.read(format_args!("look up what builds on versions"), async |conn| {
+            let mut all = versions.to_vec();
+            let mut at = 0;
+            while let Some(base) = all.get(at).copied() {
+                let sql = "SELECT id FROM versions WHERE base_id = $1";
+                for row in sqlx::query(sql).bind(base.to_string()).fetch_all(&mut *conn).await? {
+                    let id = decode::parsed(&row, "id")?;
+                    if !all.contains(&id) {
+                        all.push(id);
+                    }
+                }
+                at += 1;
+            }
+            Ok(all)
+        })
+    }
+}
+
+/// Forgets a version. What of its segments lies on other media stays there, of no version.
+async fn forget_version(conn: &mut Conn, version: VersionId) -> std::result::Result<(), Fault> {
+    for sql in [
+        "UPDATE sessions SET version_id = NULL WHERE version_id = $1",
+        "DELETE FROM stream_parts WHERE version_id = $1",
+        "DELETE FROM versions WHERE id = $1",
+    ] {
+        sqlx::query(sql).bind(version.to_string()).execute(&mut *conn).await?;
+    }
+    Ok(())
+}

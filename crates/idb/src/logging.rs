@@ -1,0 +1,80 @@
+//! Logging levels: how much of a session's catalogs is kept, and the listings that take their place.
+
+use std::fmt;
+use std::fs::File;
+use std::str::FromStr;
+
+use capstan_format::id::{SegmentId, SessionId};
+
+use crate::Result;
+use crate::db::Idb;
+use crate::decode;
+
+/// How much of a session's catalogs the database keeps. Media have all of it, whatever the level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogLevel {
+    /// All of it.
+    #[default]
+    All,
+    /// Names, without attributes.
+    Files,
+    /// Directories.
+    Directories,
+    /// Nothing.
+    None,
+}
+
+impl fmt::Display for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::All => "all",
+            Self::Files => "files",
+            Self::Directories => "directories",
+            Self::None => "none",
+        })
+    }
+}
+
+impl FromStr for LogLevel {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let all = [Self::All, Self::Files, Self::Directories, Self::None];
+        let found = all.into_iter().find(|level| level.to_string() == text);
+        found.ok_or_else(|| {
+            format!("'{text}' is no logging level; write all, files, directories or none")
+        })
+    }
+}
+
+impl Idb {
+    /// Records the logging level of a session; of one without, it is all.
+    pub fn set_log_level(&self, session: SessionId, level: LogLevel) -> Result<()> {
+        self.write(format_args!("record session {}", session.short()), async |conn| {
+            let sql = "INSERT INTO session_logging (session_id, level) VALUES ($1, $2) \
+                       ON CONFLICT (session_id) DO UPDATE SET level = excluded.level";
+            let query = sqlx::query(sql).bind(session.to_string()).bind(level.to_string());
+            query.execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// The logging level of a session.
+    pub fn log_level(&self, session: SessionId) -> Result<LogLevel> {
+        self.read(format_args!("look up session {}", session.short()), async |conn| {
+            let query = sqlx::query("SELECT level FROM session_logging WHERE session_id = $1");
+            let row = query.bind(session.to_string()).fetch_optional(conn).await?;
+            row.map_or(Ok(LogLevel::All), |row| decode::parsed(&row, "level"))
+        })
+    }
+
+    /// Writes what is kept of a segment's catalog at a lower level. It is durable on return.
+    pub fn write_listing(&self, segment: SegmentId, bytes: &[u8]) -> Result<()> {
+        self.write_named(segment, &self.listing_path(segment), bytes)
+    }
+
+    /// Opens what is kept of a segment's catalog at a lower level; `None` if there is none.
+    pub fn read_listing(&self, segment: SegmentId) -> Result<Option<File>> {
+        crate::catalog_files::open(&self.listing_path(segment))
+    }
+}

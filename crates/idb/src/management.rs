@@ -1,0 +1,172 @@
+//! What an administrator decided about media, and what happened to them.
+
+use capstan_format::id::{MediumId, VersionId};
+use sqlx::Row as _;
+
+use crate::Result;
+use crate::db::{Conn, Idb};
+use crate::decode::{self, Fault, Row};
+use crate::pools::RotationSet;
+
+/// What is kept of a medium beside what it says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Management {
+    /// The pool it is in.
+    pub pool: Option<String>,
+    /// The rotation set of that pool.
+    pub rotation_set: Option<RotationSet>,
+    /// When it was first initialised, in microseconds since 1970.
+    pub first_us: i64,
+    /// Sessions that wrote on it before it was last recycled.
+    pub passes: u64,
+    /// Failed writes, and verifications that found damage.
+    pub errors: u64,
+    /// When damage was found that no later verification took back.
+    pub damaged_us: Option<i64>,
+    /// When it left the house.
+    pub exported_us: Option<i64>,
+    /// Where it went.
+    pub exported_to: Option<String>,
+}
+
+/// What lies on a medium, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Segments.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Sessions that wrote them.
+    pub sessions: u64,
+    /// When the last of them was committed, in microseconds since 1970.
+    pub last_us: Option<i64>,
+}
+
+impl Idb {
+    /// What is kept of a medium; of one without a row, that it has no history.
+    pub fn management(&self, medium: MediumId) -> Result<Management> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let sql = "SELECT m.created_us, g.* FROM media m \
+                       LEFT JOIN media_management g ON g.medium_id = m.id WHERE m.id = $1";
+            let row = sqlx::query(sql).bind(medium.to_string()).fetch_optional(conn).await?;
+            row.as_ref().map_or(Ok(Management::default()), management)
+        })
+    }
+
+    /// What lies on a medium.
+    pub fn holdings(&self, medium: MediumId) -> Result<Holdings> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let row = sqlx::query(
+                "SELECT COUNT(*) AS segments, CAST(COALESCE(SUM(g.bytes), 0) AS BIGINT) AS bytes, \
+                 COUNT(DISTINCT g.session_id) AS sessions, MAX(g.committed_us) AS last_us \
+                 FROM segment_places l JOIN segments g ON g.id = l.segment_id \
+                 WHERE l.medium_id = $1",
+            )
+            .bind(medium.to_string())
+            .fetch_one(conn)
+            .await?;
+            Ok(Holdings {
+                segments: decode::count(&row, "segments")?,
+                bytes: decode::count(&row, "bytes")?,
+                sessions: decode::count(&row, "sessions")?,
+                last_us: row.try_get("last_us")?,
+            })
+        })
+    }
+
+    /// The versions of which something lies on a medium, each once.
+    pub fn versions_on_medium(&self, medium: MediumId) -> Result<Vec<VersionId>> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let rows = sqlx::query(
+                "SELECT DISTINCT p.version_id FROM stream_parts p \
+                 JOIN segment_places l ON l.segment_id = p.segment_id \
+                 WHERE l.medium_id = $1 ORDER BY p.version_id",
+            )
+            .bind(medium.to_string())
+            .fetch_all(conn)
+            .await?;
+            rows.iter().map(|row| decode::parsed(row, "version_id")).collect()
+        })
+    }
+
+    /// Puts a medium into a pool, or into none.
+    pub fn set_medium_pool(
+        &self,
+        medium: MediumId,
+        pool: Option<&str>,
+        set: Option<RotationSet>,
+    ) -> Result<()> {
+        self.write(format_args!("record the pool of medium {}", medium.short()), async |conn| {
+            ensure(conn, medium).await?;
+            let sql =
+                "UPDATE media_management SET pool = $2, rotation_set = $3 WHERE medium_id = $1";
+            let query = sqlx::query(sql).bind(medium.to_string()).bind(pool);
+            query.bind(set.map(|set| set.to_string())).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Counts an error of a medium: a write that failed, or damage (found then).
+    pub fn add_medium_error(&self, medium: MediumId, damaged_us: Option<i64>) -> Result<()> {
+        self.write(format_args!("record an error of medium {}", medium.short()), async |conn| {
+            ensure(conn, medium).await?;
+            let sql = "UPDATE media_management SET errors = errors + 1, \
+                       damaged_us = COALESCE($2, damaged_us) WHERE medium_id = $1";
+            sqlx::query(sql).bind(medium.to_string()).bind(damaged_us).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Records that a whole medium was read and found sound.
+    pub fn clear_medium_damage(&self, medium: MediumId) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            let sql = "UPDATE media_management SET damaged_us = NULL WHERE medium_id = $1";
+            sqlx::query(sql).bind(medium.to_string()).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Records that a medium left the house, and where it went; or that it came back.
+    pub fn set_medium_exported(&self, medium: MediumId, to: Option<(i64, &str)>) -> Result<()> {
+        self.write(format_args!("record where medium {} is", medium.short()), async |conn| {
+            if to.is_some() {
+                ensure(conn, medium).await?;
+            }
+            let sql = "UPDATE media_management SET exported_us = $2, exported_to = $3 \
+                       WHERE medium_id = $1";
+            let query = sqlx::query(sql).bind(medium.to_string());
+            query.bind(to.map(|to| to.0)).bind(to.map(|to| to.1)).execute(conn).await?;
+            Ok(())
+        })
+    }
+}
+
+/// Makes the row of a medium that has none. One that is not recorded gets none.
+pub(crate) async fn ensure(conn: &mut Conn, medium: MediumId) -> std::result::Result<(), Fault> {
+    sqlx::query(
+        "INSERT INTO media_management (medium_id, first_us, passes, errors) \
+         SELECT id, created_us, 0, 0 FROM media WHERE id = $1 \
+         ON CONFLICT (medium_id) DO NOTHING",
+    )
+    .bind(medium.to_string())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+fn management(row: &Row) -> std::result::Result<Management, Fault> {
+    let known: Option<&str> = row.try_get("medium_id")?;
+    if known.is_none() {
+        return Ok(Management { first_us: row.try_get("created_us")?, ..Management::default() });
+    }
+    Ok(Management {
+        pool: row.try_get("pool")?,
+        rotation_set: decode::parsed_opt(row, "rotation_set")?,
+        first_us: row.try_get("first_us")?,
+        passes: decode::count(row, "passes")?,
+        errors: decode::count(row, "errors")?,
+        damaged_us: row.try_get("damaged_us")?,
+        exported_us: row.try_get("exported_us")?,
+        exported_to: row.try_get("exported_to")?,
+    })
+}

@@ -1,0 +1,41 @@
+//! What a home is and remembers, by name.
+
+use sqlx::Row as _;
+
+use crate::Result;
+use crate::db::Idb;
+
+impl Idb {
+    /// The value of a setting.
+    pub fn setting(&self, name: &str) -> Result<Option<String>> {
+        self.read(format_args!("look up setting {name}"), async |conn| {
+            let query = sqlx::query("SELECT value FROM settings WHERE name = $1").bind(name);
+            let row = query.fetch_optional(conn).await?;
+            Ok(row.map(|row| row.try_get("value")).transpose()?)
+        })
+    }
+
+    /// Sets a setting that has no value yet; returns the value it has then. Of two processes at once one decides.
+    pub fn setting_or(&self, name: &str, value: &str) -> Result<String> {
+        if let Some(known) = self.setting(name)? {
+            return Ok(known);
+        }
+        self.write(format_args!("record setting {name}"), async |conn| {
+            let sql =
+                "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+            sqlx::query(sql).bind(name).bind(value).execute(&mut *conn).await?;
+            let query = sqlx::query("SELECT value FROM settings WHERE name = $1").bind(name);
+            Ok(query.fetch_one(conn).await?.try_get("value")?)
+        })
+    }
+
+    /// Sets a setting, whatever it was.
+    pub fn put_setting(&self, name: &str, value: &str) -> Result<()> {
+        self.write(format_args!("record setting {name}"), async |conn| {
+            let sql = "INSERT INTO settings (name, value) VALUES ($1, $2) \
+                       ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+            sqlx::query(sql).bind(name).bind(value).execute(conn).await?;
+            Ok(())
+        })
+    }
+}

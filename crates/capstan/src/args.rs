@@ -6,6 +6,7 @@ mod diff;
 mod drill;
 mod find;
 mod key;
+mod protect;
 mod restore;
 mod run;
 mod status;
@@ -22,6 +23,7 @@ pub use diff::{CompareArgs, DiffArgs};
 pub use drill::DrillArgs;
 pub use find::FindArgs;
 pub use key::{KeyCommand, LockArgs, SecretArgs};
+pub use protect::{LockVersionArgs, ProtectArgs, PruneArgs};
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
 pub use run::RunArgs;
 pub use status::StatusArgs;
@@ -110,6 +112,12 @@ pub enum Command {
     Drill(DrillArgs),
     /// Record what is on a medium, as after the loss of the internal database
     Import(ImportArgs),
+    /// Set until when a version is kept
+    Protect(ProtectArgs),
+    /// Lock a version until a date: no command removes it before that
+    Lock(LockVersionArgs),
+    /// Remove versions that no keep rule and no protection keeps, and give their space back
+    Prune(PruneArgs),
     /// Manage the keys of encrypted backups
     #[command(subcommand)]
     Key(KeyCommand),

@@ -44,6 +44,7 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
         resume: args.resume,
         dry_run: args.dry_run,
         tags: args.tags.clone(),
+        keep: args.keep.keep(),
         streams: tune.streams.map(usize::from),
         concurrency: tune.concurrency.map(usize::from),
         block_size: tune.block_size,

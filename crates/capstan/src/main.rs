@@ -15,6 +15,8 @@ mod ls;
 mod manual;
 mod output;
 mod progress;
+mod protect;
+mod prune;
 mod report_text;
 mod restore;
 mod run;
@@ -64,6 +66,9 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Verify(args) => restore::verify(global, args),
         Command::Drill(args) => restore::drill(global, args),
         Command::Import(args) => restore::import(global, args),
+        Command::Protect(args) => protect::protect(global, args),
+        Command::Lock(args) => protect::lock(global, args),
+        Command::Prune(args) => prune::run(global, args),
         Command::Key(command) => key::run(global, command),
         Command::Assess(command) => assess::run(global, command),
         Command::Completions { shell } => manual::completions(*shell),

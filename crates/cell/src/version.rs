@@ -108,7 +108,7 @@ impl VersionKeys {
 }
 
 /// A version and what it builds on, newest first.
-fn chain(idb: &Idb, version: VersionId) -> Result<Vec<Version>> {
+pub(crate) fn chain(idb: &Idb, version: VersionId) -> Result<Vec<Version>> {
     let mut chain: Vec<Version> = Vec::new();
     let mut next = Some(version);
     while let Some(id) = next {
@@ -527,7 +527,7 @@ pub(crate) fn rows_of_stream(
 }
 
 /// The error for a medium that cannot be opened where it was last seen.
-fn not_there(e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+pub(crate) fn not_there(e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
     let why = match &e {
         DeviceError::Io { source, .. } => plain(source),
         DeviceError::NoMedium(_) => "no medium is there".to_owned(),

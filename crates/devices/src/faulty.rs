@@ -172,6 +172,15 @@ impl Storage for FaultyStorage {
         Ok(())
     }
 
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.operate()?;
+        let change = NameChange::Rename(from.to_owned(), to.to_owned());
+        apply(&mut disk.names, &change);
+        disk.pending.push(change);
+        Ok(())
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut disk = self.disk();
         disk.operate()?;

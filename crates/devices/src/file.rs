@@ -15,6 +15,7 @@ use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
 use rustix::fs::FlockOperation;
 
+use crate::held::HeldMedium;
 use crate::holder::holder_of;
 use crate::storage::{ReadFile, RealStorage, Storage, WriteFile};
 use crate::{Device, DeviceError};
@@ -22,18 +23,21 @@ use crate::{Device, DeviceError};
 /// Name of the medium's header in its directory.
 pub const HEADER_NAME: &str = "medium.capstan";
 const HEADER_TEMPORARY: &str = "medium.capstan.new";
-const SUFFIX: &str = ".segment";
+pub(crate) const SUFFIX: &str = ".segment";
 const PART_SUFFIX: &str = ".segment.part";
+/// Ends the name of an empty file that says: this number was given, its segment was removed, the next writer goes on
+/// after it.
+pub(crate) const GONE_SUFFIX: &str = ".gone";
 
 /// Whether a file of that name in a medium's directory is one of ours.
 pub fn is_our_name(name: &str) -> bool {
     name == HEADER_NAME
         || name == HEADER_TEMPORARY
-        || segment_number(name, SUFFIX).is_some()
-        || segment_number(name, PART_SUFFIX).is_some()
+        || [SUFFIX, PART_SUFFIX, GONE_SUFFIX].iter().any(|s| segment_number(name, s).is_some())
+        || crate::held::is_lock_name(name)
 }
 
-fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
+pub(crate) fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
     let digits = name.strip_suffix(suffix)?;
     let ok = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
     if !ok {
@@ -43,15 +47,15 @@ fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
     (format!("{number:08}") == digits).then_some(SegmentNumber(number))
 }
 
-fn segment_name(number: SegmentNumber, suffix: &str) -> String {
+pub(crate) fn segment_name(number: SegmentNumber, suffix: &str) -> String {
     format!("{:08}{suffix}", number.0)
 }
 
 /// A medium in a directory, to read.
 #[derive(Clone)]
 pub struct FileMedium {
-    storage: Arc<dyn Storage>,
-    path: String,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) path: String,
     header: MediumHeader,
     header_problem: Option<FormatError>,
 }
@@ -108,7 +112,10 @@ fn segments(storage: &dyn Storage, path: &str) -> Result<Vec<SegmentNumber>, Dev
     Ok(numbers)
 }
 
-fn io_error(action: &'static str, path: &str) -> impl FnOnce(std::io::Error) -> DeviceError {
+pub(crate) fn io_error(
+    action: &'static str,
+    path: &str,
+) -> impl FnOnce(std::io::Error) -> DeviceError {
     let path = path.to_owned();
     move |source| DeviceError::Io { action, path, source }
 }
@@ -166,7 +173,7 @@ fn header_from_segments(
 pub struct FileDevice {
     medium: FileMedium,
     /// Holds the lock as long as the device lives; a kill frees it.
-    _lock: Option<File>,
+    lock: Option<File>,
     next: u32,
     open: Option<(SegmentNumber, Box<dyn WriteFile>)>,
     ended: Vec<(SegmentNumber, Box<dyn WriteFile>)>,
@@ -192,14 +199,7 @@ impl FileDevice {
         real.lock().map_err(io_error("lock", &at))?;
         ensure_medium(&real, &at, new)?;
         real.unlock().map_err(io_error("unlock", &at))?;
-        let lock = real.open_file(HEADER_NAME).map_err(io_error("open", &at))?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(DeviceError::Busy { path: at, holder: holder_of(&lock) });
-            }
-            Err(e) => return Err(io_error("lock", &at)(e.into())),
-        }
+        let lock = lock_header(&real, &at)?;
         Self::on(Arc::new(real), &at, Some(lock), block_size)
     }
 
@@ -229,10 +229,13 @@ impl FileDevice {
         for name in names.iter().filter(|n| segment_number(n, PART_SUFFIX).is_some()) {
             medium.storage.remove(name).map_err(io_error("remove", &format!("{path}/{name}")))?;
         }
-        let next = medium.segments()?.last().map_or(1, |n| n.0.saturating_add(1));
+        // A number that was given once is not given again, though its segment be gone.
+        let given = |n: &String| segment_number(n, SUFFIX).or(segment_number(n, GONE_SUFFIX));
+        let last = names.iter().filter_map(given).max();
+        let next = last.map_or(1, |n| n.0.saturating_add(1));
         Ok(Self {
             medium,
-            _lock: lock,
+            lock,
             next,
             open: None,
             ended: Vec::new(),
@@ -245,8 +248,27 @@ impl FileDevice {
         &self.medium
     }
 
+    /// The medium, held on beyond the life of the device.
+    pub fn hold(&self) -> Result<HeldMedium, DeviceError> {
+        let lock = self.lock.as_ref().map(File::try_clone).transpose();
+        let lock = lock.map_err(io_error("hold", &self.medium.path))?;
+        Ok(HeldMedium::new(self.medium.clone(), lock))
+    }
+
     fn name_of(&self, number: SegmentNumber) -> String {
         format!("{}/{}", self.medium.path, segment_name(number, SUFFIX))
+    }
+}
+
+/// Locks a medium for writing, as long as the file lives; a kill frees it.
+pub(crate) fn lock_header(real: &RealStorage, at: &str) -> Result<File, DeviceError> {
+    let lock = real.open_file(HEADER_NAME).map_err(io_error("open", at))?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(DeviceError::Busy { path: at.to_owned(), holder: holder_of(&lock) })
+        }
+        Err(e) => Err(io_error("lock", at)(e.into())),
     }
 }
 

@@ -19,6 +19,11 @@ pub trait Storage: Send + Sync {
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>>;
     /// Gives a file another name; replaces nothing.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Gives a file another name, in place of the file that has it, if one does: there is always one of the two.
+    fn replace(&self, _from: &str, _to: &str) -> io::Result<()> {
+        // Storages that are only read have no need of it.
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Names of all files.
@@ -117,6 +122,10 @@ impl Storage for RealStorage {
             }
             other => Ok(other?),
         }
+    }
+
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -65,11 +65,13 @@ pub enum Code {
     Stopped,
     /// A device failed.
     DeviceFailed,
+    /// A version is not locked though that was asked for.
+    NotLocked,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -94,6 +96,7 @@ impl Code {
         Self::Adapted,
         Self::Stopped,
         Self::DeviceFailed,
+        Self::NotLocked,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -201,6 +204,12 @@ impl Code {
                 "not-proved",
                 Error,
                 "run `capstan verify`, check memory and disks, and make a full backup",
+            ),
+            Self::NotLocked => (
+                404,
+                "not-locked",
+                Error,
+                "make all media of the version and of what it builds on available, then use `capstan lock`",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

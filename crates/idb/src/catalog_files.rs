@@ -121,6 +121,17 @@ impl Idb {
         })
     }
 
+    /// Removes a segment's catalog file with its sparse index; whether there was one.
+    pub(crate) fn remove_catalog(&self, segment: SegmentId) -> Result<bool> {
+        let path = self.catalog_path(segment);
+        let removed =
+            remove(&self.index_path(segment)).and_then(|()| match fs::remove_file(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+                removed => removed.map(|()| true),
+            });
+        removed.map_err(|e| IdbError::io("remove the catalog file", &path, e))
+    }
+
     fn catalog_path(&self, segment: SegmentId) -> PathBuf {
         self.catalogs.join(format!("{segment}.catalog"))
     }

@@ -42,8 +42,9 @@ const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
 /// The schema, step by step. A step that was released is never changed.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "sessions and media", include_str!("../migrations/0001_sessions_and_media.sql")),
+    (2, "protection", include_str!("../migrations/0002_protection.sql")),
     (5, "sessions by object", include_str!("../migrations/0005_sessions_by_object.sql")),
 ];
 
@@ -82,7 +83,7 @@ impl Idb {
             .map_err(|e| IdbError::sql(format_args!("open the tables"), &path, e))?;
         let idb =
             Self { home: home.to_owned(), catalogs, path, pool, runtime: Mutex::new(runtime) };
-        idb.migrate(&MIGRATIONS)?;
+        idb.migrate(MIGRATIONS)?;
         drop(opening);
         Ok(idb)
     }
@@ -271,7 +272,7 @@ mod tests {
     fn and(
         further: &[(i64, &'static str, &'static str)],
     ) -> Vec<(i64, &'static str, &'static str)> {
-        [&MIGRATIONS, further].concat()
+        [MIGRATIONS, further].concat()
     }
 
     #[test]
@@ -300,9 +301,9 @@ mod tests {
     #[test]
     fn a_released_step_that_was_changed_is_noticed() {
         let (_dir, idb) = fresh();
-        let mut steps = MIGRATIONS;
-        steps[0].2 = "SELECT 1";
-        let error = idb.migrate(&steps).unwrap_err();
+        let mut changed = MIGRATIONS.to_vec();
+        changed[0].2 = "SELECT 1";
+        let error = idb.migrate(&changed).unwrap_err();
         assert!(error.to_string().contains("not those of this program"), "{error}");
     }
 

@@ -22,11 +22,15 @@ mod decode;
 mod error;
 mod media;
 mod objects;
+mod protection;
+mod pruning;
 mod rows;
 mod sessions;
 
 pub use db::Idb;
 pub use error::IdbError;
+pub use protection::{Keeping, Protection};
+pub use pruning::{ExpiredSegment, Forgotten, PruneRow, VersionSize};
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };

@@ -10,6 +10,7 @@ use capstan_devices::address::Address;
 use capstan_format::codec::Method;
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::protect::KeepArgs;
 use crate::sizes::{parse_range, parse_size, parse_size_u32};
 
 const AFTER: &str = "\
@@ -17,6 +18,7 @@ Examples:
   capstan backup /etc /home --to /mnt/backup --name desk --exclude '*.o' --exclude /home/*/.cache
   capstan backup / --to file:/mnt/backup --one-file-system --exclude-caches --compress zstd:9
   capstan backup /home --to /mnt/backup --name home --full
+  capstan backup /srv/books --to /mnt/backup --name books --protect 10y --lock-until 90d
   capstan backup --from-command 'pg_dump shop' --stdin-name shop.sql --name shop --to /mnt/backup
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
@@ -74,6 +76,9 @@ pub struct BackupArgs {
     /// What to do about files that others use.
     #[command(flatten)]
     pub busy: BusyArgs,
+    /// Until when it is kept.
+    #[command(flatten)]
+    pub keep: KeepArgs,
     /// How the medium is written.
     #[command(flatten)]
     pub tune: TuneArgs,

@@ -22,6 +22,7 @@ mod machine;
 mod oddities;
 mod page_cache;
 mod policies;
+mod protection;
 mod refusals;
 mod runs;
 mod selection;

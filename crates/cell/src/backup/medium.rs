@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use capstan_devices::Device;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileDevice;
+use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::MediumId;
@@ -22,18 +23,26 @@ const BLOCK_SIZE: u32 = 512 << 10;
 /// Least space that a medium's file system must have for a session to begin.
 const LEAST_SPACE: u64 = 8 << 20;
 
+/// A device that is written to.
+pub(super) struct Opened {
+    pub device: Box<dyn Device>,
+    pub header: MediumHeader,
+    /// The medium, held until its version is locked, if it is to be.
+    pub held: Option<HeldMedium>,
+}
+
 impl Cell {
     pub(super) fn open_device(
         &self,
         request: &BackupRequest,
         observer: &dyn Observer,
-    ) -> Result<(Box<dyn Device>, MediumHeader)> {
+    ) -> Result<Opened> {
         let size = request.block_size.unwrap_or(BLOCK_SIZE);
         match &request.device {
             Address::Null { rate } => {
                 let header = new_medium(&self.entropy, "null", size)
                     .map_err(CellError::io("read", "/dev/urandom"))?;
-                Ok((Box::new(NullDevice::new(*rate)), header))
+                Ok(Opened { device: Box::new(NullDevice::new(*rate)), header, held: None })
             }
             Address::File(path) => {
                 let label = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
@@ -50,7 +59,8 @@ impl Cell {
                     created_us: header.created_us,
                 })?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
-                Ok((Box::new(device), header))
+                let held = request.keep.lock_until_us.map(|_| device.hold()).transpose()?;
+                Ok(Opened { device: Box::new(device), header, held })
             }
         }
     }

@@ -24,6 +24,7 @@ use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, Writer, WriterOptions,
 };
 
+use self::medium::Opened;
 use self::plan::Plan;
 pub(crate) use self::plan::never_entered;
 use crate::Cell;
@@ -32,6 +33,7 @@ use crate::input::Input;
 use crate::keyring;
 use crate::names;
 use crate::observe::{Observer, Stop};
+use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{BackupRequest, Level, Source};
 use crate::resume::{Cursor, resumable};
@@ -60,7 +62,7 @@ impl Cell {
         }
         let host = host();
         // First of all, as the medium may have more of the object than the database knows.
-        let (device, medium) = self.open_device(request, observer)?;
+        let Opened { device, header: mut medium, held } = self.open_device(request, observer)?;
         let known = self.idb.objects_by_name(&plan.name)?;
         let known = known.into_iter().find(|o| o.host == host);
         let object = match &known {
@@ -105,6 +107,7 @@ impl Cell {
             cipher: keys.as_ref().map(|(_, r)| r.cipher()),
         };
         self.record_begin(request, &plan, &host, &label, &medium, keys.as_ref(), known.is_none())?;
+        medium.protection = self.keep_new(version, &request.keep)?.into();
 
         let meters = Arc::new(Meters::default());
         let key_records =
@@ -217,6 +220,13 @@ impl Cell {
             status = Status::Failed;
             let text = crate::error::chain(e);
             ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), text);
+        }
+        if matches!(status, Status::Completed | Status::CompletedWithErrors)
+            && let Some(until_us) = request.keep.lock_until_us
+            && let Err(e) = self.lock_new(version, &plan.name, until_us, held)
+        {
+            status = Status::CompletedWithErrors;
+            say_not_locked(&ears, &plan.name, &e);
         }
         let ended_us = now_us();
         let elapsed = begun.elapsed().as_secs_f64();

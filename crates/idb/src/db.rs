@@ -31,6 +31,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The page cache of the connection, in the unit of the pragma: -KiB.
 const CACHE_SIZE: &str = "-2048";
 
+/// The same while a transaction touches very many rows: pages that do not fit are written to the log again and again.
+const LARGE_CACHE_SIZE: &str = "-32768";
+
+/// Rows that wait to be taken, while a query goes on: few would cost a change of threads each.
+const ROW_BUFFER: usize = 512;
+
 /// The write-ahead log is cut to this after a checkpoint, in bytes.
 const LOG_SIZE_LIMIT: &str = "8388608";
 
@@ -174,6 +180,26 @@ impl Idb {
         })
     }
 
+    /// The same for one that touches very many rows.
+    pub(crate) fn write_many<T>(
+        &self,
+        what: fmt::Arguments<'_>,
+        work: impl AsyncFnOnce(&mut Conn) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        self.set_cache(what, LARGE_CACHE_SIZE)?;
+        let done = self.write(what, work);
+        self.set_cache(what, CACHE_SIZE)?;
+        done
+    }
+
+    fn set_cache(&self, what: fmt::Arguments<'_>, size: &'static str) -> Result<()> {
+        self.read(what, async |conn| {
+            let sql = format!("PRAGMA cache_size = {size}");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     fn block_on<T>(
         &self,
         what: fmt::Arguments<'_>,
@@ -214,6 +240,7 @@ async fn connect(path: &Path) -> std::result::Result<SqlitePool, sqlx::Error> {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(ROW_BUFFER)
         .pragma("cache_size", CACHE_SIZE)
         .pragma("journal_size_limit", LOG_SIZE_LIMIT);
     // One: calls come one at a time, a second would only double the memory and the threads. Nothing

@@ -83,7 +83,7 @@ impl Idb {
         locks: &[(VersionId, i64)],
         decide: impl FnOnce(&[PruneRow]) -> (Vec<VersionId>, T),
     ) -> Result<T> {
-        self.write(format_args!("mark versions as expired"), async |conn| {
+        self.write_many(format_args!("mark versions as expired"), async |conn| {
             protection::raise_locks(conn, locks).await?;
             let (expired, decision) = decide(&rows(conn).await?);
             for ids in expired.chunks(BATCH) {
@@ -203,11 +203,11 @@ impl Idb {
         for segment in &nowhere {
             self.remove_catalog(*segment)?;
         }
-        self.write(format_args!("remove expired versions"), async |conn| {
-            for (segment, medium) in removed {
-                let sql = "DELETE FROM segment_places WHERE segment_id = $1 AND medium_id = $2";
-                let delete = sqlx::query(sql).bind(segment.to_string()).bind(medium.to_string());
-                delete.execute(&mut *conn).await?;
+        self.write_many(format_args!("remove expired versions"), async |conn| {
+            for there in removed.chunk_by(|a, b| a.1 == b.1) {
+                for there in there.chunks(BATCH) {
+                    forget_places(conn, there).await?;
+                }
             }
             let mut forgotten = Forgotten::default();
             for ids in nowhere.chunks(BATCH) {
@@ -308,6 +308,20 @@ async fn rows(conn: &mut Conn) -> std::result::Result<Vec<PruneRow>, Fault> {
 /// Whether a session of that kind made the version it is recorded with.
 fn is_writer(kind: &str) -> bool {
     kind == "backup"
+}
+
+/// Removes places, which are all on one medium.
+async fn forget_places(
+    conn: &mut Conn,
+    there: &[(SegmentId, MediumId)],
+) -> std::result::Result<(), Fault> {
+    let Some((_, medium)) = there.first() else { return Ok(()) };
+    let mut query = QueryBuilder::<Sqlite>::new("DELETE FROM segment_places WHERE medium_id = ");
+    query.push_bind(medium.to_string()).push(" AND segment_id IN (");
+    let segments: Vec<SegmentId> = there.iter().map(|(segment, _)| *segment).collect();
+    push_ids(&mut query, &segments);
+    query.build().execute(conn).await?;
+    Ok(())
 }
 
 /// Removes the rows of segments that have no place; returns how many.

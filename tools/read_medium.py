@@ -41,7 +41,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 STEP, MAX_BLOCK, MIB = 4096, 8 << 20, 1 << 20
-SEGMENT_HEADER, DATA, CATALOG, SEGMENT_END, MEDIUM_HEADER = 1, 2, 3, 4, 5  # kinds of blocks
+SEGMENT_HEADER, DATA, CATALOG, SEGMENT_END, MEDIUM_HEADER, LOCK = 1, 2, 3, 4, 5, 6  # kinds of blocks
 LABEL, BATCH, CONTENT, FILL, NAMES, SUMS, COPY, INDEX, SUMMARY, HEADER = 1, 2, 3, 4, 5, 6, 16, 17, 18, 19  # of frames
 NO_FRAME, UNKNOWN = 0xFFFFFFFF, -1  # values of a block's "first frame"
 REGULAR, DIRECTORY, SYMLINK, PIPE, SOCKET, CHAR, BLOCK, PART, OUTCOME, TOMBSTONE = range(10)  # kinds of rows
@@ -173,7 +173,7 @@ def parse_ma(raw):
     version, kind, zero, segment, index, length = struct.unpack_from("<BBH16sII", raw, 4)
     if version != 1:
         raise Damage(f"block of version {version}, use a newer program")
-    if not 1 <= kind <= 5 or zero or not STEP <= length <= MAX_BLOCK or length % STEP:
+    if not SEGMENT_HEADER <= kind <= LOCK or zero or not STEP <= length <= MAX_BLOCK or length % STEP:
         raise Damage("values of the media agent's header")
     return MA(kind, segment, index, length)
 
@@ -208,6 +208,7 @@ HEADER_FIELDS = {"medium": dict, "segment": str, "session": dict, "keys": list}
 LABEL_FIELDS = {"session": str, "object": str, "version": str, "started_us": int}
 END_FIELDS = {"segment": str, "session": str, "data_blocks": int, "blocks": int, "catalog_at": int,
               "short_blocks": list, "streams": list}
+LOCK_FIELDS = {"version": str, "until_us": int, "segments": list}
 EXTENT_FIELDS = ("logical_start", "logical_end", "first_sequence", "frames", "rows")
 
 
@@ -1173,6 +1174,23 @@ class Medium:
         if not self.header:
             self.header = {"medium": "of unknown id", "block_size": self.segments[0].block_size}
 
+    def locks(self):
+        """Until when each locked version is locked, as text (format.md: Locks)."""
+        locks = {}
+        for name in sorted(os.listdir(self.path)):
+            if not (match := re.fullmatch(r"([0-9a-f]{32})\.lock", name)):
+                continue
+            try:
+                with open(os.path.join(self.path, name), "rb") as file:
+                    lock = parse_record(file.read(MAX_BLOCK), LOCK, LOCK_FIELDS)[0]
+                if lock["version"].lower() != match[1]:
+                    raise Damage("it is of another version")
+                locks[match[1]] = f"locked until {stamp(lock['until_us'])}"
+            except (OSError, Damage) as problem:
+                self.report.damage(name, str(problem))
+                locks[match[1]] = "locked, it is not known until when"
+        return locks
+
     def enlist(self, segment):
         """Puts a segment to its session."""
         if segment.header is None:
@@ -1479,6 +1497,7 @@ def command_list(medium, args):
     header = medium.header
     print(f"medium {header['medium']} {json.dumps(header.get('label', ''))}, blocks of {header['block_size']} bytes, "
           f"{len(medium.segments)} segments, protection {json.dumps(header.get('protection'))}")
+    locks = medium.locks()
     sessions = [medium.session(args.session)] if args.session else list(medium.sessions.values())
     for session in sorted(sessions, key=lambda s: s.label["started_us"]):
         label, sealed = session.label, medium.sealed(session)
@@ -1488,6 +1507,12 @@ def command_list(medium, args):
             print(f"  {names['method']} of {names['name']} on {names['host']} {' '.join(names.get('tags') or [])}")
         print(f"  object {label['object']} version {label['version']}"
               + "".join(f" {name} {label[name]}" for name in ("base", "parent", "cipher") if label.get(name)))
+        if session.segments and (first := session.segments[0].header):
+            if (protection := first["medium"].get("protection")) not in (None, "none"):
+                until = protection.get("until_us") if isinstance(protection, dict) else None
+                print("  protected " + (f"until {stamp(until)}" if isinstance(until, int) else "for ever"))
+        if label["version"] in locks:
+            print(f"  {locks[label['version']]}")
         for segment in session.segments:
             end = segment.end or {"data_blocks": "?", "streams": []}
             rows, frames = (sum(extent[name] for extent in end["streams"]) for name in ("rows", "frames"))

@@ -11,6 +11,7 @@ mod idb;
 mod key;
 mod media;
 mod pool;
+mod protect;
 mod restore;
 mod run;
 mod status;
@@ -32,6 +33,7 @@ pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use media::{MediaCommand, directory};
 pub use pool::{PolicyArgs, PoolCommand};
+pub use protect::{LockVersionArgs, ProtectArgs, PruneArgs};
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
 pub use run::RunArgs;
 pub use status::StatusArgs;
@@ -137,6 +139,12 @@ pub enum Command {
     /// Make catalogs again from the media
     #[command(subcommand)]
     Catalog(CatalogCommand),
+    /// Set until when a version is kept
+    Protect(ProtectArgs),
+    /// Lock a version until a date: no command removes it before that
+    Lock(LockVersionArgs),
+    /// Remove versions that no keep rule and no protection keeps, and give their space back
+    Prune(PruneArgs),
     /// Manage the keys of encrypted backups
     #[command(subcommand)]
     Key(KeyCommand),

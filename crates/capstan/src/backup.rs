@@ -47,6 +47,7 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
         dry_run: args.dry_run,
         tags: args.tags.clone(),
         log_level: args.log_level,
+        keep: args.keep.keep(),
         streams: tune.streams.map(usize::from),
         concurrency: tune.concurrency.map(usize::from),
         block_size: tune.block_size,

@@ -13,6 +13,7 @@ use crate::args::{FindArgs, Global, LsArgs, VersionsArgs};
 use crate::exit::{Failure, one_line};
 use crate::home;
 use crate::output::{Output, bytes_of, local_time, put_path, shown_path, stdout_is_terminal};
+use crate::protect::{self, kept_text};
 
 /// Runs `ls`.
 pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
@@ -94,8 +95,12 @@ pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
             }
             let entry = &found.listed.entry;
             let state = suffix(&found.listed, true);
+            let kept = match kept_text(&found.kept) {
+                kept if kept.is_empty() => kept,
+                kept => format!("  ({kept})"),
+            };
             out.text(&format!(
-                "{}@{}  backed up {}  changed {}  {:>12}{state}\n",
+                "{}@{}  backed up {}  changed {}  {:>12}{state}{kept}\n",
                 path_text(found.name.as_bytes()),
                 found.session,
                 local_time(found.started_us),
@@ -300,6 +305,7 @@ fn json_of_found(found: &Found) -> Map<String, Value> {
     object.insert("host".to_owned(), found.host.clone().into());
     object.insert("session".to_owned(), found.session.clone().into());
     object.insert("started".to_owned(), started.ok().into());
+    protect::put(&mut object, &found.kept);
     object.extend(json_of(&found.listed));
     object
 }

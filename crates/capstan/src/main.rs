@@ -19,6 +19,8 @@ mod media;
 mod output;
 mod pool;
 mod progress;
+mod protect;
+mod prune;
 mod report_text;
 mod restore;
 mod run;
@@ -75,6 +77,9 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Pool(command) => pool::run(global, command),
         Command::Idb(command) => idb::run(global, command),
         Command::Catalog(command) => idb::catalog(global, command),
+        Command::Protect(args) => protect::protect(global, args),
+        Command::Lock(args) => protect::lock(global, args),
+        Command::Prune(args) => prune::run(global, args),
         Command::Key(command) => key::run(global, command),
         Command::Assess(command) => assess::run(global, command),
         Command::Completions { shell } => manual::completions(*shell),

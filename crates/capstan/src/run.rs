@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
+use capstan_cell::prune::{KeepRules, PruneRequest};
 use capstan_cell::report::Report;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -18,7 +19,7 @@ use crate::progress::Console;
 use crate::report_text::View;
 use crate::session::{failed, on_signals};
 use crate::spec::{self, Spec};
-use crate::{backup, home, webhook};
+use crate::{backup, home, prune, webhook};
 
 /// What a run came to; what a webhook gets.
 #[derive(Debug, Serialize)]
@@ -35,16 +36,13 @@ pub struct RunReport {
     errors: Vec<String>,
     /// The backups' reports, in order.
     sessions: Vec<Report>,
+    /// What `capstan prune` did with the keep rules, where there are any.
+    pruned: Option<serde_json::Value>,
 }
 
 /// Runs the command.
 pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     let spec = spec::read(&args.spec)?;
-    if spec.keep.is_some() && !global.quiet {
-        say(
-            "warning: the keep rules are read and not applied: this version of capstan has no prune",
-        );
-    }
     if args.check {
         let mut out = Output::new();
         let n = spec.objects.len();
@@ -90,6 +88,7 @@ impl Run {
             end: String::new(),
             errors: Vec::new(),
             sessions: Vec::new(),
+            pruned: None,
         };
         Self { start, report }
     }
@@ -132,6 +131,39 @@ impl Run {
             self.worse(report.exit_code());
             self.report.sessions.push(report);
         }
+        if let Some(rules) = &spec.keep
+            && let Err(failure) = self.prune(&cell, global, rules, json)
+        {
+            self.error(COMPLETED_WITH_ERRORS, format!("nothing was pruned: {}", failure.error));
+        }
+        Ok(())
+    }
+
+    /// Applies the keep rules to the objects that were backed up now: of one whose backup failed nothing goes.
+    fn prune(
+        &mut self,
+        cell: &Cell,
+        global: &Global,
+        rules: &KeepRules,
+        json: bool,
+    ) -> Result<(), Failure> {
+        let done = |r: &&Report| r.exit_code() != FAILED;
+        let names: Vec<_> =
+            self.report.sessions.iter().filter(done).map(|r| r.name.clone()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let request = PruneRequest { names, rules: rules.clone(), dry_run: false };
+        let console = Console::new(global)?;
+        let pruned = cell.prune(&request, &console)?;
+        console.finish();
+        if !json {
+            let mut out = Output::new();
+            out.text(&prune::text_of(&pruned))?;
+            out.finish()?;
+        }
+        self.worse(prune::exit_code(&pruned));
+        self.report.pruned = Some(prune::json_of(&pruned));
         Ok(())
     }
 

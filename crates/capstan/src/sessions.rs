@@ -9,6 +9,7 @@ use crate::args::{Global, SessionsArgs};
 use crate::exit::{COMPLETED, Failure};
 use crate::home;
 use crate::output::{Output, local_time};
+use crate::protect::{self, kept_text};
 use crate::report_text::View;
 use crate::sizes::{bytes_text, grouped};
 
@@ -38,7 +39,18 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
 
 /// A line per session, columns as wide as need be.
 fn table(sessions: &[SessionInfo]) -> String {
-    let head = ["Session", "Kind", "Name", "Host", "Start", "Status", "Files", "Size", "Tags"];
+    let head = [
+        "Session",
+        "Kind",
+        "Name",
+        "Host",
+        "Start",
+        "Status",
+        "Files",
+        "Size",
+        "Protection",
+        "Tags",
+    ];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(sessions.iter().map(|s| {
         [
@@ -50,11 +62,12 @@ fn table(sessions: &[SessionInfo]) -> String {
             s.status.replace('_', " "),
             s.committed.map_or(grouped(s.files), |c| format!("~{}", grouped(c.rows))),
             s.committed.map_or(bytes_text(s.bytes_read), |c| format!("~{}", bytes_text(c.bytes))),
+            kept(s),
             path_text(s.tags.join(",").as_bytes()),
         ]
     }));
     let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 9] = std::array::from_fn(width);
+    let widths: [usize; 10] = std::array::from_fn(width);
     let mut text = String::new();
     for row in &rows {
         let cells = row.iter().zip(widths).enumerate().map(|(i, (cell, width))| match i {
@@ -65,6 +78,15 @@ fn table(sessions: &[SessionInfo]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Until when a backup's version is kept, or that it is no more.
+fn kept(session: &SessionInfo) -> String {
+    match &session.kept {
+        Some(kept) => kept_text(kept),
+        None if session.kind == "backup" => "removed".to_owned(),
+        None => String::new(),
+    }
 }
 
 /// The report, or what is known of a session that has none.
@@ -93,6 +115,7 @@ fn show(session: &SessionInfo) -> Result<String, Failure> {
         ("Files", grouped(session.files)),
         ("Directories", grouped(session.dirs)),
         ("Committed", committed),
+        ("Protection", kept(session)),
         ("Tags", path_text(session.tags.join(", ").as_bytes())),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
@@ -118,6 +141,12 @@ fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
     put("bytes_written", session.bytes_written.into());
     put("tags", session.tags.clone().into());
     put("parent", session.parent.clone().into());
+    if let Some(kept) = &session.kept {
+        protect::put(&mut object, kept);
+    }
+    let removed = session.kept.is_none() && session.kind == "backup";
+    object.insert("removed".to_owned(), removed.into());
+    let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
     if let Some(c) = &session.committed {
         put("committed_rows", c.rows.into());
         put("committed_bytes", c.bytes.into());
@@ -152,6 +181,7 @@ mod tests {
             tags: vec!["a".to_owned()],
             parent: None,
             report: report.map(str::to_owned),
+            kept: None,
             committed: None,
         }
     }

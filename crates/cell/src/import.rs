@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
+use capstan_devices::held::FoundLock;
 use capstan_engine::message::Code;
 use capstan_format::codec::Decompressor;
 use capstan_format::id::{SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, Purpose};
 use capstan_format::record::{SessionEnd, SessionLabel, StreamNames};
-use capstan_idb::{Object, Segment, Session, Status, Version};
+use capstan_idb::{Object, Protection, Segment, Session, Status, Version};
 use capstan_media_agent::catalog::rebuild;
 use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
 use capstan_media_agent::scan::scan;
@@ -43,6 +44,8 @@ struct Imported {
     end: Option<SessionEnd>,
     names: Option<StreamNames>,
     sealed: Option<Vec<u8>>,
+    /// As its first segment's header has it.
+    protection: Protection,
     bytes: u64,
 }
 
@@ -88,6 +91,7 @@ impl Cell {
             self.warn_without_ring(path, &header.label, &ears)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
+        self.import_locks(&medium, &ears)?;
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
         let elapsed = begun.elapsed().as_secs_f64();
@@ -137,6 +141,24 @@ impl Cell {
         }
         self.import_sessions(&found.sessions)?;
         Ok(())
+    }
+
+    /// Takes over the locks that the medium records: a new database does not lift them.
+    fn import_locks(&self, medium: &FileMedium, ears: &Ears<'_>) -> Result<()> {
+        let mut locks = Vec::new();
+        for found in medium.version_locks()? {
+            match found {
+                FoundLock::Whole(lock) => locks.push((lock.version, lock.until_us)),
+                FoundLock::Damaged(version) => {
+                    let text = format!(
+                        "the lock of version {} is damaged: what it has here is not pruned; lock it again",
+                        version.short()
+                    );
+                    ears.say(Code::Damaged, "media agent", medium.path(), text);
+                }
+            }
+        }
+        Ok(self.idb.raise_locks(&locks)?)
     }
 
     fn import_segment(
@@ -192,6 +214,7 @@ impl Cell {
                 end: None,
                 names: None,
                 sealed: None,
+                protection: Protection::from(&header.medium.protection),
                 bytes: 0,
             });
             sessions.len() - 1
@@ -296,6 +319,9 @@ impl Cell {
             _ => Status::Incomplete,
         };
         self.put_session(s, status)?;
+        if s.protection != Protection::Rules {
+            self.idb.import_protection(s.label.version, s.protection)?;
+        }
         Ok(s.end.as_ref().map_or((0, 0), |e| (e.files, e.dirs)))
     }
 }

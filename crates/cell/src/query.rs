@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
 use capstan_format::id::KeyId;
 use capstan_format::keys::KeyRecord;
-use capstan_idb::{Session, Version};
+use capstan_idb::{Keeping, Session, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -38,6 +38,8 @@ pub struct Found {
     pub session: String,
     /// When that session started, in microseconds since 1970.
     pub started_us: i64,
+    /// Until when the version is kept.
+    pub kept: Keeping,
     /// The row.
     pub listed: Listed,
 }
@@ -113,6 +115,8 @@ pub struct SessionInfo {
     pub parent: Option<String>,
     /// Its report as JSON.
     pub report: Option<String>,
+    /// Until when its version is kept, if it is a backup.
+    pub kept: Option<Keeping>,
     /// What a backup committed, where it came to no end that would say so.
     pub committed: Option<Committed>,
 }
@@ -238,6 +242,7 @@ impl Cell {
             for version in versions.take(if which == Which::All { usize::MAX } else { 1 }) {
                 let session =
                     self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
+                let kept = self.idb.keeping(version.id)?;
                 let result = self.each_row(&version, &mut |row, listed| {
                     if matches(&path_of(row), &row.entry) {
                         each(&Found {
@@ -245,6 +250,7 @@ impl Cell {
                             host: object.host.clone(),
                             session: session.clone().unwrap_or_default(),
                             started_us: version.created_us,
+                            kept,
                             listed: listed.clone(),
                         });
                     }
@@ -310,6 +316,10 @@ impl Cell {
             tags: s.tags.clone(),
             parent: s.parent.map(|p| p.to_string()),
             report: s.report.clone(),
+            kept: match s.version.filter(|_| s.kind == "backup") {
+                Some(id) => Some(self.idb.keeping(id)?),
+                None => None,
+            },
             committed: self.committed(s)?,
         })
     }

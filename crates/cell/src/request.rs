@@ -11,7 +11,7 @@ pub use capstan_disk_agent::backup::{Locked, ReadMode};
 pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
-pub use capstan_idb::LogLevel;
+pub use capstan_idb::{LogLevel, Protection};
 
 use crate::query::Which;
 
@@ -97,6 +97,8 @@ pub struct BackupRequest {
     pub log_level: LogLevel,
     /// Tags.
     pub tags: Vec<String>,
+    /// Until when the version is kept.
+    pub keep: Keep,
     /// Streams; by default as the machine has processors, at least 2, at most 8.
     pub streams: Option<usize>,
     /// Streams that feed the device at once, at most.
@@ -135,6 +137,17 @@ pub struct BackupRequest {
     pub retries: u32,
     /// How long to wait before that.
     pub retry_wait: Duration,
+}
+
+/// Until when a version is kept, as far as that is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Keep {
+    /// Until when it is protected.
+    pub protection: Option<Protection>,
+    /// Until when its catalog is kept in the internal database.
+    pub catalog: Option<Protection>,
+    /// Until when nothing may remove it, in microseconds since 1970.
+    pub lock_until_us: Option<i64>,
 }
 
 /// Which version of which object.

@@ -544,7 +544,7 @@ pub(crate) fn rows_of_stream(
 }
 
 /// The error for a medium that cannot be opened where it was last seen.
-fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
     if let Some(e) = exported(idb, medium) {
         return e;
     }

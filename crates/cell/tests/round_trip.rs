@@ -59,6 +59,7 @@ impl Bench {
             resume: false,
             dry_run: false,
             tags: vec![],
+            keep: capstan_cell::request::Keep::default(),
             streams: Some(2),
             concurrency: None,
             block_size: None,

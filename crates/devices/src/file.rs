@@ -14,29 +14,34 @@ use capstan_format::block::{BLOCK_ALIGN, BlockKind};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
 
+use crate::held::HeldMedium;
 use crate::storage::{ReadFile, RealStorage, Storage, WriteFile};
 use crate::{Device, DeviceError};
 
 /// Name of the medium's header in its directory.
 pub const HEADER_NAME: &str = "medium.capstan";
 const HEADER_TEMPORARY: &str = "medium.capstan.new";
-const SUFFIX: &str = ".segment";
+pub(crate) const SUFFIX: &str = ".segment";
 const PART_SUFFIX: &str = ".segment.part";
+/// Ends the name of an empty file that says: this number was given, its segment was removed, the next writer goes on
+/// after it.
+pub(crate) const GONE_SUFFIX: &str = ".gone";
 
 mod manage;
 
+pub(crate) use manage::lock_header;
 pub use manage::{IDB_BACKUPS_KEPT, idb_backups, write_idb_backup};
 
 /// Whether a file of that name in a medium's directory is one of ours.
 pub fn is_our_name(name: &str) -> bool {
     name == HEADER_NAME
         || name == HEADER_TEMPORARY
-        || segment_number(name, SUFFIX).is_some()
-        || segment_number(name, PART_SUFFIX).is_some()
+        || [SUFFIX, PART_SUFFIX, GONE_SUFFIX].iter().any(|s| segment_number(name, s).is_some())
         || manage::is_idb_backup(name)
+        || crate::held::is_lock_name(name)
 }
 
-fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
+pub(crate) fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
     let digits = name.strip_suffix(suffix)?;
     let ok = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
     if !ok {
@@ -46,15 +51,15 @@ fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
     (format!("{number:08}") == digits).then_some(SegmentNumber(number))
 }
 
-fn segment_name(number: SegmentNumber, suffix: &str) -> String {
+pub(crate) fn segment_name(number: SegmentNumber, suffix: &str) -> String {
     format!("{:08}{suffix}", number.0)
 }
 
 /// A medium in a directory, to read.
 #[derive(Clone)]
 pub struct FileMedium {
-    storage: Arc<dyn Storage>,
-    path: String,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) path: String,
     header: MediumHeader,
     header_problem: Option<FormatError>,
 }
@@ -111,7 +116,10 @@ fn segments(storage: &dyn Storage, path: &str) -> Result<Vec<SegmentNumber>, Dev
     Ok(numbers)
 }
 
-fn io_error(action: &'static str, path: &str) -> impl FnOnce(std::io::Error) -> DeviceError {
+pub(crate) fn io_error(
+    action: &'static str,
+    path: &str,
+) -> impl FnOnce(std::io::Error) -> DeviceError {
     let path = path.to_owned();
     move |source| DeviceError::Io { action, path, source }
 }
@@ -169,7 +177,7 @@ fn header_from_segments(
 pub struct FileDevice {
     medium: FileMedium,
     /// Holds the lock as long as the device lives; a kill frees it.
-    _lock: Option<File>,
+    lock: Option<File>,
     next: u32,
     open: Option<(SegmentNumber, Box<dyn WriteFile>)>,
     ended: Vec<(SegmentNumber, Box<dyn WriteFile>)>,
@@ -195,7 +203,7 @@ impl FileDevice {
         real.lock().map_err(io_error("lock", &at))?;
         ensure_medium(&real, &at, new)?;
         real.unlock().map_err(io_error("unlock", &at))?;
-        let lock = manage::lock_header(&real, &at)?;
+        let lock = lock_header(&real, &at)?;
         Self::on(Arc::new(real), &at, Some(lock), block_size)
     }
 
@@ -225,10 +233,13 @@ impl FileDevice {
         for name in names.iter().filter(|n| segment_number(n, PART_SUFFIX).is_some()) {
             medium.storage.remove(name).map_err(io_error("remove", &format!("{path}/{name}")))?;
         }
-        let next = medium.segments()?.last().map_or(1, |n| n.0.saturating_add(1));
+        // A number that was given once is not given again, though its segment be gone.
+        let given = |n: &String| segment_number(n, SUFFIX).or(segment_number(n, GONE_SUFFIX));
+        let last = names.iter().filter_map(given).max();
+        let next = last.map_or(1, |n| n.0.saturating_add(1));
         Ok(Self {
             medium,
-            _lock: lock,
+            lock,
             next,
             open: None,
             ended: Vec::new(),
@@ -239,6 +250,13 @@ impl FileDevice {
     /// The medium.
     pub fn medium(&self) -> &FileMedium {
         &self.medium
+    }
+
+    /// The medium, held on beyond the life of the device.
+    pub fn hold(&self) -> Result<HeldMedium, DeviceError> {
+        let lock = self.lock.as_ref().map(File::try_clone).transpose();
+        let lock = lock.map_err(io_error("hold", &self.medium.path))?;
+        Ok(HeldMedium::new(self.medium.clone(), lock))
     }
 
     fn name_of(&self, number: SegmentNumber) -> String {

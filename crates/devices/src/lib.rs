@@ -1,13 +1,15 @@
 //! What a media agent writes to and reads from: a directory as a medium, and the null device.
 //!
 //! Devices know blocks and segments as byte strings and file marks; they know nothing of sessions, streams or frames.
-//! [`address`] reads device names, [`file`] is the file device, [`null`] the null device; [`storage`] is the narrow
+//! [`address`] reads device names, [`file`] is the file device, [`held`] what is done to its
+//! medium but writing segments, [`null`] the null device; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
 pub mod address;
 mod error;
 pub mod faulty;
 pub mod file;
+pub mod held;
 mod holder;
 pub mod null;
 pub mod storage;

@@ -69,11 +69,13 @@ pub enum Code {
     MirrorFailed,
     /// The internal database's own backup was not written.
     IdbNotSaved,
+    /// A version is not locked though that was asked for.
+    NotLocked,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -100,6 +102,7 @@ impl Code {
         Self::DeviceFailed,
         Self::MirrorFailed,
         Self::IdbNotSaved,
+        Self::NotLocked,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -219,6 +222,12 @@ impl Code {
                 "idb-not-saved",
                 Warning,
                 "the data are safe; make room on the device, the next session writes it again",
+            ),
+            Self::NotLocked => (
+                404,
+                "not-locked",
+                Error,
+                "make all media of the version and of what it builds on available, then use `capstan lock`",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

@@ -46,6 +46,8 @@ pub enum BlockKind {
     SegmentEnd = 4,
     /// The medium's own header, outside every segment.
     MediumHeader = 5,
+    /// The lock of a version, outside every segment ([`crate::lock::VersionLock`]).
+    VersionLock = 6,
 }
 
 /// The media agent's header: the block's place in its segment.
@@ -87,6 +89,7 @@ impl MaHeader {
             3 => BlockKind::Catalog,
             4 => BlockKind::SegmentEnd,
             5 => BlockKind::MediumHeader,
+            6 => BlockKind::VersionLock,
             _ => return Err(FormatError::Invalid(WHAT)),
         };
         let length = le32(h, 28);

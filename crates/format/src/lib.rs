@@ -5,8 +5,9 @@
 //! it; what is decided here lives as long as the media do.
 //!
 //! Smallest things first: [`bytes`] and [`crc`], [`entry`] (what is known of a file), [`batch`] (many of them as
-//! columns), [`sums`] (checksums of their contents), [`frame`] (the unit of compression, encryption and check), [`mod@block`] (the unit written), [`index`] and
-//! [`record`] (catalogs and segment records), [`keys`].
+//! columns), [`sums`] (checksums of their contents), [`frame`] (the unit of compression, encryption and check),
+//! [`mod@block`] (the unit written), [`index`] and [`record`] (catalogs and segment records), [`lock`] (until when a version
+//! may not be removed), [`keys`].
 
 pub mod batch;
 pub mod block;
@@ -20,6 +21,7 @@ pub mod id;
 pub mod idb_backup;
 pub mod index;
 pub mod keys;
+pub mod lock;
 pub mod record;
 pub mod sums;
 

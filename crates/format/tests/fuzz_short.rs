@@ -16,6 +16,7 @@ use capstan_format::index::{FramePlace, encode_index};
 use capstan_format::keys::{
     ArgonParams, Cipher, KeyRecord, KeyRing, LockBy, NewLock, RecoveryCode, Scope, SessionKeys,
 };
+use capstan_format::lock::VersionLock;
 use capstan_format::record::{
     FORMAT_VERSION, MediumHeader, Protection, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel,
     StreamExtent, StreamLabel, encode_record,
@@ -267,6 +268,7 @@ fn records() -> Vec<Vec<u8>> {
         encode_record(BlockKind::MediumHeader, SegmentId([0; 16]), at, &medium, 0).unwrap(),
         encode_record(BlockKind::SegmentHeader, segment, at, &header, 0).unwrap(),
         encode_record(BlockKind::SegmentEnd, segment, at, &end, 0).unwrap(),
+        VersionLock::new(VersionId([6; 16]), 7, &[3, 4, 9].map(SegmentNumber)).encode().unwrap(),
     ]
 }
 

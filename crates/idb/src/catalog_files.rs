@@ -60,16 +60,6 @@ impl Idb {
         })
     }
 
-    /// Removes all files of a segment.
-    pub fn remove_catalog(&self, segment: SegmentId) -> Result<()> {
-        for path in
-            [self.index_path(segment), self.catalog_path(segment), self.listing_path(segment)]
-        {
-            remove(&path).map_err(|e| IdbError::io("remove the catalog file", &path, e))?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn listing_path(&self, segment: SegmentId) -> PathBuf {
         self.catalogs.join(format!("{segment}.listing"))
     }
@@ -152,6 +142,18 @@ impl Idb {
             let rows = query.build().fetch_all(conn).await?;
             rows.iter().map(|row| decode::parsed(row, "id")).collect()
         })
+    }
+
+    /// Removes all files of a segment; whether there was a catalog.
+    pub(crate) fn remove_catalog(&self, segment: SegmentId) -> Result<bool> {
+        let path = self.catalog_path(segment);
+        let removed = remove(&self.index_path(segment))
+            .and_then(|()| remove(&self.listing_path(segment)))
+            .and_then(|()| match fs::remove_file(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+                removed => removed.map(|()| true),
+            });
+        removed.map_err(|e| IdbError::io("remove the catalog file", &path, e))
     }
 
     fn catalog_path(&self, segment: SegmentId) -> PathBuf {

@@ -31,6 +31,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The page cache of the connection, in the unit of the pragma: -KiB.
 const CACHE_SIZE: &str = "-2048";
 
+/// The same while a transaction touches very many rows: pages that do not fit are written to the log again and again.
+const LARGE_CACHE_SIZE: &str = "-32768";
+
+/// Rows that wait to be taken, while a query goes on: few would cost a change of threads each.
+const ROW_BUFFER: usize = 512;
+
 /// The write-ahead log is cut to this after a checkpoint, in bytes.
 const LOG_SIZE_LIMIT: &str = "8388608";
 
@@ -42,8 +48,9 @@ const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
 /// The schema, step by step. A step that was released is never changed.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "sessions and media", include_str!("../migrations/0001_sessions_and_media.sql")),
+    (2, "protection", include_str!("../migrations/0002_protection.sql")),
     (3, "media and pools", include_str!("../migrations/0003_media_and_pools.sql")),
     (4, "copies", include_str!("../migrations/0004_copies.sql")),
     (5, "sessions by object", include_str!("../migrations/0005_sessions_by_object.sql")),
@@ -84,7 +91,7 @@ impl Idb {
             .map_err(|e| IdbError::sql(format_args!("open the tables"), &path, e))?;
         let idb =
             Self { home: home.to_owned(), catalogs, path, pool, runtime: Mutex::new(runtime) };
-        idb.migrate(&MIGRATIONS)?;
+        idb.migrate(MIGRATIONS)?;
         drop(opening);
         Ok(idb)
     }
@@ -184,6 +191,26 @@ impl Idb {
         })
     }
 
+    /// The same for one that touches very many rows.
+    pub(crate) fn write_many<T>(
+        &self,
+        what: fmt::Arguments<'_>,
+        work: impl AsyncFnOnce(&mut Conn) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        self.set_cache(what, LARGE_CACHE_SIZE)?;
+        let done = self.write(what, work);
+        self.set_cache(what, CACHE_SIZE)?;
+        done
+    }
+
+    fn set_cache(&self, what: fmt::Arguments<'_>, size: &'static str) -> Result<()> {
+        self.read(what, async |conn| {
+            let sql = format!("PRAGMA cache_size = {size}");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     fn block_on<T>(
         &self,
         what: fmt::Arguments<'_>,
@@ -224,6 +251,7 @@ async fn connect(path: &Path) -> std::result::Result<SqlitePool, sqlx::Error> {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(ROW_BUFFER)
         .pragma("cache_size", CACHE_SIZE)
         .pragma("journal_size_limit", LOG_SIZE_LIMIT);
     // One: calls come one at a time, a second would only double the memory and the threads. Nothing
@@ -282,7 +310,7 @@ mod tests {
     fn and(
         further: &[(i64, &'static str, &'static str)],
     ) -> Vec<(i64, &'static str, &'static str)> {
-        [&MIGRATIONS, further].concat()
+        [MIGRATIONS, further].concat()
     }
 
     #[test]
@@ -311,9 +339,9 @@ mod tests {
     #[test]
     fn a_released_step_that_was_changed_is_noticed() {
         let (_dir, idb) = fresh();
-        let mut steps = MIGRATIONS;
-        steps[0].2 = "SELECT 1";
-        let error = idb.migrate(&steps).unwrap_err();
+        let mut changed = MIGRATIONS.to_vec();
+        changed[0].2 = "SELECT 1";
+        let error = idb.migrate(&changed).unwrap_err();
         assert!(error.to_string().contains("not those of this program"), "{error}");
     }
 

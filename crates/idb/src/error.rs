@@ -86,6 +86,14 @@ pub enum IdbError {
         /// The version.
         id: String,
     },
+    /// A version was given up.
+    #[error(
+        "version {id} has expired, it may be removed at any time; use one that `capstan sessions` shows as kept"
+    )]
+    Expired {
+        /// The version.
+        id: String,
+    },
     /// The call was made on a thread that runs asynchronous tasks.
     #[error(
         "the internal database was called from within an asynchronous task; this is a mistake in \

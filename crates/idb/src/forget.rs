@@ -42,7 +42,7 @@ impl Idb {
             }
             Ok(gone)
         })?;
-        gone.into_iter().try_for_each(|segment| self.remove_catalog(segment))
+        gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
     }
 
     /// Records that a medium has a new identity: it was recycled. Pool and history stay with it.

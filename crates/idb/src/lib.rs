@@ -28,6 +28,8 @@ mod management;
 mod media;
 mod objects;
 mod pools;
+mod protection;
+mod pruning;
 mod rows;
 mod sessions;
 mod settings;
@@ -40,6 +42,8 @@ pub use error::IdbError;
 pub use logging::LogLevel;
 pub use management::{Holdings, Management};
 pub use pools::{Allocation, Pool, RotationSet};
+pub use protection::{Keeping, Protection};
+pub use pruning::{ExpiredSegment, Forgotten, PruneRow, VersionSize};
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };

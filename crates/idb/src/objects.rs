@@ -55,10 +55,10 @@ impl Idb {
         })
     }
 
-    /// The versions of an object, newest first.
+    /// The versions of an object that did not expire, newest first.
     pub fn versions_of(&self, object: ObjectId) -> Result<Vec<Version>> {
         self.read(format_args!("look up object {}", object.short()), async |conn| {
-            let sql = "SELECT * FROM versions WHERE object_id = $1 \
+            let sql = "SELECT * FROM versions WHERE object_id = $1 AND expired_us IS NULL \
                        ORDER BY created_us DESC, id DESC";
             let rows = sqlx::query(sql).bind(object.to_string()).fetch_all(conn).await?;
             rows.iter().map(version).collect()
@@ -100,6 +100,9 @@ pub(crate) async fn begin_version(
     conn: &mut Conn,
     version: &Version,
 ) -> std::result::Result<(), Fault> {
+    if let Some(base) = version.base {
+        refuse_expired(conn, base).await?;
+    }
     let recorded = find_version(conn, version.id).await?;
     match recorded.map(|recorded| recorded.status) {
         Some(Status::Completed | Status::CompletedWithErrors) => {
@@ -109,6 +112,16 @@ pub(crate) async fn begin_version(
             put_version(conn, version).await
         }
     }
+}
+
+/// A version that expired since it was looked up is neither written, nor read, nor built on.
+pub(crate) async fn refuse_expired(
+    conn: &mut Conn,
+    id: VersionId,
+) -> std::result::Result<(), Fault> {
+    let sql = "SELECT 1 FROM versions WHERE id = $1 AND expired_us IS NOT NULL";
+    let expired = sqlx::query(sql).bind(id.to_string()).fetch_optional(conn).await?;
+    expired.map_or(Ok(()), |_| Err(IdbError::Expired { id: id.to_string() }.into()))
 }
 
 async fn find_version(
@@ -151,7 +164,7 @@ fn object(row: &Row) -> std::result::Result<Object, Fault> {
     })
 }
 
-fn version(row: &Row) -> std::result::Result<Version, Fault> {
+pub(crate) fn version(row: &Row) -> std::result::Result<Version, Fault> {
     Ok(Version {
         id: decode::parsed(row, "id")?,
         object: decode::parsed(row, "object_id")?,

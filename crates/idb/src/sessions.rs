@@ -20,6 +20,9 @@ impl Idb {
             if let Some(version) = new_version {
                 objects::begin_version(conn, version).await?;
             }
+            if let Some(version) = session.version {
+                objects::refuse_expired(conn, version).await?;
+            }
             put_session(conn, session).await
         })
     }

@@ -181,6 +181,9 @@ impl Scanner<'_, '_> {
             BlockKind::MediumHeader => {
                 self.damage(format!("block {} is a medium's header", ma.index.0), None);
             }
+            BlockKind::VersionLock => {
+                self.damage(format!("block {} is a lock", ma.index.0), None);
+            }
             BlockKind::Data | BlockKind::Catalog => match Block::decode(bytes) {
                 Ok(block) => self.frames_of(&block),
                 Err(e) => {

@@ -11,6 +11,7 @@ use capstan_format::codec::Method;
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::media::Destination;
+use super::protect::KeepArgs;
 use crate::sizes::{parse_range, parse_size, parse_size_u32};
 
 const AFTER: &str = "\
@@ -19,6 +20,7 @@ Examples:
   capstan backup / --to file:/mnt/backup --one-file-system --exclude-caches --compress zstd:9
   capstan backup /home --to /mnt/backup --name home --full
   capstan backup /home --to /mnt/backup --mirror /mnt/off-site --name home
+  capstan backup /srv/books --to /mnt/backup --name books --protect 10y --lock-until 90d
   capstan backup --from-command 'pg_dump shop' --stdin-name shop.sql --name shop --to /mnt/backup
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
@@ -85,6 +87,9 @@ pub struct BackupArgs {
     /// What to do about files that others use.
     #[command(flatten)]
     pub busy: BusyArgs,
+    /// Until when it is kept.
+    #[command(flatten)]
+    pub keep: KeepArgs,
     /// How the medium is written.
     #[command(flatten)]
     pub tune: TuneArgs,

@@ -9,7 +9,10 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::args::BackupArgs;
+use capstan_cell::prune::KeepRules;
+use clap::{Args as _, FromArgMatches as _};
+
+use crate::args::{BackupArgs, PruneArgs};
 use crate::exit::Failure;
 use table::{Mistakes, Table};
 
@@ -28,7 +31,7 @@ pub struct Spec {
     /// The backups, in order.
     pub objects: Vec<BackupArgs>,
     /// Which versions are kept.
-    pub keep: Option<Keep>,
+    pub keep: Option<KeepRules>,
     /// Commands before the first backup: one that fails ends the run.
     pub pre: Vec<String>,
     /// Commands after the last: they run always.
@@ -36,10 +39,6 @@ pub struct Spec {
     /// Who is told.
     pub webhook: Option<Webhook>,
 }
-
-/// Keep rules, as options of `capstan prune`.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Keep(pub Vec<String>);
 
 /// Where the report is sent.
 #[derive(Debug)]
@@ -125,8 +124,9 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
 }
 
 /// `daily = 7` is `--keep-daily 7`.
-fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Keep {
+fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> KeepRules {
     const COUNTS: [&str; 6] = ["last", "hourly", "daily", "weekly", "monthly", "yearly"];
+    let begin = t.begin;
     let mut rules = Vec::new();
     for key in COUNTS {
         let Some((at, value)) = t.scalar(key, m) else { continue };
@@ -156,7 +156,19 @@ fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Keep {
     rules.extend(t.texts("tag", m).into_iter().map(|tag| format!("--keep-tag={tag}")));
     let known = [&COUNTS[..], &["within", "tag"]].concat();
     t.end("a keep rule", &known, m);
-    Keep(rules)
+    // What is left of them is what that command's own parser takes.
+    let command = PruneArgs::augment_args(clap::Command::new("prune").no_binary_name(true));
+    let parsed = command
+        .try_get_matches_from(rules)
+        .and_then(|matches| PruneArgs::from_arg_matches(&matches));
+    match parsed {
+        Ok(args) => args.rules(),
+        Err(e) => {
+            let why = e.to_string();
+            m.at(begin, why.lines().next().unwrap_or_default().to_owned());
+            KeepRules::default()
+        }
+    }
 }
 
 fn webhook(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<Webhook> {

@@ -66,9 +66,13 @@ headers = { Authorization = "Bearer x" }
         ("file:/mnt/backup", "null:")
     );
     assert_eq!(shop.input.from_command.as_deref(), Some("pg_dump shop"));
-    let rules =
-        ["--keep-daily=7", "--keep-weekly=unlimited", "--keep-within=30d", "--keep-tag=audit"];
-    assert_eq!(spec.keep, Some(Keep(rules.map(str::to_owned).to_vec())));
+    let keep = spec.keep.unwrap();
+    assert_eq!(
+        (keep.daily, keep.weekly),
+        (Some(capstan_cell::prune::Count::Last(7)), Some(capstan_cell::prune::Count::Unlimited))
+    );
+    assert!(keep.within.is_some() && keep.hourly.is_none());
+    assert_eq!(keep.tags, [["audit"]]);
     assert_eq!((spec.pre.len(), spec.post.len()), (1, 2));
     let hook = spec.webhook.unwrap();
     assert_eq!((hook.headers.len(), hook.timeout), (1, Duration::from_secs(10)));

@@ -27,6 +27,7 @@ mod mirror;
 mod oddities;
 mod page_cache;
 mod policies;
+mod protection;
 mod refusals;
 mod runs;
 mod selection;

@@ -5,6 +5,7 @@ use std::path::Path;
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileDevice;
+use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
 use capstan_engine::message::Code;
 use capstan_media_agent::mirror::Member;
@@ -25,12 +26,13 @@ impl Cell {
         observer: &dyn Observer,
         ears: &Ears<'_>,
     ) -> Result<Opened> {
-        let mut opened = Opened { members: Vec::new(), lost: 0 };
+        let mut opened = Opened { members: Vec::new(), lost: 0, held: Vec::new() };
         let mut failed = Vec::new();
         let mut size = request.block_size;
         for address in std::iter::once(&request.device).chain(&request.mirrors) {
-            match self.open_device(address, size, observer) {
-                Ok(member) => {
+            let hold = request.keep.lock_until_us.is_some();
+            match self.open_held(address, size, hold, observer) {
+                Ok((member, held)) => {
                     let id = member.medium.medium;
                     if opened.members.iter().any(|m| m.medium.medium == id) {
                         return Err(CellError::BadInput(format!(
@@ -40,6 +42,7 @@ impl Cell {
                     // All have the same blocks.
                     size = Some(member.medium.block_size);
                     opened.members.push(member);
+                    opened.held.extend(held);
                 }
                 Err(e) if is_unavailable(&e) && !request.mirrors.is_empty() => {
                     failed.push((address, e));
@@ -65,13 +68,24 @@ impl Cell {
         size: Option<u32>,
         observer: &dyn Observer,
     ) -> Result<Member> {
+        Ok(self.open_held(address, size, false, observer)?.0)
+    }
+
+    /// The same; if `hold`, with the medium held on beyond the life of the device.
+    fn open_held(
+        &self,
+        address: &Address,
+        size: Option<u32>,
+        hold: bool,
+        observer: &dyn Observer,
+    ) -> Result<(Member, Option<HeldMedium>)> {
         let new_size = size.unwrap_or(BLOCK_SIZE);
         match address {
             Address::Null { rate } => {
                 let header = self
                     .new_medium("null", new_size)
                     .map_err(CellError::io("read", "/dev/urandom"))?;
-                Ok(Member::new(Box::new(NullDevice::new(*rate)), header))
+                Ok((Member::new(Box::new(NullDevice::new(*rate)), header), None))
             }
             Address::File(path) => {
                 let label = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
@@ -82,7 +96,8 @@ impl Cell {
                 let header = device.medium().header().clone();
                 self.put_medium_of(path, &header)?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
-                Ok(Member::new(Box::new(device), header))
+                let held = hold.then(|| device.hold()).transpose()?;
+                Ok((Member::new(Box::new(device), header), held))
             }
         }
     }
@@ -93,6 +108,8 @@ pub(super) struct Opened {
     pub members: Vec<Member>,
     /// Mirrors that could not be opened.
     pub lost: u64,
+    /// The media, held until their version is locked, if it is to be.
+    pub held: Vec<HeldMedium>,
 }
 
 /// Says that a mirror is not written any more.

@@ -37,6 +37,7 @@ use crate::keyring;
 use crate::logging;
 use crate::names;
 use crate::observe::{Observer, Stop};
+use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{BackupRequest, Level, Source};
 use crate::resume::{Cursor, resumable};
@@ -78,10 +79,10 @@ impl Cell {
         }
         let host = host();
         // First of all, as the medium may have more of the object than the database knows.
-        let Opened { members, lost } = self.open_devices(request, observer, &ears)?;
+        let Opened { mut members, lost, held } = self.open_devices(request, observer, &ears)?;
         let ids: Vec<MediumId> = members.iter().map(|m| m.medium.medium).collect();
         let media: Vec<String> = members.iter().map(|m| m.medium.label.clone()).collect();
-        let Some(medium) = members.first().map(|m| m.medium.clone()) else {
+        let Some(mut medium) = members.first().map(|m| m.medium.clone()) else {
             return Err(CellError::BadInput("there is no device to write to; name one".to_owned()));
         };
         let known = self.idb.objects_by_name(&plan.name)?;
@@ -129,6 +130,10 @@ impl Cell {
             state_us: None,
         };
         self.record_begin(request, &plan, &host, &label, keys.as_ref(), known.is_none())?;
+        medium.protection = self.keep_new(version, &request.keep)?.into();
+        for member in &mut members {
+            member.medium.protection = medium.protection.clone();
+        }
 
         let meters = Arc::new(Meters::default());
         let key_records = key_json(keys.as_ref())?;
@@ -253,6 +258,13 @@ impl Cell {
         if let Some(e) = &failure {
             status = Status::Failed;
             self.say_device_failed(request, &medium, e, device_full, &ears)?;
+        }
+        if matches!(status, Status::Completed | Status::CompletedWithErrors)
+            && let Some(until_us) = request.keep.lock_until_us
+            && let Err(e) = self.lock_new(version, &plan.name, until_us, held)
+        {
+            status = Status::CompletedWithErrors;
+            say_not_locked(&ears, &plan.name, &e);
         }
         let ended_us = now_us();
         let elapsed = begun.elapsed().as_secs_f64();

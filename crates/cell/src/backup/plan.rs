@@ -88,6 +88,7 @@ impl Cell {
                 "a segment size of 0 is out of range; it is at least one block".to_owned(),
             ));
         }
+        request.keep.check(matches!(request.device, Address::Null { .. }))?;
         let mut selection = Selection::new(&request.exclude, &request.include)
             .map_err(|e| CellError::BadInput(e.to_string()))?;
         selection.exclude_caches = request.exclude_caches;

@@ -1,7 +1,7 @@
 //! What must stay on media, and until when.
 
 use capstan_format::id::VersionId;
-use capstan_idb::{Status, Version};
+use capstan_idb::{Keeping, Protection, Status, Version};
 
 use crate::Cell;
 use crate::error::Result;
@@ -10,7 +10,6 @@ use crate::error::Result;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// Until that time, in microseconds since 1970.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no version records its protection yet"))]
     Until(i64),
     /// Without end: it is locked, protected for ever, or nothing says that it may go.
     ForEver,
@@ -34,7 +33,7 @@ impl Cell {
             let mut longest: Option<Kept> = None;
             for dependant in self.idb.with_dependants(&[*id])? {
                 let Some(version) = self.idb.version(dependant)? else { continue };
-                longest = longer(longest, own(&version, now_us));
+                longest = longer(longest, own(&version, &self.idb.keeping(dependant)?, now_us));
             }
             kept.extend(longest);
         }
@@ -42,10 +41,19 @@ impl Cell {
     }
 }
 
-/// Whether a version must stay for its own sake. Whoever records no protection has not said that it may go: what is
-/// restorable stays. A session that failed left nothing that was asked for.
-fn own(version: &Version, _now_us: i64) -> Option<Kept> {
-    (version.status != Status::Failed).then_some(Kept::ForEver)
+/// Whether a version must stay for its own sake. Of what only keep rules decide nothing says that it may go: what is
+/// restorable stays. A session that failed left nothing that was asked for, and what expired was given up.
+fn own(version: &Version, keeping: &Keeping, now_us: i64) -> Option<Kept> {
+    let locked = keeping.lock_at(now_us).map(Kept::Until);
+    if version.status == Status::Failed || keeping.expired_us.is_some() {
+        return locked;
+    }
+    let protected = match keeping.protection {
+        Protection::Rules | Protection::Permanent => Some(Kept::ForEver),
+        Protection::UntilUs(until) => (until > now_us).then_some(Kept::Until(until)),
+        Protection::None => None,
+    };
+    longer(locked, protected)
 }
 
 fn longer(a: Option<Kept>, b: Option<Kept>) -> Option<Kept> {
@@ -67,5 +75,32 @@ mod tests {
         assert_eq!(longer(until(1), Some(Kept::ForEver)), Some(Kept::ForEver));
         assert_eq!(longer(None, until(2)), until(2));
         assert_eq!(longer(None, None), None);
+    }
+
+    #[test]
+    fn what_is_protected_locked_or_left_to_rules_stays() {
+        let id = VersionId([1; 16]);
+        let version = |status| Version {
+            id,
+            object: capstan_format::id::ObjectId([2; 16]),
+            status,
+            method: "full".to_owned(),
+            base: None,
+            key: None,
+            null_device: false,
+            created_us: 1,
+        };
+        let kept = |protection, locked_until_us, expired_us| {
+            let keeping = Keeping { protection, locked_until_us, expired_us, ..Keeping::default() };
+            own(&version(Status::Completed), &keeping, 100)
+        };
+        assert_eq!(kept(Protection::Rules, None, None), Some(Kept::ForEver));
+        assert_eq!(kept(Protection::UntilUs(101), None, None), Some(Kept::Until(101)));
+        assert_eq!(kept(Protection::UntilUs(99), None, None), None);
+        assert_eq!(kept(Protection::None, None, None), None);
+        assert_eq!(kept(Protection::None, Some(500), None), Some(Kept::Until(500)));
+        assert_eq!(kept(Protection::Permanent, None, Some(50)), None, "it was given up");
+        assert_eq!(kept(Protection::None, Some(500), Some(50)), Some(Kept::Until(500)));
+        assert_eq!(own(&version(Status::Failed), &Keeping::default(), 100), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use capstan_devices::file::{FileDevice, FileMedium};
+use capstan_devices::held::FoundLock;
 use capstan_format::block::is_block_size;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
@@ -39,6 +40,24 @@ pub struct Recycled {
     pub bytes: u64,
     /// Versions that are no more.
     pub versions: u64,
+}
+
+/// Refuses a medium that records a lock, whatever the database knows of it.
+fn refuse_locked(medium: &FileMedium) -> Result<()> {
+    let now = now_us();
+    for lock in medium.version_locks()? {
+        let until = match &lock {
+            FoundLock::Whole(lock) if lock.until_us <= now => continue,
+            FoundLock::Whole(lock) => format!("until {}", crate::protect::local(lock.until_us)),
+            FoundLock::Damaged(_) => "without end, as its lock is damaged".to_owned(),
+        };
+        return Err(CellError::BadInput(format!(
+            "medium '{}' holds version {}, which is locked {until}; recycle it after that",
+            medium.header().label,
+            lock.version().short()
+        )));
+    }
+    Ok(())
 }
 
 impl Cell {
@@ -122,6 +141,7 @@ impl Cell {
         self.record_unknown(device.medium(), &crate::session::Ears::new(&silent))?;
         let info = self.medium_info(&medium)?;
         self.refuse_kept(&info)?;
+        refuse_locked(device.medium())?;
         let lost = self.idb.versions_only_on_medium(medium.id)?;
         let lost = self.idb.with_dependants(&lost)?;
         self.idb.forget_medium_contents(medium.id, &lost)?;

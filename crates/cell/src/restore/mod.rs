@@ -99,6 +99,11 @@ impl Cell {
                 "session '{prefix}' of '{}' is not the only one that begins so; give more digits",
                 name.name
             ))),
+            (None, _) if self.has_expired(&of)? => Err(CellError::BadInput(format!(
+                "session '{prefix}' of '{}' has expired and may be removed at any time; name one that is kept, \
+                 `capstan sessions` lists them",
+                name.name
+            ))),
             _ => Err(CellError::BadInput(format!(
                 "'{}' has no session '{prefix}'; `capstan sessions` lists them",
                 name.name

@@ -210,6 +210,7 @@ pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
         resume: false,
         dry_run: false,
         tags: vec![],
+        keep: capstan_cell::request::Keep::default(),
         streams: Some(2),
         concurrency: None,
         block_size: Some(64 << 10),

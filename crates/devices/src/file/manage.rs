@@ -33,7 +33,7 @@ pub(super) fn is_idb_backup(name: &str) -> bool {
 }
 
 /// Locks the header file for writing. A header that is replaced meanwhile is another file: then the new one is locked.
-pub(super) fn lock_header(real: &RealStorage, at: &str) -> Result<File, DeviceError> {
+pub(crate) fn lock_header(real: &RealStorage, at: &str) -> Result<File, DeviceError> {
     for _ in 0..TRIES {
         let lock = real.open_file(HEADER_NAME).map_err(io_error("open", at))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {

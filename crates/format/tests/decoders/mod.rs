@@ -16,6 +16,7 @@ use capstan_format::frame::{
 use capstan_format::id::StreamId;
 use capstan_format::index::{decode_index, encode_index};
 use capstan_format::keys::{KeyRecord, KeyRing, RecoveryCode};
+use capstan_format::lock::VersionLock;
 use capstan_format::record::{
     MediumHeader, RECORD_AT, SegmentEnd, SegmentHeader, StreamLabel, StreamNames, decode_record,
 };
@@ -164,6 +165,10 @@ fn records(bytes: &[u8]) {
         }
     }
     let _ = decode_record::<SegmentEnd>(BlockKind::SegmentEnd, bytes);
+    if let Ok(lock) = VersionLock::decode(bytes) {
+        let again = lock.encode().expect("what was read can be written");
+        assert_eq!(VersionLock::decode(&again), Ok(lock));
+    }
 }
 
 /// The JSON of labels and names.

@@ -1,0 +1,301 @@
+//! The options of `protect`, `lock` and `prune`, and how people write until when something is kept.
+
+use capstan_cell::VersionRef;
+use capstan_cell::prune::{Count, KeepRules};
+use capstan_cell::request::{Keep, Protection, VersionName};
+use clap::{ArgGroup, Args};
+use jiff::{Span, Zoned};
+
+use super::restore::parse_version;
+
+/// Until when a backup's version is kept.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Protection")]
+pub struct KeepArgs {
+    /// Protect the version: none, permanent, a date, or a duration as 30d, 8w, 6m, 10y; rules leaves it to the keep rules
+    /// of `capstan prune` [default: rules]
+    #[arg(long, value_name = "UNTIL", value_parser = parse_protection)]
+    protect: Option<Protection>,
+    /// Keep its catalog in the internal database that long; then it is read from the medium [default: as the version]
+    #[arg(long, value_name = "UNTIL", value_parser = parse_protection)]
+    protect_catalog: Option<Protection>,
+    /// Lock it, and what it builds on: no command lifts that before a date, or before a duration is over
+    #[arg(long, value_name = "UNTIL", value_parser = parse_until)]
+    lock_until: Option<i64>,
+}
+
+impl KeepArgs {
+    /// What is asked for.
+    pub fn keep(&self) -> Keep {
+        Keep {
+            protection: self.protect,
+            catalog: self.protect_catalog,
+            lock_until_us: self.lock_until,
+        }
+    }
+}
+
+/// A version by name or by session.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["version", "session"]))]
+pub struct VersionArgs {
+    /// The object's name, and the session if not the newest complete one
+    #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
+    version: Option<VersionName>,
+    /// The backup of this session, named by the begin of its id: where the object's name is not known
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+impl VersionArgs {
+    /// What is meant.
+    pub fn version(&self) -> VersionRef {
+        match (&self.version, &self.session) {
+            (Some(name), _) => VersionRef::Name(name.clone()),
+            // One of the two is required.
+            (None, session) => VersionRef::Session(session.clone().unwrap_or_default()),
+        }
+    }
+}
+
+const AFTER_PROTECT: &str = "\
+Examples:
+  capstan protect desk@1f2e3d4c --until 2030-12-31
+  capstan protect desk --until 10y --catalog-until 90d
+  capstan protect desk@1f2e3d4c --none && capstan prune
+
+A date alone is its end. h, d, w, m and y are hours, days, weeks, months and years; they can be joined: 1y6m. A version
+that is not protected goes at the next prune, unless a keep rule given there keeps it or another version builds on it.";
+
+/// Arguments of `protect`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_PROTECT)]
+#[command(group = ArgGroup::new("how").required(true).multiple(true)
+    .args(["until", "permanent", "none", "rules", "catalog_until"]))]
+pub struct ProtectArgs {
+    /// Which version.
+    #[command(flatten)]
+    pub which: VersionArgs,
+    /// Protect it until a date, or for a duration from now
+    #[arg(long, value_name = "UNTIL", value_parser = parse_until)]
+    #[arg(conflicts_with_all = ["permanent", "none", "rules"])]
+    until: Option<i64>,
+    /// Protect it for ever
+    #[arg(long, conflicts_with_all = ["none", "rules"])]
+    permanent: bool,
+    /// Protect it no more: it may go at the next prune
+    #[arg(long, conflicts_with = "rules")]
+    none: bool,
+    /// Leave it to the keep rules of `capstan prune`, as is the default
+    #[arg(long)]
+    rules: bool,
+    /// Keep its catalog in the internal database until then: a date, a duration, none, or permanent
+    #[arg(long, value_name = "UNTIL", value_parser = parse_protection)]
+    pub catalog_until: Option<Protection>,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ProtectArgs {
+    /// The protection that is asked for.
+    pub fn protection(&self) -> Option<Protection> {
+        match self.until {
+            Some(until) => Some(Protection::UntilUs(until)),
+            None if self.permanent => Some(Protection::Permanent),
+            None if self.none => Some(Protection::None),
+            None => self.rules.then_some(Protection::Rules),
+        }
+    }
+}
+
+const AFTER_LOCK: &str = "\
+Examples:
+  capstan lock desk --until 90d
+  capstan lock desk@1f2e3d4c --until 2030-12-31
+
+A lock is prolonged, never shortened or lifted, by no command and for nobody. It covers all that the version builds on and
+all their segments; the medium records it, so that it outlives the internal database. Against root it is as strong as the
+store below it: on a plain directory root can remove files. See docs/protection.md.";
+
+/// Arguments of `lock`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_LOCK)]
+pub struct LockVersionArgs {
+    /// Which version.
+    #[command(flatten)]
+    pub which: VersionArgs,
+    /// Until when: a date (its end), 'DATE HH:MM', RFC 3339, or a duration as 30d, 8w, 6m, 10y
+    #[arg(long, value_name = "UNTIL", value_parser = parse_until)]
+    pub until: i64,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_PRUNE: &str = "\
+Examples:
+  capstan prune --keep-daily 7 --keep-weekly 4 --keep-monthly 12 --dry-run
+  capstan prune desk --keep-within 30d --keep-tag audit
+  capstan prune
+
+Each rule is applied to each object on its own, from its newest version on: --keep-daily 7 keeps the newest version of each
+of the last 7 days that have one. A version stays if any rule keeps it, if it is protected or locked, while a session uses
+it, and as its object's last complete one; what a version that stays builds on is only marked, and goes later. Without any
+rule only versions go whose protection has ended. Segments in which nothing that stays has data are removed, which gives
+their space back; of a medium that is not at hand they go at a later prune.";
+
+/// Arguments of `prune`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_PRUNE)]
+pub struct PruneArgs {
+    /// Names of objects [default: all]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Keep the last N versions; unlimited keeps all
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    keep_last: Option<Count>,
+    /// Keep the newest version of each of the last N hours that have one
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    keep_hourly: Option<Count>,
+    /// Of each of the last N days
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    keep_daily: Option<Count>,
+    /// Of each of the last N weeks, from Monday to Sunday
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    keep_weekly: Option<Count>,
+    /// Of each of the last N months
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    keep_monthly: Option<Count>,
+    /// Of each of the last N years
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    keep_yearly: Option<Count>,
+    /// Keep all versions that are at most so much older than the newest: 2y5m7d3h, 8w
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
+    keep_within: Option<Span>,
+    /// Keep versions that have this tag, or all of these, joined by commas; can be given several times
+    #[arg(long, value_name = "TAG[,TAG]")]
+    keep_tag: Vec<String>,
+    /// Only say what would go, and why
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl PruneArgs {
+    /// The rules that are asked for.
+    pub fn rules(&self) -> KeepRules {
+        // As elsewhere, 0 is no rule, not one that keeps nothing.
+        let count = |count: Option<Count>| count.filter(|n| *n != Count::Last(0));
+        let list = |tags: &String| tags.split(',').map(str::to_owned).collect();
+        KeepRules {
+            last: count(self.keep_last),
+            hourly: count(self.keep_hourly),
+            daily: count(self.keep_daily),
+            weekly: count(self.keep_weekly),
+            monthly: count(self.keep_monthly),
+            yearly: count(self.keep_yearly),
+            within: self.keep_within,
+            tags: self.keep_tag.iter().map(list).collect(),
+        }
+    }
+}
+
+fn parse_count(text: &str) -> Result<Count, String> {
+    match text {
+        "unlimited" => Ok(Count::Unlimited),
+        _ => text
+            .parse()
+            .map(Count::Last)
+            .map_err(|_| "it is no number of versions; write 7, or unlimited".to_owned()),
+    }
+}
+
+/// Reads `none`, `rules`, `permanent`, or until when.
+fn parse_protection(text: &str) -> Result<Protection, String> {
+    match text {
+        "none" => Ok(Protection::None),
+        "rules" => Ok(Protection::Rules),
+        "permanent" => Ok(Protection::Permanent),
+        _ => parse_until(text).map(Protection::UntilUs),
+    }
+}
+
+/// Microseconds since 1970 of a time to come: a date, or a duration from now.
+fn parse_until(text: &str) -> Result<i64, String> {
+    let now = Zoned::now();
+    let beyond = || "it is beyond the calendar; write permanent, or less".to_owned();
+    let until = match parse_span(text) {
+        Ok(span) => now.checked_add(span).map_err(|_| beyond())?.timestamp().as_microsecond(),
+        Err(_) => super::time::parse_time(text).map_err(|_| {
+            "it is no time; write 2030-12-31, '2030-12-31 18:00', or a duration as 30d, 8w, 6m, 10y"
+                .to_owned()
+        })?,
+    };
+    if until <= now.timestamp().as_microsecond() {
+        return Err("protection in the past: that time is over; name a later one".to_owned());
+    }
+    Ok(until)
+}
+
+/// Reads a duration: numbers, each with h, d, w, m or y.
+fn parse_span(text: &str) -> Result<Span, String> {
+    let bad = || format!("'{text}' is no duration; write 12h, 30d, 8w, 6m, 10y, or 1y6m");
+    let mut span = Span::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let n: i64 = rest[..digits].parse().map_err(|_| bad())?;
+        let unit = rest[digits..].chars().next().ok_or_else(bad)?;
+        let set = match unit {
+            'h' if span.get_hours() == 0 => span.try_hours(n),
+            'd' if span.get_days() == 0 => span.try_days(n),
+            'w' if span.get_weeks() == 0 => span.try_weeks(n),
+            'm' if span.get_months() == 0 => span.try_months(n),
+            'y' if span.get_years() == 0 => span.try_years(n),
+            _ => return Err(bad()),
+        };
+        span = set.map_err(|_| bad())?;
+        rest = &rest[digits + unit.len_utf8()..];
+    }
+    match text.is_empty() {
+        true => Err(bad()),
+        false => Ok(span),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_people_write_them() {
+        let fields = |text: &str| parse_span(text).map(|s| s.fieldwise());
+        assert_eq!(fields("30d"), Ok(Span::new().days(30).fieldwise()));
+        let all = Span::new().years(1).months(6).weeks(2).days(3).hours(4);
+        assert_eq!(fields("1y6m2w3d4h"), Ok(all.fieldwise()));
+        for bad in ["", "d", "30", "30x", "3d4d", "-3d", "9999999y", "30 d", "3é"] {
+            assert!(parse_span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn until_is_in_the_future() {
+        let now = Zoned::now().timestamp().as_microsecond();
+        let day = 86_400_000_000;
+        let in_days = |text: &str| parse_until(text).map(|us| (us - now + day / 2) / day);
+        assert_eq!(in_days("30d"), Ok(30));
+        assert_eq!(in_days("2w"), Ok(14));
+        assert!((360..370).contains(&in_days("1y").unwrap()));
+        assert!(in_days("2999-12-31").unwrap() > 300_000);
+        for past in ["2001-01-01", "1970-01-01T00:00:00Z", "0d"] {
+            assert!(parse_until(past).unwrap_err().starts_with("protection in the past"), "{past}");
+        }
+        for bad in ["tomorrow", "9000y", "", "none"] {
+            assert!(parse_until(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_protection("none"), Ok(Protection::None));
+    }
+}

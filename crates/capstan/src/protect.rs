@@ -1,0 +1,148 @@
+//! `capstan protect` and `lock`, and how every list shows until when a version is kept.
+
+use capstan_engine::message::path_text;
+use capstan_idb::{Keeping, Protection};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::args::{Global, LockVersionArgs, ProtectArgs};
+use crate::exit::{COMPLETED, Failure};
+use crate::home;
+use crate::output::{Output, local_time};
+use crate::sizes::grouped;
+
+/// Runs `protect`.
+pub fn protect(global: &Global, args: &ProtectArgs) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let (name, kept) =
+        cell.protect(&args.which.version(), args.protection(), args.catalog_until)?;
+    let mut out = Output::new();
+    if args.json {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), name.into());
+        put(&mut object, &kept);
+        out.json(&object)?;
+    } else {
+        let lock = kept.lock_at(now_us()).map(|until| format!(", locked until {}", time(until)));
+        out.text(&format!(
+            "{}: {}{}; catalog {}\n",
+            path_text(name.as_bytes()),
+            protection_text(kept.protection),
+            lock.unwrap_or_default(),
+            match kept.catalog {
+                Protection::Rules => "as long as the version".to_owned(),
+                other => protection_text(other),
+            }
+        ))?;
+    }
+    out.finish().map(|()| COMPLETED)
+}
+
+/// Runs `lock`.
+pub fn lock(global: &Global, args: &LockVersionArgs) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let locked = cell.lock(&args.which.version(), args.until)?;
+    let mut out = Output::new();
+    if args.json {
+        out.json(&json!({
+            "name": locked.name, "locked_until": rfc3339(locked.until_us), "versions": locked.versions,
+            "segments": locked.segments, "media": locked.media, "not_recorded_on": locked.elsewhere,
+        }))?;
+    } else {
+        out.text(&format!(
+            "{}: locked until {}, with {} and {} on {}\n",
+            path_text(locked.name.as_bytes()),
+            time(locked.until_us),
+            count(locked.versions, "version"),
+            count(locked.segments, "segment"),
+            path_text(locked.media.join(", ").as_bytes()),
+        ))?;
+        if !locked.elsewhere.is_empty() {
+            let media = path_text(locked.elsewhere.join(", ").as_bytes());
+            out.text(&format!("not recorded on {media}: not at hand; lock again when it is\n"))?;
+        }
+    }
+    out.finish().map(|()| COMPLETED)
+}
+
+/// `3 segments`.
+pub fn count(n: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// How a version is kept, in a few words, for lists; nothing where keep rules decide.
+pub fn kept_text(kept: &Keeping) -> String {
+    match kept.lock_at(now_us()) {
+        Some(until) => format!("locked until {}", time(until)),
+        None if kept.expired_us.is_some() => "expired".to_owned(),
+        None if kept.protection == Protection::Rules => String::new(),
+        None => protection_text(kept.protection),
+    }
+}
+
+/// Puts into a JSON object how a version is kept.
+pub fn put(object: &mut Map<String, Value>, kept: &Keeping) {
+    let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
+    put("protection", protection_json(kept.protection));
+    put("catalog_protection", protection_json(kept.catalog));
+    put("locked_until", kept.locked_until_us.map(rfc3339).into());
+    put("expired", kept.expired_us.map(rfc3339).into());
+}
+
+/// `none`, `rules`, `permanent`, or until when.
+fn protection_json(protection: Protection) -> Value {
+    match protection {
+        Protection::Rules => "rules".into(),
+        Protection::None => "none".into(),
+        Protection::Permanent => "permanent".into(),
+        Protection::UntilUs(until) => rfc3339(until).into(),
+    }
+}
+
+fn protection_text(protection: Protection) -> String {
+    match protection {
+        Protection::Rules => "kept as keep rules say".to_owned(),
+        Protection::None => "not protected".to_owned(),
+        Protection::Permanent => "protected for ever".to_owned(),
+        Protection::UntilUs(until) if until <= now_us() => {
+            format!("protection ended {}", time(until))
+        }
+        Protection::UntilUs(until) => format!("protected until {}", time(until)),
+    }
+}
+
+fn now_us() -> i64 {
+    Timestamp::now().as_microsecond()
+}
+
+fn rfc3339(us: i64) -> String {
+    Timestamp::from_microsecond(us).map_or_else(|_| us.to_string(), |t| t.to_string())
+}
+
+/// By the minute.
+fn time(us: i64) -> String {
+    let text = local_time(us);
+    text.get(..16).unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_say_the_strongest() {
+        let later = now_us() + 1_000_000_000;
+        let kept = Keeping { protection: Protection::Permanent, ..Keeping::default() };
+        assert_eq!(kept_text(&Keeping::default()), "");
+        assert_eq!(kept_text(&kept), "protected for ever");
+        let locked = Keeping { locked_until_us: Some(later), ..kept };
+        assert!(kept_text(&locked).starts_with("locked until 2"));
+        assert_eq!(kept_text(&Keeping { locked_until_us: Some(5), ..kept }), "protected for ever");
+        let ended = Keeping { protection: Protection::UntilUs(5), ..kept };
+        assert!(kept_text(&ended).starts_with("protection ended 19"));
+        let mut object = Map::new();
+        put(&mut object, &ended);
+        assert_eq!(object["protection"], "1970-01-01T00:00:00.000005Z");
+        assert_eq!(object["locked_until"], Value::Null);
+    }
+}

@@ -1,0 +1,161 @@
+//! `capstan prune`: which versions stay and go, and why.
+
+use capstan_cell::observe::Observer;
+use capstan_cell::prune::{Action, PruneRequest, Pruned, PrunedVersion};
+use capstan_engine::message::path_text;
+use serde_json::{Value, json};
+
+use crate::args::{Global, PruneArgs};
+use crate::exit::{COMPLETED, Failure};
+use crate::home;
+use crate::output::{Output, local_time};
+use crate::progress::Console;
+use crate::protect::count;
+use crate::sizes::bytes_text;
+
+/// Exit code where a medium failed.
+const WITH_ERRORS: u8 = 3;
+
+/// Runs the command.
+pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let console = Console::new(global)?;
+    let request =
+        PruneRequest { names: args.names.clone(), rules: args.rules(), dry_run: args.dry_run };
+    let observer: &dyn Observer = &console;
+    let pruned = cell.prune(&request, observer)?;
+    console.finish();
+    let mut out = Output::new();
+    if args.json {
+        out.json(&json_of(&pruned))?;
+    } else {
+        out.text(&text_of(&pruned))?;
+    }
+    out.finish()?;
+    Ok(exit_code(&pruned))
+}
+
+/// What was done, for people.
+pub fn text_of(pruned: &Pruned) -> String {
+    table(&pruned.versions) + &summary(pruned)
+}
+
+/// Whether a medium failed.
+pub fn exit_code(pruned: &Pruned) -> u8 {
+    if pruned.pending.iter().any(|p| p.failed) { WITH_ERRORS } else { COMPLETED }
+}
+
+/// A line per version, columns as wide as need be.
+fn table(versions: &[PrunedVersion]) -> String {
+    if versions.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["Version", "Time", "Size", "", "Why"].map(str::to_owned)];
+    rows.extend(versions.iter().map(|v| {
+        [
+            format!("{}@{}", path_text(v.name.as_bytes()), v.session.get(..8).unwrap_or_default()),
+            local_time(v.started_us),
+            bytes_text(v.bytes),
+            v.action.as_str().to_owned(),
+            path_text(v.why.join(", ").as_bytes()),
+        ]
+    }));
+    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).enumerate().map(|(i, (cell, width))| match i {
+            2 => format!("{cell:>width$}"),
+            _ => format!("{cell:<width$}"),
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+fn summary(pruned: &Pruned) -> String {
+    let (would, removed) = if pruned.dry_run { ("would be ", "to be ") } else { ("", "") };
+    let mut text = format!(
+        "{} {would}removed, {} {would}marked, {} kept; {} and {} {removed}given back\n",
+        count(pruned.count(Action::Remove), "version"),
+        pruned.count(Action::Mark),
+        pruned.count(Action::Keep),
+        count(pruned.removed_segments, "segment"),
+        bytes_text(pruned.freed_bytes),
+    );
+    if pruned.removed_catalogs > 0 {
+        let catalogs = count(pruned.removed_catalogs, "catalog file");
+        text.push_str(&format!("{catalogs} of versions that stay removed: protection ended\n"));
+    }
+    for p in &pruned.pending {
+        text.push_str(&format!(
+            "{} with {} on {} go at a later prune: {}\n",
+            count(p.segments, "segment"),
+            bytes_text(p.bytes),
+            path_text(p.medium.as_bytes()),
+            path_text(p.why.as_bytes()),
+        ));
+    }
+    text
+}
+
+/// What was done, for programs.
+pub fn json_of(pruned: &Pruned) -> Value {
+    let time = |us: i64| jiff::Timestamp::from_microsecond(us).ok().map(|t| t.to_string());
+    let versions = pruned.versions.iter().map(|v| {
+        json!({
+            "name": v.name, "host": v.host, "session": v.session, "start": time(v.started_us),
+            "method": v.method, "action": v.action.as_str(), "why": v.why, "bytes": v.bytes,
+        })
+    });
+    let pending = pruned.pending.iter().map(|p| {
+        json!({
+            "medium": p.medium, "segments": p.segments, "bytes": p.bytes, "why": p.why, "failed": p.failed,
+        })
+    });
+    json!({
+        "dry_run": pruned.dry_run,
+        "versions": versions.collect::<Vec<_>>(),
+        "removed_versions": pruned.removed_versions,
+        "removed_segments": pruned.removed_segments,
+        "freed_bytes": pruned.freed_bytes,
+        "removed_catalogs": pruned.removed_catalogs,
+        "pending": pending.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_what_goes_and_what_comes_back() {
+        let version = |action, why: &str| PrunedVersion {
+            name: "desk".to_owned(),
+            host: "h".to_owned(),
+            session: "0123456789abcdef".to_owned(),
+            started_us: 0,
+            method: "full".to_owned(),
+            action,
+            why: vec![why.to_owned()],
+            bytes: 2_000_000,
+        };
+        let versions = vec![version(Action::Keep, "daily"), version(Action::Remove, "no rule")];
+        let pruned = Pruned { versions, removed_segments: 1, freed_bytes: 7, ..Pruned::default() };
+        let text = table(&pruned.versions);
+        assert!(
+            text.contains("desk@01234567") && text.contains("2.00 MB  keep    daily\n"),
+            "{text}"
+        );
+        let text = summary(&pruned);
+        assert!(
+            text.starts_with("1 version removed, 0 marked, 1 kept; 1 segment and 7 B given"),
+            "{text}"
+        );
+        let text = summary(&Pruned { dry_run: true, ..pruned.clone() });
+        assert!(text.starts_with("1 version would be removed"), "{text}");
+        assert_eq!(json_of(&pruned)["versions"][1]["action"], "remove");
+    }
+}

@@ -1,0 +1,57 @@
+//! Known media where they were last seen: to read, or held for changes.
+
+use std::path::PathBuf;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_devices::held::HeldMedium;
+use capstan_format::id::MediumId;
+use capstan_idb::Medium;
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::version::not_there;
+
+impl Cell {
+    /// A known medium, if it is where it was last seen.
+    pub(crate) fn medium_at_hand(&self, id: MediumId) -> Result<FileMedium> {
+        let (row, path) = self.place_of(id)?;
+        let medium = FileMedium::open(&path).map_err(|e| not_there(&self.idb, e, &row))?;
+        is_it(&medium, &row)?;
+        Ok(medium)
+    }
+
+    /// A known medium, held: nobody else writes to it.
+    pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
+        let (row, path) = self.place_of(id)?;
+        let held = HeldMedium::open(&path).map_err(|e| not_there(&self.idb, e, &row))?;
+        is_it(held.medium(), &row)?;
+        Ok(held)
+    }
+
+    fn place_of(&self, id: MediumId) -> Result<(Medium, PathBuf)> {
+        let row = self.idb.medium(id)?.ok_or_else(|| {
+            CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
+        })?;
+        match row.device.parse::<Address>()? {
+            Address::File(path) => Ok((row, path)),
+            Address::Null { .. } => {
+                Err(CellError::BadInput(format!("medium {} keeps nothing", row.label)))
+            }
+        }
+    }
+}
+
+fn is_it(medium: &FileMedium, row: &Medium) -> Result<()> {
+    let found = medium.header().medium;
+    if found == row.id {
+        return Ok(());
+    }
+    Err(CellError::BadInput(format!(
+        "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
+        row.device,
+        found.short(),
+        row.id.short(),
+        row.label
+    )))
+}

@@ -1,0 +1,350 @@
+//! Which versions stay, which go, and why. A pure function of what the database and the media say.
+
+use std::collections::{HashMap, HashSet};
+
+use capstan_format::id::{ObjectId, VersionId};
+use capstan_idb::{Protection, PruneRow, Status};
+use jiff::tz::TimeZone;
+
+use super::rules::{KeepRules, Seen};
+use crate::protect::local;
+
+/// What becomes of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It stays.
+    Keep,
+    /// It is given up, but its data stay, since another version needs them or a lock keeps them.
+    Mark,
+    /// It goes, and with it every segment that only such versions have something in.
+    Remove,
+}
+
+impl Action {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Mark => "mark",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+/// What becomes of a version, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub action: Action,
+    pub why: Vec<String>,
+}
+
+impl Decision {
+    fn new(action: Action, why: &str) -> Self {
+        Self { action, why: vec![why.to_owned()] }
+    }
+}
+
+/// A lock found on a medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MediumLock {
+    UntilUs(i64),
+    /// Until when is not known.
+    Damaged,
+}
+
+/// What is asked for, and when.
+pub(crate) struct Asked<'a> {
+    pub rules: &'a KeepRules,
+    /// Only versions of these objects; all, if none are named.
+    pub objects: Option<HashSet<ObjectId>>,
+    /// Locks found on media.
+    pub locks: HashMap<VersionId, MediumLock>,
+    pub now_us: i64,
+    pub here: TimeZone,
+}
+
+impl Asked<'_> {
+    /// Whether anything is asked of that object.
+    pub fn is_of(&self, object: ObjectId) -> bool {
+        self.objects.as_ref().is_none_or(|objects| objects.contains(&object))
+    }
+
+    /// Decides for all versions, which come by object, newest first.
+    pub fn decide(&self, rows: &[PruneRow]) -> Vec<Decision> {
+        let groups = rows.chunk_by(|a, b| a.version.object == b.version.object);
+        let mut decisions: Vec<Decision> = groups.flat_map(|group| self.of_object(group)).collect();
+        keep_bases(rows, &mut decisions);
+        decisions
+    }
+
+    fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
+        let complete: Vec<usize> = (0..rows.len()).filter(|i| is_complete(&rows[*i])).collect();
+        let seen =
+            |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
+        let seen: Vec<Seen<'_>> = complete.iter().map(seen).collect();
+        let by_rules = self.rules.apply(&seen, &self.here);
+        let mut by_rules: HashMap<usize, Vec<String>> =
+            complete.iter().copied().zip(by_rules).collect();
+        let last = complete.first().copied();
+        let each = |(i, row): (usize, &PruneRow)| {
+            let held = self.held(row);
+            if row.keeping.expired_us.is_some() {
+                return match held.is_empty() {
+                    true => Decision::new(Action::Remove, "expired before"),
+                    false => Decision { action: Action::Mark, why: held },
+                };
+            }
+            if !self.is_of(row.version.object) {
+                return Decision::new(Action::Keep, "not asked for");
+            }
+            // All that keeps it is said, also where one reason would do.
+            let mut why = held;
+            why.extend(by_rules.remove(&i).unwrap_or_default());
+            why.extend(self.stays(row, i, last).map(str::to_owned));
+            match why.is_empty() {
+                true => Decision { action: Action::Remove, why: vec![self.why_it_goes(row)] },
+                false => Decision { action: Action::Keep, why },
+            }
+        };
+        rows.iter().enumerate().map(each).collect()
+    }
+
+    /// What holds a version whatever the rules say.
+    fn held(&self, row: &PruneRow) -> Vec<String> {
+        let mut why = Vec::new();
+        if row.version.status == Status::Running || row.in_use {
+            why.push("in use by a session that runs".to_owned());
+        }
+        let on_medium = self.locks.get(&row.version.id);
+        let until = match on_medium {
+            Some(MediumLock::UntilUs(until)) => row.keeping.locked_until_us.max(Some(*until)),
+            _ => row.keeping.locked_until_us,
+        };
+        if let Some(until) = until.filter(|until| *until > self.now_us) {
+            why.push(format!("locked until {}", local(until)));
+        } else if on_medium == Some(&MediumLock::Damaged) {
+            why.push("its lock on the medium is damaged".to_owned());
+        }
+        match row.keeping.protection {
+            // One that expired is protected no more.
+            _ if row.keeping.expired_us.is_some() => {}
+            Protection::UntilUs(until) if until > self.now_us => {
+                why.push(format!("protected until {}", local(until)));
+            }
+            Protection::Permanent => why.push("protected for ever".to_owned()),
+            _ => {}
+        }
+        why
+    }
+
+    /// Why a version stays that no rule keeps; `last` is the object's last complete one.
+    fn stays(&self, row: &PruneRow, index: usize, last: Option<usize>) -> Option<&'static str> {
+        let is_last = Some(index) == last;
+        if self.rules.is_empty() {
+            return match row.keeping.protection {
+                Protection::Rules => Some("no keep rule is given"),
+                Protection::UntilUs(_) if is_last => Some("last complete version"),
+                _ => None,
+            };
+        }
+        if is_last {
+            return Some("last complete version");
+        }
+        let newer = last.is_some_and(|last| last < index);
+        let has_data = !row.version.null_device;
+        (has_data && !is_complete(row) && !newer).then_some("not complete, but none after it is")
+    }
+
+    fn why_it_goes(&self, row: &PruneRow) -> String {
+        match row.keeping.protection {
+            _ if row.version.null_device => "it went to the null device".to_owned(),
+            Protection::UntilUs(until) => format!("protection ended {}", local(until)),
+            Protection::None if self.rules.is_empty() => "not protected".to_owned(),
+            _ if !is_complete(row) => "not complete, and a later one is".to_owned(),
+            _ => "no rule keeps it".to_owned(),
+        }
+    }
+}
+
+fn is_complete(row: &PruneRow) -> bool {
+    matches!(row.version.status, Status::Completed | Status::CompletedWithErrors)
+        && !row.version.null_device
+        && row.keeping.expired_us.is_none()
+}
+
+/// What a version that stays builds on stays with it, marked.
+fn keep_bases(rows: &[PruneRow], decisions: &mut [Decision]) {
+    let places: HashMap<VersionId, usize> =
+        rows.iter().enumerate().map(|(i, row)| (row.version.id, i)).collect();
+    let mut seen = vec![false; rows.len()];
+    for start in 0..rows.len() {
+        if decisions[start].action == Action::Remove || seen[start] {
+            continue;
+        }
+        let mut at = start;
+        seen[at] = true;
+        while let Some(base) = rows[at].version.base.and_then(|id| places.get(&id).copied()) {
+            let (child, decision) = (&rows[at], &mut decisions[base]);
+            if decision.action == Action::Remove {
+                decision.action = Action::Mark;
+                let session = child.session.map_or_else(|| child.version.id.short(), |s| s.short());
+                decision.why.push(format!("{session} builds on it"));
+            }
+            if std::mem::replace(&mut seen[base], true) {
+                break;
+            }
+            at = base;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prune::rules::Count;
+    use capstan_idb::{Keeping, Version};
+
+    const NOW: i64 = 1_793_534_400_000_000;
+    const DAY: i64 = 86_400_000_000;
+
+    /// Version n of object 1, n days old, complete.
+    fn row(n: u8) -> PruneRow {
+        PruneRow {
+            version: Version {
+                id: VersionId([n; 16]),
+                object: ObjectId([1; 16]),
+                status: Status::Completed,
+                method: "full".to_owned(),
+                base: None,
+                key: None,
+                null_device: false,
+                created_us: NOW - i64::from(n) * DAY,
+            },
+            keeping: Keeping::default(),
+            session: None,
+            tags: Vec::new(),
+            in_use: false,
+        }
+    }
+
+    fn with(n: u8, change: impl FnOnce(&mut PruneRow)) -> PruneRow {
+        let mut row = row(n);
+        change(&mut row);
+        row
+    }
+
+    fn protected(n: u8, protection: Protection) -> PruneRow {
+        with(n, |row| row.keeping.protection = protection)
+    }
+
+    fn on(n: u8, base: u8) -> PruneRow {
+        with(n, |row| row.version.base = Some(VersionId([base; 16])))
+    }
+
+    fn asked(rules: &KeepRules) -> Asked<'_> {
+        let (objects, locks) = (None, HashMap::new());
+        Asked { rules, objects, locks, now_us: NOW, here: TimeZone::UTC }
+    }
+
+    /// The actions' first letters.
+    fn actions(rows: &[PruneRow], rules: &KeepRules) -> String {
+        letters(&asked(rules).decide(rows))
+    }
+
+    fn letters(decisions: &[Decision]) -> String {
+        decisions.iter().map(|d| &d.action.as_str()[..1]).collect()
+    }
+
+    fn last(n: u32) -> KeepRules {
+        KeepRules { last: Some(Count::Last(n)), ..KeepRules::default() }
+    }
+
+    #[test]
+    fn without_rules_only_what_is_not_protected_any_more_goes() {
+        let rows = [
+            row(1),
+            protected(2, Protection::None),
+            protected(3, Protection::UntilUs(NOW - 1)),
+            protected(4, Protection::UntilUs(NOW + 1)),
+            protected(5, Protection::Permanent),
+        ];
+        assert_eq!(actions(&rows, &KeepRules::default()), "krrkk");
+        assert_eq!(actions(&rows, &last(1)), "krrkk");
+        assert_eq!(actions(&rows, &last(3)), "kkkkk", "a rule keeps what is not protected too");
+    }
+
+    #[test]
+    fn the_last_complete_version_goes_only_when_it_is_told_to() {
+        let none = KeepRules::default();
+        assert_eq!(actions(&[protected(1, Protection::UntilUs(NOW - 1))], &none), "k");
+        assert_eq!(actions(&[protected(1, Protection::None)], &none), "r");
+        let tags = KeepRules { tags: vec![vec!["x".to_owned()]], ..KeepRules::default() };
+        assert_eq!(actions(&[protected(1, Protection::None), row(2)], &tags), "kr");
+    }
+
+    #[test]
+    fn what_is_not_complete_stays_until_a_later_one_is() {
+        let incomplete = |n| with(n, |row| row.version.status = Status::Incomplete);
+        let rows = [incomplete(1), row(2), incomplete(3), incomplete(4), row(5)];
+        assert_eq!(actions(&rows, &last(1)), "kkrrr");
+        assert_eq!(actions(&rows, &last(2)), "kkrrk", "they are not counted");
+        assert_eq!(actions(&rows, &KeepRules::default()), "kkkkk");
+        let null = with(1, |row| row.version.null_device = true);
+        assert_eq!(actions(&[null, row(2)], &last(1)), "rk");
+    }
+
+    #[test]
+    fn locks_and_sessions_hold() {
+        let locked = with(2, |row| row.keeping.locked_until_us = Some(NOW + 1));
+        let past = with(3, |row| row.keeping.locked_until_us = Some(NOW - 1));
+        let used = with(4, |row| row.in_use = true);
+        let rows = [row(1), locked, past, used, row(5), row(6)];
+        let rules = last(1);
+        let mut asked = asked(&rules);
+        assert_eq!(letters(&asked.decide(&rows)), "kkrkrr");
+        asked.locks.insert(VersionId([5; 16]), MediumLock::UntilUs(NOW + 9));
+        asked.locks.insert(VersionId([6; 16]), MediumLock::Damaged);
+        assert_eq!(letters(&asked.decide(&rows)), "kkrkkk");
+    }
+
+    #[test]
+    fn what_a_living_version_builds_on_is_only_marked() {
+        // 1 builds on 3, that on 5; 2 on 4.
+        let rows = [on(1, 3), on(2, 4), on(3, 5), row(4), row(5)];
+        assert_eq!(actions(&rows, &last(1)), "krmrm");
+        let decisions = asked(&last(1)).decide(&rows);
+        assert!(decisions[4].why.iter().any(|w| w.ends_with("builds on it")), "{decisions:?}");
+        // One that was marked goes once nothing living builds on it, whoever is asked for.
+        let expired = |row| PruneRow {
+            keeping: Keeping { expired_us: Some(1), ..Keeping::default() },
+            ..row
+        };
+        let rows = [row(1), expired(on(3, 5)), expired(row(5))];
+        assert_eq!(actions(&rows, &KeepRules::default()), "krr");
+        // And stays while a lock keeps what builds on it.
+        let locked = with(3, |row| row.keeping.locked_until_us = Some(NOW + 1));
+        let locked = PruneRow {
+            version: Version { base: Some(VersionId([5; 16])), ..locked.version.clone() },
+            ..locked
+        };
+        assert_eq!(actions(&[row(1), locked, row(5)], &last(1)), "kkm");
+    }
+
+    #[test]
+    fn bases_in_a_circle_end() {
+        assert_eq!(actions(&[on(1, 2), on(2, 1)], &last(1)), "km");
+    }
+
+    #[test]
+    fn only_objects_that_are_named_are_asked_for() {
+        let other = with(9, |row| row.version.object = ObjectId([2; 16]));
+        let rules = last(1);
+        let mut asked = asked(&rules);
+        asked.objects = Some(HashSet::from([ObjectId([1; 16])]));
+        let more = PruneRow {
+            version: Version { id: VersionId([8; 16]), ..other.version.clone() },
+            ..other.clone()
+        };
+        assert_eq!(letters(&asked.decide(&[row(1), row(2), other, more])), "krkk");
+    }
+}

@@ -1,0 +1,463 @@
+//! Pruning: which versions are kept is decided and marked in one transaction; then the segments of those that go are
+//! removed from the media, the last first; then their catalog files and rows. A kill between any two steps leaves every
+//! version that is kept with all it needs, and the next prune goes on.
+
+mod decide;
+mod rules;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use capstan_devices::file::FileMedium;
+use capstan_devices::held::{FoundLock, HeldMedium};
+use capstan_engine::message::Code;
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
+use capstan_idb::{ExpiredSegment, PruneRow, Status};
+
+pub use self::decide::Action;
+use self::decide::{Asked, Decision, MediumLock};
+pub use self::rules::{Count, KeepRules};
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::observe::Observer;
+use crate::report::Report;
+use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
+
+/// Sessions of versions that were removed stay on record that long: later backups are held against them, and yearly ones
+/// are among them.
+const HISTORY_US: i64 = 400 * 86_400_000_000;
+/// Threads that look at segments before they are removed.
+const READERS: usize = 16;
+
+/// A prune.
+#[derive(Debug, Clone, Default)]
+pub struct PruneRequest {
+    /// Names of objects; all, if none is given.
+    pub names: Vec<String>,
+    /// Which of their versions are kept.
+    pub rules: KeepRules,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// A version, and what became of it.
+#[derive(Debug, Clone)]
+pub struct PrunedVersion {
+    /// The object's name.
+    pub name: String,
+    /// The host it is of.
+    pub host: String,
+    /// The session that wrote it, or the version's own id where none did.
+    pub session: String,
+    /// When it was begun, in microseconds since 1970.
+    pub started_us: i64,
+    /// Its method.
+    pub method: String,
+    /// What became of it.
+    pub action: Action,
+    /// Why.
+    pub why: Vec<String>,
+    /// Bytes of its segments on all media.
+    pub bytes: u64,
+}
+
+/// Segments that stay for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The medium's label.
+    pub medium: String,
+    /// How many.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Why.
+    pub why: String,
+    /// Whether the medium failed, rather than not being at hand.
+    pub failed: bool,
+}
+
+/// What a prune did, or would do.
+#[derive(Debug, Clone, Default)]
+pub struct Pruned {
+    /// Whether it only says so.
+    pub dry_run: bool,
+    /// The versions that were asked for, and others that go: by object, newest first.
+    pub versions: Vec<PrunedVersion>,
+    /// Versions that went with all that is known of them.
+    pub removed_versions: u64,
+    /// Segments that were removed from media.
+    pub removed_segments: u64,
+    /// Bytes that this gave back.
+    pub freed_bytes: u64,
+    /// Catalog files that were removed from the internal database while their versions stay.
+    pub removed_catalogs: u64,
+    /// Segments that stay for now.
+    pub pending: Vec<Pending>,
+}
+
+impl Pruned {
+    /// How many versions an action was taken on.
+    pub fn count(&self, action: Action) -> u64 {
+        self.versions.iter().filter(|v| v.action == action).count() as u64
+    }
+}
+
+/// The media that have what is to go: read, or held for the removal.
+enum AtHand {
+    ToRead(FileMedium),
+    Held(HeldMedium),
+}
+
+impl AtHand {
+    fn medium(&self) -> &FileMedium {
+        match self {
+            Self::ToRead(medium) => medium,
+            Self::Held(held) => held.medium(),
+        }
+    }
+}
+
+type Media = BTreeMap<MediumId, Result<AtHand>>;
+
+impl Cell {
+    /// Prunes.
+    pub fn prune(&self, request: &PruneRequest, observer: &dyn Observer) -> Result<Pruned> {
+        let started_us = now_us();
+        let ears = Ears::new(observer);
+        let mut asked = self.asked(request)?;
+        let mut rows = self.idb.prune_rows()?;
+        let mut sizes = self.sizes()?;
+        // First what the database alone says: it names the media that are needed.
+        let first = asked.decide(&rows);
+        let mut media = self.media_for(&rows, &first, &sizes, request.dry_run);
+        if !request.dry_run {
+            for at_hand in media.values_mut() {
+                // A version of another home may build on what is to go.
+                let known = at_hand.as_ref().map(|held| self.record_unknown(held.medium(), &ears));
+                if let Ok(Err(e)) = known {
+                    *at_hand = Err(e);
+                }
+            }
+            sizes = self.sizes()?;
+        }
+        asked.locks = locks_on(&media)?;
+        let decisions = if request.dry_run {
+            asked.decide(&rows)
+        } else {
+            let until = |(id, lock): (&VersionId, &MediumLock)| match lock {
+                MediumLock::UntilUs(until) => Some((*id, *until)),
+                MediumLock::Damaged => None,
+            };
+            let locks: Vec<_> = asked.locks.iter().filter_map(until).collect();
+            let (now, decisions) = self.idb.expire(asked.now_us, &locks, |rows| {
+                let decisions = asked.decide(rows);
+                let given_up =
+                    rows.iter().zip(&decisions).filter(|(_, d)| d.action != Action::Keep);
+                (given_up.map(|(row, _)| row.version.id).collect(), (rows.to_vec(), decisions))
+            })?;
+            rows = now;
+            decisions
+        };
+        let versions = self.described(&rows, &decisions, &sizes, &asked)?;
+        let mut pruned = Pruned { dry_run: request.dry_run, versions, ..Pruned::default() };
+        if request.dry_run {
+            self.foresee(&rows, &decisions, &sizes, &media, &mut pruned)?;
+            return Ok(pruned);
+        }
+        let gone: HashSet<VersionId> = rows
+            .iter()
+            .zip(&decisions)
+            .filter(|(_, d)| d.action == Action::Remove)
+            .map(|(row, _)| row.version.id)
+            .collect();
+        self.sweep(&gone, &media, asked.now_us, &mut pruned)?;
+        pruned.removed_catalogs = self.idb.drop_catalogs(asked.now_us)? as u64;
+        if pruned.count(Action::Keep) < pruned.versions.len() as u64 {
+            self.record_prune(&mut pruned, request, started_us, &ears)?;
+        }
+        Ok(pruned)
+    }
+
+    fn asked<'a>(&self, request: &'a PruneRequest) -> Result<Asked<'a>> {
+        let mut objects = HashSet::new();
+        for name in &request.names {
+            let found = self.idb.objects_by_name(name)?;
+            if found.is_empty() {
+                return Err(CellError::BadInput(format!(
+                    "no object is called '{name}'; `capstan sessions` lists what there is"
+                )));
+            }
+            objects.extend(found.into_iter().map(|o| o.id));
+        }
+        Ok(Asked {
+            rules: &request.rules,
+            objects: (!request.names.is_empty()).then_some(objects),
+            locks: HashMap::new(),
+            now_us: now_us(),
+            here: jiff::tz::TimeZone::system(),
+        })
+    }
+
+    /// What each version has on each medium: segments and bytes.
+    fn sizes(&self) -> Result<Sizes> {
+        let mut sizes = Sizes::new();
+        for size in self.idb.version_sizes()? {
+            sizes.entry(size.version).or_default().push((size.medium, size.segments, size.bytes));
+        }
+        Ok(sizes)
+    }
+
+    /// The media on which versions that go have segments: to read, or held.
+    fn media_for(
+        &self,
+        rows: &[PruneRow],
+        decisions: &[Decision],
+        sizes: &Sizes,
+        to_read: bool,
+    ) -> Media {
+        let mut media = Media::new();
+        for (row, _) in rows.iter().zip(decisions).filter(|(_, d)| d.action == Action::Remove) {
+            for (id, ..) in sizes.get(&row.version.id).into_iter().flatten() {
+                media.entry(*id).or_insert_with(|| match to_read {
+                    true => self.medium_at_hand(*id).map(AtHand::ToRead),
+                    false => self.hold_medium(*id).map(AtHand::Held),
+                });
+            }
+        }
+        media
+    }
+
+    fn described(
+        &self,
+        rows: &[PruneRow],
+        decisions: &[Decision],
+        sizes: &Sizes,
+        asked: &Asked<'_>,
+    ) -> Result<Vec<PrunedVersion>> {
+        let objects: HashMap<_, _> = self.idb.objects()?.into_iter().map(|o| (o.id, o)).collect();
+        let mut versions = Vec::new();
+        for (row, decision) in rows.iter().zip(decisions) {
+            if !asked.is_of(row.version.object) && decision.action != Action::Remove {
+                continue;
+            }
+            let object = objects.get(&row.version.object);
+            let own = sizes.get(&row.version.id).into_iter().flatten();
+            versions.push(PrunedVersion {
+                name: object.map(|o| o.name.clone()).unwrap_or_default(),
+                host: object.map(|o| o.host.clone()).unwrap_or_default(),
+                session: row.session.map_or(row.version.id.to_string(), |s| s.to_string()),
+                started_us: row.version.created_us,
+                method: row.version.method.clone(),
+                action: decision.action,
+                why: decision.why.clone(),
+                bytes: own.map(|(_, _, bytes)| bytes).sum(),
+            });
+        }
+        // By name, as people look for it; the order within an object stays.
+        versions.sort_by(|a, b| (&a.name, &a.host).cmp(&(&b.name, &b.host)));
+        Ok(versions)
+    }
+
+    /// What a prune would give back, and what not yet.
+    fn foresee(
+        &self,
+        rows: &[PruneRow],
+        decisions: &[Decision],
+        sizes: &Sizes,
+        media: &Media,
+        pruned: &mut Pruned,
+    ) -> Result<()> {
+        let mut waiting: BTreeMap<MediumId, (u64, u64)> = BTreeMap::new();
+        for (row, _) in rows.iter().zip(decisions).filter(|(_, d)| d.action == Action::Remove) {
+            let own = sizes.get(&row.version.id).map(Vec::as_slice).unwrap_or_default();
+            let mut whole = true;
+            for (id, segments, bytes) in own {
+                if matches!(media.get(id), Some(Ok(_))) {
+                    pruned.removed_segments += segments;
+                    pruned.freed_bytes += bytes;
+                } else {
+                    let of = waiting.entry(*id).or_default();
+                    *of = (of.0 + segments, of.1 + bytes);
+                    whole = false;
+                }
+            }
+            pruned.removed_versions += u64::from(whole);
+        }
+        for (id, (segments, bytes)) in waiting {
+            let why = why_not(media.get(&id));
+            pruned.pending.push(self.pending(id, segments, bytes, why, false)?);
+        }
+        Ok(())
+    }
+
+    /// Removes what only versions that go have something in, then what is known of them.
+    fn sweep(
+        &self,
+        gone: &HashSet<VersionId>,
+        media: &Media,
+        now_us: i64,
+        pruned: &mut Pruned,
+    ) -> Result<()> {
+        let expired = self.idb.expired_segments()?;
+        let mut removed: Vec<(SegmentId, MediumId)> = Vec::new();
+        for segments in expired.chunk_by(|a, b| a.medium == b.medium) {
+            let dead = segments.iter().filter(|s| s.versions.iter().all(|v| gone.contains(v)));
+            let dead: Vec<&ExpiredSegment> = dead.collect();
+            let Some(id) = dead.first().map(|s| s.medium) else { continue };
+            let swept = match media.get(&id) {
+                Some(Ok(AtHand::Held(held))) => remove_from(held, &dead, now_us),
+                other => Swept { stays: Some((why_not(other), false)), ..Swept::default() },
+            };
+            let (done, left): (Vec<&ExpiredSegment>, Vec<&ExpiredSegment>) =
+                dead.iter().copied().partition(|s| swept.gone.contains(&s.number));
+            removed.extend(done.iter().map(|s| (s.segment, id)));
+            pruned.removed_segments += swept.segments;
+            pruned.freed_bytes += swept.bytes;
+            if let Some((why, failed)) = swept.stays {
+                let bytes = left.iter().map(|s| s.bytes).sum();
+                pruned.pending.push(self.pending(id, left.len() as u64, bytes, why, failed)?);
+            }
+        }
+        let gone: Vec<VersionId> = gone.iter().copied().collect();
+        let history_from_us = now_us.saturating_sub(HISTORY_US);
+        pruned.removed_versions = self.idb.forget(&removed, &gone, history_from_us)?.versions;
+        Ok(())
+    }
+
+    fn pending(
+        &self,
+        id: MediumId,
+        segments: u64,
+        bytes: u64,
+        why: String,
+        failed: bool,
+    ) -> Result<Pending> {
+        let medium = self.labels([id].iter())?.concat();
+        Ok(Pending { medium, segments, bytes, why, failed })
+    }
+
+    /// Puts a prune on record, with what it did.
+    fn record_prune(
+        &self,
+        pruned: &mut Pruned,
+        request: &PruneRequest,
+        started_us: i64,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        for pending in &pruned.pending {
+            let text = format!("{} segments stay for now: {}", pending.segments, pending.why);
+            let code = if pending.failed { Code::DeviceFailed } else { Code::Adapted };
+            ears.say(code, "media agent", &pending.medium, text);
+        }
+        let failed = pruned.pending.iter().any(|p| p.failed);
+        let status = if failed { Status::CompletedWithErrors } else { Status::Completed };
+        let ended_us = now_us();
+        let mut report = Report {
+            name: request.names.join(","),
+            host: host(),
+            method: "prune".to_owned(),
+            status: status.to_string(),
+            start: rfc3339(started_us),
+            end: rfc3339(ended_us),
+            elapsed_s: (ended_us - started_us) as f64 / 1e6,
+            peak_rss_bytes: peak_rss(),
+            ..Report::default()
+        };
+        ears.fill(&mut report);
+        self.record(&mut report, "prune", started_us, status)
+    }
+}
+
+/// By version: medium, segments and bytes there.
+type Sizes = HashMap<VersionId, Vec<(MediumId, u64, u64)>>;
+
+fn why_not(medium: Option<&Result<AtHand>>) -> String {
+    match medium {
+        Some(Err(e)) => chain(e),
+        // Only just known of: what it has goes next time.
+        _ => "it was not looked for; prune again".to_owned(),
+    }
+}
+
+fn locks_on(media: &Media) -> Result<HashMap<VersionId, MediumLock>> {
+    let mut locks: HashMap<VersionId, MediumLock> = HashMap::new();
+    for at_hand in media.values().flatten() {
+        for found in at_hand.medium().version_locks()? {
+            let known = locks.get(&found.version()).copied();
+            let lock = match (&found, known) {
+                (FoundLock::Whole(lock), Some(MediumLock::UntilUs(until))) => {
+                    MediumLock::UntilUs(until.max(lock.until_us))
+                }
+                (FoundLock::Whole(lock), _) => MediumLock::UntilUs(lock.until_us),
+                (FoundLock::Damaged(_), Some(known)) => known,
+                (FoundLock::Damaged(_), None) => MediumLock::Damaged,
+            };
+            locks.insert(found.version(), lock);
+        }
+    }
+    Ok(locks)
+}
+
+/// What became of the dead segments of a medium.
+#[derive(Default)]
+struct Swept {
+    /// Those that are not there any more, by number.
+    gone: HashSet<SegmentNumber>,
+    /// How many of them were removed now.
+    segments: u64,
+    /// Their bytes.
+    bytes: u64,
+    /// Why others stay, and whether the medium failed.
+    stays: Option<(String, bool)>,
+}
+
+/// Removes dead segments of a medium, but those that a lock there covers.
+fn remove_from(held: &HeldMedium, dead: &[&ExpiredSegment], now_us: i64) -> Swept {
+    let medium = held.medium();
+    let locks = match medium.version_locks() {
+        Ok(locks) => locks,
+        Err(e) => return Swept { stays: Some((chain(&e), true)), ..Swept::default() },
+    };
+    let holds = |found: &FoundLock, number| match found {
+        FoundLock::Whole(lock) => lock.until_us > now_us && lock.covers(number),
+        // Its version is kept as a whole.
+        FoundLock::Damaged(_) => false,
+    };
+    let is_free = |s: &&ExpiredSegment| !locks.iter().any(|found| holds(found, s.number));
+    let free: Vec<&ExpiredSegment> = dead.iter().copied().filter(is_free).collect();
+    let mut swept = Swept { gone: strangers(medium, &free), ..Swept::default() };
+    let ours = free.iter().map(|s| s.number).filter(|n| !swept.gone.contains(n));
+    let (removed, failure) = held.remove_segments(&ours.collect::<Vec<_>>());
+    let removed: HashSet<SegmentNumber> = removed.into_iter().collect();
+    swept.segments = removed.len() as u64;
+    swept.bytes = free.iter().filter(|s| removed.contains(&s.number)).map(|s| s.bytes).sum();
+    swept.gone.extend(removed);
+    let failure = failure.or_else(|| held.remove_passed_locks(&locks, now_us).err());
+    swept.stays = match failure {
+        Some(e) => Some((chain(&e), true)),
+        None if free.len() < dead.len() => Some(("a lock covers them".to_owned(), false)),
+        None => None,
+    };
+    swept
+}
+
+/// Numbers under which the medium has other segments than these: they are not ours to remove, and ours are gone. So it is
+/// where somebody removed segments by hand and the numbers were given again.
+fn strangers(medium: &FileMedium, segments: &[&ExpiredSegment]) -> HashSet<SegmentNumber> {
+    // Cold first blocks are bound by latency, as cold small files are.
+    let share = segments.len().div_ceil(READERS).max(1);
+    let is_stranger =
+        |s: &&&ExpiredSegment| medium.segment_at(s.number).is_some_and(|id| id != s.segment);
+    let look = |share: &[&ExpiredSegment]| -> Vec<SegmentNumber> {
+        share.iter().filter(is_stranger).map(|s| s.number).collect()
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> =
+            segments.chunks(share).map(|share| scope.spawn(move || look(share))).collect();
+        // A reader that failed has said nothing of its segments: none of them is removed.
+        let shares = segments.chunks(share).zip(readers);
+        let found = shares.flat_map(|(share, reader)| {
+            reader.join().unwrap_or_else(|_| share.iter().map(|s| s.number).collect())
+        });
+        found.collect()
+    })
+}

@@ -1,0 +1,358 @@
+//! A medium held for what is done to it besides writing segments: removing them, and locking versions.
+//!
+//! Segments are removed whole, the last first: the end of a session is in its last segment, so a removal that is cut short
+//! leaves a session without its end, which nobody takes for complete.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use capstan_engine::buffer::Buffer;
+use capstan_format::block::{BLOCK_SIZE_MAX, HEADER_LEN, MaHeader};
+use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
+use capstan_format::lock::VersionLock;
+
+use crate::DeviceError;
+use crate::file::{
+    FileMedium, GONE_SUFFIX, HEADER_NAME, SUFFIX, io_error, lock_header, segment_name,
+    segment_number,
+};
+use crate::storage::RealStorage;
+
+const LOCK_SUFFIX: &str = ".lock";
+const LOCK_TEMPORARY: &str = ".lock.new";
+
+/// A lock found on a medium.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundLock {
+    /// One that can be read.
+    Whole(VersionLock),
+    /// A damaged one of that version: until when it holds is not known.
+    Damaged(VersionId),
+}
+
+impl FoundLock {
+    /// The version that it locks.
+    pub fn version(&self) -> VersionId {
+        match self {
+            Self::Whole(lock) => lock.version,
+            Self::Damaged(version) => *version,
+        }
+    }
+}
+
+pub(crate) fn is_lock_name(name: &str) -> bool {
+    locked_version(name, LOCK_SUFFIX).or(locked_version(name, LOCK_TEMPORARY)).is_some()
+}
+
+fn locked_version(name: &str, suffix: &str) -> Option<VersionId> {
+    name.strip_suffix(suffix)?.parse().ok()
+}
+
+impl FileMedium {
+    /// The locks on the medium.
+    pub fn version_locks(&self) -> Result<Vec<FoundLock>, DeviceError> {
+        let names = self.storage.list().map_err(io_error("list", &self.path))?;
+        let locks = names.iter().filter_map(|n| Some((n, locked_version(n, LOCK_SUFFIX)?)));
+        locks.map(|(name, version)| self.version_lock(name, version)).collect()
+    }
+
+    fn version_lock(&self, name: &str, version: VersionId) -> Result<FoundLock, DeviceError> {
+        let failed = |e| io_error("read", &format!("{}/{name}", self.path))(e);
+        let file = self.storage.open(name).map_err(failed)?;
+        let len = file.len().map_err(failed)?.min(BLOCK_SIZE_MAX.into()) as usize;
+        let mut bytes = vec![0; len];
+        let n = file.read_at(&mut bytes, 0).map_err(failed)?;
+        let lock = VersionLock::decode(&bytes[..n]).ok().filter(|lock| lock.version == version);
+        Ok(lock.map_or(FoundLock::Damaged(version), FoundLock::Whole))
+    }
+
+    /// The segment that has that number, if its first bytes can be read.
+    pub fn segment_at(&self, number: SegmentNumber) -> Option<SegmentId> {
+        let file = self.open_segment(number).ok()?;
+        let mut bytes = [0; HEADER_LEN];
+        let n = file.read_at(&mut bytes, 0).ok()?;
+        MaHeader::decode(bytes.get(..n)?).ok().map(|header| header.segment)
+    }
+}
+
+/// A medium that nobody else writes to.
+pub struct HeldMedium {
+    medium: FileMedium,
+    /// Holds the lock as long as this lives; a kill frees it.
+    _lock: Option<File>,
+}
+
+impl HeldMedium {
+    /// Holds the medium in a directory.
+    pub fn open(path: &Path) -> Result<Self, DeviceError> {
+        let at = path.display().to_string();
+        let real = RealStorage::open(path).map_err(io_error("open", &at))?;
+        if !path.join(HEADER_NAME).exists() {
+            // Says what is wrong where there is no medium at all.
+            FileMedium::open(path)?;
+            return Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME });
+        }
+        let lock = lock_header(&real, &at)?;
+        Ok(Self::new(FileMedium::on(Arc::new(real), &at)?, Some(lock)))
+    }
+
+    /// A medium that is held already; without a lock on a storage that has none, for tests.
+    pub fn new(medium: FileMedium, lock: Option<File>) -> Self {
+        Self { medium, _lock: lock }
+    }
+
+    /// The medium.
+    pub fn medium(&self) -> &FileMedium {
+        &self.medium
+    }
+
+    /// Removes segments, the last first. Returns those that are durably gone, also those that were gone before, and what
+    /// kept it from removing the others.
+    pub fn remove_segments(
+        &self,
+        numbers: &[SegmentNumber],
+    ) -> (Vec<SegmentNumber>, Option<DeviceError>) {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable_by(|a, b| b.cmp(a));
+        let mut removed = Vec::new();
+        let failure = self.note_last(&numbers).and_then(|()| {
+            for number in &numbers {
+                let name = segment_name(*number, SUFFIX);
+                match self.medium.storage.remove(&name) {
+                    Err(e) if e.kind() != ErrorKind::NotFound => {
+                        return Err(self.error("remove", &name)(e));
+                    }
+                    _ => removed.push(*number),
+                }
+            }
+            Ok(())
+        });
+        match self.sync() {
+            Ok(()) => (removed, failure.err()),
+            // What is not durable may come back.
+            Err(e) => (Vec::new(), Some(e)),
+        }
+    }
+
+    /// Notes the medium's last number durably before its segment goes, so that it is not given again.
+    fn note_last(&self, removed: &[SegmentNumber]) -> Result<(), DeviceError> {
+        let storage = &self.medium.storage;
+        let names = storage.list().map_err(io_error("list", &self.medium.path))?;
+        let of = |suffix| names.iter().filter_map(move |n| segment_number(n, suffix));
+        let (Some(last), noted) = (of(SUFFIX).max(), of(GONE_SUFFIX).max()) else { return Ok(()) };
+        if noted >= Some(last) || !removed.contains(&last) {
+            return Ok(());
+        }
+        let name = segment_name(last, GONE_SUFFIX);
+        let mut file = storage.create(&name).map_err(self.error("create", &name))?;
+        file.sync().map_err(self.error("synchronise", &name))?;
+        self.sync()?;
+        for old in of(GONE_SUFFIX).map(|n| segment_name(n, GONE_SUFFIX)) {
+            storage.remove(&old).map_err(self.error("remove", &old))?;
+        }
+        Ok(())
+    }
+
+    /// Records a lock durably. What the medium has of it already stays: the later time, and all segments.
+    pub fn put_lock(&self, lock: &VersionLock) -> Result<(), DeviceError> {
+        let name = format!("{}{LOCK_SUFFIX}", lock.version);
+        let temporary = format!("{}{LOCK_TEMPORARY}", lock.version);
+        let known = match self.medium.version_lock(&name, lock.version) {
+            Ok(FoundLock::Whole(known)) => Some(known),
+            Ok(FoundLock::Damaged(_)) => None,
+            Err(DeviceError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        let lock = known.map_or_else(|| lock.clone(), |known| known.joined(lock));
+        let medium = |source| DeviceError::Medium { path: self.medium.path.clone(), source };
+        let block = lock.encode().map_err(medium)?;
+        let mut aligned = Buffer::new(block.len());
+        aligned.copy_from_slice(&block);
+        let storage = &self.medium.storage;
+        let write = || {
+            match storage.remove(&temporary) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            let mut file = storage.create(&temporary)?;
+            file.append(&aligned)?;
+            file.sync()?;
+            storage.replace(&temporary, &name)?;
+            storage.sync()
+        };
+        write().map_err(self.error("write the lock", &name))
+    }
+
+    /// Removes the records of those of these locks that have passed.
+    pub fn remove_passed_locks(&self, found: &[FoundLock], now_us: i64) -> Result<(), DeviceError> {
+        for found in found {
+            if let FoundLock::Whole(lock) = found
+                && lock.until_us <= now_us
+            {
+                let name = format!("{}{LOCK_SUFFIX}", lock.version);
+                self.medium.storage.remove(&name).map_err(self.error("remove", &name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.medium.storage.sync().map_err(io_error("synchronise", &self.medium.path))
+    }
+
+    fn error(
+        &self,
+        action: &'static str,
+        name: &str,
+    ) -> impl FnOnce(std::io::Error) -> DeviceError + use<> {
+        let path = format!("{}/{name}", self.medium.path);
+        move |source| DeviceError::Io { action, path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use crate::faulty::FaultyStorage;
+    use crate::file::FileDevice;
+    use capstan_format::id::MediumId;
+    use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
+
+    fn device(storage: &FaultyStorage) -> FileDevice {
+        let header = || {
+            Ok(MediumHeader {
+                format: FORMAT_VERSION,
+                incompatible: 0,
+                compatible: 0,
+                medium: MediumId([1; 16]),
+                label: "m".to_owned(),
+                block_size: 64 << 10,
+                created_us: 0,
+                protection: Protection::None,
+            })
+        };
+        FileDevice::on_storage(Arc::new(storage.clone()), "m", header).unwrap()
+    }
+
+    fn write(storage: &FaultyStorage, segments: u32) -> u32 {
+        let mut device = device(storage);
+        let mut last = 0;
+        for _ in 0..segments {
+            last = device.begin_segment().unwrap().0;
+            device.write(&Buffer::new(4096)).unwrap();
+            device.end_segment().unwrap();
+            device.commit().unwrap();
+        }
+        last
+    }
+
+    fn held(storage: &FaultyStorage) -> HeldMedium {
+        device(storage).hold().unwrap()
+    }
+
+    fn remove(storage: &FaultyStorage, numbers: &[u32]) -> Vec<u32> {
+        let numbers: Vec<_> = numbers.iter().copied().map(SegmentNumber).collect();
+        let (removed, failure) = held(storage).remove_segments(&numbers);
+        assert!(failure.is_none(), "{failure:?}");
+        removed.iter().map(|n| n.0).collect()
+    }
+
+    fn lock(until_us: i64, numbers: &[u32]) -> VersionLock {
+        let numbers: Vec<_> = numbers.iter().copied().map(SegmentNumber).collect();
+        VersionLock::new(VersionId([9; 16]), until_us, &numbers)
+    }
+
+    #[test]
+    fn numbers_of_removed_segments_are_not_given_again() {
+        let storage = FaultyStorage::new(None);
+        assert_eq!(write(&storage, 4), 4);
+        // Gone already is as good as removed.
+        assert_eq!(remove(&storage, &[3, 4, 77]), [77, 4, 3]);
+        assert_eq!(remove(&storage, &[2, 1]), [2, 1]);
+        assert_eq!(write(&storage, 1), 5);
+        assert_eq!(remove(&storage, &[5]), [5]);
+        assert_eq!(write(&storage, 1), 6);
+        let gone: Vec<_> =
+            storage_names(&storage).into_iter().filter(|n| n.ends_with(GONE_SUFFIX)).collect();
+        assert_eq!(gone, ["00000005.gone"]);
+    }
+
+    fn storage_names(storage: &FaultyStorage) -> Vec<String> {
+        use crate::storage::Storage;
+        storage.list().unwrap()
+    }
+
+    /// Whenever the power fails: what is left is the begin of what was there, and no number comes twice.
+    #[test]
+    fn a_removal_that_is_cut_short_leaves_the_first_segments() {
+        for at in 0.. {
+            let storage = FaultyStorage::new(None);
+            write(&storage, 5);
+            let held = held(&storage);
+            storage.fail_after(at);
+            let (removed, failure) = held.remove_segments(&[3, 5, 4].map(SegmentNumber));
+            for seed in 0..8_u64 {
+                let left = storage.after_crash(&mut |n| (seed * 7 + at) % n);
+                let medium = device(&left);
+                let numbers: Vec<_> = medium.medium().segments().unwrap();
+                let numbers: Vec<u32> = numbers.iter().map(|n| n.0).collect();
+                assert!([1, 2, 3, 4, 5].starts_with(&numbers) && numbers.len() >= 2, "{numbers:?}");
+                assert!(removed.iter().all(|n| !numbers.contains(&n.0)), "{removed:?} {numbers:?}");
+                drop(medium);
+                assert_eq!(write(&left, 1), 6);
+            }
+            if failure.is_none() {
+                assert_eq!(removed.len(), 3);
+                return;
+            }
+        }
+    }
+
+    /// Whenever the power fails: a lock is there as it was or as it is to be.
+    #[test]
+    fn a_lock_is_never_lost_nor_shortened() {
+        for at in 0.. {
+            let storage = FaultyStorage::new(None);
+            write(&storage, 3);
+            let held = held(&storage);
+            held.put_lock(&lock(50, &[1, 2])).unwrap();
+            storage.fail_after(at);
+            let done = held.put_lock(&lock(90, &[3]));
+            for seed in 0..8_u64 {
+                let left = storage.after_crash(&mut |n| (seed * 5 + at) % n);
+                let found = device(&left).medium().version_locks().unwrap();
+                let was = [FoundLock::Whole(lock(50, &[1, 2]))];
+                let is = [FoundLock::Whole(lock(90, &[1, 2, 3]))];
+                assert!(found == is || done.is_err() && found == was, "{at} {seed}: {found:?}");
+            }
+            if done.is_ok() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_lock_is_still_one() {
+        let storage = FaultyStorage::new(None);
+        write(&storage, 1);
+        let held = held(&storage);
+        held.put_lock(&lock(50, &[1])).unwrap();
+        held.put_lock(&lock(40, &[1])).unwrap();
+        let found = held.medium().version_locks().unwrap();
+        assert_eq!(found, [FoundLock::Whole(lock(50, &[1]))], "it is never shortened");
+        use crate::storage::Storage;
+        let name = format!("{}{LOCK_SUFFIX}", VersionId([8; 16]));
+        storage.create(&name).unwrap();
+        let found = held.medium().version_locks().unwrap();
+        assert!(found.contains(&FoundLock::Damaged(VersionId([8; 16]))), "{found:?}");
+        held.remove_passed_locks(&found, 50).unwrap();
+        assert_eq!(
+            held.medium().version_locks().unwrap(),
+            [FoundLock::Damaged(VersionId([8; 16]))]
+        );
+        device(&storage);
+    }
+}

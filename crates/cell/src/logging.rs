@@ -39,8 +39,9 @@ pub(crate) fn keep(idb: &Idb, c: &Committed, level: LogLevel, keys: &VersionKeys
 fn listing(mut contents: Contents, level: LogLevel, keys: &VersionKeys) -> Result<Vec<u8>> {
     for s in &mut contents.streams {
         s.batches = batches(s, level, keys)?;
-        // Where the data lie is on the medium, where they are.
+        // Where the data lie and what they sum to is on the medium, where they are.
         s.index.clear();
+        s.sums.clear();
     }
     rebuild(&contents)
         .ok_or_else(|| CellError::BadInput("a segment has neither begin nor end".to_owned()))

@@ -1,5 +1,6 @@
 //! The options of `capstan media`, and where a backup goes.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -26,6 +27,15 @@ impl FromStr for Destination {
             Some("") => Err("it names no pool; write pool:NAME".to_owned()),
             Some(name) => Ok(Self::Pool(name.to_owned())),
             None => text.parse().map(Self::Device).map_err(|e| format!("{e}")),
+        }
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(address) => address.fmt(f),
+            Self::Pool(name) => write!(f, "pool:{name}"),
         }
     }
 }

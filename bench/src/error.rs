@@ -9,6 +9,12 @@ pub enum BenchError {
     /// Bad command line.
     #[error("{0}; see `bench help`")]
     Usage(String),
+    /// The database of generated catalogs.
+    #[error(transparent)]
+    Idb(#[from] capstan_idb::IdbError),
+    /// A record of a generated catalog.
+    #[error("cannot encode a record: {0}")]
+    Json(#[from] serde_json::Error),
     /// This machine cannot do it; the row says why and the others go on.
     #[error("{0}")]
     Skip(String),

@@ -6,6 +6,7 @@
 
 mod baselines;
 mod capstan;
+mod catalog;
 mod context;
 mod error;
 mod measure;

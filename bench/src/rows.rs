@@ -1,5 +1,6 @@
 //! The benchmarks by name, in the order of the report.
 
+mod catalog;
 mod cold;
 mod directory;
 mod incremental;
@@ -101,6 +102,11 @@ pub const ROWS: &[Row] = &[
         name: "memory",
         about: "peak memory of backup and restore with 30 thousand and 3 million files",
         run: memory::flat,
+    },
+    Row {
+        name: "catalog",
+        about: "a generated object of 100 million entries, a full and 30 incrementals: list a directory, find",
+        run: catalog::huge,
     },
     Row {
         name: "overhead",

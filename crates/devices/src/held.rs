@@ -232,6 +232,7 @@ mod tests {
                 block_size: 64 << 10,
                 created_us: 0,
                 protection: Protection::None,
+                cell: None,
             })
         };
         FileDevice::on_storage(Arc::new(storage.clone()), "m", header).unwrap()

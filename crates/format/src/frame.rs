@@ -93,6 +93,11 @@ impl FrameType {
         matches!(self, Self::Data | Self::Fill)
     }
 
+    /// Whether a catalog has a copy of it.
+    pub const fn is_metadata(self) -> bool {
+        matches!(self, Self::Label | Self::Names | Self::Batch | Self::Sums)
+    }
+
     const fn what(self) -> &'static str {
         match self {
             Self::Label => "stream label",

@@ -12,7 +12,7 @@ use capstan_engine::link::{BlockNotes, FilledBlock, FrameNote, LinkClosed, Segme
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::queue::Queue;
 use capstan_format::block::{BLOCK_ALIGN, DaHeader, NO_FRAME, PAYLOAD_AT};
-use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType, MIN_ROOM, padded};
+use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_ROOM, padded};
 use capstan_format::id::StreamId;
 use capstan_format::record::SessionEnd;
 
@@ -208,8 +208,7 @@ impl Cutter<'_> {
             }
             self.submit(false)?;
         }
-        let is_meta =
-            matches!(header.frame_type, FrameType::Label | FrameType::Names | FrameType::Batch);
+        let is_meta = header.frame_type.is_metadata();
         let rows = if is_meta { std::mem::take(&mut self.rows) } else { 0 };
         let b = self.open()?;
         // A frame's padding never crosses a block: payloads of blocks are multiples of the alignment.

@@ -13,6 +13,7 @@ mod differences;
 mod drill;
 mod filesystems;
 mod find;
+mod guide;
 mod idb;
 mod incomplete;
 mod incremental;

@@ -172,7 +172,7 @@ fn a_lock_holds_whatever_is_done() {
         }
         lab.run(["protect", &of, "--none"]).ok();
         assert_eq!(letters(&prune(&lab, &["--keep-last", "1"])), "kkk", "{import_first}");
-        lab.run(["lock", &of, "--until", "50d"]).refused(&["locked until"]);
+        lab.run(["lock", &of, "--until", "50d"]).refused(&["holds what must stay"]);
     }
     comes_back(&lab, 1, &locked);
     comes_back(&lab, 3, &last);
@@ -249,6 +249,22 @@ fn numbers_are_not_given_again() {
 }
 
 /// A backup that cannot be locked as asked is complete all the same, and says so.
+#[test]
+fn a_copy_of_what_is_locked_is_locked_too() {
+    let lab = Lab::new();
+    let session = step(&lab, 0, &["--lock-until", "90d"]);
+    lab.run(["copy", "t", "--to", "copy"]).ok();
+    assert!(lab.succeeds("ls copy/*.lock"), "no lock on the copy");
+    lab.run(["media", "recycle", "copy"]).refused(&["holds what must stay"]);
+    // Also where nothing is known of it but what is on the medium.
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.run(["import", "copy"]).ok();
+    lab.run(["protect", &format!("t@{session}"), "--none"]).ok();
+    let pruned = prune(&lab, &[]);
+    assert_eq!(letters(&pruned), "k", "{pruned:#}");
+    comes_back(&lab, 0, &session);
+}
+
 #[test]
 fn a_lock_that_is_not_there_is_an_error() {
     let lab = Lab::new();

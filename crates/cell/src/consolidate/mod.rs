@@ -187,6 +187,7 @@ impl Cell {
             other => other,
         };
         self.record_moved(label.session, status, &report, Some(version))?;
+        self.back_up_idb(&device, &ears, &mut report);
         Ok(report)
     }
 

@@ -22,6 +22,7 @@ use crate::backup::record_commit;
 use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::places::SegmentPlace;
+use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
@@ -103,19 +104,21 @@ impl Cell {
         let lost = std::mem::take(&mut copier.lost_frames);
         let failed = copier.closed;
         drop(copier);
-        let finished = transfer.finish();
-        let written = finished.as_ref().map(|f| f.1.bytes).unwrap_or_default();
+        // Without the media: what holds them would keep us from locking.
+        let finished = transfer.finish().map(|(_, written)| written.bytes);
+        let written = *finished.as_ref().unwrap_or(&0);
         if let Err(e) = &finished {
             ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), chain(e));
         }
         if stop.0.load(Relaxed) {
             ears.stopped(&plan.name);
         }
+        let locked = self.lock_copies(&plan, &ears);
         let status = match (&finished, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,
             _ if failed => Status::Failed,
             (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 || lost > 0 => Status::CompletedWithErrors,
+            _ if ears.error_count() > 0 || lost > 0 || !locked => Status::CompletedWithErrors,
             _ => Status::Completed,
         };
         let moved = Moved {
@@ -141,7 +144,27 @@ impl Cell {
         moved.fill(&mut report, &meters, seen);
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
+        self.back_up_idb(&request.device, &ears, &mut report);
         Ok(report)
+    }
+
+    /// What is locked is locked on every medium that has it: a copy's, too. Whether that is so.
+    fn lock_copies(&self, plan: &Plan, ears: &Ears<'_>) -> bool {
+        let now = now_us();
+        plan.versions.iter().fold(true, |all, version| {
+            let until = self.idb.keeping(version.id).map(|keeping| keeping.lock_at(now));
+            let locked = match until {
+                Ok(None) => Ok(()),
+                Ok(Some(until)) => {
+                    self.lock_version(version, plan.name.clone(), until, Vec::new()).map(drop)
+                }
+                Err(e) => Err(e.into()),
+            };
+            if let Err(e) = &locked {
+                say_not_locked(ears, &plan.name, e);
+            }
+            all && locked.is_ok()
+        })
     }
 
     /// Files and directories of the last of some versions, as its last session counted them.

@@ -174,6 +174,8 @@ impl Cell {
         if pruned.count(Action::Keep) < pruned.versions.len() as u64 {
             self.record_prune(&mut pruned, request, started_us, &ears)?;
         }
+        let held = media.values().flatten().map(|held| held.medium().path());
+        self.back_up_idb_on(held, &ears);
         Ok(pruned)
     }
 

@@ -87,6 +87,17 @@ impl Cell {
         }
     }
 
+    /// The same, on media on which something was removed: what their backups said of it is no longer so.
+    pub(crate) fn back_up_idb_on<'m>(&self, media: impl Iterator<Item = &'m str>, ears: &Ears<'_>) {
+        for path in media {
+            if let Err(e) = self.write_idb_backup(Path::new(path)) {
+                let text =
+                    format!("the backup of the internal database was not written: {}", chain(&e));
+                ears.say(Code::IdbNotSaved, "cell", path, text);
+            }
+        }
+    }
+
     /// Says once in a home's life how its database is backed up.
     fn recovery_key_note(&self) -> Option<String> {
         if self.idb.setting(TOLD).ok()?.is_some() {

@@ -5,15 +5,28 @@ use capstan_format::entry::{Entry, Kind};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::query::{Found, PassedOver};
+use crate::query::{Among, Found, PassedOver};
 use crate::request::FindRequest;
 
 impl Cell {
     /// Calls with each row that matches in the versions of each object that are meant. Returns what was passed over.
     pub fn find(&self, request: &FindRequest, each: &mut dyn FnMut(&Found)) -> Result<PassedOver> {
         let wanted = Wanted::new(request)?;
-        self.each_found(request.which, &mut |path, entry| wanted.matches(path, entry), each)
+        let part = request.name.as_deref().or(request.pattern.as_deref()).and_then(literal_of);
+        let among = part.as_deref().map_or(Among::All, |part| Among::NamesWith(part.as_bytes()));
+        self.each_found(request.which, among, &mut |path, entry| wanted.matches(path, entry), each)
     }
+}
+
+/// What every name that a pattern matches contains: the longest run of letters of its last component that mean themselves.
+/// `None` where there is none, or where that is hard to say.
+fn literal_of(pattern: &str) -> Option<String> {
+    if pattern.starts_with(['!', '#']) || pattern.contains(['[', '{', '\\']) {
+        return None;
+    }
+    let last = pattern.trim_end().trim_end_matches('/').rsplit('/').next()?;
+    let part = last.split(['*', '?']).max_by_key(|part| part.len())?;
+    (!part.is_empty()).then(|| part.to_owned())
 }
 
 struct Wanted<'a> {
@@ -89,6 +102,27 @@ mod tests {
         };
         change(&mut entry);
         Wanted::new(request).unwrap().matches(path.as_bytes(), &entry)
+    }
+
+    #[test]
+    fn names_are_narrowed_only_by_what_they_must_contain() {
+        let cases = [
+            ("mail.pst", Some("mail.pst")),
+            ("*.pst", Some(".pst")),
+            ("/home/**/a*longer?x", Some("longer")),
+            ("/home/ann/", Some("ann")),
+            ("cache/", Some("cache")),
+            ("trailing ", Some("trailing")),
+            ("*", None),
+            ("/home/**", None),
+            ("[ab]c", None),
+            ("!x", None),
+            ("a\\*b", None),
+            ("", None),
+        ];
+        for (pattern, part) in cases {
+            assert_eq!(literal_of(pattern).as_deref(), part, "{pattern}");
+        }
     }
 
     #[test]

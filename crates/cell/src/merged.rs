@@ -13,6 +13,9 @@ use crate::restore::split;
 use crate::sparse::{Batches, PathKey, is_after, is_ordered};
 use crate::version::{BatchOpener, Row, VersionView};
 
+/// Most rows that are gathered; beyond that they are merged one by one.
+const FOUND_MAX: usize = 200_000;
+
 /// The rows of one stream in all segments of a version, in order.
 struct StreamRows {
     stream: StreamId,
@@ -153,20 +156,24 @@ impl Heads {
             rows.push(row.clone());
             self.loose += 1;
         }
-        rows.sort_unstable_by_key(|row| row.ordinal);
-        let Some(mut newest) = rows.pop() else { return Ok(None) };
-        if newest.is_as_in() {
-            let has_data = |r: &Row| r.entry.kind == Kind::File && !r.entry.link && !r.is_as_in();
-            if let Some(at) = rows.iter().rposition(has_data) {
-                let carrier = rows.remove(at);
-                newest.entry.extents = carrier.entry.extents;
-                (newest.start, newest.data, newest.sum) =
-                    (carrier.start, carrier.data, carrier.sum);
-            }
-        }
-        rows.into_iter().for_each(loser);
-        Ok(Some(newest))
+        Ok(settle(rows, loser))
     }
+}
+
+/// Of all rows of a path, the newest, with the place of its data; calls with the others but the one that has those.
+fn settle(mut rows: Vec<Row>, loser: &mut dyn FnMut(Row)) -> Option<Row> {
+    rows.sort_unstable_by_key(|row| row.ordinal);
+    let mut newest = rows.pop()?;
+    if newest.is_as_in() {
+        let has_data = |r: &Row| r.entry.kind == Kind::File && !r.entry.link && !r.is_as_in();
+        if let Some(at) = rows.iter().rposition(has_data) {
+            let carrier = rows.remove(at);
+            newest.entry.extents = carrier.entry.extents;
+            (newest.start, newest.data, newest.sum) = (carrier.start, carrier.data, carrier.sum);
+        }
+    }
+    rows.into_iter().for_each(loser);
+    Some(newest)
 }
 
 /// All rows of a version in the order of the walk, the newest of each path.
@@ -235,6 +242,59 @@ impl<'a> Merged<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The newest rows of all paths whose name contains some bytes, in order: only names are looked at but where they do. `None`
+    /// if there are too many for memory.
+    pub fn with_names_of(&self, part: &[u8]) -> Result<Option<Vec<Row>>> {
+        let finder = memchr::memmem::Finder::new(part);
+        let mut rows: Vec<Row> = Vec::new();
+        let mut opener = BatchOpener::default();
+        for (index, place) in self.view.segments.iter().enumerate() {
+            for stream in &place.streams {
+                let mut batches = self.view.batches(index as u32, *stream, false)?;
+                for number in 0.. {
+                    let found =
+                        self.view.names(&mut batches, number, &mut opener, &mut |name| {
+                            finder.find(name).is_some()
+                        })?;
+                    let Some(found) = found else { break };
+                    if !found {
+                        continue;
+                    }
+                    let end = batches.end;
+                    self.view.batch(&mut batches, number, &mut opener, &mut |row| {
+                        let counts = row.entry.logical_len() == 0 || row.start < end;
+                        let named = finder.find(&row.entry.name).is_some();
+                        rows.extend(
+                            Some(row).filter(|r| named && counts && is_ordered(r.entry.kind)),
+                        );
+                        Ok(())
+                    })?;
+                    if rows.len() > FOUND_MAX {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        let loose = self.overview.loose.iter().filter(|r| finder.find(&r.entry.name).is_some());
+        rows.extend(loose.cloned());
+        rows.sort_by(|a, b| {
+            let (a, b) = (&a.entry, &b.entry);
+            path_order((&a.dir, &a.name), (&b.dir, &b.name))
+        });
+        let mut newest: Vec<Row> = Vec::new();
+        let mut rows = rows.into_iter().peekable();
+        while let Some(first) = rows.next() {
+            let mut of_path = vec![first];
+            while let Some(row) = rows.next_if(|r| {
+                r.entry.dir == of_path[0].entry.dir && r.entry.name == of_path[0].entry.name
+            }) {
+                of_path.push(row);
+            }
+            newest.extend(settle(of_path, &mut |_| ()));
+        }
+        Ok(Some(newest))
     }
 
     /// Begins anew, at a path or a little before it.

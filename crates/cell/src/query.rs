@@ -71,6 +71,17 @@ pub enum Which {
     All,
 }
 
+/// Which rows can match: the others need not be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Among<'a> {
+    /// All.
+    All,
+    /// That of a path.
+    Path(&'a [u8]),
+    /// Those whose names contain these bytes.
+    NamesWith(&'a [u8]),
+}
+
 /// What a session committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
@@ -203,13 +214,29 @@ impl Cell {
         Merged::new(view)
     }
 
-    fn each_row(&self, version: &Version, each: &mut dyn FnMut(&Row, &Listed)) -> Result<()> {
+    fn each_row(
+        &self,
+        version: &Version,
+        among: Among<'_>,
+        each: &mut dyn FnMut(&Row, &Listed),
+    ) -> Result<()> {
         let mut merged = self.named(version)?;
-        while let Some(row) = merged.next()? {
+        let mut take = |merged: &Merged<'_>, row: &Row| {
             if row.entry.kind != Kind::Tombstone {
-                let listed = listed(&merged, &row);
-                each(&row, &listed);
+                each(row, &listed(merged, row));
             }
+        };
+        let found = match among {
+            Among::Path(path) => return merged.each_below(path, Some(0), &mut take),
+            Among::NamesWith(part) => merged.with_names_of(part)?,
+            Among::All => None,
+        };
+        if let Some(found) = found {
+            found.iter().for_each(|row| take(&merged, row));
+            return Ok(());
+        }
+        while let Some(row) = merged.next()? {
+            take(&merged, &row);
         }
         Ok(())
     }
@@ -221,13 +248,14 @@ impl Cell {
         each: &mut dyn FnMut(&Found),
     ) -> Result<PassedOver> {
         let path = crate::restore::clean(path);
-        self.each_found(Which::All, &mut |p, _| p == path, each)
+        self.each_found(Which::All, Among::Path(&path), &mut |p, _| p == path, each)
     }
 
     /// Calls with each row that matches in the versions of each object that are meant. Returns what was passed over.
     pub(crate) fn each_found(
         &self,
         which: Which,
+        among: Among<'_>,
         matches: &mut dyn FnMut(&[u8], &Entry) -> bool,
         each: &mut dyn FnMut(&Found),
     ) -> Result<PassedOver> {
@@ -243,7 +271,7 @@ impl Cell {
                 let session =
                     self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
                 let kept = self.idb.keeping(version.id)?;
-                let result = self.each_row(&version, &mut |row, listed| {
+                let result = self.each_row(&version, among, &mut |row, listed| {
                     if matches(&path_of(row), &row.entry) {
                         each(&Found {
                             name: object.name.clone(),

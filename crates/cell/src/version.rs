@@ -362,6 +362,33 @@ impl<'a> VersionView<'a> {
         Ok(true)
     }
 
+    /// Whether any row of a batch has a name that `wanted` is for; `None` if there is no batch of that number.
+    pub fn names(
+        &self,
+        batches: &mut Batches,
+        number: usize,
+        opener: &mut BatchOpener,
+        wanted: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<bool>> {
+        let Source::Catalog(file, places) = &batches.source else {
+            let mut any = false;
+            let is_there = self.batch(batches, number, opener, &mut |row| {
+                any |= wanted(&row.entry.name);
+                Ok(())
+            })?;
+            return Ok(is_there.then_some(any));
+        };
+        let Some(place) = places.get(number) else { return Ok(None) };
+        // What cannot be read, reading the rows will say, or read from the medium.
+        let Ok(raw) = read_copy(batches.segment, file, place.copy) else { return Ok(Some(true)) };
+        let mut any = false;
+        opener.names(&raw, batches.of.2, batches.sealer.as_ref(), &mut |_, name| {
+            any = wanted(name);
+            !any
+        })?;
+        Ok(Some(any))
+    }
+
     /// Makes a segment's sparse index and, where it is of a catalog file, keeps it.
     fn make_index(&self, place: &SegmentPlace) -> Result<Vec<StreamIndex>> {
         let (contents, from) = self.contents_from(place)?;
@@ -454,6 +481,23 @@ impl BatchOpener {
         let batch = Batch::decode(plain).map_err(format)?;
         let start = raw.header.logical.saturating_add(batch.data_at);
         Ok((batch, start))
+    }
+
+    /// Calls with the directory and name of each row of a batch, as long as it returns `true`.
+    pub fn names(
+        &mut self,
+        raw: &RawFrame,
+        stream: StreamId,
+        sealer: Option<&FrameSealer>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        let format = |source| CellError::Format {
+            what: format!("a batch of stream {}", stream.short()),
+            source,
+        };
+        let Self { decompressor, scratch, plain } = self;
+        raw.header.open(&raw.stored, sealer, decompressor, scratch, plain).map_err(format)?;
+        Batch::each_name(plain, each).map_err(format)
     }
 
     /// The checksums of a batch's rows.

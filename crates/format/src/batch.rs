@@ -12,6 +12,8 @@ use crate::id::StreamId;
 /// Most rows of a batch.
 pub const BATCH_ROWS_MAX: usize = 1 << 16;
 
+/// Front coding can blow up a small batch; names and directories together stay below this many bytes.
+const EXPANDED_MAX: usize = 32 * FRAME_PLAIN_MAX;
 const VERSION: u8 = 1;
 /// The extent kind `At`, and the length of its detail.
 const AT: u64 = 8;
@@ -282,6 +284,41 @@ fn common(a: &[u8], b: &[u8]) -> usize {
 impl Batch {
     /// Reads a batch from a batch frame's plain payload.
     pub fn decode(plain: &[u8]) -> Result<Self> {
+        let (reader, rows, data_at) = Reader::new(plain)?;
+        let batch = reader.read(rows)?;
+        let data = batch.entries.iter().try_fold(data_at, |a, e| a.checked_add(e.logical_len()));
+        data.ok_or(FormatError::Invalid(WHAT))?;
+        Ok(Batch { data_at, ..batch })
+    }
+
+    /// Calls with the directory and name of each row of a batch frame's plain payload, in order, as long as it returns `true`.
+    /// Nothing else is read, or checked.
+    pub fn each_name(plain: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let (mut reader, rows, _) = Reader::new(plain)?;
+        let (mut dir, mut name) = (Vec::new(), Vec::new());
+        let mut expanded = 0usize;
+        for row in 0..rows {
+            reader.name(row, &mut dir, &mut name)?;
+            expanded += dir.len() + name.len();
+            if expanded > EXPANDED_MAX {
+                return Err(FormatError::Invalid(WHAT));
+            }
+            if !each(&dir, &name) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Reader<'a> {
+    columns: [Cursor<'a>; COLUMNS],
+    plain_len: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// The columns, the number of rows, and where the first one's data begin.
+    fn new(plain: &'a [u8]) -> Result<(Self, usize, u64)> {
         if plain.len() > FRAME_PLAIN_MAX {
             return Err(FormatError::Invalid(WHAT));
         }
@@ -312,19 +349,28 @@ impl Batch {
                 *column = Cursor::new(bytes, WHAT);
             }
         }
-        let batch = Reader { columns, plain_len: plain.len() }.read(rows as usize)?;
-        let data = batch.entries.iter().try_fold(data_at, |a, e| a.checked_add(e.logical_len()));
-        data.ok_or(FormatError::Invalid(WHAT))?;
-        Ok(Batch { data_at, ..batch })
+        Ok((Self { columns, plain_len: plain.len() }, rows as usize, data_at))
     }
-}
 
-struct Reader<'a> {
-    columns: [Cursor<'a>; COLUMNS],
-    plain_len: usize,
-}
+    /// Makes directory and name of the last row those of this one.
+    fn name(&mut self, row: usize, dir: &mut Vec<u8>, name: &mut Vec<u8>) -> Result<()> {
+        let bad = || FormatError::Invalid(WHAT);
+        match self.col(Column::DirNew).varint()? {
+            0 if row > 0 => {}
+            1 => *dir = front_coded(self.col(Column::Dirs), dir)?,
+            _ => return Err(bad()),
+        }
+        let shared = self.col(Column::NameShared).varint()?;
+        let len = self.col(Column::NameLen).varint()?;
+        if shared > name.len() as u64 || len > self.plain_len as u64 {
+            return Err(bad());
+        }
+        let suffix = self.col(Column::NameBytes).take(len as usize)?;
+        name.truncate(shared as usize);
+        name.extend_from_slice(suffix);
+        Ok(())
+    }
 
-impl<'a> Reader<'a> {
     fn col(&mut self, c: Column) -> &mut Cursor<'a> {
         &mut self.columns[c as usize]
     }
@@ -334,14 +380,13 @@ impl<'a> Reader<'a> {
         let users = self.names(Column::Users)?;
         let groups = self.names(Column::Groups)?;
         let mut entries: Vec<Entry> = Vec::with_capacity(rows.min(self.plain_len));
-        // Front coding can blow up a small batch; names and directories together stay below a bound.
         let mut expanded = 0usize;
         let mut last = Entry::default();
         for row in 0..rows {
             let e = self.row(row, &last, &sets)?;
             let xattrs = e.xattrs.iter().map(|(n, v)| n.len() + v.len() + 48).sum::<usize>();
             expanded += e.name.len() + e.dir.len() + xattrs;
-            if expanded > 32 * FRAME_PLAIN_MAX {
+            if expanded > EXPANDED_MAX {
                 return Err(FormatError::Invalid(WHAT));
             }
             last.clone_from(&e);
@@ -361,20 +406,9 @@ impl<'a> Reader<'a> {
     ) -> Result<Entry> {
         let bad = || FormatError::Invalid(WHAT);
         let mut e = Entry::default();
-        match self.col(Column::DirNew).varint()? {
-            0 if row > 0 => e.dir.clone_from(&last.dir),
-            1 => e.dir = front_coded(self.col(Column::Dirs), &last.dir)?,
-            _ => return Err(bad()),
-        }
-        let shared = self.col(Column::NameShared).varint()?;
-        let len = self.col(Column::NameLen).varint()?;
-        if shared > last.name.len() as u64 || len > self.plain_len as u64 {
-            return Err(bad());
-        }
-        let suffix = self.col(Column::NameBytes).take(len as usize)?;
-        e.name.reserve_exact(shared as usize + suffix.len());
-        e.name.extend_from_slice(&last.name[..shared as usize]);
-        e.name.extend_from_slice(suffix);
+        e.dir.clone_from(&last.dir);
+        e.name.clone_from(&last.name);
+        self.name(row, &mut e.dir, &mut e.name)?;
         e.kind = Kind::from_u8(self.col(Column::Kind).u8()?).ok_or_else(bad)?;
         let flags = self.col(Column::Flags).varint()?;
         if flags & !FLAGS_KNOWN != 0 {
@@ -583,6 +617,13 @@ mod tests {
                 prop_assert_eq!(batch.data_at, 77);
                 prop_assert_eq!(&batch.entries, &entries);
                 prop_assert_eq!(&batch.users, &users);
+                let mut names = Vec::new();
+                Batch::each_name(&bytes, &mut |dir, name| {
+                    names.push((dir.to_vec(), name.to_vec()));
+                    true
+                }).unwrap();
+                let there = entries.iter().map(|e| (e.dir.clone(), e.name.clone()));
+                prop_assert_eq!(names, there.collect::<Vec<_>>());
             }
         }
 
@@ -599,6 +640,7 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] = to;
             let _ = Batch::decode(&bytes);
+            let _ = Batch::each_name(&bytes, &mut |_, _| true);
             let _ = Batch::decode(&bytes[..at]);
         }
     }

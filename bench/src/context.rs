@@ -18,6 +18,8 @@ pub const MOUNT: &str = "many";
 pub enum Set {
     /// 4.29 GB in 352 files of 64 KiB to 64 MiB.
     Typical,
+    /// 1.07 GB, a quarter of it: for many runs.
+    Quarter,
     /// 3.07 GB in 300,000 files of 4 to 16 KiB.
     Small,
     /// 4.29 GB in 4 files.
@@ -29,6 +31,7 @@ impl Set {
     pub fn name(self) -> &'static str {
         match self {
             Self::Typical => "typical",
+            Self::Quarter => "quarter",
             Self::Small => "small",
             Self::Large => "large",
         }
@@ -38,6 +41,8 @@ impl Set {
         match (self, quick) {
             (Self::Typical, false) => &["--preset", "typical"],
             (Self::Typical, true) => &["--preset", "typical", "--files", "33"],
+            (Self::Quarter, false) => &["--preset", "typical", "--files", "88"],
+            (Self::Quarter, true) => &["--preset", "typical", "--files", "33"],
             (Self::Small, false) => &["--preset", "small"],
             (Self::Small, true) => &["--preset", "small", "--files", "30000"],
             (Self::Large, false) => &["--files", "4", "--sizes", "1G..1G"],

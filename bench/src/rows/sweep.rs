@@ -21,7 +21,7 @@ const SWEEPS: &[Sweep] = &[
 ];
 
 pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
-    let data = context.data(Set::Typical)?;
+    let data = context.data(Set::Quarter)?;
     context.need_memory(data.bytes * 3)?;
     let mut table = Vec::new();
     for (option, values) in SWEEPS {

@@ -5,13 +5,13 @@ use capstan_format::id::{MediumId, SessionId, VersionId};
 use capstan_idb::{Object, Version};
 
 use crate::Cell;
-use crate::error::Result;
+use crate::error::{CellError, Result};
 use crate::merged::Merged;
 use crate::request::Level;
 use crate::restore::is_complete_by;
 use crate::resume::Cursor;
 use crate::session::Ears;
-use crate::version::VersionView;
+use crate::version::{SegmentPlace, VersionView};
 
 /// What an incremental builds on.
 pub(crate) struct Based<'a> {
@@ -65,6 +65,7 @@ impl Cell {
     fn open_base(&self, base: &Version) -> Result<Based<'_>> {
         let mut view = VersionView::open(&self.idb, base.id)?;
         for place in &view.segments {
+            self.refuse_damaged(place)?;
             view.open_data(place)?;
         }
         self.add_keys(&mut view, false)?;
@@ -74,6 +75,24 @@ impl Cell {
             session: session.unwrap_or(SessionId(base.id.0)),
             cursor: Cursor::new(Merged::with_sums(view)?),
         })
+    }
+}
+
+impl Cell {
+    /// Refuses a segment that is only on media which the last verification found damaged: the source has its files still.
+    fn refuse_damaged(&self, place: &SegmentPlace) -> Result<()> {
+        let mut damaged = None;
+        for (_, medium, _) in place.places() {
+            if self.idb.management(medium)?.damaged_us.is_none() {
+                return Ok(());
+            }
+            damaged = damaged.or(Some(medium));
+        }
+        let Some(medium) = damaged else { return Ok(()) };
+        let label = self.idb.medium(medium)?.map_or_else(|| medium.short(), |m| m.label);
+        Err(CellError::BadInput(format!(
+            "medium '{label}' was found damaged; `capstan verify --medium` says whether it still is"
+        )))
     }
 }
 

@@ -82,8 +82,11 @@ impl Cell {
         let mut places = Places::new();
         let mut segments: BTreeMap<[u8; 16], Vec<MediumId>> = BTreeMap::new();
         for version in &versions {
+            // A copy stands in for its original.
+            let origins = self.idb.copies_of_version(version.id)?;
             for (segment, medium, number) in self.idb.places_of_version(version.id)? {
-                segments.entry(segment.0).or_default().push(medium);
+                let origin = origins.get(&segment).unwrap_or(&segment);
+                segments.entry(origin.0).or_default().push(medium);
                 places.entry(medium).or_default().entry(version.id).or_default().push(number);
             }
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use capstan_format::id::ObjectId;
-use capstan_idb::{Object, Session, Status};
+use capstan_format::id::{MediumId, ObjectId};
+use capstan_idb::{Object, Session, Status, Version};
 use serde::Deserialize;
 
 use crate::Cell;
@@ -121,7 +121,30 @@ impl Cell {
             last_drill: self.last_of(object.id, "drill")?,
         };
         status.judge(max_age, kept.is_some_and(has_anomaly));
+        for label in complete.map(|v| self.damaged_media_of(v)).transpose()?.unwrap_or_default() {
+            status.say(
+                Health::Warning,
+                format!("medium '{label}', which has some of its last version, was found damaged"),
+            );
+        }
         Ok(Some(status))
+    }
+
+    /// Labels of media that have something of a version and were found damaged.
+    fn damaged_media_of(&self, version: &Version) -> Result<Vec<String>> {
+        let mut media: Vec<MediumId> = Vec::new();
+        for (segment, _) in self.idb.segments_of_version(version.id)? {
+            if !media.contains(&segment.medium) {
+                media.push(segment.medium);
+            }
+        }
+        let mut labels = Vec::new();
+        for id in media {
+            if self.idb.management(id)?.damaged_us.is_some() {
+                labels.push(self.idb.medium(id)?.map_or_else(|| id.short(), |m| m.label));
+            }
+        }
+        Ok(labels)
     }
 
     fn last_of(&self, object: ObjectId, kind: &str) -> Result<Option<LastSession>> {

@@ -17,7 +17,7 @@ use capstan_format::id::{KeyId, MediumId, SegmentId, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
 use capstan_format::record::SessionLabel;
 use capstan_format::sums::Sums;
-use capstan_idb::{Idb, Version};
+use capstan_idb::{Idb, Status, Version};
 use capstan_media_agent::reader::{Contents, RawFrame, StreamContents, read_copy};
 
 use crate::error::{CellError, Result, plain};
@@ -132,6 +132,19 @@ pub(crate) enum From {
     Listing,
 }
 
+/// Refuses a version that is complete and of which no segment is known: its medium is away, or gave it up.
+fn refuse_unknown(idb: &Idb, version: &Version) -> Result<()> {
+    let complete = matches!(version.status, Status::Completed | Status::CompletedWithErrors);
+    if !complete || version.null_device || idb.has_segments(version.id)? {
+        return Ok(());
+    }
+    let session = idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
+    Err(CellError::BadInput(format!(
+        "nothing of session {} is on any known medium; import the medium that has it",
+        session.unwrap_or_else(|| version.id.short())
+    )))
+}
+
 /// An object version, with what it builds on: its segments in order.
 pub(crate) struct VersionView<'a> {
     pub idb: &'a Idb,
@@ -152,7 +165,11 @@ pub(crate) struct VersionView<'a> {
 
 impl<'a> VersionView<'a> {
     pub fn open(idb: &'a Idb, version: VersionId) -> Result<Self> {
-        Self::of(idb, &chain(idb, version)?)
+        let chain = chain(idb, version)?;
+        for version in &chain {
+            refuse_unknown(idb, version)?;
+        }
+        Self::of(idb, &chain)
     }
 
     /// A version without what it builds on.

@@ -111,12 +111,12 @@ impl Idb {
         })
     }
 
-    /// The version and the session of a segment, for people: the first of its versions.
+    /// The session that wrote a segment, and the version that it wrote.
     pub fn version_of_segment(&self, segment: SegmentId) -> Result<Option<(VersionId, SessionId)>> {
         self.read(format_args!("look up segment {}", segment.short()), async |conn| {
-            let sql = "SELECT p.version_id, g.session_id FROM stream_parts p \
-                       JOIN segments g ON g.id = p.segment_id WHERE p.segment_id = $1 \
-                       ORDER BY p.version_id LIMIT 1";
+            let sql = "SELECT s.version_id, g.session_id FROM segments g \
+                       JOIN sessions s ON s.id = g.session_id \
+                       WHERE g.id = $1 AND s.version_id IS NOT NULL";
             let row = sqlx::query(sql).bind(segment.to_string()).fetch_optional(conn).await?;
             row.map(|row| {
                 Ok((decode::parsed(&row, "version_id")?, decode::parsed(&row, "session_id")?))

@@ -43,7 +43,7 @@ pub use logging::LogLevel;
 pub use management::{Holdings, Management};
 pub use pools::{Allocation, Pool, RotationSet};
 pub use protection::{Keeping, Protection};
-pub use pruning::{ExpiredSegment, Forgotten, PruneRow, VersionSize};
+pub use pruning::{Claim, ExpiredSegment, Forgotten, PruneRow, VersionSize};
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };

@@ -79,6 +79,20 @@ impl Idb {
         })
     }
 
+    /// Whether any segment of the sessions of a version is recorded: each session leaves one, if only for its end.
+    pub fn has_segments(&self, version: VersionId) -> Result<bool> {
+        self.read(format_args!("look up version {}", version.short()), async |conn| {
+            let row = sqlx::query(
+                "SELECT g.id FROM segments g JOIN sessions s ON s.id = g.session_id \
+                 WHERE s.version_id = $1 LIMIT 1",
+            )
+            .bind(version.to_string())
+            .fetch_optional(conn)
+            .await?;
+            Ok(row.is_some())
+        })
+    }
+
     /// Where a version's data lies: its parts by segment, in the order of the sessions that wrote
     /// them, then medium and number.
     pub fn segments_of_version(

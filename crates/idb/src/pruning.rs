@@ -32,6 +32,19 @@ pub struct PruneRow {
     pub in_use: bool,
 }
 
+/// A place of data that a version has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The version.
+    pub version: VersionId,
+    /// The segment, or the one that it is a copy of.
+    pub segment: SegmentId,
+    /// The medium.
+    pub medium: MediumId,
+    /// Its number there.
+    pub number: SegmentNumber,
+}
+
 /// What a version has on a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionSize {
@@ -93,6 +106,29 @@ impl Idb {
                 query.build().execute(&mut *conn).await?;
             }
             Ok(decision)
+        })
+    }
+
+    /// Every place of data that versions have.
+    pub fn claims(&self) -> Result<Vec<Claim>> {
+        self.read(format_args!("list where versions lie"), async |conn| {
+            let rows = sqlx::query(
+                "SELECT DISTINCT p.version_id, COALESCE(c.origin_id, p.segment_id) AS origin_id, \
+                 l.medium_id, l.number FROM stream_parts p \
+                 JOIN segment_places l ON l.segment_id = p.segment_id \
+                 LEFT JOIN segment_copies c ON c.segment_id = p.segment_id",
+            )
+            .fetch_all(conn)
+            .await?;
+            let claim = |row| {
+                Ok(Claim {
+                    version: decode::parsed(row, "version_id")?,
+                    segment: decode::parsed(row, "origin_id")?,
+                    medium: decode::parsed(row, "medium_id")?,
+                    number: SegmentNumber(decode::count(row, "number")?),
+                })
+            };
+            rows.iter().map(claim).collect()
         })
     }
 

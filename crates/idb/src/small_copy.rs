@@ -1,5 +1,5 @@
-//! A copy of what media cannot give back: all tables but those of segments, in one file. It is what a backup of the
-//! database holds.
+//! A copy of the tables in one file: what media cannot give back, and which segments there are, so that nothing passes for
+//! whole whose medium is away. It is what a backup of the database holds; catalogs come from the media.
 //!
 //! It is a database of today's schema, so that a later version of the program brings it up to date as it does with any.
 //! What is particular to SQLite is here and in `db`.
@@ -14,8 +14,8 @@ use crate::db::Idb;
 use crate::decode::Fault;
 use crate::error::IdbError;
 
-/// What media give back, and what the copy has by itself.
-const LEFT_OUT: [&str; 4] = ["segments", "segment_places", "stream_parts", "_sqlx_migrations"];
+/// What the copy has by itself.
+const LEFT_OUT: [&str; 1] = ["_sqlx_migrations"];
 
 /// The database's file below a home.
 const DATABASE: &str = "capstan.db";

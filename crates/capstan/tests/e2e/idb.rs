@@ -256,3 +256,28 @@ fn whatever_the_logging_level_everything_can_be_restored_and_loaded() {
         assert_eq!(with(&["ls", "-l", "t"]).ok().stdout, all);
     }
 }
+
+#[test]
+fn what_lies_on_a_medium_that_is_away_never_passes_for_whole() {
+    let lab = lab();
+    fs::write(lab.path("sheet"), run(&lab, "idb recovery-key").ok().stdout.clone()).unwrap();
+    lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+    lab.file("tree/dir/b", "changed");
+    lab.backed_up(["tree", "--to", "m2", "--name", "t", "--incr"]);
+    lab.file("other/x", "x");
+    lab.backed_up(["other", "--to", "m1", "--name", "other"]);
+    lab.sh("mv m1 away; rm -r home");
+    let recovered = run(&lab, "idb recover m2 --code-file sheet");
+    assert_eq!(recovered.code, 3, "{}", recovered.stdout);
+    let restored = run(&lab, "restore t --into out");
+    assert_ne!(restored.code, 0, "the base is away: {}", restored.stdout);
+    assert_ne!(run(&lab, "verify t").code, 0);
+    let consolidated = run(&lab, "consolidate t");
+    assert_ne!(consolidated.code, 0, "{}", consolidated.stdout);
+    // What the newest backup of the database does not know is not there; what it knows is refused.
+    assert_ne!(run(&lab, "restore other --into out").code, 0);
+    run(&lab, "prune --keep-last 1").ok();
+    lab.sh("mv away m1; rm -rf out");
+    run(&lab, "import m1").ok();
+    comes_back(&lab, "t", "whole");
+}

@@ -172,7 +172,7 @@ fn a_lock_holds_whatever_is_done() {
         }
         lab.run(["protect", &of, "--none"]).ok();
         assert_eq!(letters(&prune(&lab, &["--keep-last", "1"])), "kkk", "{import_first}");
-        lab.run(["lock", &of, "--until", "50d"]).refused(&["holds what must stay"]);
+        lab.run(["lock", &of, "--until", "50d"]).refused(&["locked until"]);
     }
     comes_back(&lab, 1, &locked);
     comes_back(&lab, 3, &last);
@@ -208,7 +208,8 @@ fn a_medium_that_is_away_or_busy_is_pruned_later() {
     let mut command = lab.command();
     command.args(["backup", "--stdin", "--name", "other", "--to", "medium"]);
     let mut writer = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let held = || lab.succeeds("! flock -n medium/medium.capstan true");
+    // To try the lock would take it for a moment, in which the writer finds it taken.
+    let held = || lab.succeeds("grep -q :$(stat -c %i medium/medium.capstan) /proc/locks");
     crate::support::wait_for("the writer", held);
     let run = lab.run(["prune"]);
     assert!(run.ok().stdout.contains("in use by process"), "{}", run.stdout);
@@ -423,4 +424,62 @@ fn a_killed_prune_costs_nothing_that_is_kept() {
         halfway * 4 > rounds,
         "hardly any prune was killed while it removed segments: {halfway}"
     );
+}
+
+#[test]
+fn a_version_that_is_gone_from_its_medium_pushes_none_out() {
+    let lab = Lab::new();
+    let sessions: Vec<String> = (0..3).map(|n| step(&lab, n, &[])).collect();
+    // The home is put back as it was before a prune took the two newest.
+    lab.sh("cp -a home before");
+    for n in [1, 2] {
+        lab.run(["protect", &format!("t@{}", sessions[n]), "--none"]).ok();
+    }
+    prune(&lab, &[]);
+    lab.sh("rm -r home; mv before home");
+    let pruned = prune(&lab, &["--keep-last", "1"]);
+    assert!(pruned["versions"].to_string().contains("gone from the media"), "{pruned:#}");
+    comes_back(&lab, 0, &sessions[0]);
+}
+
+#[test]
+fn what_was_pruned_does_not_come_back_with_the_database() {
+    let lab = Lab::new();
+    let sheet = lab.run(["idb", "recovery-key"]).ok().stdout.clone();
+    fs::write(lab.path("sheet"), sheet).unwrap();
+    let kept = step(&lab, 0, &[]);
+    step(&lab, 1, &["--protect", "none"]);
+    assert_eq!(letters(&prune(&lab, &[])), "kr");
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.run(["idb", "recover", "medium", "--code-file", "sheet"]).ok();
+    lab.restored(["t", "--into", "newest"]);
+    same(&lab, &lab.path("state-0"), &below(&lab.path("newest"), &lab.path("tree")));
+    assert_eq!(letters(&prune(&lab, &["--keep-last", "1"])), "k");
+    comes_back(&lab, 0, &kept);
+}
+
+#[test]
+fn a_copy_alone_can_be_locked() {
+    let lab = Lab::new();
+    let session = step(&lab, 0, &[]);
+    lab.run(["copy", "t", "--to", "copy"]).ok();
+    lab.sh("mv medium lost");
+    lab.run(["lock", "t", "--until", "90d"]).ok();
+    assert!(lab.succeeds("ls copy/*.lock"));
+    lab.run(["verify", "--medium", "copy"]).ok();
+    lab.restored([&format!("t@{session}"), "--into", "out"]);
+}
+
+#[test]
+fn nothing_builds_on_what_was_found_damaged() {
+    let lab = Lab::new();
+    step(&lab, 0, &[]);
+    lab.sh("s=$(ls medium/*.segment | head -1); printf XXXX | dd of=$s bs=1 seek=150000 conv=notrunc status=none");
+    assert_eq!(lab.run(["verify", "t"]).code, 3);
+    assert_eq!(lab.run(["status", "t"]).code, 5, "a warning");
+    let args = ["tree", "--to", "medium", "--name", "t"];
+    let run = lab.run([&["backup"], &args[..]].concat());
+    assert!(run.ok().stderr.contains("was found damaged"), "{}", run.stderr);
+    lab.restored(["t", "--into", "out"]);
+    same(&lab, &lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
 }

@@ -150,9 +150,12 @@ impl Cell {
         let new = self
             .new_medium(&old.label, old.block_size)
             .map_err(CellError::io("read", "/dev/urandom"))?;
+        let at = device.medium().path().to_owned();
         device.replace_header(&new)?;
         let row = Medium { id: new.medium, created_us: new.created_us, ..medium.clone() };
         self.idb.replace_medium(medium.id, &row)?;
+        let ears = crate::session::Ears::new(&silent);
+        self.back_up_idb_on(std::iter::once(at.as_str()), &ears);
         Ok(Recycled {
             medium: row,
             segments: info.holdings.segments,

@@ -59,6 +59,8 @@ pub(crate) struct Asked<'a> {
     pub objects: Option<HashSet<ObjectId>>,
     /// Locks found on media.
     pub locks: HashMap<VersionId, MediumLock>,
+    /// Versions that are not whole any more: media that are at hand do not have all of them.
+    pub lost: HashSet<VersionId>,
     pub now_us: i64,
     pub here: TimeZone,
 }
@@ -78,7 +80,8 @@ impl Asked<'_> {
     }
 
     fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
-        let complete: Vec<usize> = (0..rows.len()).filter(|i| is_complete(&rows[*i])).collect();
+        let whole = |i: &usize| is_complete(&rows[*i]) && !self.lost.contains(&rows[*i].version.id);
+        let complete: Vec<usize> = (0..rows.len()).filter(whole).collect();
         let seen =
             |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
         let seen: Vec<Seen<'_>> = complete.iter().map(seen).collect();
@@ -160,6 +163,9 @@ impl Asked<'_> {
             _ if row.version.null_device => "it went to the null device".to_owned(),
             Protection::UntilUs(until) => format!("protection ended {}", local(until)),
             Protection::None if self.rules.is_empty() => "not protected".to_owned(),
+            _ if self.lost.contains(&row.version.id) => {
+                "its data are gone from the media".to_owned()
+            }
             _ if !is_complete(row) => "not complete, and a later one is".to_owned(),
             _ => "no rule keeps it".to_owned(),
         }
@@ -242,8 +248,20 @@ mod tests {
     }
 
     fn asked(rules: &KeepRules) -> Asked<'_> {
-        let (objects, locks) = (None, HashMap::new());
-        Asked { rules, objects, locks, now_us: NOW, here: TimeZone::UTC }
+        let (objects, locks, lost) = (None, HashMap::new(), HashSet::new());
+        Asked { rules, objects, locks, lost, now_us: NOW, here: TimeZone::UTC }
+    }
+
+    #[test]
+    fn what_is_not_whole_any_more_keeps_nothing_and_pushes_nothing_out() {
+        let rules = last(1);
+        let rows = [row(3), row(2), row(1)];
+        let mut asked = asked(&rules);
+        assert_eq!(letters(&asked.decide(&rows)), "krr");
+        asked.lost = HashSet::from([rows[0].version.id]);
+        assert_eq!(letters(&asked.decide(&rows)), "rkr", "the last that restores stays");
+        asked.lost = rows.iter().map(|r| r.version.id).collect();
+        assert_eq!(letters(&asked.decide(&rows)), "rrr");
     }
 
     /// The actions' first letters.

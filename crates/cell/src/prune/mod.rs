@@ -194,9 +194,30 @@ impl Cell {
             rules: &request.rules,
             objects: (!request.names.is_empty()).then_some(objects),
             locks: HashMap::new(),
+            lost: self.lost_versions()?,
             now_us: now_us(),
             here: jiff::tz::TimeZone::system(),
         })
+    }
+
+    /// Versions of which a segment is on no medium any more, and those that build on them. A medium that is not at hand has
+    /// what is recorded of it.
+    fn lost_versions(&self) -> Result<HashSet<VersionId>> {
+        let mut there: HashMap<MediumId, HashSet<SegmentNumber>> = HashMap::new();
+        for medium in self.idb.media()? {
+            if let Ok(at_hand) = self.medium_at_hand(medium.id) {
+                there.insert(medium.id, at_hand.segments()?.into_iter().collect());
+            }
+        }
+        let mut found: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
+        for claim in self.idb.claims()? {
+            let is_there = there.get(&claim.medium).is_none_or(|of| of.contains(&claim.number));
+            *found.entry((claim.version, claim.segment)).or_default() |= is_there;
+        }
+        let lost =
+            found.into_iter().filter(|(_, is_there)| !is_there).map(|((version, _), _)| version);
+        let lost: Vec<VersionId> = lost.collect();
+        Ok(self.idb.with_dependants(&lost)?.into_iter().collect())
     }
 
     /// What each version has on each medium: segments and bytes.

@@ -60,8 +60,12 @@ pub(crate) fn is_alive(pid: u32, boot: &str) -> bool {
     if pid == std::process::id() {
         return true;
     }
-    let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
-    name(&pid.to_string()).is_some_and(|n| Some(n) == name("self"))
+    let read = |pid: &str, what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}")).ok();
+    let of = pid.to_string();
+    // One that was killed and that its parent did not ask after is there still, as a zombie.
+    let state = read(&of, "stat").and_then(|s| s.rsplit_once(") ")?.1.chars().next());
+    let ended = state.is_none_or(|state| matches!(state, 'Z' | 'X'));
+    !ended && read(&of, "comm").is_some_and(|name| Some(name) == read("self", "comm"))
 }
 
 /// Most memory this process had so far, in bytes (VmHWM of /proc/self/status).

@@ -373,3 +373,25 @@ fn compressed_bytes() {
         .collect();
     run(13, &encodings, decoders::codec);
 }
+
+#[test]
+fn checksums_of_contents() {
+    let sums = capstan_format::sums::Sums { batch: 300, sums: vec![Some(1 << 60), None, Some(7)] };
+    run(14, &[sums.encode()], decoders::sums);
+}
+
+#[test]
+fn backups_of_a_database() {
+    use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};
+    let (_, record) = keys();
+    let head = IdbBackupHead {
+        format: 1,
+        cell: capstan_format::id::CellId([8; 16]),
+        created_us: 5,
+        stream: STREAM,
+        key: serde_json::from_slice(&record.to_json().unwrap()).unwrap(),
+        cipher: Cipher::Aes256Gcm,
+    };
+    let files = [("capstan.db", &b"tables"[..]), ("keyring.json", b"{}")];
+    run(15, &[seal_idb_backup(&head, &[7; 32], &files).unwrap()], decoders::idb_backup);
+}

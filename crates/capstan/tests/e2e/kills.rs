@@ -173,9 +173,12 @@ fn a_killed_session_is_on_record_as_incomplete() {
     child.stdin.as_mut().unwrap().write_all(&noise(1, 6_000_000)).unwrap();
     wait_for("a commit", || lab.path("medium/00000002.segment").exists());
     child.kill().unwrap();
-    child.wait().unwrap();
+    // Also while nobody has asked after it.
+    let stat = format!("/proc/{}/stat", child.id());
+    wait_for("its end", || fs::read_to_string(&stat).is_ok_and(|s| s.contains(") Z ")));
     let session = crate::incomplete::newest(&lab);
     assert_eq!(session["status"], "incomplete", "{session:#}");
+    child.wait().unwrap();
     // What it committed is shown, to tell whether there is something to go on with.
     assert!(session["committed_bytes"].as_u64() >= Some(1_000_000), "{session:#}");
     assert!(lab.run(["sessions"]).ok().stdout.contains("  ~"));

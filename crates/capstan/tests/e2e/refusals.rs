@@ -105,3 +105,13 @@ fn what_is_not_there_is_said() {
     }
     assert_eq!(lab.run(["find", "nope", "--quiet"]).ok().stderr, "");
 }
+
+#[test]
+fn a_name_may_look_like_one_with_a_session() {
+    let lab = Lab::new();
+    lab.file("tree/x", "x");
+    lab.backed_up(["tree", "--to", "medium", "--name", "a@b"]);
+    lab.run(["ls", "a@b"]).ok();
+    lab.restored(["a@b", "--into", "out"]);
+    lab.run(["ls", "a@c"]).refused(&["no object is called"]);
+}

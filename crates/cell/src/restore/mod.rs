@@ -41,6 +41,15 @@ impl Cell {
     /// The version that a name means. Versions on the null device are never offered.
     pub(crate) fn version(&self, name: &VersionName) -> Result<Version> {
         let objects = self.idb.objects_by_name(&name.name)?;
+        // An object may be called what looks like a name with a session.
+        if objects.is_empty()
+            && let Some(session) = &name.session
+            && let whole = format!("{}@{session}", name.name)
+            && !self.idb.objects_by_name(&whole)?.is_empty()
+        {
+            let as_of_us = name.as_of_us;
+            return self.version(&VersionName { name: whole, session: None, as_of_us });
+        }
         if objects.is_empty() {
             if let Some((object, session)) = name.name.rsplit_once('@')
                 && !self.idb.objects_by_name(object)?.is_empty()

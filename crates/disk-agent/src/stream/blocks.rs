@@ -27,7 +27,8 @@ impl StreamWriter {
             }
             let last = b.grant.last || self.port.is_closing(b.grant.segment);
             let may_span = span && room >= MIN_ROOM;
-            if must || (last && b.fresh) {
+            // A stream that asks for more than its last block is done with the segment: others would still be in it.
+            if last && (must || b.fresh) {
                 if may_span {
                     return Ok(());
                 }

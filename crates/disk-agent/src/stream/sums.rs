@@ -81,3 +81,86 @@ impl StreamWriter {
         self.send_sums()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use capstan_engine::buffer::Buffer;
+    use capstan_engine::link::{BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrdinal};
+    use capstan_engine::meter::Meters;
+    use capstan_format::entry::Entry;
+    use capstan_format::id::StreamId;
+
+    use crate::owners::OwnerNames;
+    use crate::squeeze::{Compression, Ladder, Squeeze};
+    use crate::stream::{StreamOptions, StreamWriter};
+
+    const BLOCK: usize = 64 << 10;
+
+    /// A media agent of one segment that never ends.
+    #[derive(Default)]
+    struct Endless {
+        more: AtomicU64,
+        blocks: AtomicU64,
+    }
+
+    impl BlockPort for Endless {
+        fn block_size(&self) -> usize {
+            BLOCK
+        }
+        fn open_stream(&self, _: StreamId) {}
+        fn grant(&self, _: StreamId) -> Result<Grant, LinkClosed> {
+            Ok(Grant { buffer: Buffer::new(BLOCK), segment: SegmentOrdinal(0), last: false })
+        }
+        fn grant_more(&self, _: StreamId, segment: SegmentOrdinal) -> Result<Grant, LinkClosed> {
+            self.more.fetch_add(1, Relaxed);
+            Ok(Grant { buffer: Buffer::new(BLOCK), segment, last: true })
+        }
+        fn submit(&self, block: FilledBlock) -> Result<(), LinkClosed> {
+            assert!(!block.ends_segment, "the stream leaves a segment that is not to end");
+            self.blocks.fetch_add(1, Relaxed);
+            Ok(())
+        }
+        fn give_back(&self, _: StreamId, _: Grant) {}
+        fn is_closing(&self, _: SegmentOrdinal) -> bool {
+            false
+        }
+        fn leave_segment(&self, _: StreamId) {}
+        fn close_stream(&self, _: StreamId) {}
+    }
+
+    /// A stream that left a segment by itself would wait for the others, and they for it.
+    #[test]
+    fn checksums_never_end_a_segment() {
+        let port = Arc::new(Endless::default());
+        let options = StreamOptions {
+            stream: StreamId([1; 16]),
+            label: b"{}".to_vec(),
+            names: b"{}".to_vec(),
+            sealers: None,
+            crc: true,
+            squeeze: Squeeze::new(Compression::Off, Arc::new(Ladder::default())),
+        };
+        let owners = Arc::new(OwnerNames::default());
+        let mut writer =
+            StreamWriter::open(port.clone(), Arc::new(Meters::default()), owners, options);
+        // Each batch, with its checksums, ends somewhere else in its block.
+        for n in 0..20_000_u64 {
+            let size = 1 + n * 2_654_435_761 % 60_000;
+            let name = format!("{n}").into_bytes();
+            writer.rows(vec![Entry { name, size, ..Entry::default() }]).unwrap();
+            let mut left = size as usize;
+            while left > 0 {
+                let space = writer.space().unwrap();
+                let here = left.min(space.len());
+                space[..here].fill(n as u8);
+                writer.advance(here).unwrap();
+                left -= here;
+            }
+        }
+        assert_eq!(port.more.load(Relaxed), 0, "blocks behind the last");
+        assert!(port.blocks.load(Relaxed) > 5_000);
+    }
+}

@@ -229,3 +229,16 @@ pub fn codec(data: &[u8]) {
         assert_eq!(out.len(), len);
     }
 }
+
+/// Checksums of contents.
+pub fn sums(data: &[u8]) {
+    if let Ok(sums) = capstan_format::sums::Sums::decode(data) {
+        assert_eq!(capstan_format::sums::Sums::decode(&sums.encode()), Ok(sums));
+    }
+}
+
+/// A backup of an internal database: what is in clear, and what a wrong key makes of the rest.
+pub fn idb_backup(data: &[u8]) {
+    let _ = capstan_format::idb_backup::read_idb_head(data);
+    let _ = capstan_format::idb_backup::open_idb_backup(data, &[7; 32]);
+}

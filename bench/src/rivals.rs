@@ -70,7 +70,8 @@ impl Rival {
         if let Some(reason) = self.missing() {
             return Err(BenchError::Skip(reason.into()));
         }
-        let root = context.fresh(Place::Memory, "rival")?;
+        // Several of them may be kept at once.
+        let root = context.fresh(Place::Memory, &format!("rival-{self:?}"))?;
         for dir in ["home", "repository"] {
             let path = root.join(dir);
             std::fs::create_dir_all(&path).map_err(io_error("create", &path))?;

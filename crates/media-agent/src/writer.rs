@@ -18,7 +18,7 @@ use crate::grants::{Grants, Limits};
 use crate::mirror::{LostMirrors, Member, Mirrors};
 use crate::multiplex::{Message, Multiplexer};
 
-/// Catalog bytes after which a segment ends, by default: 1 MiB, the rows of some 75,000 files of a `/usr`. A catalog is
+/// Catalog bytes after which a segment ends, by default: 1 MiB, the rows of some 46,000 files of a `/usr`. A catalog is
 /// held in memory while its segment is written and read; smaller ones cost more commits.
 pub const CATALOG_LIMIT_DEFAULT: u64 = 1 << 20;
 

@@ -1,5 +1,7 @@
-//! Runs contenders in turn, A B A B, throws the first round away and takes medians: the machine's speed drifts within
-//! minutes, and neighbours in time share the drift.
+//! Runs contenders in turn, A B C, C B A, throws the first round away and takes medians: the machine's speed drifts
+//! within minutes, and neighbours in time share the drift. Every other round goes backwards, since what ran before
+//! leaves its traces (Bacula empties the page cache of what it read, a freed tmpfs costs whoever takes its pages next),
+//! and nobody should always follow the same one.
 
 use crate::context::Context;
 use crate::error::BenchError;
@@ -108,7 +110,8 @@ pub fn alternate(
         .map(|c| Outcome { label: c.label.clone(), ..Outcome::default() })
         .collect();
     for round in 0..=context.runs {
-        for (n, contender) in contenders.iter_mut().enumerate() {
+        for n in order(contenders.len(), round) {
+            let contender = &mut contenders[n];
             let outcome = &mut outcomes[n];
             if outcome.failed.is_some() {
                 continue;
@@ -138,9 +141,22 @@ pub fn alternate(
     Ok(outcomes)
 }
 
+/// The contenders' numbers as round `round` takes them: forwards, backwards.
+fn order(contenders: usize, round: usize) -> Vec<usize> {
+    let forwards = 0..contenders;
+    if round % 2 == 0 { forwards.collect() } else { forwards.rev().collect() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_always_follows_the_same() {
+        assert_eq!(order(3, 0), [0, 1, 2]);
+        assert_eq!(order(3, 1), [2, 1, 0]);
+        assert_eq!(order(0, 1), []);
+    }
 
     #[test]
     fn the_median_is_the_middle() {

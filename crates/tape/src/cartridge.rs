@@ -1,0 +1,296 @@
+//! A tape in a file: blocks and filemarks, one after the other.
+//!
+//! The file is 16 bytes that say what it is, then records: a byte `B` or `F`, three zeros, the length in bytes (4, little
+//! endian), and as many bytes. A record that was cut by a crash ends the tape before it. Beside it lies `….json` with what is
+//! known of the cartridge.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::drive::{Read, TapeError};
+
+const MAGIC: &[u8; 16] = b"capstan vtape 1\n";
+const RECORD: u64 = 8;
+/// Headers read at once when a tape is opened.
+const BLOCK_MAX: u32 = 16 << 20;
+
+/// What is known of a cartridge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Label {
+    /// What is on the sticker.
+    pub barcode: String,
+    /// Bytes that it holds, as they come to the medium.
+    pub capacity: f64,
+    /// Whether its tab is set.
+    #[serde(default)]
+    pub write_protected: bool,
+    /// How often it was loaded.
+    #[serde(default)]
+    pub loads: u64,
+    /// Passes of its whole length by a head.
+    #[serde(default)]
+    pub passes: f64,
+    /// Of a cleaning tape: uses that are left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleanings: Option<u32>,
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Record {
+    /// Where its header lies.
+    offset: u64,
+    length: u32,
+    filemark: bool,
+}
+
+/// A tape.
+#[derive(Debug)]
+pub struct Cartridge {
+    /// What is known of it.
+    pub label: Label,
+    file: File,
+    path: PathBuf,
+    records: Vec<Record>,
+    /// Where the next record comes in the file.
+    end: u64,
+}
+
+impl Cartridge {
+    /// Makes a blank tape; the file must not exist.
+    pub fn create(path: &Path, label: &Label) -> Result<(), TapeError> {
+        let make = || -> io::Result<()> {
+            let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+            file.write_all_at(MAGIC, 0)?;
+            file.sync_all()
+        };
+        make().map_err(failed("make the tape", path))?;
+        write_label(path, label)
+    }
+
+    /// Takes a tape from its file.
+    pub fn open(path: &Path) -> Result<Self, TapeError> {
+        let label = read_label(path)?;
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file.map_err(failed("open the tape", path))?;
+        let length = file.metadata().map_err(failed("examine the tape", path))?.len();
+        let mut magic = [0; 16];
+        let has_magic = file.read_exact_at(&mut magic, 0).is_ok() && &magic == MAGIC;
+        if !has_magic {
+            return Err(damaged(path, "it is not the file of a virtual tape"));
+        }
+        let mut this = Self {
+            label,
+            file,
+            path: path.to_owned(),
+            records: Vec::new(),
+            end: MAGIC.len() as u64,
+        };
+        while let Some(record) = this.record_at(this.end, length)? {
+            this.records.push(record);
+            this.end = record.offset + RECORD + u64::from(record.length);
+        }
+        Ok(this)
+    }
+
+    /// The record there, if it is whole.
+    fn record_at(&self, offset: u64, file_length: u64) -> Result<Option<Record>, TapeError> {
+        if offset + RECORD > file_length {
+            return Ok(None);
+        }
+        let mut header = [0; RECORD as usize];
+        let read = self.file.read_exact_at(&mut header, offset);
+        read.map_err(failed("read the tape", &self.path))?;
+        if header == [0; RECORD as usize] {
+            // Its header never came.
+            return Ok(None);
+        }
+        let [kind, 0, 0, 0, length @ ..] = header else {
+            return Err(damaged(&self.path, &format!("no record begins at byte {offset}")));
+        };
+        let length = u32::from_le_bytes(length);
+        let filemark = match kind {
+            b'B' if (1..=BLOCK_MAX).contains(&length) => false,
+            b'F' if length == 0 => true,
+            _ => return Err(damaged(&self.path, &format!("no record begins at byte {offset}"))),
+        };
+        let whole = offset + RECORD + u64::from(length) <= file_length;
+        Ok(whole.then_some(Record { offset, length, filemark }))
+    }
+
+    /// Blocks and filemarks on it.
+    pub fn len(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    /// Whether nothing is on it.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes of blocks before a place.
+    pub fn bytes_before(&self, at: u64) -> u64 {
+        let at = at.min(self.len());
+        let offset = self.records.get(at as usize).map_or(self.end, |r| r.offset);
+        offset - MAGIC.len() as u64 - at * RECORD
+    }
+
+    /// Writes a block, or a filemark where there is none, at a place. What was there and behind it goes.
+    pub fn write(&mut self, at: u64, block: Option<&[u8]>) -> Result<(), TapeError> {
+        self.cut(at)?;
+        let bytes = block.unwrap_or_default();
+        let record =
+            Record { offset: self.end, length: bytes.len() as u32, filemark: block.is_none() };
+        let mut header = [0; RECORD as usize];
+        header[0] = if record.filemark { b'F' } else { b'B' };
+        header[4..].copy_from_slice(&record.length.to_le_bytes());
+        // The header last: what a crash leaves before it is no record.
+        let written = self
+            .file
+            .write_all_at(bytes, self.end + RECORD)
+            .and_then(|()| self.file.write_all_at(&header, self.end));
+        written.map_err(failed("write the tape", &self.path))?;
+        self.records.push(record);
+        self.end += RECORD + u64::from(record.length);
+        Ok(())
+    }
+
+    /// Removes what lies from a place on.
+    pub fn cut(&mut self, at: u64) -> Result<(), TapeError> {
+        let Some(first) = self.records.get(at as usize).copied() else { return Ok(()) };
+        self.file.set_len(first.offset).map_err(failed("write the tape", &self.path))?;
+        self.records.truncate(at as usize);
+        self.end = first.offset;
+        Ok(())
+    }
+
+    /// Reads what lies at a place; `Err` with its length where a block is too long for `into`.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<Result<Read, usize>, TapeError> {
+        let Some(record) = self.records.get(at as usize) else { return Ok(Ok(Read::EndOfData)) };
+        if record.filemark {
+            return Ok(Ok(Read::Filemark));
+        }
+        let length = record.length as usize;
+        let Some(into) = into.get_mut(..length) else { return Ok(Err(length)) };
+        let read = self.file.read_exact_at(into, record.offset + RECORD);
+        read.map_err(failed("read the tape", &self.path))?;
+        Ok(Ok(Read::Block(length)))
+    }
+
+    /// Makes what was written outlive a power cut of this machine.
+    pub fn sync(&self) -> Result<(), TapeError> {
+        self.file.sync_data().map_err(failed("synchronise the tape", &self.path))
+    }
+
+    /// Writes down what is known of it.
+    pub fn save_label(&self) -> Result<(), TapeError> {
+        write_label(&self.path, &self.label)
+    }
+}
+
+fn label_path(path: &Path) -> PathBuf {
+    path.with_extension("json")
+}
+
+fn read_label(path: &Path) -> Result<Label, TapeError> {
+    let path = label_path(path);
+    let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+    serde_json::from_str(&text).map_err(|e| damaged(&path, &e.to_string()))
+}
+
+fn write_label(path: &Path, label: &Label) -> Result<(), TapeError> {
+    let path = label_path(path);
+    let text = serde_json::to_string_pretty(label).map_err(|e| damaged(&path, &e.to_string()))?;
+    write_whole(&path, &text).map_err(failed("write", &path))
+}
+
+/// Replaces a file as a whole.
+pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    fs::write(&temporary, text)?;
+    File::open(&temporary)?.sync_all()?;
+    fs::rename(&temporary, path)
+}
+
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TapeError {
+    let path = path.display().to_string();
+    move |source| TapeError::Io { action, path, source }
+}
+
+pub(crate) fn damaged(path: &Path, problem: &str) -> TapeError {
+    TapeError::Damaged { path: path.display().to_string(), problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tape() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("A00001.tape");
+        let label = Label {
+            barcode: "A00001".into(),
+            capacity: 1e6,
+            write_protected: false,
+            loads: 0,
+            passes: 0.0,
+            cleanings: None,
+        };
+        Cartridge::create(&path, &label).unwrap();
+        (dir, path)
+    }
+
+    fn contents(tape: &Cartridge) -> String {
+        let mut block = [0; 64];
+        let each = (0..=tape.len()).map(|at| match tape.read(at, &mut block).unwrap().unwrap() {
+            Read::Block(n) => String::from_utf8_lossy(&block[..n]).into_owned(),
+            Read::Filemark => "|".into(),
+            Read::EndOfData => "$".into(),
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn what_is_written_in_the_middle_ends_the_tape() {
+        let (_dir, path) = tape();
+        let mut tape = Cartridge::open(&path).unwrap();
+        for (at, block) in [(0, Some("one")), (1, None), (2, Some("two")), (3, None)] {
+            tape.write(at, block.map(str::as_bytes)).unwrap();
+        }
+        assert_eq!(contents(&tape), "one|two|$");
+        assert_eq!((tape.bytes_before(2), tape.bytes_before(9)), (3, 6));
+        drop(tape);
+        let mut tape = Cartridge::open(&path).unwrap();
+        assert_eq!(contents(&tape), "one|two|$");
+        tape.write(1, Some(b"three")).unwrap();
+        assert_eq!(contents(&tape), "onethree$");
+        assert_eq!(tape.read(1, &mut [0; 2]).unwrap(), Err(5));
+        assert_eq!(contents(&Cartridge::open(&path).unwrap()), "onethree$");
+    }
+
+    #[test]
+    fn a_torn_record_ends_it_and_damage_is_named() {
+        let (_dir, path) = tape();
+        let mut tape = Cartridge::open(&path).unwrap();
+        tape.write(0, Some(b"one")).unwrap();
+        tape.write(1, Some(b"two")).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for cut in 16 + 11..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            assert_eq!(contents(&Cartridge::open(&path).unwrap()), "one$", "{cut}");
+        }
+        for at in [0, 16, 17, 20] {
+            let mut bad = whole.clone();
+            bad[at] ^= 0x40;
+            fs::write(&path, &bad).unwrap();
+            let opened = Cartridge::open(&path);
+            let lost = opened.as_ref().is_ok_and(|t| contents(t) != "onetwo$");
+            assert!(lost || matches!(opened, Err(TapeError::Damaged { .. })), "{at}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a virtual drive or library is to do wrong, and when: for training, and for tests.
+
+use std::str::FromStr;
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The medium cannot be read or written there.
+    Error,
+    /// The drive stops answering, for good.
+    Offline,
+    /// The drive loses its power: what is in its buffer is lost, and it stops answering.
+    Power,
+    /// The robot jams: it moves nothing, and nothing any more.
+    Jam,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Blocks written.
+    Write,
+    /// Blocks read.
+    Read,
+    /// Filemarks written.
+    Mark,
+    /// Tapes moved.
+    Move,
+}
+
+/// A plan: the n-th operation of a kind, counted from 1, has a fault. As text `write:120=error,move:3=jam`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faults {
+    planned: Vec<(Operation, u64, Fault)>,
+    done: [u64; 4],
+}
+
+impl Faults {
+    /// Counts an operation; the fault that it has.
+    pub fn next(&mut self, operation: Operation) -> Option<Fault> {
+        let done = &mut self.done[operation as usize];
+        *done += 1;
+        let n = *done;
+        self.planned.iter().find(|(o, at, _)| (*o, *at) == (operation, n)).map(|(.., fault)| *fault)
+    }
+}
+
+/// A text that is no plan of faults.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is no fault; write write:N, read:N, mark:N or move:N, and =error, =offline, =power or =jam"
+)]
+pub struct BadFault(String);
+
+impl FromStr for Faults {
+    type Err = BadFault;
+
+    fn from_str(text: &str) -> Result<Self, BadFault> {
+        let one = |part: &str| {
+            let (place, fault) = part.split_once('=')?;
+            let (operation, n) = place.split_once(':')?;
+            let operation = match operation {
+                "write" => Operation::Write,
+                "read" => Operation::Read,
+                "mark" => Operation::Mark,
+                "move" => Operation::Move,
+                _ => return None,
+            };
+            let fault = match fault {
+                "error" => Fault::Error,
+                "offline" => Fault::Offline,
+                "power" => Fault::Power,
+                "jam" => Fault::Jam,
+                _ => return None,
+            };
+            // Robots jam; drives have the others.
+            if (operation == Operation::Move) != (fault == Fault::Jam) {
+                return None;
+            }
+            Some((operation, n.parse().ok().filter(|n| *n > 0)?, fault))
+        };
+        let parts = text.split(',').filter(|part| !part.is_empty());
+        let planned = parts.map(|part| one(part).ok_or_else(|| BadFault(part.to_owned())));
+        Ok(Self { planned: planned.collect::<Result<_, _>>()?, done: [0; 4] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nth_operation_has_its_fault() {
+        let mut faults: Faults = "write:2=error,read:1=offline,move:1=jam".parse().unwrap();
+        assert_eq!(faults.next(Operation::Write), None);
+        assert_eq!(faults.next(Operation::Read), Some(Fault::Offline));
+        assert_eq!(faults.next(Operation::Write), Some(Fault::Error));
+        assert_eq!(faults.next(Operation::Write), None);
+        assert_eq!(faults.next(Operation::Move), Some(Fault::Jam));
+        for bad in [
+            "write",
+            "write:0=error",
+            "write:x=error",
+            "fly:1=error",
+            "write:1=jam",
+            "move:1=error",
+        ] {
+            assert_eq!(bad.parse::<Faults>(), Err(BadFault(bad.to_owned())));
+        }
+        assert_eq!("".parse::<Faults>(), Ok(Faults::default()));
+    }
+}

@@ -1,0 +1,416 @@
+//! A virtual library: a directory with slots, drives and a robot.
+//!
+//! `library.toml` says what it is and is never changed; `inventory.json` where each tape is; `tapes/` has their files. Whoever
+//! moves a tape locks `robot`, whoever uses a drive its `drive-N`: so several processes share a library, and a kill frees
+//! what it held.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cartridge::{Cartridge, Label, damaged, failed, write_whole};
+use crate::clock::Clock;
+use crate::drive::TapeError;
+use crate::faults::{Fault, Faults, Operation};
+use crate::model::DriveModel;
+use crate::virtual_drive::VirtualDrive;
+
+/// Seconds in which a robot moves a tape: an estimate, of a library of one frame.
+const MOVE_S: f64 = 12.0;
+/// Most slots, and most drives, of a library.
+const MOST: u32 = 10_000;
+
+/// What a virtual library is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Design {
+    /// The type of its drives.
+    pub model: String,
+    /// How many.
+    pub drives: u32,
+    /// Slots for tapes.
+    pub slots: u32,
+    /// Slots by which tapes come and go.
+    #[serde(default)]
+    pub mail_slots: u32,
+    /// Bytes of a tape; what the drive's tapes hold, if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
+    /// How many times as fast as the world its clock runs.
+    #[serde(default = "one")]
+    pub scale: f64,
+    /// How many bytes the drives' compression makes one.
+    #[serde(default = "one")]
+    pub ratio: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A place for a tape, by its number from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// A drive.
+    Drive(u32),
+    /// A slot.
+    Slot(u32),
+    /// A slot by which tapes come and go.
+    Mail(u32),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Drive(n) => write!(f, "drive {n}"),
+            Self::Slot(n) => write!(f, "slot {n}"),
+            Self::Mail(n) => write!(f, "mail slot {n}"),
+        }
+    }
+}
+
+/// A tape in its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// Where it is.
+    pub place: Place,
+    /// What is on its sticker.
+    pub barcode: String,
+    /// Of one in a drive: where it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Place>,
+}
+
+/// A virtual library.
+#[derive(Debug)]
+pub struct Library {
+    dir: PathBuf,
+    design: Design,
+    model: &'static DriveModel,
+    clock: Arc<Clock>,
+    faults: Faults,
+    jammed: bool,
+}
+
+impl Library {
+    /// Makes a library in a new directory, with a tape in each of the first `tapes` slots.
+    pub fn create(dir: &Path, design: &Design, tapes: u32) -> Result<Self, TapeError> {
+        check(dir, design, tapes)?;
+        let model = model_of(dir, design)?;
+        fs::create_dir(dir).map_err(failed("make the directory", dir))?;
+        let inside = dir.join("tapes");
+        fs::create_dir(&inside).map_err(failed("make the directory", &inside))?;
+        let capacity = design.capacity.map_or(model.capacity, |bytes| bytes as f64);
+        let mut inventory = Vec::new();
+        for n in 1..=tapes {
+            let barcode = format!("V{n:05}{}", suffix(&design.model));
+            let label = Label {
+                barcode: barcode.clone(),
+                capacity,
+                write_protected: false,
+                loads: 0,
+                passes: 0.0,
+                cleanings: None,
+            };
+            Cartridge::create(&tape_path(dir, &barcode), &label)?;
+            inventory.push(Held { place: Place::Slot(n), barcode, from: None });
+        }
+        write_inventory(dir, &inventory)?;
+        let path = dir.join("library.toml");
+        let text = toml_of(design);
+        // Last: a directory without it is no library.
+        write_whole(&path, &text).map_err(failed("write", &path))?;
+        Self::open(dir)
+    }
+
+    /// Opens one.
+    pub fn open(dir: &Path) -> Result<Self, TapeError> {
+        let path = dir.join("library.toml");
+        let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+        let design: Design = toml::from_str(&text).map_err(|e| damaged(&path, e.message()))?;
+        check(dir, &design, 0)?;
+        let model = model_of(dir, &design)?;
+        let clock = Arc::new(Clock::real(design.scale));
+        let (dir, faults) = (dir.to_owned(), Faults::default());
+        Ok(Self { dir, design, model, clock, faults, jammed: false })
+    }
+
+    /// With a clock that costs no time.
+    pub fn in_virtual_time(mut self) -> Self {
+        self.clock = Arc::new(Clock::virtual_time());
+        self
+    }
+
+    /// Gives its robot a plan of faults.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// What it is.
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.clock
+    }
+
+    /// All tapes that are in it, by place.
+    pub fn inventory(&self) -> Result<Vec<Held>, TapeError> {
+        let path = inventory_path(&self.dir);
+        let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+        let mut held: Vec<Held> =
+            serde_json::from_str(&text).map_err(|e| damaged(&path, &e.to_string()))?;
+        held.sort_by_key(|h| h.place);
+        Ok(held)
+    }
+
+    /// Moves a tape.
+    pub fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
+        let _robot =
+            self.lock("robot", "its robot is at work for another process; wait until it ends")?;
+        // A drive that is in use keeps its tape.
+        let _drives = [from, to]
+            .into_iter()
+            .filter_map(|place| if let Place::Drive(n) = place { Some(n) } else { None })
+            .map(|n| self.lock_drive(n))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.refuse_nowhere(from)?;
+        self.refuse_nowhere(to)?;
+        let mut held = self.inventory()?;
+        if let Some(there) = held.iter().find(|h| h.place == to) {
+            return Err(
+                self.says(format!("{to} holds tape {} already; move that first", there.barcode))
+            );
+        }
+        let Some(moved) = held.iter_mut().find(|h| h.place == from) else {
+            return Err(self.says(format!(
+                "{from} holds no tape; `capstan library status` shows where they are"
+            )));
+        };
+        if self.jammed || self.faults.next(Operation::Move) == Some(Fault::Jam) {
+            self.jammed = true;
+            return Err(self.says("its robot is jammed; open it and look".to_owned()));
+        }
+        self.clock.wait_until(self.clock.now() + MOVE_S);
+        moved.from = matches!(to, Place::Drive(_)).then_some(from);
+        moved.place = to;
+        write_inventory(&self.dir, &held)
+    }
+
+    /// A drive for this process alone, with the tape that is in it.
+    pub fn drive(&self, number: u32) -> Result<HeldDrive, TapeError> {
+        self.refuse_nowhere(Place::Drive(number))?;
+        let lock = self.lock_drive(number)?;
+        let name = format!("{} of {}", Place::Drive(number), self.dir.display());
+        let mut drive = VirtualDrive::new(&name, self.model, self.clock.clone(), self.design.ratio);
+        let held = self.inventory()?;
+        if let Some(there) = held.iter().find(|h| h.place == Place::Drive(number)) {
+            drive.load(Cartridge::open(&tape_path(&self.dir, &there.barcode))?)?;
+        }
+        Ok(HeldDrive { drive, _lock: lock })
+    }
+
+    fn lock_drive(&self, number: u32) -> Result<File, TapeError> {
+        let why = format!(
+            "drive {number} is in use by another process; wait until it ends, or use another"
+        );
+        self.lock(&format!("drive-{number}"), &why)
+    }
+
+    fn lock(&self, name: &str, busy: &str) -> Result<File, TapeError> {
+        let path = self.dir.join(name);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(failed("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(self.says(busy.to_owned())),
+            Err(TryLockError::Error(e)) => Err(failed("lock", &path)(e)),
+        }
+    }
+
+    fn refuse_nowhere(&self, place: Place) -> Result<(), TapeError> {
+        let (n, most) = match place {
+            Place::Drive(n) => (n, self.design.drives),
+            Place::Slot(n) => (n, self.design.slots),
+            Place::Mail(n) => (n, self.design.mail_slots),
+        };
+        match (1..=most).contains(&n) {
+            true => Ok(()),
+            false => Err(self.says(format!("it has no {place}"))),
+        }
+    }
+
+    fn says(&self, problem: String) -> TapeError {
+        TapeError::Library { library: self.dir.display().to_string(), problem }
+    }
+}
+
+/// A drive that is this process's as long as this lives.
+#[derive(Debug)]
+pub struct HeldDrive {
+    /// The drive.
+    pub drive: VirtualDrive,
+    _lock: File,
+}
+
+fn check(dir: &Path, design: &Design, tapes: u32) -> Result<(), TapeError> {
+    let bad = |problem: &str| {
+        let library = dir.display().to_string();
+        Err(TapeError::Library { library, problem: problem.to_owned() })
+    };
+    if !(1..=MOST).contains(&design.drives)
+        || !(1..=MOST).contains(&design.slots)
+        || design.mail_slots > MOST
+    {
+        return bad("it needs 1 to 10,000 drives and slots, and at most 10,000 mail slots");
+    }
+    if tapes > design.slots {
+        return bad("it has fewer slots than tapes");
+    }
+    let sane = |value: f64, most: f64| value.is_finite() && value > 0.0 && value <= most;
+    if !sane(design.scale, 1e9) || !sane(design.ratio, 100.0) || design.capacity == Some(0) {
+        return bad("scale must be above 0 and at most 10^9, ratio at most 100, capacity above 0");
+    }
+    Ok(())
+}
+
+fn model_of(dir: &Path, design: &Design) -> Result<&'static DriveModel, TapeError> {
+    DriveModel::named(&design.model).ok_or_else(|| TapeError::Library {
+        library: dir.display().to_string(),
+        problem: format!(
+            "there is no drive model '{}'; there are {}",
+            design.model,
+            DriveModel::names().join(", ")
+        ),
+    })
+}
+
+fn toml_of(design: &Design) -> String {
+    let mut text = format!(
+        "model = \"{}\"\ndrives = {}\nslots = {}\nmail_slots = {}\nscale = {:?}\nratio = {:?}\n",
+        design.model, design.drives, design.slots, design.mail_slots, design.scale, design.ratio
+    );
+    if let Some(capacity) = design.capacity {
+        text.push_str(&format!("capacity = {capacity}\n"));
+    }
+    text
+}
+
+/// What the makers put behind the number on a sticker: L9 for LTO-9.
+fn suffix(model: &str) -> String {
+    model.strip_prefix("lto-").map(|n| format!("L{n}")).unwrap_or_default()
+}
+
+fn tape_path(dir: &Path, barcode: &str) -> PathBuf {
+    dir.join("tapes").join(format!("{barcode}.tape"))
+}
+
+fn inventory_path(dir: &Path) -> PathBuf {
+    dir.join("inventory.json")
+}
+
+fn write_inventory(dir: &Path, held: &[Held]) -> Result<(), TapeError> {
+    let path = inventory_path(dir);
+    let text = serde_json::to_string_pretty(held).map_err(|e| damaged(&path, &e.to_string()))?;
+    write_whole(&path, &text).map_err(failed("write", &path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::{Read, TapeDrive};
+
+    fn design() -> Design {
+        Design {
+            model: "lto-9".into(),
+            drives: 2,
+            slots: 4,
+            mail_slots: 1,
+            capacity: Some(100_000_000),
+            scale: 1.0,
+            ratio: 1.0,
+        }
+    }
+
+    fn library() -> (tempfile::TempDir, Library) {
+        let dir = tempfile::tempdir().unwrap();
+        let library = Library::create(&dir.path().join("vtl"), &design(), 3).unwrap();
+        (dir, library.in_virtual_time())
+    }
+
+    #[test]
+    fn tapes_move_and_keep_what_is_on_them() {
+        let (_dir, mut library) = library();
+        library.move_tape(Place::Slot(2), Place::Drive(1)).unwrap();
+        {
+            let mut held = library.drive(1).unwrap();
+            assert_eq!(held.drive.tape().unwrap().label.barcode, "V00002L9");
+            held.drive.write_block(b"hello").unwrap();
+            held.drive.write_filemark(true).unwrap();
+            let busy = library.move_tape(Place::Drive(1), Place::Slot(2)).unwrap_err();
+            assert!(busy.to_string().contains("in use"), "{busy}");
+            held.drive.unload().unwrap();
+        }
+        library.move_tape(Place::Drive(1), Place::Drive(2)).unwrap();
+        let at = |library: &Library| {
+            let held = library.inventory().unwrap().into_iter();
+            held.map(|h| format!("{}: {}", h.place, h.barcode)).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(at(&library), "drive 2: V00002L9, slot 1: V00001L9, slot 3: V00003L9");
+        let mut held = library.drive(2).unwrap();
+        let mut block = [0; 10];
+        assert_eq!(held.drive.read_block(&mut block).unwrap(), Read::Block(5));
+        assert_eq!(&block[..5], b"hello");
+        drop(held);
+        library.move_tape(Place::Drive(2), Place::Mail(1)).unwrap();
+        // Another process sees the same.
+        assert_eq!(at(&Library::open(&library.dir).unwrap()), at(&library));
+        assert_eq!(Library::open(&library.dir).unwrap().design(), &design());
+    }
+
+    #[test]
+    fn what_cannot_be_moved_is_said() {
+        let (_dir, mut library) = library();
+        let mut says = |from, to, words: &str| {
+            let error = library.move_tape(from, to).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        says(Place::Slot(4), Place::Drive(1), "slot 4 holds no tape");
+        says(Place::Slot(1), Place::Slot(2), "holds tape V00002L9 already");
+        says(Place::Slot(1), Place::Drive(3), "no drive 3");
+        says(Place::Mail(0), Place::Drive(1), "no mail slot 0");
+        library.set_faults("move:1=jam".parse().unwrap());
+        for _ in 0..2 {
+            let error = library.move_tape(Place::Slot(1), Place::Drive(1)).unwrap_err();
+            assert!(error.to_string().contains("jammed"), "{error}");
+        }
+        assert_eq!(library.inventory().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn nonsense_is_refused_before_anything_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vtl");
+        let bad = [
+            Design { model: "floppy".into(), ..design() },
+            Design { drives: 0, ..design() },
+            Design { slots: 2, ..design() },
+            Design { scale: 0.0, ..design() },
+            Design { ratio: f64::NAN, ..design() },
+        ];
+        for design in bad {
+            assert!(Library::create(&path, &design, 3).is_err(), "{design:?}");
+            assert!(!path.exists());
+        }
+        Library::create(&path, &design(), 0).unwrap();
+        assert!(Library::create(&path, &design(), 0).is_err(), "there is one already");
+        fs::write(path.join("library.toml"), "model = 1").unwrap();
+        assert!(matches!(Library::open(&path), Err(TapeError::Damaged { .. })));
+    }
+}

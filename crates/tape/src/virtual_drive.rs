@@ -1,0 +1,385 @@
+//! A drive that is none: a model's mechanics, a tape in a file, a clock, and a plan of faults.
+
+use std::sync::Arc;
+
+use crate::cartridge::Cartridge;
+use crate::clock::Clock;
+use crate::drive::{Read, TapeDrive, TapeError, Written};
+use crate::faults::{Fault, Faults, Operation};
+use crate::mechanics::{Mechanics, Statistics};
+use crate::model::DriveModel;
+
+/// The share of a tape at whose end writing is warned of: an estimate. Of a small one at least a few blocks.
+const EARLY_WARNING: f64 = 0.005;
+const EARLY_WARNING_LEAST: f64 = 16.0 * 1_048_576.0;
+
+/// A virtual drive.
+#[derive(Debug)]
+pub struct VirtualDrive {
+    name: String,
+    model: &'static DriveModel,
+    mechanics: Mechanics,
+    clock: Arc<Clock>,
+    tape: Option<Cartridge>,
+    /// Where the tape stands for the host.
+    at: u64,
+    /// How many bytes of the host become one on the medium, by the drive's compression.
+    ratio: f64,
+    faults: Faults,
+    offline: bool,
+    /// Passes that the tape's label knows of already.
+    passes_told: f64,
+}
+
+impl VirtualDrive {
+    /// An empty drive. `ratio` is what its compression makes of the data, 1 without.
+    pub fn new(name: &str, model: &'static DriveModel, clock: Arc<Clock>, ratio: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            model,
+            mechanics: Mechanics::new(model),
+            clock,
+            tape: None,
+            at: 0,
+            ratio: ratio.max(0.1),
+            faults: Faults::default(),
+            offline: false,
+            passes_told: 0.0,
+        }
+    }
+
+    /// Gives it a plan of faults.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// The tape that is loaded.
+    pub fn tape(&self) -> Option<&Cartridge> {
+        self.tape.as_ref()
+    }
+
+    /// Takes a tape in; the drive must be empty.
+    pub fn load(&mut self, mut tape: Cartridge) -> Result<(), TapeError> {
+        self.refuse_offline()?;
+        if let Some(there) = &self.tape {
+            return Err(TapeError::Library {
+                library: self.name.clone(),
+                problem: format!("the drive holds tape {} already; unload it", there.label.barcode),
+            });
+        }
+        tape.label.loads += 1;
+        tape.save_label()?;
+        self.tape = Some(tape);
+        self.at = 0;
+        let then = self.mechanics.load(self.clock.now());
+        self.clock.wait_until(then);
+        Ok(())
+    }
+
+    /// Rewinds and gives the tape out.
+    pub fn unload(&mut self) -> Result<Cartridge, TapeError> {
+        self.refuse_offline()?;
+        let Some(tape) = self.tape.take() else {
+            return Err(TapeError::NoTape { drive: self.name.clone() });
+        };
+        let then = self.mechanics.unload(self.clock.now());
+        self.clock.wait_until(then);
+        tape.sync()?;
+        let tape = self.with_wear(tape)?;
+        self.at = 0;
+        Ok(tape)
+    }
+
+    /// Notes on the tape's label how much it was worn here.
+    fn with_wear(&mut self, mut tape: Cartridge) -> Result<Cartridge, TapeError> {
+        let passes = self.mechanics.statistics().passes;
+        tape.label.passes += passes - self.passes_told;
+        self.passes_told = passes;
+        tape.save_label()?;
+        Ok(tape)
+    }
+
+    fn refuse_offline(&self) -> Result<(), TapeError> {
+        match self.offline {
+            true => Err(TapeError::Offline { drive: self.name.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    fn loaded(&mut self) -> Result<&mut Cartridge, TapeError> {
+        self.refuse_offline()?;
+        let drive = &self.name;
+        self.tape.as_mut().ok_or_else(|| TapeError::NoTape { drive: drive.clone() })
+    }
+
+    fn barcode(&self) -> String {
+        self.tape.as_ref().map(|t| t.label.barcode.clone()).unwrap_or_default()
+    }
+
+    /// Counts an operation and does it wrong if that is planned.
+    fn fault(&mut self, operation: Operation) -> Result<(), TapeError> {
+        let offline = |this: &mut Self| {
+            this.offline = true;
+            Err(TapeError::Offline { drive: this.name.clone() })
+        };
+        match self.faults.next(operation) {
+            None | Some(Fault::Jam) => Ok(()),
+            Some(Fault::Error) => Err(TapeError::Medium { tape: self.barcode(), at: self.at }),
+            Some(Fault::Offline) => offline(self),
+            Some(Fault::Power) => {
+                self.lose_buffer()?;
+                offline(self)
+            }
+        }
+    }
+
+    /// What had not come to the tape is gone: whole blocks, the last ones.
+    fn lose_buffer(&mut self) -> Result<(), TapeError> {
+        let mut lost = self.mechanics.unwritten() * self.ratio;
+        let Some(tape) = &mut self.tape else { return Ok(()) };
+        let mut keep = self.at.min(tape.len());
+        while keep > 0 && lost > 0.0 {
+            lost -= (tape.bytes_before(keep) - tape.bytes_before(keep - 1)) as f64;
+            keep -= 1;
+        }
+        self.at = keep;
+        tape.cut(keep)
+    }
+
+    /// What is before the end of the tape, at a place.
+    fn room(&self, at: u64) -> f64 {
+        let Some(tape) = &self.tape else { return 0.0 };
+        tape.label.capacity - tape.bytes_before(at) as f64 / self.ratio
+    }
+
+    fn writable(&mut self) -> Result<(), TapeError> {
+        let tape = self.loaded()?;
+        match tape.label.write_protected {
+            true => Err(TapeError::WriteProtected { tape: tape.label.barcode.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    fn warned(&self) -> Written {
+        let capacity = self.tape.as_ref().map_or(0.0, |t| t.label.capacity);
+        let zone = (capacity * EARLY_WARNING).max(EARLY_WARNING_LEAST).min(capacity / 4.0);
+        Written { early_warning: self.room(self.at) < zone }
+    }
+
+    fn medium_place(&self, at: u64) -> f64 {
+        self.tape.as_ref().map_or(0.0, |t| t.bytes_before(at) as f64 / self.ratio)
+    }
+}
+
+impl TapeDrive for VirtualDrive {
+    fn write_block(&mut self, block: &[u8]) -> Result<Written, TapeError> {
+        self.writable()?;
+        if block.is_empty() || block.len() > self.model.block_max {
+            return Err(TapeError::BlockSize {
+                drive: self.name.clone(),
+                most: self.model.block_max,
+                length: block.len(),
+            });
+        }
+        self.fault(Operation::Write)?;
+        let medium = block.len() as f64 / self.ratio;
+        if self.room(self.at) < medium {
+            return Err(TapeError::EndOfMedium { tape: self.barcode() });
+        }
+        let at = self.at;
+        self.loaded()?.write(at, Some(block))?;
+        self.at += 1;
+        let then = self.mechanics.write(self.clock.now(), block.len(), medium);
+        self.clock.wait_until(then);
+        Ok(self.warned())
+    }
+
+    fn write_filemark(&mut self, sync: bool) -> Result<Written, TapeError> {
+        self.writable()?;
+        self.fault(Operation::Mark)?;
+        let at = self.at;
+        let tape = self.loaded()?;
+        tape.write(at, None)?;
+        if sync {
+            tape.sync()?;
+            let then = self.mechanics.flush(self.clock.now());
+            self.clock.wait_until(then);
+        }
+        self.at += 1;
+        Ok(self.warned())
+    }
+
+    fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
+        self.loaded()?;
+        let at = self.at;
+        let asked = into.len();
+        let found = self.loaded()?.read(at, into)?;
+        if matches!(found, Ok(Read::Block(_)) | Err(_)) {
+            self.fault(Operation::Read)?;
+        }
+        let length = match found {
+            Ok(Read::EndOfData) => return Ok(Read::EndOfData),
+            Ok(Read::Filemark) => {
+                self.at += 1;
+                return Ok(Read::Filemark);
+            }
+            Ok(Read::Block(length)) | Err(length) => length,
+        };
+        // One that is too long has passed the head all the same.
+        self.at += 1;
+        let then = self.mechanics.read(self.clock.now(), length, length as f64 / self.ratio);
+        self.clock.wait_until(then);
+        found.map_err(|length| TapeError::TooLong { tape: self.barcode(), at, length, asked })
+    }
+
+    fn locate(&mut self, at: u64) -> Result<(), TapeError> {
+        let end = self.loaded()?.len();
+        if at > end {
+            return Err(TapeError::BeyondEnd { tape: self.barcode(), end, at });
+        }
+        if at != self.at {
+            let then = self.mechanics.locate(self.clock.now(), self.medium_place(at));
+            self.clock.wait_until(then);
+            self.at = at;
+        }
+        Ok(())
+    }
+
+    fn locate_end(&mut self) -> Result<u64, TapeError> {
+        let end = self.loaded()?.len();
+        self.locate(end)?;
+        Ok(end)
+    }
+
+    fn position(&self) -> Result<u64, TapeError> {
+        self.refuse_offline()?;
+        match self.tape {
+            Some(_) => Ok(self.at),
+            None => Err(TapeError::NoTape { drive: self.name.clone() }),
+        }
+    }
+
+    fn block_max(&self) -> usize {
+        self.model.block_max
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.mechanics.statistics())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cartridge::Label;
+    use std::path::Path;
+
+    fn tape(dir: &Path, capacity: f64, write_protected: bool) -> Cartridge {
+        let path = dir.join("A00001L9.tape");
+        let barcode = "A00001L9".to_owned();
+        let label =
+            Label { barcode, capacity, write_protected, loads: 0, passes: 0.0, cleanings: None };
+        Cartridge::create(&path, &label).unwrap();
+        Cartridge::open(&path).unwrap()
+    }
+
+    fn drive(model: &str) -> (VirtualDrive, Arc<Clock>) {
+        let clock = Arc::new(Clock::virtual_time());
+        let model = DriveModel::named(model).unwrap();
+        (VirtualDrive::new("drive 1", model, clock.clone(), 1.0), clock)
+    }
+
+    #[test]
+    fn blocks_and_filemarks_come_back_from_their_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut drive, clock) = drive("lto-9");
+        let mut block = vec![0; 1000];
+        assert!(matches!(drive.read_block(&mut block), Err(TapeError::NoTape { .. })));
+        drive.load(tape(dir.path(), 1e9, false)).unwrap();
+        assert_eq!(clock.now(), 16.0);
+        for byte in 1..=3 {
+            drive.write_block(&vec![byte; 300]).unwrap();
+            drive.write_filemark(byte == 3).unwrap();
+        }
+        assert_eq!(drive.position().unwrap(), 6);
+        drive.locate(2).unwrap();
+        assert_eq!(drive.read_block(&mut block).unwrap(), Read::Block(300));
+        assert_eq!(block[299], 2);
+        assert_eq!(drive.read_block(&mut block).unwrap(), Read::Filemark);
+        let short = drive.read_block(&mut block[..10]).unwrap_err();
+        assert!(matches!(short, TapeError::TooLong { at: 4, length: 300, asked: 10, .. }));
+        assert_eq!(drive.position().unwrap(), 5, "behind it");
+        assert_eq!(drive.locate_end().unwrap(), 6);
+        assert_eq!(drive.read_block(&mut block).unwrap(), Read::EndOfData);
+        assert!(matches!(drive.locate(7), Err(TapeError::BeyondEnd { end: 6, .. })));
+        let large = vec![0; (8 << 20) + 1];
+        assert!(matches!(drive.write_block(&large), Err(TapeError::BlockSize { .. })));
+        let label = drive.unload().unwrap().label;
+        assert!(label.loads == 1 && label.passes > 0.0, "{label:?}");
+    }
+
+    #[test]
+    fn the_end_of_the_tape_is_warned_of_and_then_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut drive, _) = drive("lto-9");
+        drive.load(tape(dir.path(), 100e6, false)).unwrap();
+        let block = vec![7; 1 << 20];
+        let mut blocks = 0;
+        while !drive.write_block(&block).unwrap().early_warning {
+            blocks += 1;
+        }
+        assert!((70..=90).contains(&blocks), "{blocks}");
+        let error = loop {
+            if let Err(e) = drive.write_block(&block) {
+                break e;
+            }
+            blocks += 1;
+        };
+        assert!(matches!(error, TapeError::EndOfMedium { .. }), "{error}");
+        assert!((93..=95).contains(&blocks), "{blocks}");
+        assert!(drive.write_filemark(true).is_ok(), "a mark has room");
+    }
+
+    #[test]
+    fn what_is_planned_goes_wrong() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut drive, _) = drive("lto-9");
+        drive.set_faults("write:2=error,write:40=power".parse().unwrap());
+        drive.load(tape(dir.path(), 1e9, false)).unwrap();
+        let block = vec![1; 1 << 20];
+        drive.write_block(&block).unwrap();
+        assert!(matches!(drive.write_block(&block), Err(TapeError::Medium { at: 1, .. })));
+        drive.write_filemark(true).unwrap();
+        let failed = (0..50).find_map(|_| drive.write_block(&block).err()).unwrap();
+        assert!(matches!(failed, TapeError::Offline { .. }), "{failed}");
+        assert!(matches!(drive.unload(), Err(TapeError::Offline { .. })));
+        // What was synchronised is there, what was in the buffer is not.
+        let tape = Cartridge::open(&dir.path().join("A00001L9.tape")).unwrap();
+        assert_eq!(tape.len(), 2);
+    }
+
+    #[test]
+    fn a_tape_with_its_tab_set_is_only_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut drive, _) = drive("lto-9");
+        drive.load(tape(dir.path(), 1e9, true)).unwrap();
+        assert!(matches!(drive.write_block(b"x"), Err(TapeError::WriteProtected { .. })));
+        assert!(matches!(drive.write_filemark(true), Err(TapeError::WriteProtected { .. })));
+        assert_eq!(drive.read_block(&mut [0; 9]).unwrap(), Read::EndOfData);
+    }
+
+    #[test]
+    fn compressed_data_take_less_tape_and_less_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(Clock::virtual_time());
+        let model = DriveModel::named("lto-9").unwrap();
+        let mut drive = VirtualDrive::new("d", model, clock.clone(), 2.0);
+        drive.load(tape(dir.path(), 40e6, false)).unwrap();
+        let block = vec![1; 1 << 20];
+        let blocks = std::iter::from_fn(|| drive.write_block(&block).ok()).count();
+        assert_eq!(blocks, 76, "80 MB");
+        let s = drive.statistics().unwrap();
+        drive.write_filemark(true).unwrap();
+        assert!(s.medium_bytes <= 40e6 && s.host_bytes > 79_000_000, "{s:?}");
+    }
+}

@@ -164,6 +164,11 @@ impl Archive {
         })
     }
 
+    /// The medium, where there is one.
+    pub fn medium(&self) -> Option<&Path> {
+        self.medium.as_deref()
+    }
+
     /// Restores into a directory of its own, which is removed at the end.
     pub fn restore(&self, context: &Context, place: Place) -> Result<Sample, BenchError> {
         self.restore_into(context, &context.fresh(place, "restored")?)

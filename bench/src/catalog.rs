@@ -80,6 +80,7 @@ pub fn generate(home: &Path, files: u64, incrementals: u64) -> Result<(u64, u64)
             key: None,
             cipher: None,
             state_us: None,
+            stands_for: None,
         };
         begin(&idb, &session)?;
         let changed = move |file: u64| n == 0 || file % CHANGED == n;
@@ -139,6 +140,7 @@ fn begin(idb: &Idb, label: &SessionLabel) -> Result<(), BenchError> {
         key: None,
         null_device: false,
         created_us: label.started_us,
+        stands_for: None,
     };
     let session = Session {
         id: label.session,

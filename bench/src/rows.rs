@@ -1,5 +1,6 @@
 //! The benchmarks by name, in the order of the report.
 
+mod base;
 mod catalog;
 mod cold;
 mod directory;
@@ -9,6 +10,7 @@ mod null;
 mod peers;
 mod restore;
 mod sweep;
+mod upkeep;
 
 use crate::context::Context;
 use crate::error::BenchError;
@@ -107,6 +109,21 @@ pub const ROWS: &[Row] = &[
         name: "catalog",
         about: "a generated object of 100 million entries, a full and 30 incrementals: list a directory, find",
         run: catalog::huge,
+    },
+    Row {
+        name: "base",
+        about: "an incremental on a base of 5 million files: memory, rate; import of as many",
+        run: base::large,
+    },
+    Row {
+        name: "prune",
+        about: "prune of one version of many and of few files; of 10,000 versions",
+        run: upkeep::prune,
+    },
+    Row {
+        name: "media",
+        about: "copy and consolidation from directory to directory, against cp and sync",
+        run: upkeep::media,
     },
     Row {
         name: "overhead",

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::catalog::{FILES_PER_DIR, NAME, dir_of, generate, name_of};
 use crate::context::{Context, Place, remove, tree_bytes};
 use crate::error::BenchError;
-use crate::measure::{Contender, Outcome, Sample, alternate};
+use crate::measure::{Contender, Outcome, alternate};
 use crate::report::{Goal, Line};
 use crate::rows::Sheet;
 
@@ -37,8 +37,7 @@ pub fn huge(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> 
                     problem: format!("{found} lines, not {lines}"),
                 });
             }
-            let u = ran.usage;
-            Ok(Sample { wall_s: u.wall_s, cpu_s: u.cpu_s, peak_rss: u.peak_rss, stored: 0 })
+            Ok(ran.usage.into())
         })
     };
     // The first reading makes the sparse indexes.

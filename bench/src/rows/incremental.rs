@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::capstan::{Backup, Target};
 use crate::context::{Context, Place, Set};
 use crate::error::BenchError;
-use crate::measure::{Contender, Sample, alternate};
+use crate::measure::{Contender, alternate};
 use crate::report::{Goal, Line};
 use crate::rivals::Rival;
 use crate::rows::Sheet;
@@ -22,9 +22,7 @@ pub fn unchanged(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchEr
         // Reads what a backup reads of each name: size, times, inode.
         let mut command = Command::new("find");
         command.arg(&data.path).args(["-fprintf", "/dev/null", "%s %T@ %C@ %i %p\n"]);
-        let usage = context.run(&mut command)?.usage;
-        let (wall_s, cpu_s, peak_rss) = (usage.wall_s, usage.cpu_s, usage.peak_rss);
-        Ok(Sample { wall_s, cpu_s, peak_rss, stored: 0 })
+        Ok(context.run(&mut command)?.usage.into())
     };
     let mut contenders = vec![
         Contender::new("capstan", || ours.again(context)),

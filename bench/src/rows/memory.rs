@@ -13,19 +13,26 @@ use crate::rows::Sheet;
 const FEW: u64 = 30_000;
 const MANY: u64 = 3_000_000;
 /// What the kernel needs for an empty file in a tmpfs: inode, name, its share of directories.
-const KERNEL_BYTES_PER_FILE: u64 = 1300;
+pub const KERNEL_BYTES_PER_FILE: u64 = 1300;
 
 pub fn flat(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
     let many = if context.quick { MANY / 10 } else { MANY };
     // The files twice, as source and restored.
     context.need_memory(many * KERNEL_BYTES_PER_FILE * 2 + many / 16 * 4096 * 2 + (1 << 30))?;
-    // A tmpfs of its own: the usual one has not inodes enough for both trees.
+    in_own_tmpfs(context, |mount| in_mount(context, sheet, mount, many))
+}
+
+/// Works in a tmpfs of its own: the usual one has not inodes enough for millions of files.
+pub fn in_own_tmpfs(
+    context: &Context,
+    work: impl FnOnce(&Path) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
     let mount = context.fresh(Place::Memory, MOUNT)?;
     std::fs::create_dir_all(&mount).map_err(io_error("create", &mount))?;
     let options = ["-t", "tmpfs", "-o", "nr_inodes=0,size=90%", "capstan-bench"];
     let mounted = context.run(Command::new("mount").args(options).arg(&mount));
     mounted.map_err(|e| BenchError::Skip(format!("it needs a tmpfs of its own, as root: {e}")))?;
-    let result = in_mount(context, sheet, &mount, many);
+    let result = work(&mount);
     context.run(Command::new("umount").arg(&mount))?;
     remove(&mount)?;
     result

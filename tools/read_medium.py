@@ -1206,7 +1206,7 @@ class Medium:
         except Damage:
             self.report.damage(segment.name, "it does not tell its session; its files are lost")
             return
-        for name in ("session", "object", "version", "parent", "base"):
+        for name in ("session", "object", "version", "parent", "base", "stands_for"):
             if isinstance(label.get(name), str):
                 label[name] = label[name].lower()
         session = self.sessions.setdefault(label["session"], Session(label["session"], label))
@@ -1286,8 +1286,9 @@ class Medium:
         return chain
 
     def newest(self, version):
-        """The last session of a version."""
-        sessions = [s for s in self.sessions.values() if s.label["version"] == version]
+        """The last session of a version, or else of what stands for it."""
+        of = lambda name: [s for s in self.sessions.values() if s.label.get(name) == version]
+        sessions = of("version") or of("stands_for")
         resumed = {s.label.get("parent") for s in sessions}
         last = [s for s in sessions if s.id not in resumed] or sessions
         return max(last, key=lambda s: s.label["started_us"], default=None)

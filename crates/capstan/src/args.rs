@@ -25,7 +25,7 @@ use clap_complete::Shell;
 pub use assess::{AssessCommand, CreateDataArgs};
 pub use backup::{BackupArgs, split_paths};
 pub use consolidate::ConsolidateArgs;
-pub use copy::CopyArgs;
+pub use copy::{CopyArgs, CopyTargetArgs};
 pub use diff::{CompareArgs, DiffArgs};
 pub use drill::DrillArgs;
 pub use find::FindArgs;
@@ -33,7 +33,7 @@ pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use media::{MediaCommand, directory};
 pub use pool::{PolicyArgs, PoolCommand};
-pub use protect::{LockVersionArgs, ProtectArgs, PruneArgs};
+pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
 pub use run::RunArgs;
 pub use status::StatusArgs;

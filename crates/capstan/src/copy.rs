@@ -2,7 +2,7 @@
 
 use capstan_cell::request::{ConsolidateRequest, CopyRequest, CopyWhat};
 
-use crate::args::{ConsolidateArgs, CopyArgs, Global};
+use crate::args::{ConsolidateArgs, CopyArgs, CopyTargetArgs, Global};
 use crate::exit::Failure;
 use crate::session::{self, Show};
 
@@ -14,9 +14,24 @@ pub fn copy(global: &Global, args: &CopyArgs) -> Result<u8, Failure> {
         // One of the three is required.
         (None, None) => CopyWhat::Medium(args.medium.clone().unwrap_or_default()),
     };
-    let request =
-        CopyRequest { what, only: args.only, device: args.to.clone(), block_size: args.block_size };
-    let show = Show { method: "copy", json: args.json, to_stderr: false };
+    run(global, what, args.only, &args.target)
+}
+
+/// Runs a copy of that to a device.
+pub fn run(
+    global: &Global,
+    what: CopyWhat,
+    only: bool,
+    target: &CopyTargetArgs,
+) -> Result<u8, Failure> {
+    let request = CopyRequest {
+        what,
+        only,
+        log_level: target.log_level,
+        device: target.to.clone(),
+        block_size: target.block_size,
+    };
+    let show = Show { method: "copy", json: target.json, to_stderr: false };
     session::run(global, &show, |cell, console, stop| Ok(cell.copy(&request, console, stop)?))
 }
 

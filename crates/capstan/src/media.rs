@@ -1,7 +1,7 @@
 //! `capstan media`: media as lines, as pages, as JSON.
 
 use capstan_cell::media::{Initialise, MediumInfo};
-use capstan_cell::request::VerifyRequest;
+use capstan_cell::request::{CopyWhat, VerifyRequest};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ use crate::exit::{COMPLETED, Failure};
 use crate::home;
 use crate::output::{Output, local_time};
 use crate::progress::Console;
-use crate::restore;
 use crate::session::{self, Show};
 use crate::sizes::{bytes_text, grouped};
 use crate::table::{Align, fields, table};
+use crate::{copy, protect, restore};
 
 /// Runs `media`.
 pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
@@ -56,6 +56,10 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             let cell = home::open(global)?;
             let medium = cell.media_adopt(&directory(device)?, &console)?;
             print(&cell.media_show(&medium.id.to_string())?, false)?;
+        }
+        MediaCommand::Protect(args) => return protect::protect_medium(global, args),
+        MediaCommand::Copy { medium, target } => {
+            return copy::run(global, CopyWhat::Medium(medium.clone()), false, target);
         }
         MediaCommand::Import(args) => return restore::import(global, args),
         MediaCommand::Verify { medium, json } => {

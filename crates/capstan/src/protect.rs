@@ -5,7 +5,7 @@ use capstan_idb::{Keeping, Protection};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::args::{Global, LockVersionArgs, ProtectArgs};
+use crate::args::{Global, LockVersionArgs, ProtectArgs, ProtectMediumArgs};
 use crate::exit::{COMPLETED, Failure};
 use crate::home;
 use crate::output::{Output, local_time};
@@ -14,14 +14,32 @@ use crate::sizes::grouped;
 /// Runs `protect`.
 pub fn protect(global: &Global, args: &ProtectArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let (name, kept) =
-        cell.protect(&args.which.version(), args.protection(), args.catalog_until)?;
+    let (protection, catalog) = (args.kept.protection(), args.kept.catalog_until);
+    let (name, kept) = cell.protect(&args.which.version(), protection, catalog)?;
     let mut out = Output::new();
-    if args.json {
+    put_kept(&mut out, &name, &kept, args.json)?;
+    out.finish().map(|()| COMPLETED)
+}
+
+/// Runs `media protect`.
+pub fn protect_medium(global: &Global, args: &ProtectMediumArgs) -> Result<u8, Failure> {
+    let cell = home::open(global)?;
+    let (protection, catalog) = (args.kept.protection(), args.kept.catalog_until);
+    let kept = cell.protect_medium(&args.medium, protection, catalog)?;
+    let mut out = Output::new();
+    if kept.is_empty() && !args.json {
+        out.text("nothing that is kept lies on it\n")?;
+    }
+    kept.iter().try_for_each(|(name, kept)| put_kept(&mut out, name, kept, args.json))?;
+    out.finish().map(|()| COMPLETED)
+}
+
+fn put_kept(out: &mut Output, name: &str, kept: &Keeping, as_json: bool) -> Result<(), Failure> {
+    if as_json {
         let mut object = Map::new();
         object.insert("name".to_owned(), name.into());
-        put(&mut object, &kept);
-        out.json(&object)?;
+        put(&mut object, kept);
+        out.json(&object)
     } else {
         let lock = kept.lock_at(now_us()).map(|until| format!(", locked until {}", time(until)));
         out.text(&format!(
@@ -33,9 +51,8 @@ pub fn protect(global: &Global, args: &ProtectArgs) -> Result<u8, Failure> {
                 Protection::Rules => "as long as the version".to_owned(),
                 other => protection_text(other),
             }
-        ))?;
+        ))
     }
-    out.finish().map(|()| COMPLETED)
 }
 
 /// Runs `lock`.

@@ -1,6 +1,8 @@
 //! `capstan prune`: which versions stay and go, and why.
 
-use capstan_cell::observe::Observer;
+use std::sync::Arc;
+
+use capstan_cell::observe::{Observer, Stop};
 use capstan_cell::prune::{Action, PruneRequest, Pruned, PrunedVersion};
 use capstan_engine::message::path_text;
 use serde_json::{Value, json};
@@ -11,6 +13,7 @@ use crate::home;
 use crate::output::{Output, local_time};
 use crate::progress::Console;
 use crate::protect::count;
+use crate::session::on_signals;
 use crate::sizes::bytes_text;
 
 /// Exit code where a medium failed.
@@ -19,11 +22,13 @@ const WITH_ERRORS: u8 = 3;
 /// Runs the command.
 pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let console = Console::new(global)?;
+    let console = Arc::new(Console::new(global)?);
+    let stop = Arc::new(Stop::default());
+    on_signals(&stop, &console)?;
     let request =
         PruneRequest { names: args.names.clone(), rules: args.rules(), dry_run: args.dry_run };
-    let observer: &dyn Observer = &console;
-    let pruned = cell.prune(&request, observer)?;
+    let observer: &dyn Observer = console.as_ref();
+    let pruned = cell.prune(&request, observer, &stop)?;
     console.finish();
     let mut out = Output::new();
     if args.json {
@@ -89,6 +94,14 @@ fn summary(pruned: &Pruned) -> String {
         let catalogs = count(pruned.removed_catalogs, "catalog file");
         text.push_str(&format!("{catalogs} of versions that stay removed: protection ended\n"));
     }
+    for of in &pruned.consolidated {
+        text.push_str(&format!(
+            "{}@{} {would}consolidated: of what it builds on {} % was dead\n",
+            path_text(of.name.as_bytes()),
+            of.session.get(..8).unwrap_or_default(),
+            of.dead_percent,
+        ));
+    }
     for p in &pruned.pending {
         text.push_str(&format!(
             "{} with {} on {} go at a later prune: {}\n",
@@ -115,6 +128,11 @@ pub fn json_of(pruned: &Pruned) -> Value {
             "medium": p.medium, "segments": p.segments, "bytes": p.bytes, "why": p.why, "failed": p.failed,
         })
     });
+    let consolidated = pruned.consolidated.iter().map(|of| {
+        json!({
+            "name": of.name, "base_session": of.session, "dead_percent": of.dead_percent, "session": of.by,
+        })
+    });
     json!({
         "dry_run": pruned.dry_run,
         "versions": versions.collect::<Vec<_>>(),
@@ -123,6 +141,7 @@ pub fn json_of(pruned: &Pruned) -> Value {
         "freed_bytes": pruned.freed_bytes,
         "removed_catalogs": pruned.removed_catalogs,
         "pending": pending.collect::<Vec<_>>(),
+        "consolidated": consolidated.collect::<Vec<_>>(),
     })
 }
 

@@ -132,7 +132,7 @@ impl Run {
             self.report.sessions.push(report);
         }
         if let Some(rules) = &spec.keep
-            && let Err(failure) = self.prune(&cell, global, rules, json)
+            && let Err(failure) = self.prune(&cell, global, rules, json, stop)
         {
             self.error(COMPLETED_WITH_ERRORS, format!("nothing was pruned: {}", failure.error));
         }
@@ -146,6 +146,7 @@ impl Run {
         global: &Global,
         rules: &KeepRules,
         json: bool,
+        stop: &Stop,
     ) -> Result<(), Failure> {
         let done = |r: &&Report| r.exit_code() != FAILED;
         let names: Vec<_> =
@@ -155,7 +156,7 @@ impl Run {
         }
         let request = PruneRequest { names, rules: rules.clone(), dry_run: false };
         let console = Console::new(global)?;
-        let pruned = cell.prune(&request, &console)?;
+        let pruned = cell.prune(&request, &console, stop)?;
         console.finish();
         if !json {
             let mut out = Output::new();

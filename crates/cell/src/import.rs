@@ -279,6 +279,7 @@ impl Cell {
             key: label.key,
             null_device: false,
             created_us: label.state_us.unwrap_or(label.started_us),
+            stands_for: label.stands_for,
         })?;
         let end = s.end.as_ref();
         self.idb.upsert_session(&Session {
@@ -306,10 +307,12 @@ impl Cell {
 
     /// Records how sessions ended; returns their files and directories.
     fn import_sessions(&self, sessions: &[Imported]) -> Result<(u64, u64)> {
-        sessions.iter().try_fold((0, 0), |(files, dirs), s| {
+        let counts = sessions.iter().try_fold((0, 0), |(files, dirs), s| {
             let (f, d) = self.import_session(s)?;
-            Ok((files + f, dirs + d))
-        })
+            Ok::<_, CellError>((files + f, dirs + d))
+        })?;
+        self.idb.adopt_stand_ins()?;
+        Ok(counts)
     }
 
     /// Records how a session ended; returns its files and directories.

@@ -79,6 +79,35 @@ impl Cell {
         Ok((called, self.idb.keeping(version.id)?))
     }
 
+    /// The same for each version that has something on a medium and was not given up, by name and time.
+    pub fn protect_medium(
+        &self,
+        medium: &str,
+        protection: Option<Protection>,
+        catalog: Option<Protection>,
+    ) -> Result<Vec<(String, Keeping)>> {
+        for until in [protection, catalog].into_iter().flatten() {
+            not_past(until)?;
+        }
+        let medium = self.find_medium(medium)?;
+        let mut versions = Vec::new();
+        for id in self.idb.versions_on_medium(medium.id)? {
+            let version = self.idb.version(id)?;
+            if let Some(version) = version
+                && self.idb.keeping(id)?.expired_us.is_none()
+            {
+                versions.push((self.called(&version)?, version));
+            }
+        }
+        versions.sort_by(|a, b| (&a.1.object, a.1.created_us).cmp(&(&b.1.object, b.1.created_us)));
+        let mut kept = Vec::new();
+        for (called, version) in versions {
+            self.idb.set_protection(version.id, protection, catalog)?;
+            kept.push((called, self.idb.keeping(version.id)?));
+        }
+        Ok(kept)
+    }
+
     /// Whether one of these versions was given up.
     pub(crate) fn has_expired(&self, versions: &BTreeSet<[u8; 16]>) -> Result<bool> {
         for id in versions {

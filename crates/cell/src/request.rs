@@ -281,6 +281,8 @@ pub struct CopyRequest {
     pub what: CopyWhat,
     /// Without what a version builds on.
     pub only: bool,
+    /// How much of the copies' catalogs is kept; by default as much as of the originals'.
+    pub log_level: Option<LogLevel>,
     /// Where to.
     pub device: Address,
     /// Block size of a new medium in bytes.

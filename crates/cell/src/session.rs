@@ -4,6 +4,8 @@ use parking_lot::{Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use capstan_engine::message::{Code, Listener, Message, Severity};
+use capstan_format::id::SessionId;
+use capstan_idb::{Session, Status};
 
 use crate::observe::{Observer, Progress};
 use crate::report::{Report, ReportError};
@@ -66,6 +68,30 @@ pub(crate) fn is_alive(pid: u32, boot: &str) -> bool {
     let state = read(&of, "stat").and_then(|s| s.rsplit_once(") ")?.1.chars().next());
     let ended = state.is_none_or(|state| matches!(state, 'Z' | 'X'));
     !ended && read(&of, "comm").is_some_and(|name| Some(name) == read("self", "comm"))
+}
+
+/// The record of a session that this process begins, of nothing so far.
+pub(crate) fn begun(id: SessionId, kind: &str, device: String, started_us: i64) -> Session {
+    Session {
+        id,
+        kind: kind.to_owned(),
+        object: None,
+        version: None,
+        parent: None,
+        status: Status::Running,
+        host: host(),
+        device,
+        started_us,
+        ended_us: None,
+        files: 0,
+        dirs: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+        tags: Vec::new(),
+        report: None,
+        pid: std::process::id(),
+        boot_id: boot_id(),
+    }
 }
 
 /// Most memory this process had so far, in bytes (VmHWM of /proc/self/status).

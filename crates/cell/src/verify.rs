@@ -11,7 +11,7 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{MediumId, SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::KeyRecord;
-use capstan_idb::{Session, Status, Totals};
+use capstan_idb::{Status, Totals};
 use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan_with;
 
@@ -22,7 +22,7 @@ use crate::judge::{self, Frames};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::VerifyRequest;
-use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionView;
 use crate::watch::{Watched, watch};
 
@@ -207,26 +207,7 @@ impl Cell {
     ) -> Result<()> {
         let id = SessionId(self.new_id()?);
         report.session = id.to_string();
-        let session = Session {
-            id,
-            kind: kind.to_owned(),
-            object: None,
-            version: None,
-            parent: None,
-            status: Status::Running,
-            host: host(),
-            device: report.media.join(", "),
-            started_us,
-            ended_us: None,
-            files: 0,
-            dirs: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            tags: Vec::new(),
-            report: None,
-            pid: std::process::id(),
-            boot_id: boot_id(),
-        };
+        let session = begun(id, kind, report.media.join(", "), started_us);
         self.idb.begin_session(&session, None)?;
         let totals = Totals {
             files: report.files,

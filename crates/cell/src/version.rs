@@ -90,6 +90,15 @@ impl VersionKeys {
         Ok(())
     }
 
+    /// Adds those of another version.
+    pub fn extend(&mut self, other: &Self) {
+        let all = |keys: &HashMap<[u8; 16], (Key32, Cipher)>| {
+            keys.iter().map(|(id, (key, cipher))| (*id, (key.clone(), *cipher))).collect::<Vec<_>>()
+        };
+        self.names.extend(all(&other.names));
+        self.contents.extend(all(&other.contents));
+    }
+
     pub fn sealer(
         &self,
         purpose: Purpose,

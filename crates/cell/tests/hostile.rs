@@ -51,6 +51,7 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
         key: None,
         cipher: None,
         state_us: None,
+        stands_for: None,
     };
     let device = FileDevice::open(path, || Ok(header.clone()), None).unwrap();
     let options = WriterOptions {

@@ -101,6 +101,9 @@ pub struct SessionLabel {
     /// full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_us: Option<i64>,
+    /// The version whose state it has whole, so that it does in that one's place: of a synthetic full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_for: Option<VersionId>,
 }
 
 /// A segment's first block.

@@ -284,6 +284,7 @@ fn label() -> StreamLabel {
             key: Some(keys().1.id()),
             cipher: Some(Cipher::Aes256Gcm),
             state_us: Some(7),
+            stands_for: Some(VersionId([7; 16])),
         },
     }
 }

@@ -34,6 +34,7 @@ mod rows;
 mod sessions;
 mod settings;
 mod small_copy;
+mod stand_ins;
 mod stats;
 
 pub use check::{Dangling, Sizes};

@@ -68,6 +68,27 @@ impl Idb {
         })
     }
 
+    /// Records the logging level of a copied segment: it has its own, whatever that of its original.
+    pub fn set_log_level_of_copy(&self, segment: SegmentId, level: LogLevel) -> Result<()> {
+        self.write(format_args!("record segment {}", segment.short()), async |conn| {
+            let sql = "UPDATE segment_copies SET level = $2 WHERE segment_id = $1";
+            let query = sqlx::query(sql).bind(segment.to_string());
+            query.bind(level.to_string()).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// The logging level of a segment that this session wrote, or that is a copy of one which it wrote.
+    pub fn log_level_of(&self, segment: SegmentId, session: SessionId) -> Result<LogLevel> {
+        let own = self.read(format_args!("look up segment {}", segment.short()), async |conn| {
+            let sql = "SELECT level FROM segment_copies WHERE segment_id = $1";
+            let query = sqlx::query(sql).bind(segment.to_string());
+            let row = query.fetch_optional(conn).await?;
+            row.map_or(Ok(None), |row| decode::parsed_opt(&row, "level"))
+        })?;
+        own.map_or_else(|| self.log_level(session), Ok)
+    }
+
     /// Writes what is kept of a segment's catalog at a lower level. It is durable on return.
     pub fn write_listing(&self, segment: SegmentId, bytes: &[u8]) -> Result<()> {
         self.write_named(segment, &self.listing_path(segment), bytes)

@@ -91,6 +91,7 @@ fn merge(recorded: Version, found: &Version) -> Version {
         status: if more { found.status } else { recorded.status },
         base: recorded.base.or(found.base),
         key: recorded.key.or(found.key),
+        stands_for: recorded.stands_for.or(found.stands_for),
         ..recorded
     }
 }
@@ -135,12 +136,12 @@ async fn find_version(
 async fn put_version(conn: &mut Conn, version: &Version) -> std::result::Result<(), Fault> {
     sqlx::query(
         "INSERT INTO versions \
-         (id, object_id, status, method, base_id, key_id, null_device, created_us) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+         (id, object_id, status, method, base_id, key_id, null_device, created_us, stands_for_id) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
          ON CONFLICT (id) DO UPDATE SET object_id = excluded.object_id, \
          status = excluded.status, method = excluded.method, base_id = excluded.base_id, \
          key_id = excluded.key_id, null_device = excluded.null_device, \
-         created_us = excluded.created_us",
+         created_us = excluded.created_us, stands_for_id = excluded.stands_for_id",
     )
     .bind(version.id.to_string())
     .bind(version.object.to_string())
@@ -150,6 +151,7 @@ async fn put_version(conn: &mut Conn, version: &Version) -> std::result::Result<
     .bind(version.key.map(|id| id.to_string()))
     .bind(version.null_device)
     .bind(version.created_us)
+    .bind(version.stands_for.map(|id| id.to_string()))
     .execute(conn)
     .await?;
     Ok(())
@@ -174,5 +176,6 @@ pub(crate) fn version(row: &Row) -> std::result::Result<Version, Fault> {
         key: decode::parsed_opt(row, "key_id")?,
         null_device: row.try_get("null_device")?,
         created_us: row.try_get("created_us")?,
+        stands_for: decode::parsed_opt(row, "stands_for_id")?,
     })
 }

@@ -123,6 +123,8 @@ pub struct Version {
     pub null_device: bool,
     /// When it was begun, in microseconds since 1970.
     pub created_us: i64,
+    /// The version whose state it has whole, where it is a synthetic full of it.
+    pub stands_for: Option<VersionId>,
 }
 
 /// One run of a backup, restore, verification, import and so on.

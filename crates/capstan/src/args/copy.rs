@@ -2,6 +2,7 @@
 
 use capstan_cell::request::VersionName;
 use capstan_devices::address::Address;
+use capstan_idb::LogLevel;
 use clap::{ArgGroup, Args, ValueHint};
 
 use super::restore::parse_version;
@@ -36,12 +37,24 @@ pub struct CopyArgs {
     /// Copy all of a medium: its label, id or device
     #[arg(long, value_name = "MEDIUM")]
     pub medium: Option<String>,
-    /// Device to write to: a directory
-    #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
-    pub to: Address,
     /// Leave out what the version builds on
     #[arg(long, conflicts_with = "medium")]
     pub only: bool,
+    /// Where to.
+    #[command(flatten)]
+    pub target: CopyTargetArgs,
+}
+
+/// Where a copy goes, and how.
+#[derive(Debug, Args)]
+pub struct CopyTargetArgs {
+    /// Device to write to: a directory
+    #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
+    pub to: Address,
+    /// What the internal database keeps of the copy's catalogs: all, files, directories or none; by default as much as of
+    /// the original's
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
     /// Block size of a new medium, 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use capstan_devices::address::Address;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
-use super::ImportArgs;
+use super::{CopyTargetArgs, ImportArgs, ProtectMediumArgs};
 use crate::sizes::parse_size_u32;
 
 /// Where a backup goes: a device, or the medium that a pool chooses.
@@ -78,6 +78,13 @@ Examples:
 
 A directory that holds anything is refused. A backup to a new directory makes a medium there by itself; this is for those
 that shall have a label or a pool beforehand.";
+const AFTER_PROTECT: &str = "\
+Examples:
+  capstan media protect monday --permanent
+  capstan media protect monday --until 90d
+
+It is the versions that are protected, wherever else they lie: a medium is reused when nothing on it is protected any more.
+`capstan lock` is stronger.";
 const AFTER_EXPORT: &str = "\
 Example:
   capstan media export monday --to 'bank, box 7'
@@ -122,6 +129,19 @@ pub enum MediaCommand {
     /// Make a medium in an empty or new directory
     #[command(after_help = AFTER_INIT)]
     Init(InitArgs),
+    /// Set until when what lies on a medium is kept: each version that has something on it
+    #[command(after_help = AFTER_PROTECT)]
+    Protect(ProtectMediumArgs),
+    /// Copy all of a medium to another: as `capstan copy --medium`
+    #[command(after_help = "Example:\n  capstan media copy shelf-7 --to /mnt/shelf-8")]
+    Copy {
+        /// Its label, the begin of its id, or its device
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// Where to.
+        #[command(flatten)]
+        target: CopyTargetArgs,
+    },
     /// Give a medium another label
     #[command(after_help = "Example:\n  capstan media label backup monday")]
     Label {

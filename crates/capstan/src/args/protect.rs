@@ -70,12 +70,37 @@ that is not protected goes at the next prune, unless a keep rule given there kee
 /// Arguments of `protect`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_PROTECT)]
-#[command(group = ArgGroup::new("how").required(true).multiple(true)
-    .args(["until", "permanent", "none", "rules", "catalog_until"]))]
 pub struct ProtectArgs {
     /// Which version.
     #[command(flatten)]
     pub which: VersionArgs,
+    /// Until when.
+    #[command(flatten)]
+    pub kept: KeptArgs,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `media protect`.
+#[derive(Debug, Args)]
+pub struct ProtectMediumArgs {
+    /// Its label, the begin of its id, or its device
+    #[arg(value_name = "MEDIUM")]
+    pub medium: String,
+    /// Until when.
+    #[command(flatten)]
+    pub kept: KeptArgs,
+    /// Print a JSON object per version
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Until when a version that there is shall be kept.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("how").required(true).multiple(true)
+    .args(["until", "permanent", "none", "rules", "catalog_until"]))]
+pub struct KeptArgs {
     /// Protect it until a date, or for a duration from now
     #[arg(long, value_name = "UNTIL", value_parser = parse_until)]
     #[arg(conflicts_with_all = ["permanent", "none", "rules"])]
@@ -92,12 +117,9 @@ pub struct ProtectArgs {
     /// Keep its catalog in the internal database until then: a date, a duration, none, or permanent
     #[arg(long, value_name = "UNTIL", value_parser = parse_protection)]
     pub catalog_until: Option<Protection>,
-    /// Print the result as one JSON object
-    #[arg(long)]
-    pub json: bool,
 }
 
-impl ProtectArgs {
+impl KeptArgs {
     /// The protection that is asked for.
     pub fn protection(&self) -> Option<Protection> {
         match self.until {
@@ -141,7 +163,8 @@ Examples:
 
 Each rule is applied to each object on its own, from its newest version on: --keep-daily 7 keeps the newest version of each
 of the last 7 days that have one. A version stays if any rule keeps it, if it is protected or locked, while a session uses
-it, and as its object's last complete one; what a version that stays builds on is only marked, and goes later. Without any
+it, and as its object's last complete one; what a version that stays builds on is only marked, and goes later: where most of
+such a chain is dead it is consolidated into a new full, and goes at once. Without any
 rule only versions go whose protection has ended. Segments in which nothing that stays has data are removed, which gives
 their space back; of a medium that is not at hand they go at a later prune.";
 

@@ -115,6 +115,95 @@ fn what_is_not_needed_is_left_behind() {
     lab.run(["verify", "--medium", "made"]).ok();
 }
 
+fn prune(lab: &Lab, args: &[&str]) -> Value {
+    let run = finish(lab.command().args(["prune", "--json"]).args(args));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+/// Ten days of changes, of which the last three are kept: prune makes a full of what those build on.
+#[test]
+fn prune_consolidates_a_base_that_is_mostly_dead() {
+    let lab = Lab::new();
+    lab.file("tree/stays", noise(1, 100_000));
+    lab.file("tree/moved", noise(2, 100_000));
+    let backup = ["tree", "--to", "medium", "--name", "t", "--incr"];
+    let mut sessions = Vec::new();
+    for day in 0..10 {
+        lab.file("tree/changes", noise(10 + day, 1_000_000));
+        if day == 8 {
+            // Its contents stay where they are, in what becomes the new full.
+            lab.sh("chmod 600 tree/moved");
+        }
+        sessions.push(session_of(&lab.backed_up(backup)));
+        lab.sh(&format!("cp -a tree state-{day}"));
+    }
+    let keep = ["t", "--keep-last", "3"];
+    let foreseen = prune(&lab, &[&keep[..], &["--dry-run"]].concat());
+    assert_eq!(foreseen["consolidated"][0]["base_session"], *sessions[6], "{foreseen:#}");
+    assert_eq!(foreseen["consolidated"][0]["session"], Value::Null);
+    assert!(foreseen["consolidated"][0]["dead_percent"].as_u64() > Some(80), "{foreseen:#}");
+    let size = || lab.sh("du -sB1 medium").split('\t').next().unwrap().parse::<u64>().unwrap();
+    let before = size();
+
+    let done = prune(&lab, &keep);
+    assert!(done["consolidated"][0]["session"].is_string(), "{done:#}");
+    assert_eq!(done["removed_versions"], 7, "{done:#}");
+    assert!(size() < before / 2, "{} of {before} bytes are left", size());
+    let back = |day: usize, session: &str| {
+        comes_back_as(&lab, &format!("t@{session}"), &format!("state-{day}"));
+    };
+    (7..10).for_each(|day| back(day, &sessions[day]));
+    for session in &sessions[..7] {
+        assert_ne!(lab.run(["ls", &format!("t@{session}")]).code, 0, "{session} is gone");
+    }
+    lab.run(["idb", "check"]).ok();
+    assert_eq!(prune(&lab, &keep)["removed_versions"], 0, "there is nothing more to do");
+    // Days go on; the chain has no more than it needs.
+    for day in 10..13 {
+        lab.file("tree/changes", noise(10 + day, 1_000_000));
+        sessions.push(session_of(&lab.backed_up(backup)));
+        lab.sh(&format!("cp -a tree state-{day}"));
+        prune(&lab, &keep);
+    }
+    (10..13).for_each(|day| back(day, &sessions[day]));
+    assert!(size() < before * 2 / 3, "{} of {before} bytes are left", size());
+    // From the medium alone: the new full is found to stand for the base that is gone.
+    lab.sh("rm -r home");
+    lab.run(["import", "medium"]).ok();
+    (10..13).for_each(|day| back(day, &sessions[day]));
+    lab.run(["verify", "t"]).ok();
+    if let Some(reader) = Reader::find() {
+        reader.run(&lab, None, &["check", "medium"]).ok();
+        let args = ["extract", "medium", "--session", &sessions[12], "--into", "read"];
+        reader.run(&lab, None, &args).ok();
+        same_by_rsync(&lab.path("state-12"), &below(&lab.path("read"), &lab.path("tree")));
+    }
+}
+
+/// What is locked, in more than one place, or needed as it is stays as it is.
+#[test]
+fn prune_consolidates_nothing_that_it_must_not() {
+    let lab = Lab::new();
+    let backup = ["tree", "--to", "medium", "--name", "t", "--incr"];
+    let mut sessions = Vec::new();
+    for day in 0..5 {
+        lab.file("tree/changes", noise(day, 300_000));
+        sessions.push(session_of(&lab.backed_up(backup)));
+    }
+    let nothing = |what: &str| {
+        let done = prune(&lab, &["t", "--keep-last", "1", "--dry-run"]);
+        assert_eq!(done["consolidated"].as_array().map(Vec::len), Some(0), "{what}: {done:#}");
+    };
+    lab.run(["copy", &format!("t@{}", sessions[1]), "--to", "copied"]).ok();
+    nothing("a copy of some of it is elsewhere");
+    lab.sh("rm -r copied");
+    lab.run(["media", "forget", "copied"]);
+    let locked = format!("t@{}", sessions[2]);
+    lab.run(["lock", &locked, "--until", "2099-01-01"]).ok();
+    nothing("some of it is locked");
+}
+
 #[test]
 fn damage_costs_what_it_touches_and_a_copy_mends_it() {
     let lab = Lab::new();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
 use crate::mirror::{comes_back_as, damage, tree};
-use crate::support::{Lab, below, completed, finish, report, wait_for};
+use crate::support::{Lab, below, completed, finish, noise, report, wait_for};
 
 /// A full and two incrementals on `medium`; their sessions, the states in `state-0` and so on.
 pub fn chain(lab: &Lab) -> Vec<String> {
@@ -125,8 +125,41 @@ fn what_is_selected_is_copied() {
     lab.run(["copy", "t", "--to", "null:"]).refused(&["null device keeps no copy"]);
     lab.run(["copy", "--session", "ffff", "--to", "x"]).refused(&["no session's id begins with"]);
     lab.run(["copy", "--medium", "nowhere", "--to", "x"])
-        .refused(&["no medium 'nowhere' is known"]);
+        .refused(&["no medium is called 'nowhere'"]);
     lab.run(["copy", "t", "--to", "x"]).refused(&["cannot read medium 'medium'"]);
+}
+
+/// How much of a copy's catalogs is kept is a copy's own; by default it is as of the original.
+#[test]
+fn a_copy_has_a_logging_level() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 10_000));
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--log-level", "files"]);
+    let kept = || lab.sh("cd home/catalogs; ls | grep -o '[a-z]*$' | sort | tr '\\n' ' '");
+    assert_eq!(kept(), "listing ");
+    completed(copy(&lab, &["t", "--to", "as-it-is"]));
+    assert_eq!(kept(), "listing listing ");
+    completed(copy(&lab, &["t", "--to", "nothing", "--log-level", "none"]));
+    assert_eq!(kept(), "listing listing ");
+    lab.run(["idb", "check"]).ok();
+    let done = finish(lab.command().args([
+        "media",
+        "copy",
+        "medium",
+        "--to",
+        "all",
+        "--log-level",
+        "all",
+        "--json",
+    ]));
+    completed(report(done));
+    assert_eq!(kept(), "catalog listing listing ");
+    lab.run(["idb", "check"]).ok();
+    // Whatever is kept, each of them restores.
+    for medium in ["medium", "as-it-is", "all"] {
+        lab.sh(&format!("mv {medium} away-{medium}"));
+        comes_back_as(&lab, "t", "tree");
+    }
 }
 
 #[test]

@@ -185,3 +185,64 @@ fn a_killed_session_is_on_record_as_incomplete() {
     // It is never taken by itself.
     lab.run(["restore", "t", "--into", "out"]).refused(&["t"]);
 }
+
+/// Ten to a hundred days of backups, prunes (which consolidate) and consolidations, each of them killed at a random moment and
+/// run again: the last three days always restore, and the database has no quarrel with the medium.
+#[test]
+fn killed_upkeep_keeps_what_is_kept() {
+    let lab = Lab::new();
+    let days = if soak() { 150 } else { 12 };
+    for i in 0..200 {
+        lab.file(&format!("tree/stays/{i}"), noise(i, 5_000));
+    }
+    let backup = ["backup", "tree", "--to", "medium", "--name", "t", "--incr", "--json"];
+    let (mut kept, mut killed, mut seed) = (Vec::<String>::new(), 0, 3_u64);
+    for day in 0..days {
+        for i in 0..10 {
+            lab.file(&format!("tree/changes/{i}"), noise(1000 + day * 10 + i, 60_000));
+        }
+        lab.sh(&format!("chmod {} tree/stays/{}; touch tree/day-{day}", 600 + day % 8, day % 200));
+        for command in [&backup[..], &["prune", "t", "--keep-last", "9"], &["consolidate", "t"]] {
+            if command[0] == "consolidate" && day % 4 != 1 {
+                continue;
+            }
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            // They take some 100 to 300 ms in a build for tests.
+            let delay = Duration::from_millis((seed >> 40) % 300);
+            let mut program = lab.command();
+            program.args(command).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = program.spawn().unwrap();
+            std::thread::sleep(delay);
+            killed += u32::from(child.try_wait().unwrap().is_none());
+            let _ = child.kill();
+            child.wait().unwrap();
+            // What was killed is done again; a backup may have come to its end and then finds nothing new.
+            if command[0] == "backup" {
+                let report = crate::support::completed(crate::support::report(lab.run(command)));
+                kept.push(report["session"].as_str().unwrap().to_owned());
+                lab.sh(&format!("cp -a tree state-{day}"));
+            } else if command[0] == "prune" {
+                lab.run(command).ok();
+            }
+            let last = kept.iter().enumerate().rev().take(if day % 3 == 2 { 3 } else { 1 });
+            for (day, session) in last {
+                crate::mirror::comes_back_as(
+                    &lab,
+                    &format!("t@{session}"),
+                    &format!("state-{day}"),
+                );
+            }
+        }
+        lab.run(["idb", "check"]).ok();
+        if day >= 4 {
+            lab.sh(&format!("rm -r state-{}", day - 4));
+        }
+    }
+    eprintln!("{killed} commands were killed");
+    assert!(killed > days as u32 / 2, "hardly anything was killed: {killed}");
+    // What is only needed by others does not pile up: a day has 600 kB, and the rest 1 MB.
+    let bytes: u64 = lab.sh("du -sB1 medium | cut -f1").trim().parse().unwrap();
+    assert!(bytes < 25_000_000, "{bytes} bytes for nine versions");
+}

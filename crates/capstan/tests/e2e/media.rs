@@ -240,3 +240,28 @@ fn a_full_medium_makes_way_for_the_next_of_its_pool() {
     lab.restored(["t", "--into", "out"]);
     same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
 }
+
+#[test]
+fn all_that_lies_on_a_medium_is_protected_at_once() {
+    let lab = lab();
+    lab.run(["media", "protect", "nowhere", "--permanent"]).refused(&["no medium is called"]);
+    let sessions: Vec<Value> = (0..2)
+        .map(|n| {
+            lab.file("tree/changes", format!("day {n}"));
+            lab.backed_up(["tree", "--to", "m1", "--name", "t"])
+        })
+        .collect();
+    lab.backed_up(["tree", "--to", "m2", "--name", "u", "--full"]);
+    lab.run(["media", "protect", "m1", "--until", "2001-01-01"]).refused(&["in the past"]);
+    let said = run(&lab, "media protect m1 --permanent").ok().stdout.clone();
+    for (line, session) in said.lines().zip(&sessions) {
+        let name = format!("t@{}: ", &session["session"].as_str().unwrap()[..8]);
+        assert!(line.starts_with(&name) && line.contains("for ever"), "{said}");
+    }
+    assert_eq!(said.lines().count(), 2, "{said}");
+    run(&lab, "media recycle m1").refused(&["t@", "must stay"]);
+    assert!(run(&lab, "prune --keep-last 1").ok().stdout.contains("0 versions removed"));
+    let said = run(&lab, "media protect m1 --none --json").ok().stdout.clone();
+    assert_eq!(said.lines().count(), 2, "{said}");
+    run(&lab, "media recycle m1").ok();
+}

@@ -41,7 +41,7 @@ use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{BackupRequest, Level, Source};
 use crate::resume::{Cursor, resumable};
-use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionKeys;
 use crate::watch::{Watched, watch};
 
@@ -128,6 +128,7 @@ impl Cell {
             key: keys.as_ref().map(|(k, _)| k.id),
             cipher: keys.as_ref().map(|(_, r)| r.cipher()),
             state_us: None,
+            stands_for: None,
         };
         self.record_begin(request, &plan, &host, &label, keys.as_ref(), known.is_none())?;
         medium.protection = self.keep_new(version, &request.keep)?.into();
@@ -383,26 +384,15 @@ impl Cell {
             key: label.key,
             null_device: plan.null,
             created_us: label.started_us,
+            stands_for: None,
         };
         let session = Session {
-            id: label.session,
-            kind: "backup".to_owned(),
             object: Some(label.object),
             version: Some(label.version),
             parent: label.parent,
-            status: Status::Running,
             host: host.to_owned(),
-            device: devices_of(request),
-            started_us: label.started_us,
-            ended_us: None,
-            files: 0,
-            dirs: 0,
-            bytes_read: 0,
-            bytes_written: 0,
             tags: request.tags.clone(),
-            report: None,
-            pid: std::process::id(),
-            boot_id: boot_id(),
+            ..begun(label.session, "backup", devices_of(request), label.started_us)
         };
         self.idb.begin_session(&session, Some(&version))?;
         if request.log_level != LogLevel::All {
@@ -533,6 +523,7 @@ pub(crate) fn record_commit(
     logging::keep(idb, c, level, names)?;
     if let Some(origin) = c.header.copy_of {
         idb.put_copy(c.header.segment, origin)?;
+        idb.set_log_level_of_copy(c.header.segment, level)?;
     }
     let on = |(medium, number): &(MediumId, SegmentNumber)| {
         let segment = Segment {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_format::frame::FRAME_PLAIN_MAX;
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 
@@ -163,6 +164,25 @@ pub(super) fn look(
     })?;
     live.close();
     Ok(live)
+}
+
+/// Bytes of all frames of a version, and those of them that are live, to 256 for each.
+pub(super) fn weigh(view: &VersionView<'_>, live: &Live) -> Result<(u64, u64)> {
+    let (mut all, mut alive) = (0u64, 0u64);
+    for place in &view.segments {
+        let contents = view.contents(place)?;
+        for s in &contents.streams {
+            let mut index = s.index.iter().filter(|p| p.logical_frame).peekable();
+            while let Some(p) = index.next() {
+                let end = index.peek().map_or(s.logical_end, |next| next.logical);
+                // In a sparse part a leap may follow, of what does not lie here.
+                let len = end.saturating_sub(p.logical).min(FRAME_PLAIN_MAX as u64);
+                all = all.saturating_add(len);
+                alive = alive.saturating_add(live.bytes(s.stream, p.sequence).min(len));
+            }
+        }
+    }
+    Ok((all, alive))
 }
 
 fn elsewhere(e: &Entry) -> impl Iterator<Item = (StreamId, u64, u64)> + '_ {

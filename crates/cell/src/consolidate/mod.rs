@@ -42,7 +42,7 @@ use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::ConsolidateRequest;
-use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, begun, now_us, peak_rss, rfc3339};
 use crate::spare::Spares;
 use crate::transfers::{Moved, watched};
 use crate::version::{VersionKeys, VersionView};
@@ -56,6 +56,22 @@ const SEGMENT_SIZE: u64 = 1 << 30;
 /// Whether a version was made by a consolidation.
 pub(crate) fn is_consolidation(cell: &Cell, version: &Version) -> Result<bool> {
     Ok(cell.idb.sessions_of_version(version.id)?.last().is_some_and(|s| s.kind == CONSOLIDATE))
+}
+
+/// How many percent of what a version and those that it builds on have on media nobody needs who reads that version.
+/// Keys of encrypted names must be in the view.
+pub(crate) fn dead_percent(view: &VersionView<'_>) -> Result<u64> {
+    let overview = Overview::with_replaced(view)?;
+    let mut frames = Frames::new(view, Spans::of(&view.segments));
+    let live = live::look(view, &overview, &mut frames)?;
+    let (all, alive) = live::weigh(view, &live)?;
+    Ok((all - alive).saturating_mul(100).checked_div(all).unwrap_or(0))
+}
+
+/// A consolidation that came to its end.
+pub(crate) struct Consolidated {
+    pub report: Report,
+    pub version: VersionId,
 }
 
 type Keys = Option<(SessionKeys, KeyRecord)>;
@@ -80,8 +96,6 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        let (begun, started_us) = (Instant::now(), now_us());
-        let ears = Ears::new(observer);
         let source = self.version(&request.version)?;
         let name = request.version.name.clone();
         if source.base.is_none() {
@@ -90,6 +104,26 @@ impl Cell {
                  it on another medium"
             )));
         }
+        let device = match &request.device {
+            Some(device) => device.clone(),
+            None => self.device_of(&VersionView::open(&self.idb, source.id)?)?,
+        };
+        let block_size = request.block_size;
+        Ok(self.consolidate_version(&source, &name, &device, block_size, observer, stop)?.report)
+    }
+
+    /// The same for a version that may have been given up, onto that device.
+    pub(crate) fn consolidate_version(
+        &self,
+        source: &Version,
+        name: &str,
+        device: &Address,
+        block_size: Option<u32>,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Consolidated> {
+        let (begun, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
         let mut view = VersionView::open(&self.idb, source.id)?;
         self.add_keys(&mut view, false)?;
         let keys = self.session_keys()?;
@@ -100,17 +134,13 @@ impl Cell {
                 self.home.display()
             )));
         }
-        let device = match &request.device {
-            Some(device) => device.clone(),
-            None => self.device_of(&view)?,
-        };
         if let Address::Null { .. } = device {
             return Err(CellError::BadInput(
                 "the null device keeps nothing to restore from; name a directory".to_owned(),
             ));
         }
         view.require_a_medium()?;
-        let member = self.open_device(&device, request.block_size, observer)?;
+        let member = self.open_device(device, block_size, observer)?;
         let medium = member.medium.label.clone();
         let from = self.idb.sessions_of_version(source.id)?.last().map(|s| s.id);
         let object = self.idb.object(source.object)?;
@@ -125,18 +155,19 @@ impl Cell {
             cipher: keys.as_ref().map(|(_, r)| r.cipher()),
             // Right behind the state that it is of, so that it comes before what is newer.
             state_us: Some(source.created_us.saturating_add(1)),
+            stands_for: Some(source.id),
         };
         let names = StreamNames {
-            name: name.clone(),
+            name: name.to_owned(),
             host: object.map(|o| o.host).unwrap_or_default(),
             method: "full".to_owned(),
             tags: Vec::new(),
         };
-        self.record_consolidation(&label, &names, &device, from, &keys)?;
+        self.record_consolidation(&label, &names, device, from, &keys)?;
         let meters = Arc::new(Meters::default());
         let run = Run {
             cell: self,
-            source: &source,
+            source,
             label: &label,
             names: &names,
             keys: &keys,
@@ -149,12 +180,12 @@ impl Cell {
         let (counted, written) = match &result {
             Ok((counted, written)) => (counted, *written),
             Err(e) => {
-                ears.say(Code::DeviceFailed, "cell", &name, chain(e));
+                ears.say(Code::DeviceFailed, "cell", name, chain(e));
                 (&Counted::default(), meters.of(Stage::Device).read().bytes)
             }
         };
         if stop.0.load(Relaxed) {
-            ears.stopped(&name);
+            ears.stopped(name);
         }
         let status = match (&result, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,
@@ -166,7 +197,7 @@ impl Cell {
         let moved = Moved { read, written, elapsed_s: begun.elapsed().as_secs_f64() };
         let mut report = Report {
             session: label.session.to_string(),
-            name,
+            name: name.to_owned(),
             host: names.host.clone(),
             method: "synthetic full".to_owned(),
             base_session: from.map(|s| s.to_string()),
@@ -187,8 +218,8 @@ impl Cell {
             other => other,
         };
         self.record_moved(label.session, status, &report, Some(version))?;
-        self.back_up_idb(&device, &ears, &mut report);
-        Ok(report)
+        self.back_up_idb(device, &ears, &mut report);
+        Ok(Consolidated { report, version: label.version })
     }
 
     /// The device that has the newest segment of a version.
@@ -225,26 +256,13 @@ impl Cell {
             key: label.key,
             null_device: false,
             created_us: label.state_us.unwrap_or(label.started_us),
+            stands_for: label.stands_for,
         };
         let session = Session {
-            id: label.session,
-            kind: CONSOLIDATE.to_owned(),
             object: Some(label.object),
             version: Some(label.version),
             parent: from,
-            status: Status::Running,
-            host: host(),
-            device: device.to_string(),
-            started_us: label.started_us,
-            ended_us: None,
-            files: 0,
-            dirs: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            tags: Vec::new(),
-            report: None,
-            pid: std::process::id(),
-            boot_id: boot_id(),
+            ..begun(label.session, CONSOLIDATE, device.to_string(), label.started_us)
         };
         Ok(self.idb.begin_session(&session, Some(&version))?)
     }

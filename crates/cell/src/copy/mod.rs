@@ -2,7 +2,7 @@
 
 mod segment;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -15,6 +15,7 @@ use capstan_format::record::SessionEnd;
 use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::transfer::Transfer;
+use capstan_media_agent::writer::Committed;
 
 use self::segment::Copier;
 use crate::Cell;
@@ -25,7 +26,7 @@ use crate::places::SegmentPlace;
 use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
-use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::transfers::{Moved, watched};
 use crate::version::{self, VersionKeys, VersionView};
 
@@ -64,6 +65,7 @@ impl Cell {
         for version in &plan.versions {
             views.push(VersionView::open_alone(&self.idb, version.clone())?);
         }
+        let (levels, names) = self.levels_of_copies(&mut views, request.log_level)?;
         let works = lacking(&views, &plan, target.medium);
         for view in &views {
             if works.iter().any(|w| std::ptr::eq(w.view, view)) {
@@ -85,8 +87,9 @@ impl Cell {
         self.record_copy(session, &plan, request, started_us)?;
         let meters = Arc::new(Meters::default());
         let idb = self.idb.clone();
-        let on_commit = Box::new(move |c: &_| {
-            record_commit(&idb, c, LogLevel::All, &VersionKeys::default()).map_err(Into::into)
+        let on_commit = Box::new(move |c: &Committed| {
+            let level = levels.get(&c.header.session.session).copied().unwrap_or_default();
+            record_commit(&idb, c, level, &names).map_err(Into::into)
         });
         let transfer =
             Transfer::start(vec![member], self.entropy.clone(), meters.clone(), now_us, on_commit);
@@ -148,6 +151,40 @@ impl Cell {
         Ok(report)
     }
 
+    /// How much of the copies' catalogs is kept, by session: what is asked for, or what is kept of the originals'; and what
+    /// opens the names of which less than all is kept.
+    fn levels_of_copies(
+        &self,
+        views: &mut [VersionView<'_>],
+        asked: Option<LogLevel>,
+    ) -> Result<(HashMap<SessionId, LogLevel>, VersionKeys)> {
+        let (mut levels, mut names) = (HashMap::new(), VersionKeys::default());
+        for view in views {
+            let mut sessions = HashSet::new();
+            for place in &view.segments {
+                sessions.extend(view.labels(place)?.iter().map(|label| label.session));
+            }
+            let mut own = HashMap::new();
+            for session in sessions {
+                own.insert(session, asked.map_or_else(|| self.idb.log_level(session), Ok)?);
+            }
+            let listed =
+                |level: &LogLevel| matches!(level, LogLevel::Files | LogLevel::Directories);
+            if view.encrypted && own.values().any(listed) {
+                match self.add_keys(view, false) {
+                    Ok(()) => names.extend(&view.keys),
+                    Err(e) if asked.is_some() => return Err(e),
+                    // A copy takes no key. The original's listing is there.
+                    Err(_) => {
+                        own.values_mut().filter(|l| listed(l)).for_each(|l| *l = LogLevel::None)
+                    }
+                }
+            }
+            levels.extend(own);
+        }
+        Ok((levels, names))
+    }
+
     /// What is locked is locked on every medium that has it: a copy's, too. Whether that is so.
     fn lock_copies(&self, plan: &Plan, ears: &Ears<'_>) -> bool {
         let now = now_us();
@@ -200,24 +237,8 @@ impl Cell {
         started_us: i64,
     ) -> Result<()> {
         let session = Session {
-            id,
-            kind: "copy".to_owned(),
             object: plan.object,
-            version: None,
-            parent: None,
-            status: Status::Running,
-            host: host(),
-            device: request.device.to_string(),
-            started_us,
-            ended_us: None,
-            files: 0,
-            dirs: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            tags: Vec::new(),
-            report: None,
-            pid: std::process::id(),
-            boot_id: boot_id(),
+            ..begun(id, "copy", request.device.to_string(), started_us)
         };
         Ok(self.idb.begin_session(&session, None)?)
     }
@@ -265,20 +286,7 @@ impl Cell {
     }
 
     fn plan_of_medium(&self, text: &str) -> Result<Plan> {
-        let known = match self.known_medium(text)? {
-            Some(known) => Some(known),
-            // Perhaps it is where the medium is.
-            None => {
-                let path = std::fs::canonicalize(text.strip_prefix("file:").unwrap_or(text));
-                let device = path.ok().map(|p| format!("file:{}", p.display()));
-                self.idb.media()?.into_iter().find(|m| Some(&m.device) == device.as_ref())
-            }
-        };
-        let medium = known.ok_or_else(|| {
-            CellError::BadInput(format!(
-                "no medium '{text}' is known; give a label, an id or its device, or import it first"
-            ))
-        })?;
+        let medium = self.find_medium(text)?;
         let mut versions: Vec<Version> = Vec::new();
         let mut sessions = HashSet::new();
         for segment in self.idb.segments_of_medium(medium.id)? {

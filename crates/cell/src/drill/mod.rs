@@ -21,7 +21,7 @@ use crate::error::{CellError, Result, plain};
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report};
 use crate::request::{DrillRequest, RestoreRequest, RestoreTo};
-use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 
 /// Where drills restore to where nothing else is said: there is room, and it is on a disk.
 const SCRATCH: &str = "/var/tmp";
@@ -176,24 +176,9 @@ impl Cell {
         started_us: i64,
     ) -> Result<()> {
         let session = Session {
-            id,
-            kind: "drill".to_owned(),
             object: Some(version.object),
-            version: None,
             parent: self.idb.sessions_of_version(version.id)?.last().map(|s| s.id),
-            status: Status::Running,
-            host: host(),
-            device: scratch.0.display().to_string(),
-            started_us,
-            ended_us: None,
-            files: 0,
-            dirs: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            tags: Vec::new(),
-            report: None,
-            pid: std::process::id(),
-            boot_id: boot_id(),
+            ..begun(id, "drill", scratch.0.display().to_string(), started_us)
         };
         Ok(self.idb.begin_session(&session, None)?)
     }

@@ -89,6 +89,7 @@ mod tests {
             key: None,
             null_device: false,
             created_us: 1,
+            stands_for: None,
         };
         let kept = |protection, locked_until_us, expired_us| {
             let keeping = Keeping { protection, locked_until_us, expired_us, ..Keeping::default() };

@@ -112,6 +112,11 @@ impl Asked<'_> {
         rows.iter().enumerate().map(each).collect()
     }
 
+    /// Whether a version is held whatever the rules say.
+    pub fn is_held(&self, row: &PruneRow) -> bool {
+        !self.held(row).is_empty()
+    }
+
     /// What holds a version whatever the rules say.
     fn held(&self, row: &PruneRow) -> Vec<String> {
         let mut why = Vec::new();
@@ -225,6 +230,7 @@ mod tests {
                 key: None,
                 null_device: false,
                 created_us: NOW - i64::from(n) * DAY,
+                stands_for: None,
             },
             keeping: Keeping::default(),
             session: None,

@@ -2,6 +2,7 @@
 //! removed from the media, the last first; then their catalog files and rows. A kill between any two steps leaves every
 //! version that is kept with all it needs, and the next prune goes on.
 
+mod bases;
 mod decide;
 mod rules;
 
@@ -13,12 +14,13 @@ use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow, Status};
 
+pub use self::bases::ConsolidatedBase;
 pub use self::decide::Action;
 use self::decide::{Asked, Decision, MediumLock};
 pub use self::rules::{Count, KeepRules};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::observe::Observer;
+use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
 
@@ -92,9 +94,31 @@ pub struct Pruned {
     pub removed_catalogs: u64,
     /// Segments that stay for now.
     pub pending: Vec<Pending>,
+    /// Bases of living versions that were given up and became fulls of their own, as most of their chain was dead.
+    pub consolidated: Vec<ConsolidatedBase>,
 }
 
 impl Pruned {
+    /// With what a further prune did, of the same objects.
+    fn and(self, next: Self) -> Self {
+        let mut versions = self.versions;
+        for v in next.versions {
+            match versions.iter_mut().find(|known| known.session == v.session) {
+                Some(known) => *known = v,
+                None => versions.push(v),
+            }
+        }
+        Self {
+            versions,
+            removed_versions: self.removed_versions + next.removed_versions,
+            removed_segments: self.removed_segments + next.removed_segments,
+            freed_bytes: self.freed_bytes + next.freed_bytes,
+            removed_catalogs: self.removed_catalogs + next.removed_catalogs,
+            consolidated: self.consolidated,
+            ..next
+        }
+    }
+
     /// How many versions an action was taken on.
     pub fn count(&self, action: Action) -> u64 {
         self.versions.iter().filter(|v| v.action == action).count() as u64
@@ -119,8 +143,27 @@ impl AtHand {
 type Media = BTreeMap<MediumId, Result<AtHand>>;
 
 impl Cell {
-    /// Prunes.
-    pub fn prune(&self, request: &PruneRequest, observer: &dyn Observer) -> Result<Pruned> {
+    /// Prunes. Where most of what is only kept for newer versions is dead, these get a new base, and it is pruned again.
+    pub fn prune(
+        &self,
+        request: &PruneRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Pruned> {
+        let (mut pruned, bases) = self.prune_once(request, observer)?;
+        pruned.consolidated = self.consolidate_bases(bases, request.dry_run, observer, stop)?;
+        if request.dry_run || pruned.consolidated.is_empty() {
+            return Ok(pruned);
+        }
+        let (next, _) = self.prune_once(request, observer)?;
+        Ok(pruned.and(next))
+    }
+
+    fn prune_once(
+        &self,
+        request: &PruneRequest,
+        observer: &dyn Observer,
+    ) -> Result<(Pruned, Vec<bases::Base>)> {
         let started_us = now_us();
         let ears = Ears::new(observer);
         let mut asked = self.asked(request)?;
@@ -158,10 +201,11 @@ impl Cell {
             decisions
         };
         let versions = self.described(&rows, &decisions, &sizes, &asked)?;
+        let given_up = bases::given_up(&rows, &decisions, &asked);
         let mut pruned = Pruned { dry_run: request.dry_run, versions, ..Pruned::default() };
         if request.dry_run {
             self.foresee(&rows, &decisions, &sizes, &media, &mut pruned)?;
-            return Ok(pruned);
+            return Ok((pruned, given_up));
         }
         let gone: HashSet<VersionId> = rows
             .iter()
@@ -176,7 +220,7 @@ impl Cell {
         }
         let held = media.values().flatten().map(|held| held.medium().path());
         self.back_up_idb_on(held, &ears);
-        Ok(pruned)
+        Ok((pruned, given_up))
     }
 
     fn asked<'a>(&self, request: &'a PruneRequest) -> Result<Asked<'a>> {

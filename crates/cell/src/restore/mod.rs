@@ -33,7 +33,7 @@ use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
-use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionView;
 use crate::watch::{Watched, watch};
 
@@ -365,24 +365,9 @@ impl RunOf<'_> {
 
     fn record_begin(&self) -> Result<()> {
         let session = Session {
-            id: self.session,
-            kind: "restore".to_owned(),
             object: Some(self.version.object),
-            version: None,
             parent: self.from,
-            status: Status::Running,
-            host: host(),
-            device: self.destination(),
-            started_us: self.started_us,
-            ended_us: None,
-            files: 0,
-            dirs: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            tags: Vec::new(),
-            report: None,
-            pid: std::process::id(),
-            boot_id: boot_id(),
+            ..begun(self.session, "restore", self.destination(), self.started_us)
         };
         Ok(self.cell.idb.begin_session(&session, None)?)
     }

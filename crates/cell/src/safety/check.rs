@@ -134,7 +134,7 @@ impl Cell {
     /// Whether the session that wrote a segment was to leave no catalog here.
     fn keeps_no_catalog(&self, segment: SegmentId) -> Result<bool> {
         let Some((_, session)) = self.idb.version_of_segment(segment)? else { return Ok(false) };
-        Ok(self.idb.log_level(session)? != LogLevel::All)
+        Ok(self.idb.log_level_of(segment, session)? != LogLevel::All)
     }
 
     /// Holds what is recorded of a medium against the medium, if it is at hand.

@@ -45,6 +45,7 @@ pub fn version(n: u8, object: u8, status: Status) -> Version {
         key: None,
         null_device: false,
         created_us: 1_000 + i64::from(n),
+        stands_for: None,
     }
 }
 

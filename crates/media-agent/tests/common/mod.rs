@@ -192,6 +192,7 @@ pub fn label(session: u8) -> SessionLabel {
         key: None,
         cipher: None,
         state_us: None,
+        stands_for: None,
     }
 }
 

@@ -246,6 +246,12 @@ impl<'a> LiveRows<'a> {
         Self(merged)
     }
 
+    /// The checksum of a file's contents, holes left out, where all of it is known and the rows were opened with checksums.
+    pub fn content_sum(&self, row: &Row) -> Option<u64> {
+        let overview = &self.0.overview;
+        overview.is_whole(row).then(|| overview.content_sum(row)).flatten()
+    }
+
     pub fn next(&mut self) -> Result<Option<(Row, Listed)>> {
         while let Some(row) = self.0.next()? {
             let path = row.entry.path();

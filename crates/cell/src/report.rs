@@ -89,7 +89,7 @@ pub struct DrillReport {
     pub files: u64,
     /// Files restored and proved by comparison with the live file, byte by byte.
     pub by_live_file: u64,
-    /// Files restored and proved by the checksums of what was read, length and metadata.
+    /// Files restored and proved by the checksum of their contents, or those of what was read, length and metadata.
     pub by_checksum: u64,
     /// Files whose data carry no checksums (`backup --no-crc`): length and metadata are right.
     pub by_length: u64,

@@ -17,7 +17,9 @@ use capstan_idb::{Session, Status, Totals, Version};
 use self::proof::Proof;
 pub(crate) use self::sample::Arc;
 use crate::Cell;
+use crate::change::LiveRows;
 use crate::error::{CellError, Result, plain};
+use crate::merged::Merged;
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report};
 use crate::request::{DrillRequest, RestoreRequest, RestoreTo};
@@ -93,7 +95,8 @@ impl Cell {
         if report.status != Status::Failed.as_str() && !stop.0.load(Relaxed) {
             let limited = report.errors.iter().any(|e| e.code == Code::NotRestored.name());
             let proof = Proof::new(&scratch.0, taken.arc, limited, unchecked)?;
-            proof.run(self.live_rows(&request.version)?, &ears, stop, &mut drill)?;
+            let rows = Merged::with_sums(self.merged(&version)?.view)?;
+            proof.run(LiveRows::new(rows), &ears, stop, &mut drill)?;
         }
         drop(scratch);
         let status = match (report.status.as_str(), stop.0.load(Relaxed)) {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,7 +10,8 @@ use capstan_disk_agent::linux::source::{self, Buffers, DirHandle};
 use capstan_disk_agent::look::row_of;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_engine::message::{Code, path_text};
-use capstan_format::entry::{Entry, Kind};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
+use capstan_format::sums::ContentSum;
 use rustix::fs::{Mode, OFlags};
 
 use super::Arc;
@@ -67,7 +69,7 @@ impl Proof {
             if stop.0.load(Relaxed) || row.entry.kind != Kind::File || !self.arc.has(&path) {
                 continue;
             }
-            match self.prove(&row, listed, &path) {
+            match self.prove(&row, listed, &path, rows.content_sum(&row)) {
                 Ok(By::Live) => drill.by_live_file += 1,
                 Ok(By::Checksum) => drill.by_checksum += 1,
                 Ok(By::Length) => drill.by_length += 1,
@@ -81,7 +83,13 @@ impl Proof {
         Ok(())
     }
 
-    fn prove(&self, row: &Row, recorded: Listed, path: &[u8]) -> std::result::Result<By, String> {
+    fn prove(
+        &self,
+        row: &Row,
+        recorded: Listed,
+        path: &[u8],
+        sum: Option<u64>,
+    ) -> std::result::Result<By, String> {
         let mut buffers = Buffers::default();
         let restored = row_of(&self.scratch, path, &mut buffers)
             .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?
@@ -90,6 +98,11 @@ impl Proof {
         if !what.is_empty() {
             let what: Vec<_> = what.iter().map(|a| a.name()).collect();
             return Err(format!("it was restored with another {}", what.join(", ")));
+        }
+        if let Some(sum) = sum
+            && self.sum_of_restored(row, path)? != sum
+        {
+            return Err("its contents are others than those that were backed up".to_owned());
         }
         let live = row_of(&self.root, path, &mut buffers).ok().flatten();
         if live.is_some_and(|live| is_untouched(&row.entry, &live)) {
@@ -107,7 +120,8 @@ impl Proof {
                 _ => {}
             }
         }
-        Ok(if self.unchecked && row.entry.size > 0 { By::Length } else { By::Checksum })
+        let unknown = self.unchecked && sum.is_none() && row.entry.size > 0;
+        Ok(if unknown { By::Length } else { By::Checksum })
     }
 
     fn differences(&self, recorded: Listed, restored: Entry) -> Vec<Aspect> {
@@ -125,6 +139,18 @@ impl Proof {
             _ => true,
         });
         what
+    }
+
+    /// The checksum of the restored file's contents, as a backup makes it.
+    fn sum_of_restored(&self, row: &Row, path: &[u8]) -> std::result::Result<u64, String> {
+        let failed = |e: &std::io::Error| format!("what was restored cannot be read: {}", plain(e));
+        let file = source::open_at(&self.scratch, path, false)
+            .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?;
+        // One that is all data says nothing of extents.
+        let all = [Extent { len: row.entry.size, kind: ExtentKind::Data }];
+        let extents = &row.entry.extents;
+        let extents = if extents.is_empty() { &all } else { extents.as_slice() };
+        sum_of(&File::from(file), extents).map_err(|e| failed(&e))
     }
 
     /// Whether the restored file has the live one's bytes; `None` where that one cannot be read.
@@ -154,6 +180,26 @@ fn is_untouched(recorded: &Entry, live: &Entry) -> bool {
     of(recorded) == of(live)
 }
 
+/// The checksum of a file's contents where its extents say that there are any.
+fn sum_of(file: &File, extents: &[Extent]) -> std::io::Result<u64> {
+    let (mut sum, mut chunk, mut at) = (ContentSum::default(), vec![0; CHUNK], 0_u64);
+    for extent in extents {
+        let end = at.saturating_add(extent.len);
+        while extent.kind != ExtentKind::Hole && at < end {
+            let want = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
+            match file.read_at(&mut chunk[..want], at)? {
+                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                n => {
+                    sum.update(&chunk[..n]);
+                    at += n as u64;
+                }
+            }
+        }
+        at = end;
+    }
+    Ok(sum.take())
+}
+
 /// Reads until the buffer is full or the file ends.
 fn fill(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
@@ -170,4 +216,33 @@ fn fill(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
 
 fn text(e: rustix::io::Errno) -> String {
     plain(&std::io::Error::from(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_of_what_is_no_hole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let (a, b) = (vec![1_u8; 300_000], vec![2_u8; 7]);
+        std::fs::write(&path, [&a[..], &[0; 5000], &b[..]].concat()).unwrap();
+        let file = File::open(&path).unwrap();
+        let extent = |kind, len| Extent { kind, len };
+        let extents = [
+            extent(ExtentKind::Data, 300_000),
+            extent(ExtentKind::Hole, 5000),
+            extent(ExtentKind::Parts, 7),
+        ];
+        let mut sum = ContentSum::default();
+        sum.update(&a);
+        sum.update(&b);
+        let whole = sum.take();
+        assert_eq!(sum_of(&file, &extents).unwrap(), whole);
+        std::fs::write(&path, [&a[..], &[0; 5000], &[2, 2, 2, 3, 2, 2, 2]].concat()).unwrap();
+        assert_ne!(sum_of(&File::open(&path).unwrap(), &extents).unwrap(), whole);
+        std::fs::write(&path, &a).unwrap();
+        assert!(sum_of(&File::open(&path).unwrap(), &extents).is_err(), "it is too short");
+    }
 }

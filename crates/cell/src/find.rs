@@ -5,6 +5,7 @@ use capstan_format::entry::{Entry, Kind};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::merged::NameLike;
 use crate::query::{Among, Found, PassedOver};
 use crate::request::FindRequest;
 
@@ -12,21 +13,22 @@ impl Cell {
     /// Calls with each row that matches in the versions of each object that are meant. Returns what was passed over.
     pub fn find(&self, request: &FindRequest, each: &mut dyn FnMut(&Found)) -> Result<PassedOver> {
         let wanted = Wanted::new(request)?;
-        let part = request.name.as_deref().or(request.pattern.as_deref()).and_then(literal_of);
-        let among = part.as_deref().map_or(Among::All, |part| Among::NamesWith(part.as_bytes()));
+        let like = request.name.as_deref().or(request.pattern.as_deref()).and_then(name_like);
+        let among = like.map_or(Among::All, Among::Named);
         self.each_found(request.which, among, &mut |path, entry| wanted.matches(path, entry), each)
     }
 }
 
-/// What every name that a pattern matches contains: the longest run of letters of its last component that mean themselves.
-/// `None` where there is none, or where that is hard to say.
-fn literal_of(pattern: &str) -> Option<String> {
+/// What every name that a pattern matches is or contains: its last component, or the longest run of letters there that mean
+/// themselves. `None` where there is none, or where that is hard to say.
+fn name_like(pattern: &str) -> Option<NameLike<'_>> {
     if pattern.starts_with(['!', '#']) || pattern.contains(['[', '{', '\\']) {
         return None;
     }
     let last = pattern.trim_end().trim_end_matches('/').rsplit('/').next()?;
     let part = last.split(['*', '?']).max_by_key(|part| part.len())?;
-    (!part.is_empty()).then(|| part.to_owned())
+    let like = if part == last { NameLike::Whole } else { NameLike::Part };
+    (!part.is_empty()).then(|| like(part.as_bytes()))
 }
 
 struct Wanted<'a> {
@@ -106,13 +108,16 @@ mod tests {
 
     #[test]
     fn names_are_narrowed_only_by_what_they_must_contain() {
+        let (whole, part) = (NameLike::Whole, NameLike::Part);
         let cases = [
-            ("mail.pst", Some("mail.pst")),
-            ("*.pst", Some(".pst")),
-            ("/home/**/a*longer?x", Some("longer")),
-            ("/home/ann/", Some("ann")),
-            ("cache/", Some("cache")),
-            ("trailing ", Some("trailing")),
+            ("mail.pst", Some(whole(b"mail.pst"))),
+            ("*.pst", Some(part(b".pst"))),
+            ("/home/**/a*longer?x", Some(part(b"longer"))),
+            ("/home/ann/", Some(whole(b"ann"))),
+            ("**/ann", Some(whole(b"ann"))),
+            ("cache/", Some(whole(b"cache"))),
+            ("trailing ", Some(whole(b"trailing"))),
+            ("a?", Some(part(b"a"))),
             ("*", None),
             ("/home/**", None),
             ("[ab]c", None),
@@ -120,8 +125,8 @@ mod tests {
             ("a\\*b", None),
             ("", None),
         ];
-        for (pattern, part) in cases {
-            assert_eq!(literal_of(pattern).as_deref(), part, "{pattern}");
+        for (pattern, like) in cases {
+            assert_eq!(name_like(pattern), like, "{pattern}");
         }
     }
 

@@ -21,6 +21,7 @@ mod history;
 mod hold;
 mod import;
 mod incremental;
+mod indexed;
 mod input;
 mod judge;
 pub mod keyring;

@@ -58,12 +58,14 @@ impl StreamRows {
         Ok(self.ready.front())
     }
 
-    /// Leaves out what comes before a path, as far as it need not be read for that.
+    /// Leaves out what comes before a path, as far as it need not be read for that. Batches of those that are `open`
+    /// are used if they are of the segment where it goes on.
     fn skip_to(
         &mut self,
         view: &VersionView<'_>,
         overview: &Overview,
         from: &PathKey,
+        open: &mut Vec<Batches>,
     ) -> Result<()> {
         while let Some(index) = self.segments.front()
             && overview.ends_before(*index, self.stream, from)
@@ -71,7 +73,11 @@ impl StreamRows {
             self.segments.pop_front();
         }
         if let Some(index) = self.segments.pop_front() {
-            let batches = view.batches(index, self.stream, false)?;
+            let known = open.iter().position(|b| (b.of.1, b.of.2) == (index, self.stream));
+            let batches = match known {
+                Some(at) => open.swap_remove(at),
+                None => view.batches(index, self.stream, false)?,
+            };
             let number = batches.first_at(from);
             self.at = Some((batches, number));
         }
@@ -115,8 +121,9 @@ impl Heads {
         view: &VersionView<'_>,
         overview: &Overview,
         from: &PathKey,
+        open: &mut Vec<Batches>,
     ) -> Result<()> {
-        self.streams.iter_mut().try_for_each(|s| s.skip_to(view, overview, from))
+        self.streams.iter_mut().try_for_each(|s| s.skip_to(view, overview, from, open))
     }
 
     /// The newest row of the next path; calls with the others of that path, but the one that has its data where that is an
@@ -174,6 +181,47 @@ fn settle(mut rows: Vec<Row>, loser: &mut dyn FnMut(Row)) -> Option<Row> {
     }
     rows.into_iter().for_each(loser);
     Some(newest)
+}
+
+/// The newest row of each path, in order.
+fn newest_of_each(mut rows: Vec<Row>) -> Vec<Row> {
+    rows.sort_by(|a, b| {
+        let (a, b) = (&a.entry, &b.entry);
+        path_order((&a.dir, &a.name), (&b.dir, &b.name))
+    });
+    let mut newest: Vec<Row> = Vec::new();
+    let mut rows = rows.into_iter().peekable();
+    while let Some(first) = rows.next() {
+        let mut of_path = vec![first];
+        while let Some(row) = rows.next_if(|r| {
+            r.entry.dir == of_path[0].entry.dir && r.entry.name == of_path[0].entry.name
+        }) {
+            of_path.push(row);
+        }
+        newest.extend(settle(of_path, &mut |_| ()));
+    }
+    newest
+}
+
+/// What is known of a name that is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameLike<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// Bytes that it contains.
+    Part(&'a [u8]),
+}
+
+impl<'a> NameLike<'a> {
+    fn matcher(self) -> Box<dyn Fn(&[u8]) -> bool + 'a> {
+        match self {
+            Self::Whole(whole) => Box::new(move |name| name == whole),
+            Self::Part(part) => {
+                let finder = memchr::memmem::Finder::new(part);
+                Box::new(move |name| finder.find(name).is_some())
+            }
+        }
+    }
 }
 
 /// All rows of a version in the order of the walk, the newest of each path.
@@ -244,20 +292,23 @@ impl<'a> Merged<'a> {
         Ok(())
     }
 
-    /// The newest rows of all paths whose name contains some bytes, in order: only names are looked at but where they do. `None`
-    /// if there are too many for memory.
-    pub fn with_names_of(&self, part: &[u8]) -> Result<Option<Vec<Row>>> {
-        let finder = memchr::memmem::Finder::new(part);
+    /// The newest rows of all paths whose name is like that, in order: only names are looked at but where they are, and where
+    /// the whole name is known, only in segments that may have it. `None` if there are too many for memory.
+    pub fn with_names_like(&self, like: NameLike<'_>) -> Result<Option<Vec<Row>>> {
+        let wanted = like.matcher();
         let mut rows: Vec<Row> = Vec::new();
         let mut opener = BatchOpener::default();
         for (index, place) in self.view.segments.iter().enumerate() {
             for stream in &place.streams {
+                if let NameLike::Whole(name) = like
+                    && self.view.lacks_name(index as u32, *stream, name)
+                {
+                    continue;
+                }
                 let mut batches = self.view.batches(index as u32, *stream, false)?;
                 for number in 0.. {
                     let found =
-                        self.view.names(&mut batches, number, &mut opener, &mut |name| {
-                            finder.find(name).is_some()
-                        })?;
+                        self.view.names(&mut batches, number, &mut opener, &mut |n| wanted(n))?;
                     let Some(found) = found else { break };
                     if !found {
                         continue;
@@ -265,7 +316,7 @@ impl<'a> Merged<'a> {
                     let end = batches.end;
                     self.view.batch(&mut batches, number, &mut opener, &mut |row| {
                         let counts = row.entry.logical_len() == 0 || row.start < end;
-                        let named = finder.find(&row.entry.name).is_some();
+                        let named = wanted(&row.entry.name);
                         rows.extend(
                             Some(row).filter(|r| named && counts && is_ordered(r.entry.kind)),
                         );
@@ -277,30 +328,16 @@ impl<'a> Merged<'a> {
                 }
             }
         }
-        let loose = self.overview.loose.iter().filter(|r| finder.find(&r.entry.name).is_some());
-        rows.extend(loose.cloned());
-        rows.sort_by(|a, b| {
-            let (a, b) = (&a.entry, &b.entry);
-            path_order((&a.dir, &a.name), (&b.dir, &b.name))
-        });
-        let mut newest: Vec<Row> = Vec::new();
-        let mut rows = rows.into_iter().peekable();
-        while let Some(first) = rows.next() {
-            let mut of_path = vec![first];
-            while let Some(row) = rows.next_if(|r| {
-                r.entry.dir == of_path[0].entry.dir && r.entry.name == of_path[0].entry.name
-            }) {
-                of_path.push(row);
-            }
-            newest.extend(settle(of_path, &mut |_| ()));
-        }
-        Ok(Some(newest))
+        rows.extend(self.overview.loose.iter().filter(|r| wanted(&r.entry.name)).cloned());
+        Ok(Some(newest_of_each(rows)))
     }
 
     /// Begins anew, at a path or a little before it.
     fn seek(&mut self, from: PathKey) -> Result<()> {
-        self.heads = Heads::new(&self.view, false);
-        self.heads.skip_to(&self.view, &self.overview, &from)
+        let before = std::mem::replace(&mut self.heads, Heads::new(&self.view, false));
+        let open = before.streams.into_iter().filter_map(|s| Some(s.at?.0));
+        let mut open = open.filter(|b| !b.with_sums).collect();
+        self.heads.skip_to(&self.view, &self.overview, &from, &mut open)
     }
 }
 

@@ -49,31 +49,45 @@ struct PartOf {
     sum: Option<u64>,
 }
 
+/// A row whose data begin in a later segment, if they came.
+struct Ahead {
+    index: u32,
+    stream: StreamId,
+    row: u32,
+    start: u64,
+}
+
 impl Overview {
     /// For who reads the rows in the order of paths, the newest of each.
     pub fn of(view: &VersionView<'_>) -> Result<Self> {
         let mut o = Self::default();
         // Of each stream the last path so far: rows that do not come after it are late.
         let mut last: HashMap<StreamId, PathKey> = HashMap::new();
-        let mut not_here: Vec<(u32, Aside, StreamId)> = Vec::new();
-        for (index, place) in view.segments.iter().enumerate() {
+        let mut ahead: Vec<Ahead> = Vec::new();
+        view.each_outline(&mut |index, place, outlines| {
             // What a consolidation passed on has no rows.
             let passed = place.spans.iter().filter(|(s, ..)| !place.streams.contains(s));
             for (stream, from, to) in passed {
                 o.spans.entry(*stream).or_default().push((*from, *to));
             }
-            for outline in view.outlines(place)? {
-                let index = index as u32;
+            for outline in outlines {
                 let stream = outline.stream;
+                let span = outline.begin..outline.end;
+                // They come again here.
+                ahead.retain(|a| a.stream != stream || !span.contains(&a.start));
                 o.spans.entry(stream).or_default().push((outline.begin, outline.end));
                 o.links += outline.links;
                 o.flagged += outline.flagged;
-                if let Some(before) = last.get(&stream) {
+                if let (Some(before), Some(first)) = (last.get(&stream), &outline.first)
+                    && path_order((&before.0, &before.1), (&first.0, &first.1)).is_ge()
+                {
                     o.take_late(view, index, stream, before)?;
                 }
                 for aside in &outline.aside {
-                    o.take_aside(view, index, place, &outline, aside, &mut not_here)?;
+                    o.take_aside(view, index, place, &outline, aside)?;
                 }
+                let rows = outline.ahead.into_iter();
+                ahead.extend(rows.map(|(row, start)| Ahead { index, stream, row, start }));
                 if let Some(key) = outline.last {
                     o.lasts.insert((index, stream), key.clone());
                     let further = last
@@ -84,11 +98,12 @@ impl Overview {
                     }
                 }
             }
-        }
-        for (index, aside, stream) in not_here {
+            Ok(())
+        })?;
+        for a in ahead {
             // Else it came again where its data are.
-            if !o.is_on_media(stream, aside.start, 1) {
-                o.loose.extend(row_at(view, index, stream, aside.row)?);
+            if !o.is_on_media(a.stream, a.start, 1) {
+                o.loose.extend(row_at(view, a.index, a.stream, a.row)?);
             }
         }
         o.loose.sort_by(|a, b| {
@@ -176,7 +191,6 @@ impl Overview {
         place: &SegmentPlace,
         outline: &Outline,
         aside: &Aside,
-        not_here: &mut Vec<(u32, Aside, StreamId)>,
     ) -> Result<()> {
         let e = &aside.entry;
         let ordinal = Ordinal {
@@ -198,9 +212,6 @@ impl Overview {
                     let part = PartOf { ordinal, offset: e.part_offset, len, sum: aside.sum };
                     self.parts.entry(e.path()).or_default().push(part);
                 }
-            }
-            _ if !outline.counts(e, aside.start) => {
-                not_here.push((index, aside.clone(), outline.stream));
             }
             _ => {
                 if let Some(row) = row_at(view, index, outline.stream, aside.row)? {

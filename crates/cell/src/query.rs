@@ -9,7 +9,7 @@ use capstan_idb::{Keeping, Session, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::merged::{Merged, path_of};
+use crate::merged::{Merged, NameLike, path_of};
 use crate::request::VersionName;
 use crate::restore::{is_complete_by, selected};
 use crate::version::{Row, VersionView};
@@ -78,8 +78,8 @@ pub(crate) enum Among<'a> {
     All,
     /// That of a path.
     Path(&'a [u8]),
-    /// Those whose names contain these bytes.
-    NamesWith(&'a [u8]),
+    /// Those whose names are like that.
+    Named(NameLike<'a>),
 }
 
 /// What a session committed.
@@ -146,10 +146,8 @@ impl Cell {
         if !view.encrypted {
             return Ok(Vec::new());
         }
-        let mut ids: BTreeSet<[u8; 16]> = BTreeSet::new();
-        for place in &view.segments {
-            ids.extend(view.labels(place)?.iter().filter_map(|l| l.key).map(|k| k.0));
-        }
+        let labels = view.labels()?;
+        let ids: BTreeSet<[u8; 16]> = labels.iter().filter_map(|l| l.key).map(|k| k.0).collect();
         let record = |id| {
             let row = self.idb.key(KeyId(id))?.ok_or_else(|| {
                 CellError::NoKey(format!(
@@ -228,7 +226,7 @@ impl Cell {
         };
         let found = match among {
             Among::Path(path) => return merged.each_below(path, Some(0), &mut take),
-            Among::NamesWith(part) => merged.with_names_of(part)?,
+            Among::Named(like) => merged.with_names_like(like)?,
             Among::All => None,
         };
         if let Some(found) = found {

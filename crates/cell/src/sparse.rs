@@ -5,6 +5,12 @@
 //! catalog file, or none that is whole, it is made from the medium each time.
 
 mod file;
+mod names;
+mod outline;
+mod sections;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,45 +19,18 @@ use std::sync::Arc;
 use capstan_format::entry::{Entry, Kind, path_order};
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
-use capstan_format::record::SessionLabel;
 use capstan_media_agent::reader::{Contents, CopyPlace, StreamContents};
 
 use crate::error::Result;
 use crate::version::{BatchOpener, VersionKeys, batches_of};
+use names::NameGatherer;
 
-pub(crate) use file::{Saved, save};
+pub(crate) use file::{Saved, SavedBatches, save};
+pub(crate) use outline::{Aside, Outline};
+pub(crate) use table::{Table, TableMaker, state_of};
 
 /// A directory's path and a name in it: what rows are ordered by.
 pub(crate) type PathKey = (Vec<u8>, Vec<u8>);
-
-/// A row that is not found by the order of paths.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Aside {
-    /// Its place in the stream's part of the segment, as in [`crate::version::Ordinal`].
-    pub row: u32,
-    /// The stream's logical offset at which its data begin.
-    pub start: u64,
-    /// The checksum of the data that it has here.
-    pub sum: Option<u64>,
-    pub entry: Entry,
-}
-
-/// What a segment has of one stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Outline {
-    pub stream: StreamId,
-    pub label: Option<SessionLabel>,
-    /// The stream's logical bytes in this segment.
-    pub begin: u64,
-    pub end: u64,
-    /// Rows that are further names, and rows with inode flags.
-    pub links: u64,
-    pub flagged: u64,
-    /// The last path of the rows that count here and are in order.
-    pub last: Option<PathKey>,
-    /// Outcomes, parts, rows whose data begin in the next segment, and rows that come late.
-    pub aside: Vec<Aside>,
-}
 
 /// A batch: where it is copied in the catalog, and the first path of those of its rows that count and are in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,13 +46,8 @@ pub(crate) struct BatchPlace {
 pub(crate) struct StreamIndex {
     pub outline: Outline,
     pub batches: Vec<BatchPlace>,
-}
-
-impl Outline {
-    /// Whether a row's data, if it has any, begin in this segment: else it comes again in the next.
-    pub fn counts(&self, entry: &Entry, start: u64) -> bool {
-        entry.logical_len() == 0 || start < self.end
-    }
+    /// The filter of the names of its rows.
+    pub names: Vec<u8>,
 }
 
 /// Whether a row has its place in the order of paths.
@@ -101,9 +75,12 @@ fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
         end: s.logical_end,
         links: 0,
         flagged: 0,
+        first: None,
         last: None,
+        ahead: Vec::new(),
         aside: Vec::new(),
     };
+    let mut names = NameGatherer::default();
     let mut batches = Vec::with_capacity(s.batches.len());
     let sums = sums_of(s, keys)?;
     batches_of(keys, s, 0..s.batches.len(), &mut |index, batch, mut start| {
@@ -118,15 +95,20 @@ fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
                 outline.links += u64::from(entry.link);
                 outline.flagged += u64::from(entry.inode_flags != 0);
             }
+            if is_ordered(entry.kind) {
+                names.add(&entry.name);
+            }
             if is_ordered(entry.kind) && counts && is_after(outline.last.as_ref(), &entry) {
                 let key = (entry.dir, entry.name);
                 if first.is_none() {
                     first = Some(key.clone());
                 }
                 outline.last = Some(key);
-            } else {
+            } else if counts {
                 let row = row_number(index, at);
                 outline.aside.push(Aside { row, start, sum, entry });
+            } else if entry.kind != Kind::Part {
+                outline.ahead.push((row_number(index, at), start));
             }
             start = start.saturating_add(len);
         }
@@ -134,7 +116,8 @@ fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
         batches.push(BatchPlace { copy, sums: found.and_then(|(_, place)| *place), first });
         Ok(())
     })?;
-    Ok(StreamIndex { outline, batches })
+    outline.first = batches.iter().find_map(|b| b.first.clone());
+    Ok(StreamIndex { outline, batches, names: names.finish() })
 }
 
 /// The checksums of contents that a stream has in a segment, by the sequence of the batch, with the place of their copies.

@@ -18,12 +18,12 @@ use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unloc
 use capstan_format::record::SessionLabel;
 use capstan_format::sums::Sums;
 use capstan_idb::{Idb, Status, Version};
-use capstan_media_agent::reader::{Contents, RawFrame, StreamContents, read_copy};
+use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 
 use crate::error::{CellError, Result, plain};
 pub(crate) use crate::places::SegmentPlace;
 use crate::places::places_of;
-use crate::sparse::{self, Batches, Outline, Saved, Source, StreamIndex, row_number};
+use crate::sparse::row_number;
 
 /// The order of rows in a version: session, segment, then place in its stream there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -257,7 +257,7 @@ impl<'a> VersionView<'a> {
         Ok(self.contents_from(place)?.0)
     }
 
-    fn contents_from(&self, place: &SegmentPlace) -> Result<(Arc<Contents>, From)> {
+    pub fn contents_from(&self, place: &SegmentPlace) -> Result<(Arc<Contents>, From)> {
         self.kept_contents(place.segment, || self.read_contents(place))
     }
 
@@ -306,124 +306,6 @@ impl<'a> VersionView<'a> {
     pub fn is_listed(&self, segment: u32) -> bool {
         let place = self.segments.get(segment as usize);
         place.is_some_and(|place| self.listed.lock().contains(&place.segment))
-    }
-
-    /// The labels of a segment's streams.
-    pub fn labels(&self, place: &SegmentPlace) -> Result<Vec<SessionLabel>> {
-        if let Some(saved) = Saved::open(self.idb, place.segment) {
-            return Ok(saved.labels().cloned().collect());
-        }
-        let contents = self.contents(place)?;
-        Ok(contents
-            .streams
-            .iter()
-            .filter_map(|s| Some(s.label.as_ref()?.session.clone()))
-            .collect())
-    }
-
-    /// What a segment has of each of the version's streams.
-    pub fn outlines(&self, place: &SegmentPlace) -> Result<Vec<Outline>> {
-        let saved = Saved::open(self.idb, place.segment).and_then(|s| s.outlines(&self.keys).ok());
-        let all = match saved {
-            Some(outlines) => outlines,
-            None => self.make_index(place)?.into_iter().map(|s| s.outline).collect(),
-        };
-        Ok(all.into_iter().filter(|o| place.streams.contains(&o.stream)).collect())
-    }
-
-    /// The batches of a stream in a segment, to be read one by one, with the checksums of contents or without.
-    pub fn batches(&self, index: u32, stream: StreamId, with_sums: bool) -> Result<Batches> {
-        let place = &self.segments[index as usize];
-        let saved = || {
-            let saved = Saved::open(self.idb, place.segment)?;
-            let outline =
-                saved.outlines(&self.keys).ok()?.into_iter().find(|o| o.stream == stream)?;
-            let places = saved.batches(stream, &self.keys).ok()?;
-            let file = self.idb.read_catalog(place.segment).ok()??;
-            Some((outline.label, outline.end, Source::Catalog(file, places)))
-        };
-        let (label, end, source) = match saved() {
-            Some(found) => found,
-            None => {
-                let contents = self.contents(place)?;
-                let s = contents.streams.iter().find(|s| s.stream == stream);
-                let label = s.and_then(|s| s.label.as_ref()).map(|l| l.session.clone());
-                (label, s.map_or(0, |s| s.logical_end), Source::Medium(contents))
-            }
-        };
-        let sealer = self.keys.sealer(Purpose::Names, label.as_ref(), stream)?;
-        let of = (place.session, index, stream);
-        Ok(Batches { of, segment: place.segment, end, sealer, with_sums, source })
-    }
-
-    /// The rows of one batch; `false` if there is none of that number.
-    pub fn batch(
-        &self,
-        batches: &mut Batches,
-        number: usize,
-        opener: &mut BatchOpener,
-        each: &mut dyn FnMut(Row) -> Result<()>,
-    ) -> Result<bool> {
-        let stream = batches.of.2;
-        if let Source::Catalog(file, places) = &batches.source {
-            let Some(place) = places.get(number) else { return Ok(false) };
-            if let Ok(raw) = read_copy(batches.segment, file, place.copy) {
-                let sums = place.sums.filter(|_| batches.with_sums);
-                let sums = sums.and_then(|sums| read_copy(batches.segment, file, sums).ok());
-                let sums = sums.and_then(|raw| opener.sums(&raw, batches.sealer.as_ref()).ok());
-                let (batch, start) = opener.open(&raw, stream, batches.sealer.as_ref())?;
-                let sums = sums.map(|s| s.sums).unwrap_or_default();
-                rows_of_batch(batches.of, number, batch, start, &sums, each)?;
-                return Ok(true);
-            }
-            // The catalog file was damaged since its index was made.
-            let place = &self.segments[batches.of.1 as usize];
-            batches.source = Source::Medium(self.contents(place)?);
-        }
-        let Source::Medium(contents) = &batches.source else { return Ok(false) };
-        let s = contents.streams.iter().find(|s| s.stream == stream);
-        let Some(raw) = s.and_then(|s| s.batches.get(number)) else { return Ok(false) };
-        let (batch, start) = opener.open(raw, stream, batches.sealer.as_ref())?;
-        rows_of_batch(batches.of, number, batch, start, &[], each)?;
-        Ok(true)
-    }
-
-    /// Whether any row of a batch has a name that `wanted` is for; `None` if there is no batch of that number.
-    pub fn names(
-        &self,
-        batches: &mut Batches,
-        number: usize,
-        opener: &mut BatchOpener,
-        wanted: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<Option<bool>> {
-        let Source::Catalog(file, places) = &batches.source else {
-            let mut any = false;
-            let is_there = self.batch(batches, number, opener, &mut |row| {
-                any |= wanted(&row.entry.name);
-                Ok(())
-            })?;
-            return Ok(is_there.then_some(any));
-        };
-        let Some(place) = places.get(number) else { return Ok(None) };
-        // What cannot be read, reading the rows will say, or read from the medium.
-        let Ok(raw) = read_copy(batches.segment, file, place.copy) else { return Ok(Some(true)) };
-        let mut any = false;
-        opener.names(&raw, batches.of.2, batches.sealer.as_ref(), &mut |_, name| {
-            any = wanted(name);
-            !any
-        })?;
-        Ok(Some(any))
-    }
-
-    /// Makes a segment's sparse index and, where it is of a catalog file, keeps it.
-    fn make_index(&self, place: &SegmentPlace) -> Result<Vec<StreamIndex>> {
-        let (contents, from) = self.contents_from(place)?;
-        let index = sparse::of(&contents, &self.keys)?;
-        if let From::Catalog(len) = from {
-            // Who may not write here, or has no room, makes it anew each time.
-            let _ = sparse::save(self.idb, place.segment, len, &index, &self.keys);
-        }
-        Ok(index)
     }
 
     /// The rows of a stream in a segment, in order.

@@ -4,12 +4,13 @@
 //! never came are removed after a grace time.
 //!
 //! Beside a catalog file lies, once it was read, its sparse index: what is in it and where. It can
-//! be made again at any time, so it is not synced, and goes whenever its catalog file changes.
+//! be made again at any time, so it is not synced, and goes whenever its catalog file changes. So
+//! does the table of a session's outlines, which lies beside the catalog file of its first segment.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,17 @@ use crate::error::IdbError;
 /// How many files are looked up in the database at once.
 const LOOKUP_BATCH: usize = 256;
 
+/// What tells a catalog file from another one that takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CatalogStamp {
+    /// Its length in bytes.
+    pub len: u64,
+    /// Its inode number.
+    pub inode: u64,
+    /// When it was last written: seconds since 1970, and nanoseconds.
+    pub written: (i64, i64),
+}
+
 impl Idb {
     /// Writes a segment's catalog file: `parts`, one after the other. It is durable on return and
     /// replaces a former one.
@@ -34,6 +46,7 @@ impl Idb {
         let temporary = self.temporary_path(segment);
         let written = write_durably(&temporary, parts)
             .and_then(|()| remove(&self.index_path(segment)))
+            .and_then(|()| remove(&self.table_path(segment)))
             .and_then(|()| fs::rename(&temporary, &target))
             .and_then(|()| File::open(&self.catalogs)?.sync_all());
         written.map_err(|e| {
@@ -84,6 +97,43 @@ impl Idb {
     /// Opens the sparse index of a segment's catalog file; `None` if there is none.
     pub fn read_index(&self, segment: SegmentId) -> Result<Option<File>> {
         open(&self.index_path(segment))
+    }
+
+    /// What a segment's catalog file is told from others by; `None` if there is none.
+    pub fn catalog_stamp(&self, segment: SegmentId) -> Result<Option<CatalogStamp>> {
+        let path = self.catalog_path(segment);
+        match fs::metadata(&path) {
+            Ok(m) => Ok(Some(CatalogStamp {
+                len: m.len(),
+                inode: m.ino(),
+                written: (m.mtime(), m.mtime_nsec()),
+            })),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(IdbError::io("look at the catalog file", &path, e)),
+        }
+    }
+
+    /// Writes the table of outlines of the session whose first segment this is; replaces a former one. Its reader checks
+    /// whether it is whole and fits.
+    pub fn write_table(&self, first: SegmentId, bytes: &[u8]) -> Result<()> {
+        let target = self.table_path(first);
+        let temporary = self.temporary_path(first);
+        let written = write(&temporary, &[bytes]).and_then(|_| fs::rename(&temporary, &target));
+        written.map_err(|e| {
+            let _ = fs::remove_file(&temporary);
+            IdbError::io("write the table of outlines", &target, e)
+        })
+    }
+
+    /// Opens the table of outlines of the session whose first segment this is; `None` if there is none.
+    pub fn read_table(&self, first: SegmentId) -> Result<Option<File>> {
+        open(&self.table_path(first))
+    }
+
+    /// Removes that table, if there is one.
+    pub fn remove_table(&self, first: SegmentId) -> Result<()> {
+        let path = self.table_path(first);
+        remove(&path).map_err(|e| IdbError::io("remove the table of outlines", &path, e))
     }
 
     /// Removes what an interrupted commit left: catalog files without a segment's row, and
@@ -148,6 +198,7 @@ impl Idb {
     pub(crate) fn remove_catalog(&self, segment: SegmentId) -> Result<bool> {
         let path = self.catalog_path(segment);
         let removed = remove(&self.index_path(segment))
+            .and_then(|()| remove(&self.table_path(segment)))
             .and_then(|()| remove(&self.listing_path(segment)))
             .and_then(|()| match fs::remove_file(&path) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -164,6 +215,10 @@ impl Idb {
         self.catalogs.join(format!("{segment}.index"))
     }
 
+    fn table_path(&self, first: SegmentId) -> PathBuf {
+        self.catalogs.join(format!("{first}.table"))
+    }
+
     /// A name that no other process and no other call uses.
     fn temporary_path(&self, segment: SegmentId) -> PathBuf {
         static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -174,6 +229,7 @@ impl Idb {
 
 enum Kind {
     Catalog(SegmentId),
+    /// A sparse index, or a table of outlines.
     Index(SegmentId),
     Temporary,
     /// Not ours: left alone.
@@ -187,7 +243,8 @@ fn kind_of(path: &Path) -> Kind {
     if let Some(segment) = name.strip_suffix(".catalog").or(listing).and_then(segment_of) {
         return Kind::Catalog(segment);
     }
-    if let Some(segment) = name.strip_suffix(".index").and_then(segment_of) {
+    let table = name.strip_suffix(".table");
+    if let Some(segment) = name.strip_suffix(".index").or(table).and_then(segment_of) {
         return Kind::Index(segment);
     }
     let temporary = name.strip_suffix(".tmp").and_then(|stem| stem.split_once('.'));

@@ -37,6 +37,7 @@ mod small_copy;
 mod stand_ins;
 mod stats;
 
+pub use catalog_files::CatalogStamp;
 pub use check::{Dangling, Sizes};
 pub use db::Idb;
 pub use error::IdbError;

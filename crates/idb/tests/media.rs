@@ -188,6 +188,37 @@ fn a_catalog_file_is_read_back_and_replaced_whole() {
 }
 
 #[test]
+fn what_was_made_of_a_catalog_goes_with_it() {
+    let (_dir, idb) = begun();
+    let id = SegmentId(nth(1));
+    let made = || {
+        idb.write_index(id, b"index").unwrap();
+        idb.write_table(id, b"table").unwrap();
+        assert_eq!(names(&idb).len(), 3);
+    };
+    idb.write_catalog(id, &[b"catalog"]).unwrap();
+    let stamp = idb.catalog_stamp(id).unwrap().unwrap();
+    assert_eq!(stamp.len, 7);
+    made();
+    assert_eq!(idb.catalog_stamp(id).unwrap(), Some(stamp));
+    idb.write_catalog(id, &[b"catalog"]).unwrap();
+    assert_ne!(idb.catalog_stamp(id).unwrap(), Some(stamp), "another file of the same bytes");
+    assert_eq!(names(&idb), [format!("{id}.catalog")]);
+    made();
+    idb.remove_table(id).unwrap();
+    idb.remove_table(id).unwrap();
+    assert!(idb.read_table(id).unwrap().is_none() && idb.read_index(id).unwrap().is_some());
+    made();
+    // Somebody removed the catalog.
+    fs::remove_file(idb.home().join("catalogs").join(format!("{id}.catalog"))).unwrap();
+    assert_eq!(idb.catalog_stamp(id).unwrap(), None);
+    assert_eq!(idb.reconcile_catalogs(GRACE).unwrap(), 0);
+    ["index", "table"].iter().for_each(|made| age(&idb, &format!("{id}.{made}")));
+    assert_eq!(idb.reconcile_catalogs(GRACE).unwrap(), 2);
+    assert_eq!(names(&idb), [""; 0]);
+}
+
+#[test]
 fn a_catalog_that_cannot_be_written_leaves_nothing() {
     let (_dir, idb) = fresh();
     // Something in the way of the rename.

@@ -65,25 +65,53 @@ fn files(lab: &Lab, extension: &str) -> Vec<PathBuf> {
     all.filter(|p| p.extension().is_some_and(|e| e == extension)).collect()
 }
 
-#[test]
-fn a_directory_is_listed_alone() {
-    let lab = Lab::new();
-    chain(&lab);
-    let all = parts_agree(&lab);
-    let (catalogs, indexes) = (files(&lab, "catalog"), files(&lab, "index"));
-    assert!(indexes.len() > 3, "what was read has an index");
-    // Damaged or cut indexes are made again.
-    for (n, index) in indexes.iter().enumerate() {
-        let mut bytes = fs::read(index).unwrap();
+/// Names that are known as a whole, for which segments are left out, against patterns for which all rows are read.
+fn names_agree(lab: &Lab) {
+    for (name, pattern) in [("f13", "[f]13"), ("new", "[n]ew"), ("d3", "[d]3"), ("huge", "[h]uge")]
+    {
+        let found = lines(lab, &["find", "--name", name]);
+        assert_eq!(found, lines(lab, &["find", "--name", pattern]), "{name}");
+        assert!(!found.is_empty(), "{name}");
+        let everywhere = lines(lab, &["find", "--all-versions", "--name", name]);
+        assert_eq!(everywhere, lines(lab, &["find", "--all-versions", "--name", pattern]));
+        assert_eq!(found, lines(lab, &["find", &format!("**/{name}")]));
+    }
+    for nothing in ["f99", "nothing-like-it"] {
+        assert_eq!(lines(lab, &["find", "--name", nothing]), [""; 0], "{nothing}");
+    }
+}
+
+/// Flips a bit of some files and cuts others.
+fn damage(files: &[PathBuf]) {
+    for (n, file) in files.iter().enumerate() {
+        let mut bytes = fs::read(file).unwrap();
         let at = bytes.len() * (n % 5) / 5;
         match n % 3 {
             0 => bytes[at] ^= 4,
             1 => bytes.truncate(at),
             _ => {}
         }
-        fs::write(index, bytes).unwrap();
+        fs::write(file, bytes).unwrap();
     }
-    assert_eq!(parts_agree(&lab), all);
+}
+
+#[test]
+fn a_directory_is_listed_alone() {
+    let lab = Lab::new();
+    chain(&lab);
+    let all = parts_agree(&lab);
+    names_agree(&lab);
+    let (catalogs, indexes) = (files(&lab, "catalog"), files(&lab, "index"));
+    assert!(indexes.len() > 3, "what was read has an index");
+    // Damaged or cut indexes are made again, whether or not the tables of their outlines are read.
+    for table in [true, false] {
+        damage(&indexes);
+        if !table {
+            files(&lab, "table").iter().for_each(|t| fs::remove_file(t).unwrap());
+        }
+        names_agree(&lab);
+        assert_eq!(parts_agree(&lab), all);
+    }
     // Of a damaged catalog, with or without its index, the medium's copy is read.
     for (n, catalog) in catalogs.iter().enumerate() {
         let mut bytes = fs::read(catalog).unwrap();
@@ -100,6 +128,50 @@ fn a_directory_is_listed_alone() {
 }
 
 #[test]
+fn tables_of_outlines_are_of_what_there_is() {
+    let lab = Lab::new();
+    chain(&lab);
+    let all = parts_agree(&lab);
+    let tables = files(&lab, "table");
+    assert!(!tables.is_empty(), "a session of several segments has a table");
+    // Damaged, cut, another session's.
+    for n in 0..3 {
+        damage(&[&tables[n % tables.len()..], &tables[..n % tables.len()]].concat());
+        assert_eq!(lines(&lab, &["ls", "t"]), all);
+    }
+    let bytes: Vec<_> = tables.iter().map(|t| fs::read(t).unwrap()).collect();
+    for (table, bytes) in tables.iter().zip(bytes.iter().cycle().skip(1)) {
+        fs::write(table, bytes).unwrap();
+    }
+    assert_eq!(parts_agree(&lab), all);
+    // Catalogs that are made anew, or put back from a copy.
+    lab.run(["catalog", "load", "t"]).ok();
+    assert_eq!(parts_agree(&lab), all);
+    lab.sh("cp -r home copy; rm -r home; mv copy home");
+    assert_eq!(parts_agree(&lab), all);
+    // One catalog gone, then the medium: what is not at hand is said, not left out.
+    let catalogs = files(&lab, "catalog");
+    fs::rename(&catalogs[0], lab.path("kept.catalog")).unwrap();
+    assert_eq!(parts_agree(&lab), all);
+    lab.sh("mv medium away");
+    lab.run(["ls", "t"]).refused(&["medium"]);
+    lab.sh("mv away medium");
+    fs::rename(lab.path("kept.catalog"), &catalogs[0]).unwrap();
+    // A synthetic full in place of the chain, then without the chain, then from the media alone.
+    lab.run(["consolidate", "t", "--to", "made"]).ok();
+    assert_eq!(parts_agree(&lab), all);
+    lab.run(["prune", "--keep-last", "1"]).ok();
+    assert_eq!(parts_agree(&lab), all);
+    names_agree(&lab);
+    let left = files(&lab, "catalog").len();
+    assert!(files(&lab, "table").len() <= left && files(&lab, "index").len() <= left);
+    lab.sh("rm -r home");
+    lab.run(["import", "made"]).ok();
+    assert_eq!(parts_agree(&lab), all);
+    names_agree(&lab);
+}
+
+#[test]
 fn no_name_of_an_encrypted_version_lies_open_in_the_home() {
     let lab = Lab::new();
     let run = |secret: &str, args: &[&str]| {
@@ -109,10 +181,21 @@ fn no_name_of_an_encrypted_version_lies_open_in_the_home() {
     };
     run("", &["key", "init"]).ok();
     lab.file("tree/a-name-to-hide", "x");
-    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
-    let listed = run(SECRET, &["ls", "t"]);
-    assert!(listed.ok().stdout.contains("a-name-to-hide"));
-    assert_eq!(files(&lab, "index").len(), 1);
+    for n in 0..6 {
+        lab.file(&format!("tree/{n}/a-name-to-hide"), noise(n, 1_000_000));
+    }
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--segment-size", "2M"]);
+    let found = |n: u64| {
+        let found = run(SECRET, &["find", "--name", "a-name-to-hide"]);
+        assert_eq!(found.ok().stdout.lines().count() as u64, n);
+    };
+    for _ in 0..2 {
+        let listed = run(SECRET, &["ls", "t"]);
+        assert!(listed.ok().stdout.contains("a-name-to-hide"));
+        found(7);
+    }
+    assert!(files(&lab, "index").len() > 1);
+    assert_eq!(files(&lab, "table").len(), 1);
     assert!(!lab.succeeds("grep -rq a-name-to-hide home medium"), "it lies open");
     run("", &["ls", "t"]).refused(&["no secret is given"]);
 }

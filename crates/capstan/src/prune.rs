@@ -102,6 +102,11 @@ fn summary(pruned: &Pruned) -> String {
             of.dead_percent,
         ));
     }
+    if pruned.packed_catalogs > 0 {
+        let catalogs = count(pruned.packed_catalogs, "catalog file");
+        let saved = bytes_text(pruned.packed_bytes);
+        text.push_str(&format!("{catalogs} packed: {saved} given back in the database\n"));
+    }
     for p in &pruned.pending {
         text.push_str(&format!(
             "{} with {} on {} go at a later prune: {}\n",
@@ -140,6 +145,8 @@ pub fn json_of(pruned: &Pruned) -> Value {
         "removed_segments": pruned.removed_segments,
         "freed_bytes": pruned.freed_bytes,
         "removed_catalogs": pruned.removed_catalogs,
+        "packed_catalogs": pruned.packed_catalogs,
+        "packed_bytes": pruned.packed_bytes,
         "pending": pending.collect::<Vec<_>>(),
         "consolidated": consolidated.collect::<Vec<_>>(),
     })

@@ -3,12 +3,12 @@
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
 use capstan_format::record::SessionLabel;
-use capstan_media_agent::reader::read_copy;
 
 use crate::error::Result;
 use crate::places::SegmentPlace;
 use crate::sparse::{
-    self, Batches, Outline, Saved, SavedBatches, Source, StreamIndex, Table, TableMaker, state_of,
+    self, Batches, CatalogBatches, Outline, Saved, SavedBatches, Source, StreamIndex, Table,
+    TableMaker, state_of,
 };
 use crate::version::{BatchOpener, From, Row, VersionView, rows_of_batch};
 
@@ -151,7 +151,7 @@ impl VersionView<'_> {
     pub fn batches(&self, index: u32, stream: StreamId, with_sums: bool) -> Result<Batches> {
         let place = &self.segments[index as usize];
         let (label, end, source) = match self.saved_batches(place, stream) {
-            Some(s) => (s.label, s.end, Source::Catalog(s.catalog, s.places)),
+            Some(s) => (s.label, s.end, Source::Catalog(CatalogBatches::new(s.catalog, s.places))),
             None => {
                 let contents = self.contents(place)?;
                 let s = contents.streams.iter().find(|s| s.stream == stream);
@@ -186,13 +186,14 @@ impl VersionView<'_> {
         each: &mut dyn FnMut(Row) -> Result<()>,
     ) -> Result<bool> {
         let stream = batches.of.2;
-        if let Source::Catalog(file, places) = &batches.source {
-            let Some(place) = places.get(number) else { return Ok(false) };
-            if let Ok(raw) = read_copy(batches.segment, file, place.copy) {
-                let sums = place.sums.filter(|_| batches.with_sums);
-                let sums = sums.and_then(|sums| read_copy(batches.segment, file, sums).ok());
-                let sums = sums.and_then(|raw| opener.sums(&raw, batches.sealer.as_ref()).ok());
-                let (batch, start) = opener.open(&raw, stream, batches.sealer.as_ref())?;
+        if let Source::Catalog(catalog) = &mut batches.source {
+            let Some(place) = catalog.places.get(number) else { return Ok(false) };
+            let (copy, sums) = (place.copy, place.sums.filter(|_| batches.with_sums));
+            let (segment, sealer) = (batches.segment, batches.sealer.as_ref());
+            let sums =
+                sums.and_then(|at| opener.sums(catalog.frame(segment, at, true)?, sealer).ok());
+            if let Some(raw) = catalog.frame(segment, copy, false) {
+                let (batch, start) = opener.open(raw, stream, sealer)?;
                 let sums = sums.map(|s| s.sums).unwrap_or_default();
                 rows_of_batch(batches.of, number, batch, start, &sums, each)?;
                 return Ok(true);
@@ -217,7 +218,7 @@ impl VersionView<'_> {
         opener: &mut BatchOpener,
         wanted: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Option<bool>> {
-        let Source::Catalog(file, places) = &batches.source else {
+        let Source::Catalog(catalog) = &mut batches.source else {
             let mut any = false;
             let is_there = self.batch(batches, number, opener, &mut |row| {
                 any |= wanted(&row.entry.name);
@@ -225,11 +226,11 @@ impl VersionView<'_> {
             })?;
             return Ok(is_there.then_some(any));
         };
-        let Some(place) = places.get(number) else { return Ok(None) };
+        let Some(copy) = catalog.places.get(number).map(|p| p.copy) else { return Ok(None) };
         // What cannot be read, reading the rows will say, or read from the medium.
-        let Ok(raw) = read_copy(batches.segment, file, place.copy) else { return Ok(Some(true)) };
+        let Some(raw) = catalog.frame(batches.segment, copy, false) else { return Ok(Some(true)) };
         let mut any = false;
-        opener.names(&raw, batches.of.2, batches.sealer.as_ref(), &mut |_, name| {
+        opener.names(raw, batches.of.2, batches.sealer.as_ref(), &mut |_, name| {
             any = wanted(name);
             !any
         })?;

@@ -32,6 +32,7 @@ mod merged;
 mod names;
 pub mod observe;
 mod overview;
+mod packing;
 mod places;
 mod protect;
 pub mod prune;

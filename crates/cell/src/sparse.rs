@@ -14,12 +14,13 @@ mod tests;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::Arc;
 
 use capstan_format::entry::{Entry, Kind, path_order};
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
-use capstan_media_agent::reader::{Contents, CopyPlace, StreamContents};
+use capstan_media_agent::reader::{Contents, CopyPlace, RawFrame, StreamContents, read_copies};
 
 use crate::error::Result;
 use crate::version::{BatchOpener, VersionKeys, batches_of};
@@ -112,7 +113,7 @@ fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
             }
             start = start.saturating_add(len);
         }
-        let copy = s.places.get(index).copied().unwrap_or(CopyPlace { at: 0, len: 0 });
+        let copy = s.places.get(index).copied().unwrap_or(CopyPlace { at: 0, len: 0, number: 0 });
         batches.push(BatchPlace { copy, sums: found.and_then(|(_, place)| *place), first });
         Ok(())
     })?;
@@ -157,15 +158,38 @@ pub(crate) struct Batches {
 /// Where batches are read from.
 pub(crate) enum Source {
     /// The catalog file.
-    Catalog(std::fs::File, Vec<BatchPlace>),
+    Catalog(CatalogBatches),
     /// What was read of the medium.
     Medium(Arc<Contents>),
+}
+
+/// The batches of a stream in a catalog file.
+pub(crate) struct CatalogBatches {
+    pub catalog: File,
+    pub places: Vec<BatchPlace>,
+    /// The frames read last, with their place: those of batches and of checksums. Some are packed together.
+    last: [Option<(u64, Vec<RawFrame>)>; 2],
+}
+
+impl CatalogBatches {
+    pub fn new(catalog: File, places: Vec<BatchPlace>) -> Self {
+        Self { catalog, places, last: [None, None] }
+    }
+
+    /// The frame at a place, that of a batch or (`sums`) of checksums; `None` if it is damaged.
+    pub fn frame(&mut self, segment: SegmentId, place: CopyPlace, sums: bool) -> Option<&RawFrame> {
+        let last = &mut self.last[usize::from(sums)];
+        if last.as_ref().is_none_or(|(at, _)| *at != place.at) {
+            *last = Some((place.at, read_copies(segment, &self.catalog, place).ok()?));
+        }
+        last.as_ref()?.1.get(place.number as usize)
+    }
 }
 
 impl Batches {
     /// The first batch that can have a path at or after `from`.
     pub fn first_at(&self, from: &PathKey) -> usize {
-        let Source::Catalog(_, places) = &self.source else { return 0 };
+        let Source::Catalog(CatalogBatches { places, .. }) = &self.source else { return 0 };
         let mut at = 0;
         // Some have no path that could be compared: nothing but outcomes, or parts.
         for (number, first) in

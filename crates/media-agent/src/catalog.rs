@@ -1,17 +1,22 @@
 //! The catalog of a segment: what lies where in it, as frames of a stream of its own whose id is the segment's.
 //!
 //! It holds, in this order, the segment's header record once more, copies of every label, names, batch and sums frame of the
-//! segment, the frame index of each stream, and the segment's end record. The IDB keeps the same frames in a file, one after the other.
+//! segment, the frame index of each stream, and the segment's end record. The IDB keeps the same frames in a file, one after the
+//! other; there batches and checksums may be packed (`packed`).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
-use capstan_format::codec::{Codec, Compressor, Method};
+use capstan_format::codec::{Codec, Compressor, Decompressor, Method};
 use capstan_format::crc::payload_crc;
 use capstan_format::frame::{CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType, padded};
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::{FramePlace, INDEX_FRAMES_MAX, encode_index};
-use capstan_format::record::{SegmentEnd, SegmentHeader};
+use capstan_format::record::{SegmentEnd, SegmentHeader, StreamLabel};
 
-use crate::reader::Contents;
+use crate::packed::{Opened, PACKED, TOGETHER, pack_batches, pack_sums};
+use crate::reader::{Contents, CopyPlace, RawFrame, read_copies};
 
 /// The stream id of a segment's catalog.
 pub fn catalog_stream(segment: SegmentId) -> StreamId {
@@ -49,6 +54,39 @@ impl CatalogBuilder {
     /// Adds a frame of a stream, verbatim.
     pub fn copy(&mut self, stream: StreamId, frame: &[u8]) {
         self.push(FrameType::Copy, &CopiedFrame::encode(stream, frame), Method::Store);
+    }
+
+    fn copy_raw(&mut self, stream: StreamId, raw: &RawFrame) {
+        let mut frame = vec![0; FRAME_HEADER_LEN];
+        raw.header.encode(stream, &mut frame);
+        frame.extend_from_slice(&raw.stored);
+        self.copy(stream, &frame);
+    }
+
+    /// Adds frames of a stream, packed as far as they can be opened; whether any was.
+    fn pack(
+        &mut self,
+        stream: StreamId,
+        frames: &[RawFrame],
+        pack: fn(StreamId, &[Opened<'_>], &mut Compressor) -> Option<Vec<u8>>,
+    ) -> bool {
+        let mut any = false;
+        for some in frames.chunks(TOGETHER) {
+            match opened(some).and_then(|opened| {
+                let opened: Vec<_> = opened
+                    .iter()
+                    .map(|(header, plain)| Opened { header: *header, plain })
+                    .collect();
+                pack(stream, &opened, &mut self.compressor)
+            }) {
+                Some(packed) => {
+                    self.push(PACKED, &packed, Method::Store);
+                    any = true;
+                }
+                None => some.iter().for_each(|raw| self.copy_raw(stream, raw)),
+            }
+        }
+        any
     }
 
     /// Adds the frame index of a stream.
@@ -111,22 +149,79 @@ impl Frames {
     }
 }
 
+/// The opened payloads of frames; `None` if one is sealed or damaged.
+fn opened(frames: &[RawFrame]) -> Option<Vec<(FrameHeader, Vec<u8>)>> {
+    let (mut decompressor, mut scratch) = (Decompressor::default(), Vec::new());
+    let open = |raw: &RawFrame| {
+        let mut plain = Vec::new();
+        let opened =
+            raw.header.open(&raw.stored, None, &mut decompressor, &mut scratch, &mut plain);
+        opened.ok().map(|()| (raw.header, plain))
+    };
+    frames.iter().map(open).collect()
+}
+
 /// Makes a segment's catalog anew from what was read of it: for the IDB, when the medium's own is damaged.
 pub fn rebuild(contents: &Contents) -> Option<Vec<u8>> {
     let (header, end) = (contents.header.as_ref()?, contents.end.as_ref()?);
     let mut builder = CatalogBuilder::new(header.segment);
     for s in &contents.streams {
         for raw in s.label_frame.iter().chain(&s.names).chain(&s.batches).chain(&s.sums) {
-            let mut frame = vec![0; FRAME_HEADER_LEN];
-            raw.header.encode(s.stream, &mut frame);
-            frame.extend_from_slice(&raw.stored);
-            builder.copy(s.stream, &frame);
+            builder.copy_raw(s.stream, raw);
         }
     }
     for s in &contents.streams {
         builder.index(s.stream, &s.index);
     }
     Some(builder.finish(header, end).ok()?.into_frames())
+}
+
+/// Makes a segment's catalog anew with its batches packed, as it may rest in the IDB. `None` if there are none that can be.
+pub fn packed(contents: &Contents) -> Option<Vec<u8>> {
+    let (header, end) = (contents.header.as_ref()?, contents.end.as_ref()?);
+    let mut builder = CatalogBuilder::new(header.segment);
+    let mut any = false;
+    // First of all, so that it shows at the catalog's begin.
+    for s in &contents.streams {
+        any |= builder.pack(s.stream, &s.batches, pack_batches);
+        any |= builder.pack(s.stream, &s.sums, pack_sums);
+    }
+    if !any {
+        return None;
+    }
+    for s in &contents.streams {
+        s.label_frame.iter().chain(&s.names).for_each(|raw| builder.copy_raw(s.stream, raw));
+    }
+    for s in &contents.streams {
+        builder.index(s.stream, &s.index);
+    }
+    Some(builder.finish(header, end).ok()?.into_frames())
+}
+
+/// Whether a catalog, as the IDB keeps it, has batches that were never packed and can be: those of encrypted sessions cannot.
+pub fn can_be_packed(segment: SegmentId, catalog: &File) -> bool {
+    is_open_copy(segment, catalog).unwrap_or(false)
+}
+
+/// Whether the frame behind the header is the copy of a label without a key.
+fn is_open_copy(segment: SegmentId, catalog: &File) -> Option<bool> {
+    let stream = catalog_stream(segment);
+    let mut bytes = [0; FRAME_HEADER_LEN];
+    catalog.read_exact_at(&mut bytes, 0).ok()?;
+    let at = FrameHeader::decode(stream, &bytes).ok()?.total_len() as u64;
+    catalog.read_exact_at(&mut bytes, at).ok()?;
+    let header = FrameHeader::decode(stream, &bytes).ok()?;
+    if header.frame_type != FrameType::Copy {
+        return Some(false);
+    }
+    let place = CopyPlace { at, len: header.total_len() as u32, number: 0 };
+    let label = read_copies(segment, catalog, place).ok()?.pop()?;
+    let mut plain = Vec::new();
+    let (mut decompressor, mut scratch) = (Decompressor::default(), Vec::new());
+    label.header.open(&label.stored, None, &mut decompressor, &mut scratch, &mut plain).ok()?;
+    let is_label = label.header.frame_type == FrameType::Label;
+    let label: StreamLabel = serde_json::from_slice(&plain).ok().filter(|_| is_label)?;
+    Some(label.session.key.is_none())
 }
 
 /// A finished catalog.

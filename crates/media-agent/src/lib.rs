@@ -9,6 +9,7 @@ pub mod catalog;
 mod grants;
 pub mod mirror;
 mod multiplex;
+mod packed;
 pub mod reader;
 pub mod scan;
 pub mod segment;

@@ -22,6 +22,7 @@ use capstan_format::index::{FramePlace, decode_index};
 use capstan_format::record::{SegmentEnd, SegmentHeader, StreamLabel, decode_record};
 
 use crate::catalog::catalog_stream;
+use crate::packed::{PACKED, unpack};
 
 /// Most bytes of a frame of a catalog.
 const FRAME_COPY_MAX: usize = FRAME_HEADER_LEN + FRAME_STORED_MAX + FRAME_ALIGN;
@@ -58,18 +59,20 @@ pub struct RawFrame {
 /// Where a copied frame lies in a catalog, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyPlace {
-    /// Its begin.
+    /// Its begin, or that of what it is packed in.
     pub at: u64,
-    /// Its length, with header and padding.
+    /// Its length, or that of what it is packed in, with header and padding.
     pub len: u32,
+    /// Which of the frames there it is, from 0.
+    pub number: u32,
 }
 
-/// Reads one copied frame of a segment's catalog, as the IDB keeps it.
-pub fn read_copy(
+/// Reads the copied frame at a place of a segment's catalog, as the IDB keeps it, with all that are packed with it.
+pub fn read_copies(
     segment: SegmentId,
     catalog: &std::fs::File,
     place: CopyPlace,
-) -> Result<RawFrame, FormatError> {
+) -> Result<Vec<RawFrame>, FormatError> {
     const CUT: FormatError = FormatError::Truncated("catalog");
     let stream = catalog_stream(segment);
     let mut bytes = vec![0; (place.len as usize).min(FRAME_COPY_MAX)];
@@ -78,13 +81,16 @@ pub fn read_copy(
     let stored = bytes.get(FRAME_HEADER_LEN..FRAME_HEADER_LEN + header.stored as usize);
     let stored = stored.ok_or(CUT)?;
     header.check_payload(stream, stored)?;
-    if header.frame_type != FrameType::Copy {
+    if !matches!(header.frame_type, FrameType::Copy | PACKED) {
         return Err(FormatError::Invalid("catalog"));
     }
     let mut plain = Vec::new();
     header.open(stored, None, &mut Decompressor::default(), &mut Vec::new(), &mut plain)?;
+    if header.frame_type == PACKED {
+        return Ok(unpack(&plain)?.1);
+    }
     let copy = CopiedFrame::decode(&plain)?;
-    Ok(RawFrame { header: copy.header, stored: copy.stored.to_vec() })
+    Ok(vec![RawFrame { header: copy.header, stored: copy.stored.to_vec() }])
 }
 
 /// What a segment holds of one stream.
@@ -139,6 +145,18 @@ impl StreamContents {
             self.index.push(place);
         }
         behind
+    }
+
+    /// Takes batches or checksums that were packed in one frame of a catalog, at `at`.
+    fn take_packed(&mut self, frames: Vec<RawFrame>, at: Option<CopyPlace>) {
+        for (number, raw) in frames.into_iter().enumerate() {
+            let (all, places) = match raw.header.frame_type {
+                FrameType::Sums => (&mut self.sums, &mut self.sum_places),
+                _ => (&mut self.batches, &mut self.places),
+            };
+            all.push(raw);
+            places.extend(at.map(|at| CopyPlace { number: number as u32, ..at }));
+        }
     }
 
     /// Takes a frame of metadata.
@@ -209,7 +227,7 @@ impl Contents {
             if header.sequence != sequence {
                 return Err(FormatError::Invalid("catalog"));
             }
-            reader.at = Some(CopyPlace { at, len: header.total_len() as u32 });
+            reader.at = Some(CopyPlace { at, len: header.total_len() as u32, number: 0 });
             reader.take(&header, &stored, &mut contents)?;
             at += header.total_len() as u64;
             sequence += 1;
@@ -281,6 +299,10 @@ impl CatalogFrames {
                     FrameType::Sums => stream.sum_places.extend(self.at),
                     _ => {}
                 }
+            }
+            PACKED => {
+                let (stream, frames) = unpack(&self.plain)?;
+                contents.stream(stream).take_packed(frames, self.at);
             }
             FrameType::Index => {
                 let (stream, places) = decode_index(&self.plain)?;

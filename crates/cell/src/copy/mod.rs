@@ -160,10 +160,8 @@ impl Cell {
     ) -> Result<(HashMap<SessionId, LogLevel>, VersionKeys)> {
         let (mut levels, mut names) = (HashMap::new(), VersionKeys::default());
         for view in views {
-            let mut sessions = HashSet::new();
-            for place in &view.segments {
-                sessions.extend(view.labels(place)?.iter().map(|label| label.session));
-            }
+            let sessions: HashSet<_> =
+                view.labels()?.into_iter().map(|label| label.session).collect();
             let mut own = HashMap::new();
             for session in sessions {
                 own.insert(session, asked.map_or_else(|| self.idb.log_level(session), Ok)?);

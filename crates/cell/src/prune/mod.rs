@@ -92,6 +92,10 @@ pub struct Pruned {
     pub freed_bytes: u64,
     /// Catalog files that were removed from the internal database while their versions stay.
     pub removed_catalogs: u64,
+    /// Catalog files that were written anew in fewer bytes.
+    pub packed_catalogs: u64,
+    /// Bytes that this gave back.
+    pub packed_bytes: u64,
     /// Segments that stay for now.
     pub pending: Vec<Pending>,
     /// Bases of living versions that were given up and became fulls of their own, as most of their chain was dead.
@@ -152,11 +156,17 @@ impl Cell {
     ) -> Result<Pruned> {
         let (mut pruned, bases) = self.prune_once(request, observer)?;
         pruned.consolidated = self.consolidate_bases(bases, request.dry_run, observer, stop)?;
-        if request.dry_run || pruned.consolidated.is_empty() {
+        if request.dry_run {
             return Ok(pruned);
         }
-        let (next, _) = self.prune_once(request, observer)?;
-        Ok(pruned.and(next))
+        if !pruned.consolidated.is_empty() {
+            let (next, _) = self.prune_once(request, observer)?;
+            pruned = pruned.and(next);
+        }
+        // Nothing is held any more that others could wait for.
+        let packed = self.pack_catalogs(stop)?;
+        (pruned.packed_catalogs, pruned.packed_bytes) = (packed.catalogs, packed.saved);
+        Ok(pruned)
     }
 
     fn prune_once(

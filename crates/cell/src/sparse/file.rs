@@ -3,7 +3,6 @@
 
 use std::fs::File;
 
-use capstan_format::FormatError;
 use capstan_format::bytes::{Cursor, put_varint};
 use capstan_format::entry::Entry;
 use capstan_format::id::{SegmentId, StreamId};
@@ -154,12 +153,14 @@ fn encode_places(batches: &[BatchPlace]) -> Vec<u8> {
     for b in batches {
         put_varint(&mut out, b.copy.at.saturating_sub(before));
         put_varint(&mut out, b.copy.len.into());
+        put_varint(&mut out, b.copy.number.into());
         out.push(u8::from(b.first.is_some()));
         // Checksums come behind their batch.
         let sums = b.sums.filter(|s| s.at > b.copy.at);
         put_varint(&mut out, sums.map_or(0, |s| s.at - b.copy.at));
         if let Some(sums) = sums {
             put_varint(&mut out, sums.len.into());
+            put_varint(&mut out, sums.number.into());
         }
         before = b.copy.at;
     }
@@ -168,20 +169,21 @@ fn encode_places(batches: &[BatchPlace]) -> Vec<u8> {
     out
 }
 
-fn decode_places(plain: &[u8]) -> Result<Vec<BatchPlace>, FormatError> {
+fn decode_places(plain: &[u8]) -> capstan_format::Result<Vec<BatchPlace>> {
     let mut c = Cursor::new(plain, WHAT);
     let (mut places, mut at) = (Vec::new(), 0u64);
     for _ in 0..c.count()? {
         at = at.saturating_add(c.varint()?);
-        let (len, has_first) = (c.varint_u32()?, c.u8()? == 1);
+        let copy = CopyPlace { at, len: c.varint_u32()?, number: c.varint_u32()? };
+        let has_first = c.u8()? == 1;
         let sums = match c.varint()? {
             0 => None,
             behind => {
-                let len = c.varint_u32()?;
-                Some(CopyPlace { at: at.saturating_add(behind), len })
+                let at = at.saturating_add(behind);
+                Some(CopyPlace { at, len: c.varint_u32()?, number: c.varint_u32()? })
             }
         };
-        places.push((CopyPlace { at, len }, sums, has_first));
+        places.push((copy, sums, has_first));
     }
     let mut firsts = paths(&mut c)?.into_iter();
     let place = |(copy, sums, has_first): (CopyPlace, Option<CopyPlace>, bool)| BatchPlace {

@@ -99,7 +99,7 @@ impl TableRows {
         Ok(outlines)
     }
 
-    fn segment(&self, c: &mut Cursor<'_>) -> Result<Vec<Outline>, FormatError> {
+    fn segment(&self, c: &mut Cursor<'_>) -> capstan_format::Result<Vec<Outline>> {
         let mut outlines = Vec::new();
         for _ in 0..c.count()? {
             let stream = StreamId(c.array()?);

@@ -73,7 +73,7 @@ fn label(key: Option<KeyId>) -> SessionLabel {
 
 fn index_of(n: u8, key: Option<KeyId>) -> StreamIndex {
     let path = |name: &[u8]| Some((vec![b'd', n], name.to_vec()));
-    let entry = Entry { kind: Kind::Outcome, name: NAME.to_vec(), ..Entry::default() };
+    let entry = Entry { kind: Kind::Part, name: NAME.to_vec(), ..Entry::default() };
     let outline = Outline {
         stream: stream(n),
         label: Some(label(key)),
@@ -87,8 +87,8 @@ fn index_of(n: u8, key: Option<KeyId>) -> StreamIndex {
         aside: vec![Aside { row: 8, start: 9, sum: Some(10), entry }],
     };
     let place = |at| BatchPlace {
-        copy: CopyPlace { at, len: 80 },
-        sums: Some(CopyPlace { at: at + 80, len: 20 }),
+        copy: CopyPlace { at, len: 80, number: 3 },
+        sums: Some(CopyPlace { at: at + 80, len: 20, number: 1 }),
         first: path(&at.to_le_bytes()),
     };
     let mut names = NameGatherer::default();

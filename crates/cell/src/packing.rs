@@ -1,0 +1,76 @@
+//! Packing catalogs: those of committed segments are written once more in fewer bytes, when nobody waits for it.
+
+use std::io::BufReader;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_format::id::SegmentId;
+use capstan_media_agent::catalog::{can_be_packed, packed};
+use capstan_media_agent::reader::Contents;
+
+use crate::Cell;
+use crate::error::Result;
+use crate::observe::Stop;
+use crate::sparse::{self, StreamIndex};
+use crate::version::VersionKeys;
+
+/// How many segments are looked up at once.
+const SEGMENTS_AT_ONCE: u32 = 1000;
+
+/// What packing did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PackedCatalogs {
+    /// How many catalogs were packed.
+    pub catalogs: u64,
+    /// How many bytes that saved.
+    pub saved: u64,
+}
+
+impl Cell {
+    /// Packs the catalogs that were not packed yet, but those of encrypted sessions, which would not get smaller.
+    pub(crate) fn pack_catalogs(&self, stop: &Stop) -> Result<PackedCatalogs> {
+        let mut done = PackedCatalogs::default();
+        let mut last: Option<SegmentId> = None;
+        loop {
+            let segments = self.idb.segments_after(last, SEGMENTS_AT_ONCE)?;
+            let Some(end) = segments.last() else { return Ok(done) };
+            last = Some(*end);
+            for segment in segments {
+                if stop.0.load(Relaxed) {
+                    return Ok(done);
+                }
+                if let Some(saved) = self.pack_catalog(segment)? {
+                    done.catalogs += 1;
+                    done.saved += saved;
+                }
+            }
+        }
+    }
+
+    /// Returns how many bytes it saved, if it packed the catalog.
+    fn pack_catalog(&self, segment: SegmentId) -> Result<Option<u64>> {
+        let Some(stamp) = self.idb.catalog_stamp(segment)? else { return Ok(None) };
+        let Some(file) = self.idb.read_catalog(segment)? else { return Ok(None) };
+        if !can_be_packed(segment, &file) {
+            return Ok(None);
+        }
+        // What is damaged stays as it is: `idb check` names it.
+        let contents = Contents::from_catalog(segment, BufReader::new(file)).ok();
+        let Some(bytes) = contents.as_ref().and_then(packed) else { return Ok(None) };
+        let Some(index) = index_of(segment, &bytes) else { return Ok(None) };
+        let len = bytes.len() as u64;
+        // Whoever wrote or removed it meanwhile knows better.
+        if len >= stamp.len || self.idb.catalog_stamp(segment)? != Some(stamp) {
+            return Ok(None);
+        }
+        self.idb.write_catalog(segment, &[&bytes])?;
+        // Its places are others now. Who reads it next would make it.
+        let _ = sparse::save(&self.idb, segment, len, &index, &VersionKeys::default());
+        Ok(Some(stamp.len - len))
+    }
+}
+
+/// The sparse index of a packed catalog, if it can be read.
+fn index_of(segment: SegmentId, bytes: &[u8]) -> Option<Vec<StreamIndex>> {
+    let contents = Contents::from_catalog(segment, bytes).ok()?;
+    sparse::of(&contents, &VersionKeys::default()).ok()
+}

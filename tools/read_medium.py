@@ -1617,6 +1617,10 @@ class Checker:
                 cursor = Cursor(payload)
                 cursor.varint()
                 cursor.take(8 * cursor.varint())
+                if cursor.at < len(payload):
+                    for _ in range(cursor.varint()):
+                        cursor.varint()
+                        cursor.take(8)
                 if cursor.at != len(payload):
                     raise Damage("length of checksums of contents")
             elif frame.type == NAMES:

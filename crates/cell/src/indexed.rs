@@ -3,6 +3,7 @@
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
 use capstan_format::record::SessionLabel;
+use capstan_format::sums::Sums;
 
 use crate::error::Result;
 use crate::places::SegmentPlace;
@@ -194,7 +195,7 @@ impl VersionView<'_> {
                 sums.and_then(|at| opener.sums(catalog.frame(segment, at, true)?, sealer).ok());
             if let Some(raw) = catalog.frame(segment, copy, false) {
                 let (batch, start) = opener.open(raw, stream, sealer)?;
-                let sums = sums.map(|s| s.sums).unwrap_or_default();
+                let sums = sums.unwrap_or_default();
                 rows_of_batch(batches.of, number, batch, start, &sums, each)?;
                 return Ok(true);
             }
@@ -206,7 +207,7 @@ impl VersionView<'_> {
         let s = contents.streams.iter().find(|s| s.stream == stream);
         let Some(raw) = s.and_then(|s| s.batches.get(number)) else { return Ok(false) };
         let (batch, start) = opener.open(raw, stream, batches.sealer.as_ref())?;
-        rows_of_batch(batches.of, number, batch, start, &[], each)?;
+        rows_of_batch(batches.of, number, batch, start, &Sums::default(), each)?;
         Ok(true)
     }
 

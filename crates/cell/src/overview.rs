@@ -297,7 +297,12 @@ impl Overview {
     /// The checksum of the contents of a file that [`Self::is_whole`], holes left out, where all of it is known.
     pub fn content_sum(&self, row: &Row) -> Option<u64> {
         let e = &row.entry;
-        // Of what a consolidation passed on nothing is known.
+        let is_elsewhere = |x: &Extent| matches!(x.kind, ExtentKind::At(..) | ExtentKind::Hole);
+        if !e.extents.is_empty() && e.extents.iter().all(is_elsewhere) {
+            // Where all of it was passed on by a consolidation, that said what it is.
+            return row.sum;
+        }
+        // Of what was passed on in part nothing is known.
         if !e
             .extents
             .iter()

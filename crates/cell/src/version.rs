@@ -328,7 +328,8 @@ impl<'a> VersionView<'a> {
     ) -> Result<()> {
         let session = self.segments.get(segment as usize).map_or(0, |s| s.session);
         batches_of(&self.keys, stream, batches, &mut |index, batch, start| {
-            rows_of_batch((session, segment, stream.stream), index, batch, start, &[], each)
+            let of = (session, segment, stream.stream);
+            rows_of_batch(of, index, batch, start, &Sums::default(), each)
         })
     }
 
@@ -442,7 +443,7 @@ pub(crate) fn rows_of_batch(
     index: usize,
     batch: Batch,
     mut start: u64,
-    sums: &[Option<u64>],
+    sums: &Sums,
     each: &mut dyn FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     let names = |names: Vec<(u32, Vec<u8>)>| -> HashMap<u32, Arc<[u8]>> {
@@ -450,12 +451,13 @@ pub(crate) fn rows_of_batch(
     };
     let (session, segment, stream) = of;
     let (users, groups) = (names(batch.users), names(batch.groups));
-    let mut sums = sums.iter();
+    let (mut own, mut whole) = (sums.sums.iter(), sums.whole.iter().peekable());
     for (at, entry) in batch.entries.into_iter().enumerate() {
         let len = entry.logical_len();
         let (user, group) = (users.get(&entry.uid).cloned(), groups.get(&entry.gid).cloned());
         let ordinal = Ordinal { session, segment, row: row_number(index, at), stream };
-        let sum = if len > 0 { sums.next().copied().flatten() } else { None };
+        let of_whole = whole.next_if(|(row, _)| *row as usize == at).map(|(_, sum)| *sum);
+        let sum = if len > 0 { own.next().copied().flatten() } else { of_whole };
         each(Row { entry, ordinal, start, data: ordinal, sum, user, group })?;
         start = start.saturating_add(len);
     }

@@ -46,6 +46,9 @@ pub struct Sums {
     pub batch: u64,
     /// The checksums.
     pub sums: Vec<Option<u64>>,
+    /// Checksums of the whole contents of files that promise no data here, as what a consolidation passed on has them: the
+    /// row's number in the batch, ascending.
+    pub whole: Vec<(u32, u64)>,
 }
 
 impl Sums {
@@ -57,6 +60,15 @@ impl Sums {
         for sum in &self.sums {
             // One that is 0 by chance counts as unknown: the file is stored once more.
             out.extend_from_slice(&sum.unwrap_or(0).to_le_bytes());
+        }
+        if !self.whole.is_empty() {
+            put_varint(&mut out, self.whole.len() as u64);
+            let mut last = 0;
+            for (row, sum) in &self.whole {
+                put_varint(&mut out, u64::from(row - last));
+                out.extend_from_slice(&sum.to_le_bytes());
+                last = *row;
+            }
         }
         out
     }
@@ -71,10 +83,18 @@ impl Sums {
             let sum = u64::from_le_bytes(c.array()?);
             sums.push((sum != 0).then_some(sum));
         }
+        let (mut whole, mut last) = (Vec::new(), 0_u32);
+        if !c.is_empty() {
+            for _ in 0..c.count()? {
+                let row = last.checked_add(c.varint_u32()?).ok_or(FormatError::Invalid(WHAT))?;
+                whole.push((row, u64::from_le_bytes(c.array()?)));
+                last = row;
+            }
+        }
         if !c.is_empty() {
             return Err(FormatError::Invalid(WHAT));
         }
-        Ok(Self { batch, sums })
+        Ok(Self { batch, sums, whole })
     }
 }
 
@@ -102,8 +122,12 @@ mod tests {
         }
 
         #[test]
-        fn any_sums_read_back(batch in any::<u64>(), sums in prop::collection::vec(prop::option::of(1..=u64::MAX), 0..40)) {
-            let sums = Sums { batch, sums };
+        fn any_sums_read_back(
+            batch in any::<u64>(),
+            sums in prop::collection::vec(prop::option::of(1..=u64::MAX), 0..40),
+            whole in prop::collection::btree_map(any::<u32>(), any::<u64>(), 0..40),
+        ) {
+            let sums = Sums { batch, sums, whole: whole.into_iter().collect() };
             let bytes = sums.encode();
             prop_assert_eq!(Sums::decode(&bytes).unwrap(), sums);
         }

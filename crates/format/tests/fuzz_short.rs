@@ -377,7 +377,11 @@ fn compressed_bytes() {
 
 #[test]
 fn checksums_of_contents() {
-    let sums = capstan_format::sums::Sums { batch: 300, sums: vec![Some(1 << 60), None, Some(7)] };
+    let sums = capstan_format::sums::Sums {
+        batch: 300,
+        sums: vec![Some(1 << 60), None, Some(7)],
+        whole: vec![(3, 9), (700, 1 << 50)],
+    };
     run(14, &[sums.encode()], decoders::sums);
 }
 

@@ -115,6 +115,34 @@ fn what_is_not_needed_is_left_behind() {
     lab.run(["verify", "--medium", "made"]).ok();
 }
 
+/// What was passed on keeps the checksums of its contents: of a file of which only metadata change nothing is saved again.
+#[test]
+fn metadata_alone_change_after_it_too() {
+    let lab = Lab::new();
+    let backup = ["tree", "--to", "medium", "--name", "t", "--incr"];
+    for i in 0..20 {
+        lab.file(&format!("tree/{i}"), noise(i, 200_000));
+    }
+    lab.file("tree/later", noise(30, 500_000));
+    lab.sh("dd if=tree/1 of=tree/sparse bs=1k seek=900 count=100 status=none");
+    lab.backed_up(backup);
+    lab.file("tree/later", noise(31, 500_000));
+    lab.backed_up(backup);
+    completed(consolidate(&lab, &["t"]));
+    lab.sh("chmod 600 tree/[1-9] tree/later tree/sparse; touch -d 2001-01-01 tree/3; printf Z >>tree/5");
+    let report = lab.backed_up(backup);
+    assert_eq!(report["method"], "incr");
+    let written = report["bytes_written"].as_u64().unwrap();
+    assert!((200_000..600_000).contains(&written), "that of one file, not 2.4 MB: {written}");
+    comes_back_as(&lab, "t", "tree");
+    completed(consolidate(&lab, &["t", "--to", "made"]));
+    lab.sh("mv medium away");
+    comes_back_as(&lab, "t", "tree");
+    if let Some(reader) = Reader::find() {
+        reader.run(&lab, None, &["check", "made"]).ok();
+    }
+}
+
 fn prune(lab: &Lab, args: &[&str]) -> Value {
     let run = finish(lab.command().args(["prune", "--json"]).args(args));
     assert_eq!(run.code, 0, "{}", run.stderr);

@@ -359,7 +359,7 @@ impl Run<'_> {
         let squeeze = Squeeze::new(Compression::Auto, Arc::new(Ladder::default()));
         let keys = self.keys.as_ref();
         let stream = self.cell.stream_options(self.names, self.label, keys, true, squeeze)?;
-        let mut merged = Merged::new(self.view()?.0)?;
+        let mut merged = Merged::with_sums(self.view()?.0)?;
         let mut rows = Rows {
             overview,
             live,

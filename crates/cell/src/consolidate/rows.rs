@@ -51,6 +51,8 @@ pub(super) struct Rows<'a> {
 /// A row that waits, with what is to be saved anew of its contents: stream, logical offset, length, file offset.
 pub(super) struct Ready {
     entry: Entry,
+    /// The checksum of its contents, where that is known.
+    sum: Option<u64>,
     again: Vec<(StreamId, u64, u64, u64)>,
     outcome: Option<Outcome>,
 }
@@ -76,6 +78,7 @@ impl Rows<'_> {
     fn row(&mut self, row: &Row, out: &mut StreamWriter) -> Result<Handed> {
         let mut ready = Ready {
             entry: Entry { replaces: false, ..row.entry.clone() },
+            sum: self.overview.is_whole(row).then(|| self.overview.content_sum(row)).flatten(),
             again: Vec::new(),
             outcome: self.overview.outcome(&row.entry.path(), row.data),
         };
@@ -139,9 +142,9 @@ impl Rows<'_> {
 
     /// Sends the rows that wait, and then their contents.
     fn flush(&mut self, out: &mut StreamWriter) -> Result<Handed> {
-        let mut waiting = std::mem::take(&mut self.ready);
-        let entries = waiting.iter_mut().map(|r| r.entry.clone()).collect();
-        if let Err(closed) = out.rows(entries) {
+        let waiting = std::mem::take(&mut self.ready);
+        let rows = waiting.iter().map(|r| (r.entry.clone(), r.sum));
+        if let Err(closed) = out.rows_with_sums(rows) {
             return Ok(Err(closed));
         }
         for ready in &waiting {

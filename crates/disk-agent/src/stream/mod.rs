@@ -117,6 +117,8 @@ pub struct StreamWriter {
     encoder: BatchEncoder,
     pending: VecDeque<Pending>,
     sums: RowSums,
+    /// Of the batch being encoded: rows that promise no data, and checksums of their contents.
+    whole: Vec<(u32, u64)>,
     /// Outcomes that wait, each with the logical offset up to which its file's data go.
     outcomes: Vec<(u64, Entry)>,
 }
@@ -162,6 +164,7 @@ impl StreamWriter {
             encoder: BatchEncoder::new(),
             pending: VecDeque::new(),
             sums: RowSums::new(crc),
+            whole: Vec::new(),
             outcomes: Vec::new(),
         }
     }
@@ -179,6 +182,14 @@ impl StreamWriter {
 
     /// Sends rows. Exactly the bytes they promise must follow through [`Self::space`] or [`Self::fill`], in order.
     pub fn rows(&mut self, entries: Vec<Entry>) -> Result<(), LinkClosed> {
+        self.rows_with_sums(entries.into_iter().map(|entry| (entry, None)))
+    }
+
+    /// The same, with the checksums of the contents of rows that promise no data, where they are known.
+    pub fn rows_with_sums(
+        &mut self,
+        rows: impl IntoIterator<Item = (Entry, Option<u64>)>,
+    ) -> Result<(), LinkClosed> {
         self.close_frame()?;
         self.send_sums()?;
         let mut from = self.promised;
@@ -186,7 +197,7 @@ impl StreamWriter {
         let mut users: Vec<u32> = Vec::new();
         let mut groups: Vec<u32> = Vec::new();
         let mut sent = Vec::new();
-        for entry in entries {
+        for (entry, sum) in rows {
             if entry.kind.is_inode() {
                 if !users.contains(&entry.uid) {
                     users.push(entry.uid);
@@ -195,8 +206,12 @@ impl StreamWriter {
                     groups.push(entry.gid);
                 }
             }
+            let row = self.encoder.rows() as u32;
             self.encoder.push(&entry);
             let len = entry.logical_len();
+            if let Some(sum) = sum.filter(|_| len == 0) {
+                self.whole.push((row, sum));
+            }
             if len > 0 {
                 sent.push((entry, at));
                 at += len;
@@ -237,6 +252,7 @@ impl StreamWriter {
         self.batch_plain = plain;
         put?;
         let batch = self.sequence - 1;
+        self.sums.whole(batch, std::mem::take(&mut self.whole));
         self.pending.extend(sent.drain(..).map(|(entry, start)| Pending { entry, start, batch }));
         Ok(())
     }

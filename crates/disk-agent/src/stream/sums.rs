@@ -54,12 +54,19 @@ impl RowSums {
         }
     }
 
+    /// Rows of a batch that promise no data, and the checksums of their files' contents.
+    pub fn whole(&mut self, batch: u64, whole: Vec<(u32, u64)>) {
+        if self.on && !whole.is_empty() {
+            self.ready.push(Sums { batch, whole, ..Sums::default() });
+        }
+    }
+
     /// No more of this row comes in this segment.
     fn end_row(&mut self, row: &Pending) {
         let sum = Some(self.sum.take()).filter(|_| !std::mem::take(&mut self.filled));
         match self.ready.last_mut() {
             Some(last) if last.batch == row.batch => last.sums.push(sum),
-            _ => self.ready.push(Sums { batch: row.batch, sums: vec![sum] }),
+            _ => self.ready.push(Sums { batch: row.batch, sums: vec![sum], ..Sums::default() }),
         }
     }
 }

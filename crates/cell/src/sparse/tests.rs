@@ -68,6 +68,7 @@ fn label(key: Option<KeyId>) -> SessionLabel {
         key,
         cipher: key.map(|_| Cipher::Aes256Gcm),
         state_us: None,
+        stands_for: None,
     }
 }
 

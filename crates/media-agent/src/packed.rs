@@ -387,7 +387,7 @@ mod tests {
             let batches = frames(FrameType::Batch, batches.collect());
             let packed = pack_batches(STREAM, &opened(&batches), &mut Compressor::default()).unwrap();
             same(&packed, &batches);
-            let sums = sums.iter().map(|(s, l, batch, sums)| (*s, *l, Sums { batch: *batch, sums: sums.clone() }.encode()));
+            let sums = sums.iter().map(|(s, l, batch, sums)| (*s, *l, Sums { batch: *batch, sums: sums.clone(), ..Sums::default() }.encode()));
             let sums = frames(FrameType::Sums, sums.collect());
             let packed_sums = pack_sums(STREAM, &opened(&sums), &mut Compressor::default()).unwrap();
             same(&packed_sums, &sums);

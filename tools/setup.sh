@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs what the tests and the demo need and this machine lacks: compilers, the tools that make
-# and compare file systems, and a Python venv for the independent reader of media.
+# and compare file systems, tape libraries made of software (tgt, istgt) with the library that talks to
+# them (libiscsi), and a Python venv for the independent reader of media.
 # Says nothing when there is nothing to do. Installs as root only; others are told what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +13,7 @@ declare -A package=(
     [getfacl]=acl [getfattr]=attr [lsattr]=e2fsprogs [mkfs.ext4]=e2fsprogs
     [mkfs.xfs]=xfsprogs [mkfs.btrfs]=btrfs-progs [setcap]=libcap2-bin
     [setpriv]=util-linux [mount]=mount [losetup]=mount [fincore]=util-linux-extra
-    [python3]=python3
+    [python3]=python3 [tgtd]=tgt [istgt]=istgt
 )
 missing=()
 for command in "${!package[@]}"; do
@@ -21,6 +22,25 @@ done
 # A compiler without the C library's headers cannot build zstd or lz4.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+[[ $(ldconfig -p) == *libiscsi.so.* ]] || missing+=(libiscsi7)
+
+# The tape libraries are for tests, which start them on 127.0.0.1: the packages' own services, which
+# would listen on all addresses, are neither started now nor at the next boot.
+policy=/usr/sbin/policy-rc.d
+deny_services() {
+    [ -e $policy ] && return
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod 755 $policy
+    trap 'rm -f "$log" $policy' EXIT
+}
+disable_services() {
+    local service
+    for service in tgt istgt; do
+        [[ " ${missing[*]} " == *" $service "* ]] || continue
+        update-rc.d $service disable >/dev/null 2>&1 || true
+        systemctl disable $service >/dev/null 2>&1 || true
+    done
+}
 
 if [ ${#missing[@]} -gt 0 ]; then
     mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -33,6 +53,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     export DEBIAN_FRONTEND=noninteractive
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
+    deny_services
     {
         apt-get -qq -o Acquire::Retries=3 update &&
             apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends "${missing[@]}"
@@ -41,6 +62,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         echo "setup: apt-get failed; see above" >&2
         exit 1
     }
+    disable_services
 fi
 
 if ! command -v cargo >/dev/null && [ ! -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then

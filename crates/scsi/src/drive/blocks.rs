@@ -1,0 +1,183 @@
+//! Writing and reading of blocks and filemarks.
+
+use super::Drive;
+use crate::Error;
+use crate::cdb::{self, Cdb, Over};
+use crate::position::Position;
+use crate::sense::{NO_SENSE, RECOVERED, Sense, VOLUME_OVERFLOW};
+use crate::transport::Data;
+
+/// What came of writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Written {
+    /// It is written.
+    Done,
+    /// It is written, and the end of the medium is near: a few blocks and filemarks fit, not more.
+    EarlyWarning,
+    /// It is not on the medium, which is full.
+    NoRoom,
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// A block of so many bytes.
+    Block(usize),
+    /// A filemark. The tape stands behind it.
+    Filemark,
+    /// Nothing more is recorded. The tape stands where it stood.
+    EndOfData,
+    /// The end of the tape itself, with no end of data before it.
+    EndOfMedium,
+    /// A block of so many bytes, more than there was room for. The tape stands behind it, its data are lost until it is
+    /// read again.
+    TooLong(usize),
+}
+
+impl Drive {
+    /// Writes a block.
+    pub fn write_block(&mut self, block: &[u8]) -> Result<Written, Error> {
+        let limits = self.block_limits()?;
+        if !(limits.min..=limits.max).contains(&block.len()) {
+            let (device, len) = (self.name().to_owned(), block.len());
+            return Err(Error::BlockSize { device, len, min: limits.min, max: limits.max });
+        }
+        let after = self.counted.after_block();
+        self.write(cdb::write(block.len()), Data::Out(block), after)
+    }
+
+    /// Writes filemarks. Immediate ones are in the drive's buffer only, and so is what was written before.
+    pub fn write_filemarks(&mut self, count: u32, immediate: bool) -> Result<Written, Error> {
+        const MOST: u32 = 0xff_ffff;
+        let count = count.min(MOST);
+        let after = self.counted.after_filemarks(count.into());
+        self.write(cdb::write_filemarks(count, immediate), Data::None, after)
+    }
+
+    /// Sees that everything written so far is on the tape.
+    pub fn sync(&mut self) -> Result<Written, Error> {
+        self.write_filemarks(0, false)
+    }
+
+    fn write(&mut self, cdb: Cdb, data: Data<'_>, after: Position) -> Result<Written, Error> {
+        let doing = cdb.doing();
+        self.key.check(self.device.name(), doing)?;
+        if !self.knows_position()? {
+            return Err(Error::PositionUnknown { device: self.name().to_owned(), doing });
+        }
+        let reply = self.send(cdb, data)?;
+        // What is written is the end of the data: what was behind it is gone.
+        match reply.sense {
+            None => {
+                self.counted = Position { end_of_data: true, ..after };
+                Ok(Written::Done)
+            }
+            Some(sense) if !sense.deferred && matches!(sense.key, NO_SENSE | RECOVERED) => {
+                self.counted = Position { end_of_data: true, ..after };
+                Ok(if sense.end_of_medium { Written::EarlyWarning } else { Written::Done })
+            }
+            Some(sense) if !sense.deferred && sense.key == VOLUME_OVERFLOW => {
+                // Of several filemarks some may have been written.
+                self.counted = Position { end_of_data: true, ..Position::UNKNOWN };
+                Ok(Written::NoRoom)
+            }
+            Some(sense) => {
+                self.counted = Position::UNKNOWN;
+                Err(self.device.check(cdb, sense))
+            }
+        }
+    }
+
+    /// Reads a block into `buffer`, which should have room for the longest that may be there: some devices cut off what
+    /// does not fit without a word.
+    pub fn read_block(&mut self, buffer: &mut [u8]) -> Result<Read, Error> {
+        let room = buffer.len().min(cdb::TRANSFER_MAX);
+        let cdb = cdb::read(room);
+        self.key.check(self.device.name(), cdb.doing())?;
+        let before = self.counted;
+        let reply = self.send(cdb, Data::In(&mut buffer[..room]))?;
+        let came = room - reply.residual.min(room);
+        let Some(sense) = reply.sense else {
+            return self.took(cdb, before, came);
+        };
+        let read = self.read_sense(cdb, before, sense, room, came);
+        match read {
+            // The device sent less than the block has: once more, with the very length.
+            Ok(Read::Block(len)) if came < len => self.read_again(&mut buffer[..len], before),
+            Ok(read) => Ok(read),
+            Err(e) => {
+                self.counted = Position::UNKNOWN;
+                Err(e)
+            }
+        }
+    }
+
+    /// A block was read whole.
+    fn took(&mut self, cdb: Cdb, before: Position, len: usize) -> Result<Read, Error> {
+        if len == 0 {
+            self.counted = Position::UNKNOWN;
+            return Err(self.device.senseless(cdb, "it read a block of no length"));
+        }
+        self.counted = before.after_block();
+        Ok(Read::Block(len))
+    }
+
+    /// What sense data of READ mean. Flags go before keys: a filemark is one whatever the rest says.
+    fn read_sense(
+        &mut self,
+        cdb: Cdb,
+        before: Position,
+        sense: Sense,
+        room: usize,
+        came: usize,
+    ) -> Result<Read, Error> {
+        if sense.deferred {
+            return Err(self.device.check(cdb, sense));
+        }
+        if sense.is_end_of_data() {
+            self.counted = Position { end_of_data: true, ..before };
+            return Ok(Read::EndOfData);
+        }
+        if sense.filemark {
+            self.counted = before.after_filemarks(1);
+            return Ok(Read::Filemark);
+        }
+        if sense.wrong_length && matches!(sense.key, NO_SENSE | RECOVERED) {
+            let information = sense.information.ok_or_else(|| {
+                self.device.senseless(cdb, "it does not say by how much a block has another length")
+            })?;
+            let actual =
+                (room as i64).checked_sub(information).and_then(|n| usize::try_from(n).ok());
+            let actual = actual.filter(|n| *n > 0 && *n != room);
+            let actual = actual.ok_or_else(|| {
+                self.device.senseless(cdb, format!("{information} bytes left of a block of {room}"))
+            })?;
+            self.counted = before.after_block();
+            return Ok(if actual > room { Read::TooLong(actual) } else { Read::Block(actual) });
+        }
+        match sense.key {
+            RECOVERED => self.took(cdb, before, came),
+            NO_SENSE if !sense.end_of_medium => self.took(cdb, before, came),
+            _ if sense.end_of_medium => {
+                self.counted = Position::UNKNOWN;
+                Ok(Read::EndOfMedium)
+            }
+            _ => Err(self.device.check(cdb, sense)),
+        }
+    }
+
+    /// Some targets send fewer bytes of a short block than it has. The block is read again with its very length, which none
+    /// of them gets wrong.
+    fn read_again(&mut self, buffer: &mut [u8], before: Position) -> Result<Read, Error> {
+        self.counted = Position::UNKNOWN;
+        self.device.run(cdb::space(Over::Blocks, -1), Data::None)?;
+        let cdb = cdb::read(buffer.len());
+        let reply = self.send(cdb, Data::In(buffer))?;
+        match reply.sense {
+            None if reply.residual == 0 => self.took(cdb, before, buffer.len()),
+            Some(sense) => Err(self.device.check(cdb, sense)),
+            None => Err(self.device.senseless(cdb, "it read another length the second time")),
+        }
+    }
+}

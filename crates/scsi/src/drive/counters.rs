@@ -1,0 +1,45 @@
+//! What a drive says of itself: tape alerts and counters.
+
+use super::Drive;
+use crate::Error;
+use crate::alerts::Alert;
+use crate::cdb;
+use crate::log::{self, LogPage, Statistics};
+
+impl Drive {
+    /// The tape alerts that the drive has raised; reading them clears them in the drive. None where it has no such page.
+    pub fn alerts(&mut self) -> Result<Vec<Alert>, Error> {
+        Ok(self.log_page(log::PAGE_ALERTS)?.map(|page| page.alerts()).unwrap_or_default())
+    }
+
+    /// What the drive counted. What it does not count is absent.
+    pub fn statistics(&mut self) -> Result<Statistics, Error> {
+        const PAGES: [u8; 6] = [
+            log::PAGE_WRITE_ERRORS,
+            log::PAGE_READ_ERRORS,
+            log::PAGE_SEQUENTIAL,
+            log::PAGE_DEVICE_STATUS,
+            log::PAGE_COMPRESSION,
+            log::PAGE_OLD_COMPRESSION,
+        ];
+        let mut statistics = Statistics::default();
+        let bytes = self.log_bytes(log::PAGE_SUPPORTED)?;
+        let known = bytes.map(|bytes| LogPage::decode_list(&bytes)).unwrap_or_default();
+        for code in PAGES.into_iter().filter(|code| known.contains(code)) {
+            if let Some(page) = self.log_page(code)? {
+                statistics.add(code, &page);
+            }
+        }
+        Ok(statistics)
+    }
+
+    fn log_page(&mut self, code: u8) -> Result<Option<LogPage>, Error> {
+        Ok(self.log_bytes(code)?.and_then(|bytes| LogPage::decode(&bytes, code)))
+    }
+
+    fn log_bytes(&mut self, code: u8) -> Result<Option<Vec<u8>>, Error> {
+        let answer = self.device.answer_if_any(cdb::log_sense(code, log::LEN), log::LEN);
+        self.settle();
+        answer
+    }
+}

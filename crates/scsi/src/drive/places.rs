@@ -1,0 +1,261 @@
+//! Where the tape stands, and getting elsewhere.
+
+use super::Drive;
+use crate::Error;
+use crate::cdb::{self, Cdb, Over, SPACE_MAX};
+use crate::position::{self, Position, Reported};
+use crate::sense::Sense;
+use crate::transport::Data;
+
+/// Which form of READ POSITION the drive can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Untried,
+    Long,
+    Short,
+    None,
+}
+
+/// How far SPACE came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spaced {
+    All,
+    Filemark,
+    EndOfData,
+    Beginning,
+}
+
+impl Drive {
+    /// Where the tape stands, by the drive's own word and by our count. What is neither said nor counted is absent.
+    pub fn position(&mut self) -> Result<Position, Error> {
+        let Some(reported) = self.reported()? else { return Ok(self.counted) };
+        if reported.beginning {
+            self.counted =
+                Position { end_of_data: self.counted.end_of_data, ..Position::BEGINNING };
+        } else if let Some(file) = reported.file {
+            // Who counts differently has lost count.
+            if self.counted.file.is_some_and(|counted| counted != file) {
+                self.counted.block = None;
+            }
+            self.counted.file = Some(file);
+        }
+        Ok(Position { object: Some(reported.object), ..self.counted })
+    }
+
+    /// Whether it is known where the tape stands, so that it may be written.
+    pub(super) fn knows_position(&mut self) -> Result<bool, Error> {
+        Ok(self.counted.is_known() || self.position()?.is_known())
+    }
+
+    /// What the drive says, where it says anything that can be believed.
+    fn reported(&mut self) -> Result<Option<Reported>, Error> {
+        match self.form {
+            Form::Long => self.ask_position(true),
+            Form::Short => self.ask_position(false),
+            Form::None => Ok(None),
+            Form::Untried => {
+                for (long, form) in [(true, Form::Long), (false, Form::Short)] {
+                    let reported = self.ask_position(long)?;
+                    if reported.is_some() {
+                        self.form = form;
+                        return Ok(reported);
+                    }
+                }
+                // It may know later.
+                if !self.device.may_have(&cdb::read_position(false)) {
+                    self.form = Form::None;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn ask_position(&mut self, long: bool) -> Result<Option<Reported>, Error> {
+        let len = if long { position::LONG_LEN } else { position::SHORT_LEN };
+        let bytes = self.device.answer_if_any(cdb::read_position(long), len);
+        self.settle();
+        let decode = if long { position::decode_long } else { position::decode_short };
+        Ok(bytes?.and_then(|bytes| decode(&bytes)))
+    }
+
+    /// Rewinds to the beginning of the tape.
+    pub fn rewind(&mut self) -> Result<(), Error> {
+        self.counted = Position::UNKNOWN;
+        self.device.run(cdb::rewind(), Data::None)?;
+        self.settle();
+        self.counted = Position::BEGINNING;
+        self.set_again()
+    }
+
+    /// Goes to a place that [`Drive::position`] gave on this tape: by LOCATE where the place has the drive's own number, and
+    /// where drive or place have none by filemarks and blocks, counted from the beginning.
+    ///
+    /// Counting trusts the drive to tell filemarks from blocks; where it does not (some emulations), a place beyond the end
+    /// of its file is found in the next one. A reader sees by the headers of blocks whether they are the ones it wants.
+    pub fn locate(&mut self, place: &Position) -> Result<(), Error> {
+        let known = self.counted;
+        self.counted = Position::UNKNOWN;
+        match place.object {
+            Some(object) if self.locate_object(object)? => {
+                self.verify(object, place)?;
+                self.counted = Position { object: None, end_of_data: false, ..*place };
+                self.set_again()
+            }
+            _ => self.locate_counted(place, known),
+        }
+    }
+
+    /// False where the drive has no LOCATE that takes the number.
+    fn locate_object(&mut self, object: u64) -> Result<bool, Error> {
+        let old = u32::try_from(object).ok().map(cdb::locate10);
+        for cdb in [Some(cdb::locate16(object)), old].into_iter().flatten() {
+            if !self.device.may_have(&cdb) {
+                continue;
+            }
+            match self.device.run(cdb, Data::None) {
+                Err(e) if e.is_unsupported() => {}
+                Err(e) if e.sense().is_some_and(Sense::is_end_of_data) => {
+                    return Err(
+                        self.not_there(format!("object {object}"), "its data end before it")
+                    );
+                }
+                result => {
+                    self.settle();
+                    return result.map(|_| true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sees that the tape stands where it should, where the drive can say so.
+    fn verify(&mut self, object: u64, place: &Position) -> Result<(), Error> {
+        match self.reported()? {
+            Some(found) if found.object != object => {
+                let why = format!("the drive went to object {}", found.object);
+                Err(self.not_there(place.to_string(), why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn locate_counted(&mut self, place: &Position, known: Position) -> Result<(), Error> {
+        let Some((file, block)) = place.counted() else {
+            return Err(self.lacks(
+                "way to get to this place: it has no LOCATE, and files and blocks were not counted",
+            ));
+        };
+        // From here, where that is on the way; else from the beginning.
+        self.counted = match known.counted() {
+            Some((now, at)) if now < file || (now == file && at <= block) => known,
+            _ => {
+                self.rewind()?;
+                self.counted
+            }
+        };
+        let (now, at) = self.counted.counted().unwrap_or_default();
+        let blocks = if now < file { block } else { block - at };
+        for (over, count) in [(Over::Filemarks, file - now), (Over::Blocks, blocks)] {
+            let spaced = self.space_far(over, i64::try_from(count).unwrap_or(i64::MAX))?;
+            let why = match spaced {
+                Spaced::All => continue,
+                Spaced::Filemark => "its file ends before it",
+                Spaced::EndOfData | Spaced::Beginning => "its data end before it",
+            };
+            return Err(self.not_there(place.to_string(), why));
+        }
+        self.set_again()
+    }
+
+    /// Spaces over filemarks: forwards to behind, backwards to before them. False where the data end before.
+    pub fn space_filemarks(&mut self, count: i64) -> Result<bool, Error> {
+        Ok(self.space_far(Over::Filemarks, count)? == Spaced::All)
+    }
+
+    /// Spaces over blocks of the file. False where a filemark or an end comes first; after a filemark the tape stands
+    /// behind it, going backwards before it.
+    pub fn space_blocks(&mut self, count: i64) -> Result<bool, Error> {
+        Ok(self.space_far(Over::Blocks, count)? == Spaced::All)
+    }
+
+    /// Goes to the end of what is recorded, where appending is.
+    pub fn space_to_end(&mut self) -> Result<(), Error> {
+        self.counted = Position::UNKNOWN;
+        let cdb = cdb::space(Over::EndOfData, 0);
+        let reply = self.send(cdb, Data::None)?;
+        match reply.sense {
+            Some(sense) if !sense.is_harmless() && !sense.is_end_of_data() => {
+                Err(self.device.check(cdb, sense))
+            }
+            _ => {
+                self.counted = Position { end_of_data: true, ..Position::UNKNOWN };
+                self.set_again()
+            }
+        }
+    }
+
+    /// Spaces in steps that a command can name.
+    fn space_far(&mut self, over: Over, count: i64) -> Result<Spaced, Error> {
+        let mut left = count;
+        while left != 0 {
+            let step = left.clamp(-SPACE_MAX, SPACE_MAX);
+            let spaced = self.space(over, step)?;
+            if spaced != Spaced::All {
+                return Ok(spaced);
+            }
+            left -= step;
+        }
+        Ok(Spaced::All)
+    }
+
+    fn space(&mut self, over: Over, count: i64) -> Result<Spaced, Error> {
+        let before = std::mem::replace(&mut self.counted, Position::UNKNOWN);
+        let cdb = cdb::space(over, count as i32);
+        let reply = self.send(cdb, Data::None)?;
+        let Some(sense) = reply.sense.filter(|sense| !sense.is_harmless()) else {
+            // A reset in between would have been an answer of its own: this command is never sent twice.
+            self.counted = match over {
+                Over::Blocks => before.after_blocks(count),
+                _ => before.after_filemarks(count),
+            };
+            return Ok(Spaced::All);
+        };
+        self.spaced_short(cdb, sense, before, over, count)
+    }
+
+    /// Spacing ended before its time.
+    fn spaced_short(
+        &mut self,
+        cdb: Cdb,
+        sense: Sense,
+        before: Position,
+        over: Over,
+        count: i64,
+    ) -> Result<Spaced, Error> {
+        if sense.deferred {
+            return Err(self.device.check(cdb, sense));
+        }
+        if sense.is_end_of_data() {
+            self.counted = Position { end_of_data: true, ..Position::UNKNOWN };
+            return Ok(Spaced::EndOfData);
+        }
+        if sense.code() == (0x00, 0x04) || (count < 0 && sense.end_of_medium) {
+            // It should be the beginning, but only a rewind makes that certain.
+            return Ok(Spaced::Beginning);
+        }
+        if sense.filemark && over == Over::Blocks {
+            self.counted = before.after_filemarks(count.signum());
+            return Ok(Spaced::Filemark);
+        }
+        Err(self.device.check(cdb, sense))
+    }
+
+    /// After a reset the drive is set up again, once it is known where the tape stands.
+    fn set_again(&mut self) -> Result<(), Error> {
+        if self.unset { self.prepare().map(drop) } else { Ok(()) }
+    }
+
+    fn not_there(&self, wanted: String, why: impl Into<String>) -> Error {
+        Error::NotThere { device: self.name().to_owned(), wanted, why: why.into() }
+    }
+}

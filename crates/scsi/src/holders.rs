@@ -1,0 +1,99 @@
+//! Who has a device open: found by looking through `/proc`, as an operator would with `lsof`.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A process that has a device open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its id.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// The device node that it has open.
+    pub path: String,
+}
+
+/// The processes that have one of these device numbers open now. Other users' processes show only to root.
+pub fn find(devices: &[u64]) -> Vec<Holder> {
+    find_below(Path::new("/proc"), devices)
+}
+
+/// The same over some time, for a process that opens the device again and again but never for long.
+pub fn watch(devices: &[u64], patience: Duration) -> Vec<Holder> {
+    const PAUSE: Duration = Duration::from_millis(10);
+    let end = Instant::now() + patience;
+    loop {
+        let found = find(devices);
+        if !found.is_empty() || Instant::now() >= end {
+            return found;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn find_below(proc: &Path, devices: &[u64]) -> Vec<Holder> {
+    let Ok(entries) = fs::read_dir(proc) else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let mut found: Vec<Holder> =
+        pids.filter_map(|pid| holder(&proc.join(pid.to_string()), pid, devices)).collect();
+    found.sort_by_key(|holder| holder.pid);
+    found
+}
+
+/// Processes end while they are looked at; then they hold nothing.
+fn holder(process: &Path, pid: u32, devices: &[u64]) -> Option<Holder> {
+    let open = fs::read_dir(process.join("fd")).ok()?.flatten().find(|fd| {
+        fs::metadata(fd.path())
+            .is_ok_and(|meta| meta.file_type().is_char_device() && devices.contains(&meta.rdev()))
+    })?;
+    let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+    let path = fs::read_link(open.path()).unwrap_or_default();
+    Some(Holder { pid, name: name.trim().to_owned(), path: path.display().to_string() })
+}
+
+/// For messages: "tar (process 71, /dev/nst0)".
+pub fn list(holders: &[Holder]) -> String {
+    if holders.is_empty() {
+        return "another program that could not be found (only root sees other users' processes; it may also hold the \
+                device from outside a container)"
+            .to_owned();
+    }
+    let names = holders.iter().map(|h| match h.pid == std::process::id() {
+        true => format!("this program itself ({})", h.path),
+        false => format!("{} (process {}, {})", h.name, h.pid, h.path),
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn device(path: &str) -> u64 {
+        fs::metadata(path).unwrap().rdev()
+    }
+
+    #[test]
+    fn a_process_that_holds_a_device_is_named() {
+        // Nobody else has this one open as its standard input.
+        let full = fs::File::open("/dev/full").unwrap();
+        let mut child =
+            Command::new("sleep").arg("60").stdin(full).stdout(Stdio::null()).spawn().unwrap();
+        let found = watch(&[device("/dev/full")], Duration::from_secs(5));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let holder = found.iter().find(|h| h.pid == child.id()).expect("found");
+        assert_eq!((holder.name.as_str(), holder.path.as_str()), ("sleep", "/dev/full"));
+        assert!(list(&found).contains(&format!("sleep (process {}, /dev/full)", child.id())));
+    }
+
+    #[test]
+    fn nobody_is_said_in_words() {
+        assert!(list(&[]).contains("could not be found"));
+        assert!(find_below(Path::new("/nowhere"), &[1]).is_empty());
+    }
+}

@@ -1,0 +1,51 @@
+//! Tape drives and libraries: stream (SSC) and changer (SMC) commands over Linux SG_IO and iSCSI.
+//!
+//! [`Drive`] is a tape drive, [`Changer`] the robot of a library; both speak through a [`transport::Transport`]: [`sg`]
+//! (devices of this machine) or [`iscsi`] (through the system's libiscsi, opened when it is first needed). [`open`] finds
+//! the right one by the device's name. What devices answer is decoded by pure functions that take any bytes:
+//! [`sense`], [`inquiry`], [`mode`], [`log`], [`alerts`], [`position`], [`element`], [`encryption`], [`opcodes`].
+//!
+//! Devices differ in what they have and in what they get wrong. What a device lacks is found out, never assumed; where it
+//! contradicts itself it is not believed; and where nobody knows the tape's position, nothing is written.
+
+pub mod alerts;
+pub mod bytes;
+pub mod cdb;
+mod changer;
+mod device;
+mod drive;
+pub mod element;
+pub mod encryption;
+mod error;
+pub mod holders;
+pub mod inquiry;
+pub mod iscsi;
+pub mod log;
+pub mod mode;
+mod node;
+pub mod opcodes;
+pub mod position;
+pub mod sense;
+pub mod sg;
+pub mod transport;
+
+pub use changer::{Changer, Inventory};
+pub use device::Device;
+pub use drive::{BlockLimits, Drive, Medium, Read, Written};
+pub use error::Error;
+pub use position::Position;
+
+use std::path::Path;
+
+use transport::Transport;
+
+/// The longest block on a tape of ours.
+pub const BLOCK_MAX: usize = 8 * 1024 * 1024;
+
+/// Opens the way to a device by its name: a node below `/dev`, or `iscsi://[user[%secret]@]host[:port]/target-iqn/lun`.
+pub fn open(name: &str) -> Result<Box<dyn Transport>, Error> {
+    match name.split_once("://") {
+        Some(_) => Ok(Box::new(iscsi::Iscsi::open(iscsi::Target::parse(name)?)?)),
+        None => Ok(Box::new(sg::Sg::open(Path::new(name))?)),
+    }
+}

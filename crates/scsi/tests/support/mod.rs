@@ -1,6 +1,7 @@
 //! Debian's tgt as a tape library on 127.0.0.1: a changer, two drives, eight slots, an import/export slot, tapes.
 //!
 //! Each test starts its own, on its own port, with its own control socket and directory, and ends it by its process id.
+#![allow(dead_code, reason = "not every test that has this module uses all of it")]
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -37,7 +38,7 @@ impl Library {
             return None;
         }
         // Paths of tapes must stay below 128 bytes.
-        let dir = tempfile::Builder::new().prefix("vtl").tempdir_in("/tmp").unwrap();
+        let dir = tempfile::Builder::new().prefix("vtl").tempdir().unwrap();
         std::fs::create_dir(dir.path().join("media")).unwrap();
         std::fs::write(dir.path().join("changer"), [0; 1024]).unwrap();
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -56,6 +57,10 @@ impl Library {
         library.make_tape("NOTAPE", "clean", 1, &library.dir.path().join("notape"));
         library.set_up();
         Some(library)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     pub fn url(&self, lun: &str) -> String {

@@ -90,10 +90,10 @@ impl Cdb {
         Duration::from_secs(minutes * 60)
     }
 
-    /// May be sent again when the device had something else to say first: it does not depend on where the tape stands, or
-    /// goes to a place of its own.
+    /// May be sent again after the device was reset or got another medium: it does not depend on where the tape stands, nor
+    /// on which it is.
     pub fn is_repeatable(&self) -> bool {
-        !matches!(self.opcode(), 0x08 | 0x0a | 0x10 | 0x11 | 0x19 | 0xa5)
+        !matches!(self.opcode(), 0x08 | 0x0a | 0x10 | 0x11 | 0x19 | 0x2b | 0x92 | 0xa5)
     }
 
     /// The allocation length in a way that any 16-bit field takes.
@@ -295,9 +295,10 @@ mod tests {
             write(1),
             write_filemarks(1, true),
             space(Over::Blocks, 1),
+            locate16(7),
             move_medium(0, 1, 2),
         ];
         assert!(never.iter().all(|cdb| !cdb.is_repeatable()));
-        assert!([rewind(), locate16(7), inquiry(None, 36)].iter().all(Cdb::is_repeatable));
+        assert!([rewind(), read_position(true), inquiry(None, 36)].iter().all(Cdb::is_repeatable));
     }
 }

@@ -1,14 +1,15 @@
 //! A tape drive: a stream of blocks and filemarks.
 //!
 //! Blocks are of variable length, one command each. The drive keeps account of where the tape stands; after anything
-//! that leaves that uncertain (an error, a reset, a lost connection) the position is unknown until the drive itself says
-//! it, or the tape was rewound or located, and meanwhile nothing is written.
+//! that leaves that uncertain (an error, a reset, a lost connection) the position is unknown until the caller asks for it
+//! and the drive says it, or until the tape was rewound or located, and meanwhile nothing is written.
 
 mod blocks;
 mod counters;
 mod keys;
 mod places;
 mod settings;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -21,14 +22,12 @@ use crate::Error;
 use crate::cdb::{self, Cdb};
 use crate::device::{Device, Reply};
 use crate::inquiry::{Identity, Kind};
-use crate::position::Position;
 use crate::transport::{Data, Transport};
 
 /// A tape drive.
 pub struct Drive {
     device: Device,
-    /// Where the tape stands by our own count; `object` is never set here.
-    counted: Position,
+    at: standing::Standing,
     limits: Option<BlockLimits>,
     form: places::Form,
     key: keys::KeyState,
@@ -55,7 +54,7 @@ impl Drive {
         }
         Ok(Self {
             device,
-            counted: Position::UNKNOWN,
+            at: standing::Standing::NEW,
             limits: None,
             form: places::Form::Untried,
             key: keys::KeyState::None,
@@ -110,7 +109,7 @@ impl Drive {
     /// Loads the medium that is in the drive, and rewinds it.
     pub fn load(&mut self) -> Result<(), Error> {
         let cdb = cdb::load_unload(true);
-        self.counted = Position::UNKNOWN;
+        self.at.lose();
         self.device.run(cdb, Data::None)?;
         self.wait_ready(cdb.timeout())?;
         // Not every drive rewinds when it loads what is loaded already.
@@ -120,7 +119,7 @@ impl Drive {
     /// Unloads the medium, so that the robot can take it. Some drives leave it where it is, and the robot takes it all the
     /// same.
     pub fn unload(&mut self) -> Result<(), Error> {
-        self.counted = Position::UNKNOWN;
+        self.at.moved();
         self.device.run(cdb::load_unload(false), Data::None)?;
         self.unset = true;
         self.key.medium_gone();
@@ -164,7 +163,7 @@ impl Drive {
     fn send(&mut self, cdb: Cdb, data: Data<'_>) -> Result<Reply, Error> {
         let reply = self.device.send(cdb, data);
         if reply.as_ref().is_err_and(|e| !matches!(e, Error::NotSent { .. })) {
-            self.counted = Position::UNKNOWN;
+            self.at.lose();
         }
         self.settle();
         reply
@@ -173,7 +172,7 @@ impl Drive {
     /// After a reset or a change of medium nothing is as it was.
     fn settle(&mut self) {
         if self.device.take_disturbed() {
-            self.counted = Position::UNKNOWN;
+            self.at.moved();
             self.unset = true;
             self.key.reset();
         }

@@ -3,9 +3,11 @@
 mod support;
 
 use capstan_scsi::element::ElementKind;
+use capstan_scsi::iscsi::{Iscsi, Target};
+use capstan_scsi::transport::{Data, Transport, TransportError};
 use capstan_scsi::{Changer, Drive, Error, Position, Read, Written};
 use std::time::Duration;
-use support::{CHANGER, Library, block};
+use support::{CHANGER, Library, block, under_signals};
 
 const DRIVE_1: u16 = 256;
 const DRIVE_2: u16 = 257;
@@ -251,7 +253,8 @@ fn a_cut_connection_is_an_error_and_nothing_is_written_blindly() {
     assert!(error.is_lost(), "{error}");
     // It stays lost: nobody connects behind our back.
     library.restart();
-    assert!(drive.write_block(&block(4, 256 * KIB)).unwrap_err().is_lost());
+    assert!(drive.is_loaded().unwrap_err().is_lost());
+    assert!(matches!(drive.write_block(&block(4, 256 * KIB)), Err(Error::PositionUnknown { .. })));
     drive.reconnect().unwrap();
     assert!(matches!(
         drive.write_block(&block(4, 256 * KIB)),
@@ -270,6 +273,35 @@ fn a_cut_connection_is_an_error_and_nothing_is_written_blindly() {
         assert!(buffer == block(seed, 256 * KIB), "block {seed}");
     }
     assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::EndOfData);
+}
+
+#[test]
+fn a_target_that_hangs_is_not_waited_for_forever() {
+    let Some(library) = Library::start(4, None) else { return };
+    let mut iscsi = Iscsi::open(Target::parse(&library.url("1")).unwrap()).unwrap();
+    let ask =
+        |iscsi: &mut Iscsi| iscsi.execute(&[0; 6], Data::None, Duration::from_millis(300));
+    assert!(ask(&mut iscsi).is_ok());
+    library.hang(true);
+    assert_eq!(ask(&mut iscsi), Err(TransportError::TimedOut));
+    library.hang(false);
+    // Its late answer reaches nobody: the connection is closed.
+    assert!(matches!(ask(&mut iscsi), Err(TransportError::Lost(_))));
+    iscsi.reconnect().unwrap();
+    assert!(ask(&mut iscsi).is_ok());
+}
+
+#[test]
+fn signals_neither_lose_nor_double_a_block() {
+    let Some(library) = Library::start(64, None) else { return };
+    let (_changer, mut drive) = loaded(&library);
+    under_signals(|| {
+        for seed in 0..100 {
+            assert_eq!(drive.write_block(&block(seed, 256 * KIB)).unwrap(), Written::Done);
+        }
+        assert_eq!(drive.sync().unwrap(), Written::Done);
+    });
+    assert_eq!(library.contents("TAPE01L6"), [Some(256 * KIB); 100]);
 }
 
 #[test]

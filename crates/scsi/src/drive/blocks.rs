@@ -4,7 +4,7 @@ use super::Drive;
 use crate::Error;
 use crate::cdb::{self, Cdb, Over};
 use crate::position::Position;
-use crate::sense::{NO_SENSE, RECOVERED, Sense, VOLUME_OVERFLOW};
+use crate::sense::{MEDIUM_ERROR, NO_SENSE, RECOVERED, Sense, VOLUME_OVERFLOW};
 use crate::transport::Data;
 
 /// What came of writing.
@@ -43,7 +43,7 @@ impl Drive {
             let (device, len) = (self.name().to_owned(), block.len());
             return Err(Error::BlockSize { device, len, min: limits.min, max: limits.max });
         }
-        let after = self.counted.after_block();
+        let after = self.at.counted().after_block();
         self.write(cdb::write(block.len()), Data::Out(block), after)
     }
 
@@ -51,8 +51,13 @@ impl Drive {
     pub fn write_filemarks(&mut self, count: u32, immediate: bool) -> Result<Written, Error> {
         const MOST: u32 = 0xff_ffff;
         let count = count.min(MOST);
-        let after = self.counted.after_filemarks(count.into());
-        self.write(cdb::write_filemarks(count, immediate), Data::None, after)
+        let after = self.at.counted().after_filemarks(count.into());
+        let cdb = cdb::write_filemarks(count, immediate);
+        match count {
+            // Nothing is written that was not written before, so it matters not where the tape stands.
+            0 => self.put(cdb, Data::None, self.at.counted()),
+            _ => self.write(cdb, Data::None, after),
+        }
     }
 
     /// Sees that everything written so far is on the tape.
@@ -63,27 +68,30 @@ impl Drive {
     fn write(&mut self, cdb: Cdb, data: Data<'_>, after: Position) -> Result<Written, Error> {
         let doing = cdb.doing();
         self.key.check(self.device.name(), doing)?;
-        if !self.knows_position()? {
+        if !self.at.may_write() {
             return Err(Error::PositionUnknown { device: self.name().to_owned(), doing });
         }
-        let reply = self.send(cdb, data)?;
         // What is written is the end of the data: what was behind it is gone.
-        match reply.sense {
-            None => {
-                self.counted = Position { end_of_data: true, ..after };
-                Ok(Written::Done)
-            }
-            Some(sense) if !sense.deferred && matches!(sense.key, NO_SENSE | RECOVERED) => {
-                self.counted = Position { end_of_data: true, ..after };
+        self.put(cdb, data, Position { end_of_data: true, ..after })
+    }
+
+    fn put(&mut self, cdb: Cdb, data: Data<'_>, after: Position) -> Result<Written, Error> {
+        let Some(sense) = self.send(cdb, data)?.sense else {
+            self.at.go(after);
+            return Ok(Written::Done);
+        };
+        match sense.key {
+            NO_SENSE | RECOVERED if !sense.deferred => {
+                self.at.go(after);
                 Ok(if sense.end_of_medium { Written::EarlyWarning } else { Written::Done })
             }
-            Some(sense) if !sense.deferred && sense.key == VOLUME_OVERFLOW => {
+            VOLUME_OVERFLOW if !sense.deferred => {
                 // Of several filemarks some may have been written.
-                self.counted = Position { end_of_data: true, ..Position::UNKNOWN };
+                self.at.go(Position { end_of_data: true, ..Position::UNKNOWN });
                 Ok(Written::NoRoom)
             }
-            Some(sense) => {
-                self.counted = Position::UNKNOWN;
+            _ => {
+                self.at.lose();
                 Err(self.device.check(cdb, sense))
             }
         }
@@ -95,7 +103,11 @@ impl Drive {
         let room = buffer.len().min(cdb::TRANSFER_MAX);
         let cdb = cdb::read(room);
         self.key.check(self.device.name(), cdb.doing())?;
-        let before = self.counted;
+        if !self.at.may_read() {
+            let device = self.name().to_owned();
+            return Err(Error::PositionUnknown { device, doing: cdb.doing() });
+        }
+        let before = self.at.counted();
         let reply = self.send(cdb, Data::In(&mut buffer[..room]))?;
         let came = room - reply.residual.min(room);
         let Some(sense) = reply.sense else {
@@ -107,7 +119,7 @@ impl Drive {
             Ok(Read::Block(len)) if came < len => self.read_again(&mut buffer[..len], before),
             Ok(read) => Ok(read),
             Err(e) => {
-                self.counted = Position::UNKNOWN;
+                self.at.lose();
                 Err(e)
             }
         }
@@ -116,10 +128,10 @@ impl Drive {
     /// A block was read whole.
     fn took(&mut self, cdb: Cdb, before: Position, len: usize) -> Result<Read, Error> {
         if len == 0 {
-            self.counted = Position::UNKNOWN;
+            self.at.lose();
             return Err(self.device.senseless(cdb, "it read a block of no length"));
         }
-        self.counted = before.after_block();
+        self.at.go(before.after_block());
         Ok(Read::Block(len))
     }
 
@@ -136,11 +148,11 @@ impl Drive {
             return Err(self.device.check(cdb, sense));
         }
         if sense.is_end_of_data() {
-            self.counted = Position { end_of_data: true, ..before };
+            self.at.go(Position { end_of_data: true, ..before });
             return Ok(Read::EndOfData);
         }
         if sense.filemark {
-            self.counted = before.after_filemarks(1);
+            self.at.go(before.after_filemarks(1));
             return Ok(Read::Filemark);
         }
         if sense.wrong_length && matches!(sense.key, NO_SENSE | RECOVERED) {
@@ -153,14 +165,14 @@ impl Drive {
             let actual = actual.ok_or_else(|| {
                 self.device.senseless(cdb, format!("{information} bytes left of a block of {room}"))
             })?;
-            self.counted = before.after_block();
+            self.at.go(before.after_block());
             return Ok(if actual > room { Read::TooLong(actual) } else { Read::Block(actual) });
         }
         match sense.key {
             RECOVERED => self.took(cdb, before, came),
             NO_SENSE if !sense.end_of_medium => self.took(cdb, before, came),
-            _ if sense.end_of_medium => {
-                self.counted = Position::UNKNOWN;
+            NO_SENSE | MEDIUM_ERROR if sense.end_of_medium && sense.asc == 0 => {
+                self.at.lose();
                 Ok(Read::EndOfMedium)
             }
             _ => Err(self.device.check(cdb, sense)),
@@ -170,7 +182,7 @@ impl Drive {
     /// Some targets send fewer bytes of a short block than it has. The block is read again with its very length, which none
     /// of them gets wrong.
     fn read_again(&mut self, buffer: &mut [u8], before: Position) -> Result<Read, Error> {
-        self.counted = Position::UNKNOWN;
+        self.at.lose();
         self.device.run(cdb::space(Over::Blocks, -1), Data::None)?;
         let cdb = cdb::read(buffer.len());
         let reply = self.send(cdb, Data::In(buffer))?;

@@ -1,6 +1,7 @@
 //! Where the tape stands, and getting elsewhere.
 
 use super::Drive;
+use super::standing::Standing;
 use crate::Error;
 use crate::cdb::{self, Cdb, Over, SPACE_MAX};
 use crate::position::{self, Position, Reported};
@@ -28,23 +29,19 @@ enum Spaced {
 impl Drive {
     /// Where the tape stands, by the drive's own word and by our count. What is neither said nor counted is absent.
     pub fn position(&mut self) -> Result<Position, Error> {
-        let Some(reported) = self.reported()? else { return Ok(self.counted) };
+        let Some(reported) = self.reported()? else { return Ok(self.at.counted()) };
+        let mut counted = self.at.counted();
         if reported.beginning {
-            self.counted =
-                Position { end_of_data: self.counted.end_of_data, ..Position::BEGINNING };
+            counted = Position { end_of_data: counted.end_of_data, ..Position::BEGINNING };
         } else if let Some(file) = reported.file {
             // Who counts differently has lost count.
-            if self.counted.file.is_some_and(|counted| counted != file) {
-                self.counted.block = None;
+            if counted.file.is_some_and(|counted| counted != file) {
+                counted.block = None;
             }
-            self.counted.file = Some(file);
+            counted.file = Some(file);
         }
-        Ok(Position { object: Some(reported.object), ..self.counted })
-    }
-
-    /// Whether it is known where the tape stands, so that it may be written.
-    pub(super) fn knows_position(&mut self) -> Result<bool, Error> {
-        Ok(self.counted.is_known() || self.position()?.is_known())
+        self.at.told(counted);
+        Ok(Position { object: Some(reported.object), ..counted })
     }
 
     /// What the drive says, where it says anything that can be believed.
@@ -80,10 +77,10 @@ impl Drive {
 
     /// Rewinds to the beginning of the tape.
     pub fn rewind(&mut self) -> Result<(), Error> {
-        self.counted = Position::UNKNOWN;
+        self.at.lose();
         self.device.run(cdb::rewind(), Data::None)?;
         self.settle();
-        self.counted = Position::BEGINNING;
+        self.at.place(Position::BEGINNING);
         self.set_again()
     }
 
@@ -93,12 +90,12 @@ impl Drive {
     /// Counting trusts the drive to tell filemarks from blocks; where it does not (some emulations), a place beyond the end
     /// of its file is found in the next one. A reader sees by the headers of blocks whether they are the ones it wants.
     pub fn locate(&mut self, place: &Position) -> Result<(), Error> {
-        let known = self.counted;
-        self.counted = Position::UNKNOWN;
+        let known = self.at.counted();
+        self.at.lose();
         match place.object {
             Some(object) if self.locate_object(object)? => {
                 self.verify(object, place)?;
-                self.counted = Position { object: None, end_of_data: false, ..*place };
+                self.at.place(Position { end_of_data: false, ..*place });
                 self.set_again()
             }
             _ => self.locate_counted(place, known),
@@ -146,14 +143,16 @@ impl Drive {
             ));
         };
         // From here, where that is on the way; else from the beginning.
-        self.counted = match known.counted() {
-            Some((now, at)) if now < file || (now == file && at <= block) => known,
+        let (now, at) = match known.counted() {
+            Some((now, at)) if now < file || (now == file && at <= block) => {
+                self.at.place(known);
+                (now, at)
+            }
             _ => {
                 self.rewind()?;
-                self.counted
+                (0, 0)
             }
         };
-        let (now, at) = self.counted.counted().unwrap_or_default();
         let blocks = if now < file { block } else { block - at };
         for (over, count) in [(Over::Filemarks, file - now), (Over::Blocks, blocks)] {
             let spaced = self.space_far(over, i64::try_from(count).unwrap_or(i64::MAX))?;
@@ -180,7 +179,7 @@ impl Drive {
 
     /// Goes to the end of what is recorded, where appending is.
     pub fn space_to_end(&mut self) -> Result<(), Error> {
-        self.counted = Position::UNKNOWN;
+        self.at.lose();
         let cdb = cdb::space(Over::EndOfData, 0);
         let reply = self.send(cdb, Data::None)?;
         match reply.sense {
@@ -188,7 +187,7 @@ impl Drive {
                 Err(self.device.check(cdb, sense))
             }
             _ => {
-                self.counted = Position { end_of_data: true, ..Position::UNKNOWN };
+                self.at.place(Position { end_of_data: true, ..Position::UNKNOWN });
                 self.set_again()
             }
         }
@@ -209,15 +208,17 @@ impl Drive {
     }
 
     fn space(&mut self, over: Over, count: i64) -> Result<Spaced, Error> {
-        let before = std::mem::replace(&mut self.counted, Position::UNKNOWN);
+        let before = self.at;
+        self.at.lose();
         let cdb = cdb::space(over, count as i32);
         let reply = self.send(cdb, Data::None)?;
         let Some(sense) = reply.sense.filter(|sense| !sense.is_harmless()) else {
             // A reset in between would have been an answer of its own: this command is never sent twice.
-            self.counted = match over {
-                Over::Blocks => before.after_blocks(count),
-                _ => before.after_filemarks(count),
-            };
+            self.at = before;
+            self.at.go(match over {
+                Over::Blocks => before.counted().after_blocks(count),
+                _ => before.counted().after_filemarks(count),
+            });
             return Ok(Spaced::All);
         };
         self.spaced_short(cdb, sense, before, over, count)
@@ -228,7 +229,7 @@ impl Drive {
         &mut self,
         cdb: Cdb,
         sense: Sense,
-        before: Position,
+        before: Standing,
         over: Over,
         count: i64,
     ) -> Result<Spaced, Error> {
@@ -236,7 +237,7 @@ impl Drive {
             return Err(self.device.check(cdb, sense));
         }
         if sense.is_end_of_data() {
-            self.counted = Position { end_of_data: true, ..Position::UNKNOWN };
+            self.at.go(Position { end_of_data: true, ..Position::UNKNOWN });
             return Ok(Spaced::EndOfData);
         }
         if sense.code() == (0x00, 0x04) || (count < 0 && sense.end_of_medium) {
@@ -244,7 +245,8 @@ impl Drive {
             return Ok(Spaced::Beginning);
         }
         if sense.filemark && over == Over::Blocks {
-            self.counted = before.after_filemarks(count.signum());
+            self.at = before;
+            self.at.go(before.counted().after_filemarks(count.signum()));
             return Ok(Spaced::Filemark);
         }
         Err(self.device.check(cdb, sense))

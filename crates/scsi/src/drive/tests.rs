@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::encryption::DriveKey;
+use crate::position::Position;
 use crate::transport::{Outcome, TransportError};
 use model::{Model, Object, Positions, check};
 
@@ -69,9 +70,12 @@ fn nothing_is_written_where_nobody_knows_where() {
     assert!(!model.sent().contains(&0x0a));
     drive.rewind().unwrap();
     assert_eq!(drive.write_block(&[1; 64]).unwrap(), Written::Done);
-    // A drive that says where it stands needs no rewind.
+    // A drive that says where it stands needs no rewind, but it must be asked.
     let model = Model::new();
-    assert_eq!(self::drive(&model).write_block(&[1; 64]).unwrap(), Written::Done);
+    let mut drive = self::drive(&model);
+    assert!(matches!(drive.write_block(&[1; 64]), Err(Error::PositionUnknown { .. })));
+    assert_eq!(drive.position().unwrap().object, Some(0));
+    assert_eq!(drive.write_block(&[1; 64]).unwrap(), Written::Done);
 }
 
 #[test]
@@ -207,6 +211,45 @@ fn a_reset_while_writing_ends_it() {
     // And the settings that it forgot are set again.
     drive.rewind().unwrap();
     assert_eq!(model.with(|state| state.block_len), 0);
+}
+
+/// The drive rewound, and says so. Whoever reads or writes on must not do so at the beginning.
+#[test]
+fn a_reset_that_something_else_noticed_stops_writing_and_reading() {
+    let model = Model::new();
+    let mut drive = recorded(&model);
+    model.with(|state| state.at = 0);
+    model.fail(0x4d, 0x06, None, (0x29, 0));
+    drive.alerts().unwrap();
+    assert!(matches!(drive.write_block(&[7; 64]), Err(Error::PositionUnknown { .. })));
+    assert!(matches!(drive.read_block(&mut [0; 64]), Err(Error::PositionUnknown { .. })));
+    assert_eq!(model.with(|state| state.tape.len()), 9);
+    let position = drive.position().unwrap();
+    assert_eq!((position.object, position.counted()), (Some(0), Some((0, 0))));
+    assert!(matches!(drive.write_block(&[7; 64]), Err(Error::PositionUnknown { .. })));
+    drive.rewind().unwrap();
+    assert_eq!(drive.read_block(&mut [0; 1000]).unwrap(), Read::Block(1000));
+}
+
+#[test]
+fn another_medium_is_not_located_on() {
+    let model = Model::new();
+    let mut drive = recorded(&model);
+    let end = drive.position().unwrap();
+    model.fail(0x92, 0x06, None, (0x28, 0));
+    let error = drive.locate(&end).unwrap_err();
+    assert_eq!(error.sense().map(|s| s.code()), Some((0x28, 0)));
+    assert!(matches!(drive.write_block(&[7; 64]), Err(Error::PositionUnknown { .. })));
+}
+
+#[test]
+fn synchronising_is_no_end_of_data() {
+    let model = Model::new();
+    let mut drive = recorded(&model);
+    drive.rewind().unwrap();
+    assert_eq!(drive.sync().unwrap(), Written::Done);
+    assert!(!drive.position().unwrap().end_of_data);
+    assert_eq!(model.with(|state| state.tape.len()), 9);
 }
 
 #[test]

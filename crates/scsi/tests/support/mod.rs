@@ -7,8 +7,10 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 pub const TARGET: &str = "iqn.2026-11.test.capstan:lib";
@@ -102,6 +104,13 @@ impl Library {
     pub fn kill(&mut self) {
         self.tgtd.kill().unwrap();
         self.tgtd.wait().unwrap();
+    }
+
+    /// The daemon answers nothing meanwhile, as one whose host hangs.
+    pub fn hang(&self, whether: bool) {
+        let pid = rustix::process::Pid::from_child(&self.tgtd);
+        let signal = if whether { Signal::STOP } else { Signal::CONT };
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Starts it again; all tapes are in their slots then.
@@ -253,6 +262,34 @@ fn run(name: &str, args: &[&str], input: &[u8]) -> Output {
         String::from_utf8_lossy(&output.stderr)
     );
     output
+}
+
+/// Does something while this thread gets a signal about every millisecond, with a handler that asks for interrupted
+/// calls to be started again.
+pub fn under_signals<T>(what: impl FnOnce() -> T) -> T {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler does nothing; the action is written before it is used.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()), 0);
+    }
+    // SAFETY: of this thread, which outlives the scope.
+    let target = unsafe { libc::pthread_self() };
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                // SAFETY: the target waits for this thread before it ends.
+                unsafe { libc::pthread_kill(target, libc::SIGUSR1) };
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let result = what();
+        end.store(true, Ordering::Relaxed);
+        result
+    })
 }
 
 /// Bytes that differ from block to block and do not repeat.

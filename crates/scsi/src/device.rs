@@ -40,12 +40,7 @@ impl Device {
         let mut device = Self {
             transport,
             kind: Kind::Other(0x1f),
-            identity: Identity {
-                vendor: String::new(),
-                product: String::new(),
-                revision: String::new(),
-                serial: String::new(),
-            },
+            identity: Identity::default(),
             opcodes: None,
             missing: BTreeSet::new(),
             disturbed: false,
@@ -53,12 +48,13 @@ impl Device {
         let bytes = device.answer(cdb::inquiry(None, inquiry::LEN), inquiry::LEN)?;
         let inquiry = Inquiry::decode(&bytes);
         device.kind = inquiry.kind;
-        device.identity = Identity {
-            vendor: inquiry.vendor,
-            product: inquiry.product,
-            revision: inquiry.revision,
-            serial: device.serial()?,
-        };
+        if let Kind::Other(_) = device.kind {
+            // Not for us; it may not even answer anything else.
+            return Ok(device);
+        }
+        (device.identity.vendor, device.identity.product) = (inquiry.vendor, inquiry.product);
+        device.identity.revision = inquiry.revision;
+        device.identity.serial = device.serial()?;
         device.opcodes = device.ask_opcodes()?;
         // News of resets before our time are nothing to us.
         device.not_ready()?;

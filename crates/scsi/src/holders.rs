@@ -71,24 +71,40 @@ pub fn list(holders: &[Holder]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
+    use std::process::Command;
 
     fn device(path: &str) -> u64 {
         fs::metadata(path).unwrap().rdev()
     }
 
-    #[test]
-    fn a_process_that_holds_a_device_is_named() {
-        // Nobody else has this one open as its standard input.
-        let full = fs::File::open("/dev/full").unwrap();
-        let mut child =
-            Command::new("sleep").arg("60").stdin(full).stdout(Stdio::null()).spawn().unwrap();
-        let found = watch(&[device("/dev/full")], Duration::from_secs(5));
+    /// What is found of a process while it lives. Others may have the device open too.
+    fn catch(command: &mut Command) -> Option<Holder> {
+        let mut child = command.spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        let mut caught = None;
+        while caught.is_none() && Instant::now() < end {
+            let found = find(&[device("/dev/full")]);
+            caught = found.into_iter().find(|h| h.pid == child.id());
+        }
         child.kill().unwrap();
         child.wait().unwrap();
-        let holder = found.iter().find(|h| h.pid == child.id()).expect("found");
+        caught
+    }
+
+    #[test]
+    fn a_process_that_holds_a_device_is_named() {
+        let full = fs::File::open("/dev/full").unwrap();
+        let holder = catch(Command::new("sleep").arg("60").stdin(full)).expect("found");
         assert_eq!((holder.name.as_str(), holder.path.as_str()), ("sleep", "/dev/full"));
-        assert!(list(&found).contains(&format!("sleep (process {}, /dev/full)", child.id())));
+        let text = list(std::slice::from_ref(&holder));
+        assert_eq!(text, format!("sleep (process {}, /dev/full)", holder.pid));
+    }
+
+    #[test]
+    fn a_process_that_only_looks_in_now_and_then_is_caught() {
+        let poll = "while :; do : </dev/full; done";
+        let holder = catch(Command::new("sh").args(["-c", poll])).expect("caught");
+        assert_eq!(holder.path, "/dev/full");
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub fn designators(bytes: &[u8]) -> Vec<Designator> {
 }
 
 /// What tells one device from all others.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Its maker.
     pub vendor: String,

@@ -30,7 +30,7 @@ pub mod sg;
 pub mod transport;
 
 pub use changer::{Changer, Inventory};
-pub use device::Device;
+pub use device::{Device, Reply};
 pub use drive::{BlockLimits, Drive, Medium, Read, Written};
 pub use error::Error;
 pub use position::Position;

@@ -2,7 +2,8 @@
 //!
 //! The device is held exclusively: the generic node with `O_EXCL`, and the tape driver's node too, which lets only one
 //! program in. All signals are blocked while a command runs: a signal would break the wait off, and the kernel then
-//! starts the ioctl again, which sends the command, and writes the block, a second time.
+//! starts the ioctl again, which either sends the command, and writes the block, a second time, or fails while the first
+//! one is still at work.
 //!
 //! One of the two modules of this crate with unsafe code. Its invariant: every pointer in a [`Header`] is to memory that
 //! outlives the ioctl, and the lengths beside it are those of that memory.

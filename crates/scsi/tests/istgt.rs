@@ -109,7 +109,7 @@ fn the_drives_own_numbers_lead_back() {
     }
     let beyond = Position { object: Some(4711), ..Position::UNKNOWN };
     assert!(drive.locate(&beyond).is_err());
-    assert!(!drive.position().unwrap().counted().is_some());
+    assert!(drive.position().unwrap().counted().is_none());
 }
 
 #[test]

@@ -4,8 +4,8 @@ mod support;
 
 use capstan_scsi::element::ElementKind;
 use capstan_scsi::iscsi::{Iscsi, Target};
-use capstan_scsi::transport::{Data, Transport, TransportError};
-use capstan_scsi::{Changer, Drive, Error, Position, Read, Written};
+use capstan_scsi::transport::{Data, GOOD, Transport, TransportError};
+use capstan_scsi::{BLOCK_MAX, Changer, Drive, Error, Position, Read, Written, cdb};
 use std::time::Duration;
 use support::{CHANGER, Library, block, under_signals};
 
@@ -142,6 +142,35 @@ fn a_block_is_read_whole_whatever_was_asked_for() {
     assert_eq!(drive.position().unwrap().counted(), Some((0, 3)));
 }
 
+/// tgt states a limit of 1 MiB and takes more; the way there must carry the longest block that a tape of ours has.
+#[test]
+fn the_longest_blocks_pass_through_the_connection() {
+    let Some(library) = Library::start(64, None) else { return };
+    let (_changer, drive) = loaded(&library);
+    drop(drive);
+    let mut iscsi = Iscsi::open(Target::parse(&library.url("1")).unwrap()).unwrap();
+    let long = block(7, BLOCK_MAX);
+    let mut back = vec![0; BLOCK_MAX];
+    let steps = [
+        cdb::test_unit_ready(),
+        cdb::rewind(),
+        cdb::write(BLOCK_MAX),
+        cdb::rewind(),
+        cdb::read(BLOCK_MAX),
+    ];
+    for step in steps {
+        let data = match step.opcode() {
+            0x0a => Data::Out(&long),
+            0x08 => Data::In(&mut back),
+            _ => Data::None,
+        };
+        let outcome = iscsi.execute(step.bytes(), data, Duration::from_secs(60)).unwrap();
+        // The first answer is news of the login.
+        assert!(outcome.status == GOOD || step.opcode() == 0, "{} {outcome:?}", step.doing());
+    }
+    assert!(back == long);
+}
+
 #[test]
 fn places_are_found_by_counting() {
     let Some(library) = Library::start(16, None) else { return };
@@ -215,7 +244,7 @@ fn what_this_drive_lacks_is_found_out() {
     let wrong = Drive::open(&library.url(CHANGER)).err().unwrap().to_string();
     assert!(wrong.contains("is a changer, not a tape drive"), "{wrong}");
     let nothing = Drive::open(&library.url("9")).err().unwrap().to_string();
-    assert!(nothing.contains("/9"), "{nothing}");
+    assert!(nothing.contains("no device has this LUN"), "{nothing}");
 }
 
 #[test]
@@ -250,7 +279,10 @@ fn a_cut_connection_is_an_error_and_nothing_is_written_blindly() {
     }
     library.kill();
     let error = drive.write_block(&block(4, 256 * KIB)).unwrap_err();
-    assert!(error.is_lost(), "{error}");
+    assert!(
+        error.is_lost() && error.to_string().contains("writing a block: the connection broke"),
+        "{error}"
+    );
     // It stays lost: nobody connects behind our back.
     library.restart();
     assert!(drive.is_loaded().unwrap_err().is_lost());
@@ -279,9 +311,9 @@ fn a_cut_connection_is_an_error_and_nothing_is_written_blindly() {
 fn a_target_that_hangs_is_not_waited_for_forever() {
     let Some(library) = Library::start(4, None) else { return };
     let mut iscsi = Iscsi::open(Target::parse(&library.url("1")).unwrap()).unwrap();
-    let ask =
-        |iscsi: &mut Iscsi| iscsi.execute(&[0; 6], Data::None, Duration::from_millis(300));
-    assert!(ask(&mut iscsi).is_ok());
+    let ask = |iscsi: &mut Iscsi| iscsi.execute(&[0; 6], Data::None, Duration::from_millis(300));
+    // The first answer is news of the login.
+    assert_eq!(ask(&mut iscsi).unwrap().status, 2);
     library.hang(true);
     assert_eq!(ask(&mut iscsi), Err(TransportError::TimedOut));
     library.hang(false);

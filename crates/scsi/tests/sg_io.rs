@@ -9,6 +9,7 @@ mod support;
 use std::fs;
 use std::io::Read as _;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,7 +62,8 @@ fn commands_go_through_the_kernels_own_drivers() {
     let init = format!("init=/bin/sh -- {}", script.display());
     let mut kernel = Command::new(linux);
     kernel.args(["mem=256M", "rootfstype=hostfs", "ro", "con=null", "con0=null,fd:1", "quiet"]);
-    kernel.args(init.split(' '));
+    // The kernel is several processes of ours; as a group they are ended together.
+    kernel.args(init.split(' ')).process_group(0);
     let mut kernel =
         kernel.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut out = kernel.stdout.take().unwrap();
@@ -73,7 +75,8 @@ fn commands_go_through_the_kernels_own_drivers() {
     let end = Instant::now() + Duration::from_secs(120);
     while kernel.try_wait().unwrap().is_none() {
         if Instant::now() > end {
-            kernel.kill().unwrap();
+            let group = rustix::process::Pid::from_child(&kernel);
+            rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
         }
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -100,7 +100,7 @@ impl Drive {
     /// Reads a block into `buffer`, which should have room for the longest that may be there: some devices cut off what
     /// does not fit without a word.
     pub fn read_block(&mut self, buffer: &mut [u8]) -> Result<Read, Error> {
-        let room = buffer.len().min(cdb::TRANSFER_MAX);
+        let room = buffer.len().min(cdb::TRANSFER_MAX).min(self.device.max_transfer());
         let cdb = cdb::read(room);
         self.key.check(self.device.name(), cdb.doing())?;
         if !self.at.may_read() {

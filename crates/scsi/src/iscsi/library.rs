@@ -101,7 +101,9 @@ functions! {
     iscsi_set_targetname: fn(*mut Context, *const c_char) -> c_int;
     iscsi_set_initiator_username_pwd: fn(*mut Context, *const c_char, *const c_char) -> c_int;
     iscsi_set_tcp_user_timeout: fn(*mut Context, c_int);
-    iscsi_full_connect_async: fn(*mut Context, *const c_char, c_int, Callback, *mut c_void) -> c_int;
+    iscsi_connect_async: fn(*mut Context, *const c_char, Callback, *mut c_void) -> c_int;
+    iscsi_login_async: fn(*mut Context, Callback, *mut c_void) -> c_int;
+    iscsi_get_target_address: fn(*mut Context) -> *const c_char;
     iscsi_logout_async: fn(*mut Context, Callback, *mut c_void) -> c_int;
     iscsi_get_error: fn(*mut Context) -> *const c_char;
     iscsi_get_fd: fn(*mut Context) -> c_int;

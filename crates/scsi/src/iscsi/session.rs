@@ -48,49 +48,88 @@ pub struct Session {
 unsafe impl Send for Session {}
 
 impl Session {
-    /// Connects and logs in. An error is in the library's words.
+    /// Connects and logs in, also where the target sends us to another of its addresses. An error is in the library's
+    /// words.
+    ///
+    /// Not with the library's `iscsi_full_connect`: that asks whether the device is ready, and fails where a medium is just
+    /// being loaded.
     pub fn connect(
         library: &'static Library,
         target: &Target,
         initiator: &str,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let f = &library.0;
+        const ADDRESSES_MAX: usize = 4;
+        let end = Instant::now() + timeout;
+        let mut portal = target.portal();
+        for _ in 0..ADDRESSES_MAX {
+            let mut session = Self::new(library, target, initiator)?;
+            match session.log_in(&portal, end)? {
+                None => return Ok(session),
+                Some(elsewhere) => portal = elsewhere,
+            }
+        }
+        Err("the target sends us from one address to the next".to_owned())
+    }
+
+    fn new(library: &'static Library, target: &Target, initiator: &str) -> Result<Self, String> {
         let initiator = text(initiator)?;
         // SAFETY: the name is copied.
-        let context = unsafe { (f.iscsi_create_context)(initiator.as_ptr()) };
+        let context = unsafe { (library.0.iscsi_create_context)(initiator.as_ptr()) };
         if context.is_null() {
             return Err("there is no memory".to_owned());
         }
         // From here on the context is destroyed on drop.
         let login = Box::into_raw(Box::<Pending>::default()).cast_const();
         let mut session = Self { library, context, lun: target.lun.into(), login };
-        let failed = session.set_up(target)?;
-        if failed {
-            return Err(session.error());
-        }
-        let portal = text(&target.portal())?;
-        // SAFETY: context and `login` are alive as long as the session; the portal is copied.
-        let sent = unsafe {
-            (f.iscsi_full_connect_async)(
-                context,
-                portal.as_ptr(),
-                session.lun,
-                done,
-                login.cast_mut().cast(),
-            )
-        };
-        if sent != 0 {
-            return Err(session.error());
-        }
-        match session.wait(login, timeout) {
-            Ended::Done(0) => Ok(session),
-            Ended::Done(_) | Ended::Broken => Err(session.error()),
-            Ended::TimedOut => Err(format!("no answer within {} s", timeout.as_secs())),
+        match session.set_up(target)? {
+            true => Ok(session),
+            false => Err(session.error()),
         }
     }
 
-    /// Everything that must be said before connecting. Whether the library refused any of it.
+    /// Connects and logs in. Returns the address to which the target sends us, where it does.
+    fn log_in(&mut self, portal: &str, end: Instant) -> Result<Option<String>, String> {
+        const REDIRECTED: c_int = 0x101;
+        let (f, portal) = (&self.library.0, text(portal)?);
+        let at = self.login.cast_mut().cast();
+        // SAFETY: context and `login` are alive as long as the session; the portal is copied.
+        let sent = unsafe { (f.iscsi_connect_async)(self.context, portal.as_ptr(), done, at) };
+        match self.step(sent, end)? {
+            0 => {}
+            _ => return Err(self.error()),
+        }
+        // SAFETY: as above.
+        let sent = unsafe {
+            (*self.login).0.set(None);
+            (self.library.0.iscsi_login_async)(self.context, done, at)
+        };
+        match self.step(sent, end)? {
+            0 => Ok(None),
+            REDIRECTED => {
+                // SAFETY: the context is alive; the address is a string with an end inside it.
+                let address = unsafe {
+                    CStr::from_ptr((self.library.0.iscsi_get_target_address)(self.context))
+                };
+                Ok(Some(address.to_string_lossy().into_owned()))
+            }
+            _ => Err(self.error()),
+        }
+    }
+
+    /// Waits for a step of logging in, and returns its status.
+    fn step(&mut self, sent: c_int, end: Instant) -> Result<c_int, String> {
+        if sent != 0 {
+            return Err(self.error());
+        }
+        match self.wait(self.login, end.saturating_duration_since(Instant::now())) {
+            Ended::Done(status) => Ok(status),
+            Ended::Broken => Err(self.error()),
+            Ended::TimedOut => Err("no answer in time".to_owned()),
+        }
+    }
+
+    /// Says everything that must be said before connecting. False where the library refuses any of it.
     fn set_up(&mut self, target: &Target) -> Result<bool, String> {
         const NORMAL: c_int = 2;
         /// Unacknowledged data: after this the peer is gone.
@@ -105,16 +144,16 @@ impl Session {
         unsafe {
             (f.iscsi_set_noautoreconnect)(self.context, 1);
             (f.iscsi_set_tcp_user_timeout)(self.context, SILENCE_MS);
-            let mut failed = (f.iscsi_set_session_type)(self.context, NORMAL) != 0;
-            failed |= (f.iscsi_set_targetname)(self.context, name.as_ptr()) != 0;
+            let mut taken = (f.iscsi_set_session_type)(self.context, NORMAL) == 0;
+            taken &= (f.iscsi_set_targetname)(self.context, name.as_ptr()) == 0;
             if let Some((user, secret)) = &login {
-                failed |= (f.iscsi_set_initiator_username_pwd)(
+                taken &= (f.iscsi_set_initiator_username_pwd)(
                     self.context,
                     user.as_ptr(),
                     secret.as_ptr().cast(),
-                ) != 0;
+                ) == 0;
             }
-            Ok(failed)
+            Ok(taken)
         }
     }
 
@@ -125,6 +164,8 @@ impl Session {
         data: Data<'_>,
         timeout: Duration,
     ) -> Result<Outcome, TransportError> {
+        /// The library's status of what was outstanding when the connection broke.
+        const CANCELLED: c_int = 0x0f00_0000;
         const DIRECTION_NONE: c_int = 0;
         const DIRECTION_IN: c_int = 1;
         const DIRECTION_OUT: c_int = 2;
@@ -167,9 +208,7 @@ impl Session {
             )
         };
         if sent != 0 {
-            let why = self.error();
-            self.destroy();
-            return Err(TransportError::Lost(why));
+            return Err(self.lost(self.error()));
         }
         match self.wait(at, timeout) {
             // Statuses beyond a byte are the library's own: cancelled, failed.
@@ -178,16 +217,16 @@ impl Session {
                 self.destroy();
                 Err(TransportError::TimedOut)
             }
-            Ended::Done(_) | Ended::Broken => {
-                let why = self.error();
-                self.destroy();
-                Err(TransportError::Lost(if why.is_empty() {
-                    "the connection broke".to_owned()
-                } else {
-                    why
-                }))
-            }
+            Ended::Done(CANCELLED) => Err(self.lost(String::new())),
+            Ended::Done(_) | Ended::Broken => Err(self.lost(self.error())),
         }
+    }
+
+    /// Closes what is left of the connection. The library's last word may still be about an earlier command's sense data.
+    fn lost(&mut self, why: String) -> TransportError {
+        self.destroy();
+        let useful = !why.is_empty() && !why.starts_with("SENSE KEY");
+        TransportError::Lost(if useful { why } else { "the connection broke".to_owned() })
     }
 
     /// Serves the connection until the callback came. Signals do not end it.

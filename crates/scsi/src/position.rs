@@ -16,6 +16,8 @@ pub const LONG_LEN: usize = 32;
 pub struct Position {
     /// The drive's own number of the next block or filemark; what LOCATE takes. Only ever what a drive said.
     pub object: Option<u64>,
+    /// Blocks and filemarks before it, counted from the beginning. Most drives' own numbers are the same, not all.
+    pub count: Option<u64>,
     /// Filemarks before it, counted from the beginning.
     pub file: Option<u64>,
     /// Blocks between the last filemark and it.
@@ -27,13 +29,14 @@ pub struct Position {
 impl Position {
     /// The beginning of the tape.
     pub const BEGINNING: Self =
-        Self { object: None, file: Some(0), block: Some(0), end_of_data: false };
+        Self { object: None, count: Some(0), file: Some(0), block: Some(0), end_of_data: false };
     /// Nobody knows.
-    pub const UNKNOWN: Self = Self { object: None, file: None, block: None, end_of_data: false };
+    pub const UNKNOWN: Self =
+        Self { object: None, count: None, file: None, block: None, end_of_data: false };
 
     /// Whether the place is certain by any account.
     pub fn is_known(&self) -> bool {
-        self.object.is_some() || self.counted().is_some() || self.end_of_data
+        self.object.or(self.count).is_some() || self.counted().is_some() || self.end_of_data
     }
 
     /// File and block, where both were counted.
@@ -43,38 +46,51 @@ impl Position {
 
     /// One block further on.
     pub fn after_block(self) -> Self {
-        Self { object: None, block: self.block.map(|n| n + 1), end_of_data: false, ..self }
-    }
-
-    /// Some filemarks further on, or back. After going back the tape stands before a mark, at a block of the file before it
-    /// that nobody counted.
-    pub fn after_filemarks(self, count: i64) -> Self {
-        let file = self.file.and_then(|n| n.checked_add_signed(count));
-        let block = match count {
-            0 => self.block,
-            1.. => Some(0),
-            _ => None,
-        };
-        Self { object: None, file, block, end_of_data: false }
+        self.after_blocks(1)
     }
 
     /// Some blocks further on or back within the file.
-    pub fn after_blocks(self, count: i64) -> Self {
-        let block = self.block.and_then(|n| n.checked_add_signed(count));
-        Self { object: None, block, end_of_data: false, ..self }
+    pub fn after_blocks(self, blocks: i64) -> Self {
+        let add = |n: Option<u64>| n.and_then(|n| n.checked_add_signed(blocks));
+        Self {
+            object: None,
+            count: add(self.count),
+            block: add(self.block),
+            end_of_data: false,
+            ..self
+        }
+    }
+
+    /// Behind filemarks that were written or read here, with nothing between them.
+    pub fn after_filemarks(self, marks: u32) -> Self {
+        if marks == 0 {
+            return self;
+        }
+        let add = |n: Option<u64>| n.and_then(|n| n.checked_add(marks.into()));
+        let (count, file) = (add(self.count), add(self.file));
+        Self { object: None, count, file, block: Some(0), end_of_data: false }
+    }
+
+    /// Some filemarks further on, or back, over blocks that nobody counted. After going back the tape stands before a mark, at
+    /// a block of the file before it that was not counted either.
+    pub fn past_filemarks(self, marks: i64) -> Self {
+        let file = self.file.and_then(|n| n.checked_add_signed(marks));
+        let block = if marks > 0 { Some(0) } else { None };
+        Self { object: None, count: None, file, block, end_of_data: false }
     }
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.object, self.counted()) {
-            (Some(object), Some((file, block))) => {
+        match (self.object, self.counted(), self.count) {
+            (Some(object), Some((file, block)), _) => {
                 write!(f, "object {object} (file {file}, block {block})")
             }
-            (Some(object), None) => write!(f, "object {object}"),
-            (None, Some((file, block))) => write!(f, "file {file}, block {block}"),
-            (None, None) if self.end_of_data => f.write_str("the end of the data"),
-            (None, None) => f.write_str("an unknown place"),
+            (Some(object), None, _) => write!(f, "object {object}"),
+            (None, Some((file, block)), _) => write!(f, "file {file}, block {block}"),
+            (None, None, Some(count)) => write!(f, "place {count}, counting blocks and filemarks"),
+            _ if self.end_of_data => f.write_str("the end of the data"),
+            _ => f.write_str("an unknown place"),
         }
     }
 }
@@ -179,13 +195,17 @@ mod tests {
     fn counting_ends_where_it_is_not_certain() {
         let start = Position::BEGINNING;
         let there = start.after_block().after_block();
-        assert_eq!(there.counted(), Some((0, 2)));
-        assert_eq!(there.after_filemarks(1).counted(), Some((1, 0)));
+        assert_eq!((there.counted(), there.count), (Some((0, 2)), Some(2)));
+        let behind = there.after_filemarks(2);
+        assert_eq!((behind.counted(), behind.count), (Some((2, 0)), Some(4)));
         assert_eq!(there.after_filemarks(0), there);
-        // Before the mark of file 0 there are blocks that were not counted.
-        let back = there.after_filemarks(1).after_filemarks(-1);
+        // On the way to the mark there may be blocks.
+        let past = there.past_filemarks(1);
+        assert_eq!((past.counted(), past.count), (Some((1, 0)), None));
+        let back = past.past_filemarks(-1);
         assert_eq!((back.file, back.block, back.is_known()), (Some(0), None, false));
-        assert_eq!(start.after_filemarks(-1).file, None);
+        assert_eq!(start.past_filemarks(-1).file, None);
+        assert_eq!(there.after_blocks(-3), Position { file: Some(0), ..Position::UNKNOWN });
         assert!(!Position::UNKNOWN.after_block().is_known());
     }
 }

@@ -193,7 +193,15 @@ fn places_are_found_by_counting() {
     drive.locate(&places[5]).unwrap();
     assert_eq!(drive.write_block(&block(99, 4 * KIB)).unwrap(), Written::Done);
     assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::EndOfData);
-    let far = Position { object: None, file: Some(2), block: Some(0), end_of_data: false };
+    // Blocks and filemarks counted together lead there too.
+    drive.locate(&Position { count: Some(3), ..Position::UNKNOWN }).unwrap();
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Block(64 * KIB));
+    assert!(buffer == block(3, 64 * KIB));
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Filemark);
+    drive.locate(&Position { count: Some(5), ..Position::UNKNOWN }).unwrap();
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Block(64 * KIB));
+    assert!(buffer == block(4, 64 * KIB));
+    let far = Position { object: None, file: Some(2), block: Some(0), ..Position::UNKNOWN };
     assert!(matches!(drive.locate(&far), Err(Error::NotThere { .. })));
     drive.space_to_end().unwrap();
     assert!(drive.position().unwrap().end_of_data);

@@ -51,7 +51,7 @@ impl Drive {
     pub fn write_filemarks(&mut self, count: u32, immediate: bool) -> Result<Written, Error> {
         const MOST: u32 = 0xff_ffff;
         let count = count.min(MOST);
-        let after = self.at.counted().after_filemarks(count.into());
+        let after = self.at.counted().after_filemarks(count);
         let cdb = cdb::write_filemarks(count, immediate);
         match count {
             // Nothing is written that was not written before, so it matters not where the tape stands.

@@ -21,7 +21,8 @@ pub enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spaced {
     All,
-    Filemark,
+    /// At a filemark, after so many blocks, where the drive says how many.
+    Filemark(Option<u64>),
     EndOfData,
     Beginning,
 }
@@ -85,25 +86,38 @@ impl Drive {
     }
 
     /// Goes to a place that [`Drive::position`] gave on this tape: by LOCATE where the place has the drive's own number, and
-    /// where drive or place have none by filemarks and blocks, counted from the beginning.
+    /// where drive or place have none by filemarks and blocks from the beginning, as they were counted.
     ///
-    /// Counting trusts the drive to tell filemarks from blocks; where it does not (some emulations), a place beyond the end
-    /// of its file is found in the next one. A reader sees by the headers of blocks whether they are the ones it wants.
+    /// Counting trusts the drive to tell filemarks from blocks; where it does not (some emulations), a file and block beyond
+    /// the end of the file is found in the next one. A reader sees by the headers of blocks whether they are what it wants.
     pub fn locate(&mut self, place: &Position) -> Result<(), Error> {
         let known = self.at.counted();
         self.at.lose();
-        match place.object {
-            Some(object) if self.locate_object(object)? => {
-                self.verify(object, place)?;
-                self.at.place(Position { end_of_data: false, ..*place });
-                self.set_again()
-            }
-            _ => self.locate_counted(place, known),
+        if let Err(e) = self.go_to(place, known) {
+            self.at.lose();
+            return Err(e);
+        }
+        self.at.place(Position { end_of_data: false, ..*place });
+        self.set_again()
+    }
+
+    fn go_to(&mut self, place: &Position, known: Position) -> Result<(), Error> {
+        if let Some(object) = place.object
+            && self.locate_object(object, place)?
+        {
+            return Ok(());
+        }
+        match (place.counted(), place.count) {
+            (Some((file, block)), _) => self.locate_file(file, block, known, place),
+            (None, Some(count)) => self.locate_count(count, place),
+            (None, None) => Err(self.lacks(
+                "way to get to this place: it has no LOCATE, and blocks and filemarks were not counted",
+            )),
         }
     }
 
     /// False where the drive has no LOCATE that takes the number.
-    fn locate_object(&mut self, object: u64) -> Result<bool, Error> {
+    fn locate_object(&mut self, object: u64, place: &Position) -> Result<bool, Error> {
         let old = u32::try_from(object).ok().map(cdb::locate10);
         for cdb in [Some(cdb::locate16(object)), old].into_iter().flatten() {
             if !self.device.may_have(&cdb) {
@@ -116,9 +130,10 @@ impl Drive {
                         self.not_there(format!("object {object}"), "its data end before it")
                     );
                 }
-                result => {
+                Err(e) => return Err(e),
+                Ok(_) => {
                     self.settle();
-                    return result.map(|_| true);
+                    return self.verify(object, place).map(|()| true);
                 }
             }
         }
@@ -136,18 +151,16 @@ impl Drive {
         }
     }
 
-    fn locate_counted(&mut self, place: &Position, known: Position) -> Result<(), Error> {
-        let Some((file, block)) = place.counted() else {
-            return Err(self.lacks(
-                "way to get to this place: it has no LOCATE, and files and blocks were not counted",
-            ));
-        };
+    fn locate_file(
+        &mut self,
+        file: u64,
+        block: u64,
+        known: Position,
+        place: &Position,
+    ) -> Result<(), Error> {
         // From here, where that is on the way; else from the beginning.
         let (now, at) = match known.counted() {
-            Some((now, at)) if now < file || (now == file && at <= block) => {
-                self.at.place(known);
-                (now, at)
-            }
+            Some((now, at)) if now < file || (now == file && at <= block) => (now, at),
             _ => {
                 self.rewind()?;
                 (0, 0)
@@ -155,15 +168,36 @@ impl Drive {
         };
         let blocks = if now < file { block } else { block - at };
         for (over, count) in [(Over::Filemarks, file - now), (Over::Blocks, blocks)] {
-            let spaced = self.space_far(over, i64::try_from(count).unwrap_or(i64::MAX))?;
-            let why = match spaced {
+            let why = match self.space_far(over, i64::try_from(count).unwrap_or(i64::MAX))? {
                 Spaced::All => continue,
-                Spaced::Filemark => "its file ends before it",
+                Spaced::Filemark(_) => "its file ends before it",
                 Spaced::EndOfData | Spaced::Beginning => "its data end before it",
             };
             return Err(self.not_there(place.to_string(), why));
         }
-        self.set_again()
+        Ok(())
+    }
+
+    /// Goes over so many blocks and filemarks. Drives that stop at filemarks say how many blocks they came; those that do
+    /// not stop count them as blocks.
+    fn locate_count(&mut self, count: u64, place: &Position) -> Result<(), Error> {
+        self.rewind()?;
+        let mut left = count;
+        while left > 0 {
+            let step = left.min(SPACE_MAX as u64);
+            let passed = match self.space(Over::Blocks, step as i64)? {
+                Spaced::All => step,
+                Spaced::Filemark(Some(blocks)) if blocks < step => blocks + 1,
+                Spaced::Filemark(_) => {
+                    return Err(self.not_there(place.to_string(), "the drive does not count"));
+                }
+                Spaced::EndOfData | Spaced::Beginning => {
+                    return Err(self.not_there(place.to_string(), "its data end before it"));
+                }
+            };
+            left -= passed;
+        }
+        Ok(())
     }
 
     /// Spaces over filemarks: forwards to behind, backwards to before them. False where the data end before.
@@ -215,9 +249,12 @@ impl Drive {
         let Some(sense) = reply.sense.filter(|sense| !sense.is_harmless()) else {
             // A reset in between would have been an answer of its own: this command is never sent twice.
             self.at = before;
+            let from = before.counted();
             self.at.go(match over {
-                Over::Blocks => before.counted().after_blocks(count),
-                _ => before.counted().after_filemarks(count),
+                Over::Filemarks => from.past_filemarks(count),
+                _ if matches!(self.form, Form::Long | Form::Short) => from.after_blocks(count),
+                // A drive that cannot say where it stands may have gone over filemarks as if they were blocks.
+                _ => Position { file: None, block: None, ..from.after_blocks(count) },
             });
             return Ok(Spaced::All);
         };
@@ -245,9 +282,15 @@ impl Drive {
             return Ok(Spaced::Beginning);
         }
         if sense.filemark && over == Over::Blocks {
+            // The rest that is left is as many blocks as were not gone over.
+            let left = sense.information.map(i64::unsigned_abs);
+            let blocks = left.and_then(|left| count.unsigned_abs().checked_sub(left));
+            let from = before.counted();
+            let behind = from.past_filemarks(count.signum());
+            let count = from.count.zip(blocks).and_then(|(n, b)| n.checked_add(b)?.checked_add(1));
             self.at = before;
-            self.at.go(before.counted().after_filemarks(count.signum()));
-            return Ok(Spaced::Filemark);
+            self.at.go(Position { count: count.filter(|_| behind.block.is_some()), ..behind });
+            return Ok(Spaced::Filemark(blocks));
         }
         Err(self.device.check(cdb, sense))
     }

@@ -144,7 +144,8 @@ fn locating_by_the_drives_numbers() {
         let mut drive = recorded(&model);
         let end = drive.position().unwrap();
         assert_eq!((end.object, end.counted()), (Some(9), Some((3, 0))));
-        let place = Position { object: Some(4), file: Some(1), block: Some(1), end_of_data: false };
+        let place =
+            Position { object: Some(4), file: Some(1), block: Some(1), ..Position::UNKNOWN };
         drive.locate(&place).unwrap();
         let mut buffer = [0; 1000];
         assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Block(1000));
@@ -161,7 +162,7 @@ fn locating_without_locate_counts() {
     let model = Model::new();
     model.with(|state| (state.locate, state.positions) = (vec![], Positions::Lies));
     let mut drive = recorded(&model);
-    let place = Position { object: None, file: Some(1), block: Some(1), end_of_data: false };
+    let place = Position { object: None, file: Some(1), block: Some(1), ..Position::UNKNOWN };
     drive.locate(&place).unwrap();
     let mut buffer = [0; 1000];
     assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Block(1000));
@@ -174,13 +175,22 @@ fn locating_without_locate_counts() {
     assert_eq!(buffer[0], 0x20);
     for (file, block, why) in [(1, 3, "file ends"), (7, 0, "data end"), (3, 1, "data end")] {
         let wanted =
-            Position { object: None, file: Some(file), block: Some(block), end_of_data: false };
+            Position { object: None, file: Some(file), block: Some(block), ..Position::UNKNOWN };
         let text = drive.locate(&wanted).unwrap_err().to_string();
         assert!(text.contains(why), "{file} {block}: {text}");
     }
     let text =
         drive.locate(&Position { object: Some(4), ..Position::UNKNOWN }).unwrap_err().to_string();
     assert!(text.contains("no way to get to this place"), "{text}");
+    // By blocks and filemarks: two, a mark, one.
+    drive.locate(&Position { count: Some(4), ..Position::UNKNOWN }).unwrap();
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Block(1000));
+    assert_eq!(buffer[0], 0x11);
+    assert_eq!(drive.position().unwrap().count, Some(5));
+    let beyond = Position { count: Some(99), ..Position::UNKNOWN };
+    assert!(matches!(drive.locate(&beyond), Err(Error::NotThere { .. })));
+    // Whoever did not get where it wanted does not write where it got.
+    assert!(matches!(drive.write_block(&[1; 64]), Err(Error::PositionUnknown { .. })));
 }
 
 #[test]
@@ -192,7 +202,7 @@ fn a_drive_that_goes_elsewhere_is_caught() {
         state.at = 2;
         state.instead.push_back((0x92, Ok(Outcome::default())));
     });
-    let place = Position { object: Some(4), file: Some(1), block: Some(1), end_of_data: false };
+    let place = Position { object: Some(4), file: Some(1), block: Some(1), ..Position::UNKNOWN };
     let text = drive.locate(&place).unwrap_err().to_string();
     assert!(text.contains("went to object 2"), "{text}");
 }

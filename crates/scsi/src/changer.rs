@@ -207,6 +207,9 @@ impl Changer {
 
     /// Moves a medium from one element to another: slots, drives and import/export slots alike. The drive at the source
     /// must have unloaded it.
+    ///
+    /// Fails with a unit attention (sense key 6) where something happened to the library since the last command: then the
+    /// inventory must be taken again before anything is moved.
     pub fn move_medium(&mut self, source: u16, target: u16) -> Result<(), Error> {
         let robot = self.ranges.robots.0;
         self.device.run(cdb::move_medium(robot, source, target), Data::None).map(drop)

@@ -20,7 +20,7 @@ pub const TASK_SET_FULL: u8 = 0x28;
 pub enum Data<'a> {
     /// Nothing.
     None,
-    /// Bytes that the device sends. They are not touched beyond what it sent.
+    /// Bytes that the device sends. What is beyond these may be as it was, or anything.
     In(&'a mut [u8]),
     /// Bytes that the device gets.
     Out(&'a [u8]),

@@ -67,6 +67,7 @@ impl Drive {
 
     fn write(&mut self, cdb: Cdb, data: Data<'_>, after: Position) -> Result<Written, Error> {
         let doing = cdb.doing();
+        self.settle();
         self.key.check(self.device.name(), doing)?;
         if !self.at.may_write() {
             return Err(Error::PositionUnknown { device: self.name().to_owned(), doing });
@@ -102,6 +103,7 @@ impl Drive {
     pub fn read_block(&mut self, buffer: &mut [u8]) -> Result<Read, Error> {
         let room = buffer.len().min(cdb::TRANSFER_MAX).min(self.device.max_transfer());
         let cdb = cdb::read(room);
+        self.settle();
         self.key.check(self.device.name(), cdb.doing())?;
         if !self.at.may_read() {
             let device = self.name().to_owned();

@@ -91,6 +91,7 @@ impl Drive {
     /// Counting trusts the drive to tell filemarks from blocks; where it does not (some emulations), a file and block beyond
     /// the end of the file is found in the next one. A reader sees by the headers of blocks whether they are what it wants.
     pub fn locate(&mut self, place: &Position) -> Result<(), Error> {
+        self.settle();
         let known = self.at.counted();
         self.at.lose();
         if let Err(e) = self.go_to(place, known) {
@@ -242,6 +243,7 @@ impl Drive {
     }
 
     fn space(&mut self, over: Over, count: i64) -> Result<Spaced, Error> {
+        self.settle();
         let before = self.at;
         self.at.lose();
         let cdb = cdb::space(over, count as i32);

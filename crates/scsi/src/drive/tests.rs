@@ -226,11 +226,21 @@ fn a_reset_while_writing_ends_it() {
 /// The drive rewound, and says so. Whoever reads or writes on must not do so at the beginning.
 #[test]
 fn a_reset_that_something_else_noticed_stops_writing_and_reading() {
-    let model = Model::new();
-    let mut drive = recorded(&model);
-    model.with(|state| state.at = 0);
-    model.fail(0x4d, 0x06, None, (0x29, 0));
-    drive.alerts().unwrap();
+    for what in [0x4d, 0x1e, 0x1a] {
+        let model = Model::new();
+        let mut drive = recorded(&model);
+        model.with(|state| state.at = 0);
+        model.fail(what, 0x06, None, (0x29, 0));
+        match what {
+            0x4d => drop(drive.alerts().unwrap()),
+            0x1e => drive.prevent_removal(true).unwrap(),
+            _ => drop(drive.compression().unwrap()),
+        }
+        stopped(&model, &mut drive);
+    }
+}
+
+fn stopped(model: &Model, drive: &mut Drive) {
     assert!(matches!(drive.write_block(&[7; 64]), Err(Error::PositionUnknown { .. })));
     assert!(matches!(drive.read_block(&mut [0; 64]), Err(Error::PositionUnknown { .. })));
     assert_eq!(model.with(|state| state.tape.len()), 9);

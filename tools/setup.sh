@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what the tests and the demo need and this machine lacks: compilers, the tools that make
 # and compare file systems, tape libraries made of software (tgt, istgt) with the library that talks to
-# them (libiscsi), and a Python venv for the independent reader of media.
+# them (libiscsi), and a Python venv for the independent reader of media and DuckDB.
 # Says nothing when there is nothing to do. Installs as root only; others are told what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -73,8 +73,8 @@ if ! command -v cargo >/dev/null && [ ! -x "${CARGO_HOME:-$HOME/.cargo}/bin/carg
 fi
 
 venv=${CAPSTAN_VENV:-${CARGO_TARGET_DIR:-target}/venv}
-if ! "$venv/bin/python3" -c 'import zstandard, lz4, cryptography' 2>/dev/null; then
-    echo "setup: python packages for tools/read_medium.py"
+if ! "$venv/bin/python3" -c 'import zstandard, lz4, cryptography, duckdb' 2>/dev/null; then
+    echo "setup: python packages for tools/read_medium.py and the tests"
     rm -rf "$venv"
     mkdir -p "$(dirname "$venv")"
     python3 -m venv "$venv"

@@ -1,11 +1,12 @@
 //! A catalog as large as an object gets: listing and finding in it, as a process each, warm and cold.
 
+use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
 use crate::catalog::{FILES_PER_DIR, NAME, dir_of, generate, name_of};
 use crate::context::{Context, Place, remove, tree_bytes};
-use crate::error::BenchError;
+use crate::error::{BenchError, io_error};
 use crate::measure::{Contender, Outcome, alternate};
 use crate::report::{Goal, Line};
 use crate::rows::Sheet;
@@ -85,6 +86,26 @@ pub fn huge(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> 
         "million entries/s and core",
         Goal::AtLeast(20.0),
     ));
+    let table = context.fresh(Place::Disk, "catalog-table")?;
+    fs::create_dir_all(&table).map_err(io_error("create", &table))?;
+    let file = table.join("huge.parquet").display().to_string();
+    let mut export =
+        ask("export", false, 1, &["catalog", "export", NAME, "--parquet", file.as_str()]);
+    let sample = (export.run)()?;
+    let export = Outcome { label: "export".into(), samples: vec![sample], failed: None };
+    let rate = files as f64 / 1e6 / export.cpu_s().max(1e-9);
+    let note = format!("{:.1} bytes per row", tree_bytes(&table)? as f64 / files as f64);
+    sheet.add(
+        Line::alone(
+            "export as Parquet",
+            &export,
+            rate,
+            "million rows/s and core",
+            Goal::AtLeast(0.5),
+        )
+        .note(note),
+    );
+    remove(&table)?;
     remove(&home)
 }
 

@@ -6,6 +6,7 @@ mod consolidate;
 mod copy;
 mod diff;
 mod drill;
+mod export;
 mod find;
 mod idb;
 mod key;
@@ -28,6 +29,7 @@ pub use consolidate::ConsolidateArgs;
 pub use copy::{CopyArgs, CopyTargetArgs};
 pub use diff::{CompareArgs, DiffArgs};
 pub use drill::DrillArgs;
+pub use export::ExportArgs;
 pub use find::FindArgs;
 pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 pub use key::{KeyCommand, LockArgs, SecretArgs};
@@ -136,7 +138,7 @@ pub enum Command {
     /// Check the internal database, back it up with the data, bring it back
     #[command(subcommand)]
     Idb(IdbCommand),
-    /// Make catalogs again from the media
+    /// Make catalogs again from the media, or write them as tables
     #[command(subcommand)]
     Catalog(CatalogCommand),
     /// Set until when a version is kept

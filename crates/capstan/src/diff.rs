@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{DiffArgs, Global};
 use crate::exit::Failure;
 use crate::home;
-use crate::ls::{Lines, json_of, kind_name, time};
+use crate::ls::{Lines, json_of, time};
 use crate::output::{bytes_of, put_path, shown_path};
 use crate::sizes::{bytes_text, grouped};
 
@@ -109,7 +109,7 @@ fn value(state: &Listed, aspect: Aspect) -> Option<String> {
         None => id.to_string(),
     };
     Some(match aspect {
-        Aspect::Type => kind_name(e.kind).to_owned(),
+        Aspect::Type => e.kind.as_str().to_owned(),
         Aspect::Size => e.size.to_string(),
         Aspect::Mtime => time(e.mtime),
         Aspect::Target => path_text(&e.target),

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::args::{CatalogCommand, Global, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 use crate::exit::{COMPLETED, Failure};
+use crate::export;
 use crate::home;
 use crate::output::{Output, ask_secret, local_time};
 use crate::progress::Console;
@@ -39,8 +40,10 @@ pub fn run(global: &Global, command: &IdbCommand) -> Result<u8, Failure> {
 
 /// Runs `catalog`.
 pub fn catalog(global: &Global, command: &CatalogCommand) -> Result<u8, Failure> {
-    let CatalogCommand::Load(args) = command;
-    load(global, args)
+    match command {
+        CatalogCommand::Load(args) => load(global, args),
+        CatalogCommand::Export(args) => export::run(global, args),
+    }
 }
 
 fn check(global: &Global, as_json: bool) -> Result<u8, Failure> {

@@ -247,20 +247,6 @@ pub fn time(time: Timestamp) -> String {
     local_time(time.sec.saturating_mul(1_000_000).saturating_add(i64::from(time.nsec / 1000)))
 }
 
-/// A kind's word in JSON.
-pub fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::File => "file",
-        Kind::Dir => "dir",
-        Kind::Symlink => "symlink",
-        Kind::Fifo => "fifo",
-        Kind::Socket => "socket",
-        Kind::CharDevice => "chardev",
-        Kind::BlockDevice => "blockdev",
-        Kind::Part | Kind::Outcome | Kind::Tombstone => "other",
-    }
-}
-
 /// RFC 3339 in UTC with nanoseconds, or seconds where the calendar ends.
 fn rfc3339(time: Timestamp) -> Value {
     match jiff::Timestamp::new(time.sec, i32::try_from(time.nsec).unwrap_or(0)) {
@@ -277,7 +263,7 @@ pub fn json_of(listed: &Listed) -> Map<String, Value> {
     path.extend_from_slice(&entry.path());
     put_path(&mut object, "path", &path);
     let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
-    put("type", kind_name(entry.kind).into());
+    put("type", entry.kind.as_str().into());
     put("size", entry.size.into());
     put("mode", format!("{:04o}", entry.mode).into());
     put("uid", entry.uid.into());

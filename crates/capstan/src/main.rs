@@ -10,6 +10,7 @@ mod diff;
 #[cfg(test)]
 mod docs;
 mod exit;
+mod export;
 mod home;
 mod idb;
 mod key;

@@ -4,18 +4,20 @@
 //! and read only to list names where no medium of the segment is at hand: restores and whatever needs attributes read the
 //! medium.
 
+use capstan_format::FormatError;
 use capstan_format::batch::BatchEncoder;
 use capstan_format::codec::{Codec, Compressor, Method};
 use capstan_format::crc::payload_crc;
 use capstan_format::entry::{Entry, Kind};
 use capstan_format::frame::{FrameHeader, FrameType, TAG_LEN};
+use capstan_format::id::SegmentId;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_idb::{Idb, LogLevel};
 use capstan_media_agent::catalog::rebuild;
 use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 use capstan_media_agent::writer::Committed;
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::version::{VersionKeys, batches_of};
 
 /// Set in the sequence of a listing's batches: under the same key no sequence seals two texts.
@@ -120,4 +122,34 @@ fn sealed(
 /// What to say of a row that comes from a listing.
 pub(crate) fn state_of(entry: &Entry) -> &'static str {
     if entry.ino == 0 { "name only" } else { "files not listed" }
+}
+
+/// The error for a segment whose catalog is not to be had, neither here nor on a medium (`away` says why not there).
+pub(crate) fn no_catalog(
+    idb: &Idb,
+    segment: SegmentId,
+    damage: Option<FormatError>,
+    away: CellError,
+) -> CellError {
+    // Who wrote it is for the hint: without, a medium can be named as well.
+    let session = idb.version_of_segment(segment).ok().flatten().map(|(_, session)| session);
+    let row = session.and_then(|session| idb.session(session).ok().flatten());
+    let object = row.as_ref().and_then(|s| idb.object(s.object?).ok().flatten());
+    let load = match (&row, object) {
+        (Some(row), Some(object)) if !object.name.is_empty() => {
+            format!("{}@{}", object.name, row.id.short())
+        }
+        _ => "--medium MEDIUM".to_owned(),
+    };
+    let level = session.map(|session| idb.log_level(session));
+    let problem = match damage {
+        Some(e) => format!("is damaged ({e})"),
+        None if matches!(level, Some(Ok(LogLevel::All)) | None) => "is missing".to_owned(),
+        None => "is not kept".to_owned(),
+    };
+    CellError::BadInput(format!(
+        "the catalog file of segment {} {problem}, and {}; `capstan catalog load {load}` makes it again once its medium is there",
+        segment.short(),
+        chain(&away)
+    ))
 }

@@ -375,25 +375,27 @@ pub(crate) fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
     let text = |name: &Option<std::sync::Arc<[u8]>>| {
         name.as_ref().map(|n| String::from_utf8_lossy(n).into_owned())
     };
-    let path = path_of(row);
-    let outcome = merged.overview.outcome(&path, row.data).map(|o| match o.code {
+    Listed {
+        entry: row.entry.clone(),
+        user: text(&row.user),
+        group: text(&row.group),
+        state: state(merged, row).map(str::to_owned),
+    }
+}
+
+/// What is wrong with a row, in a word.
+pub(crate) fn state(merged: &Merged<'_>, row: &Row) -> Option<&'static str> {
+    if merged.view.is_listed(row.ordinal.segment) {
+        return Some(crate::logging::state_of(&row.entry));
+    }
+    if !merged.overview.is_whole(row) {
+        return Some("incomplete");
+    }
+    merged.overview.outcome(&path_of(row), row.data).map(|o| match o.code {
         OutcomeCode::Changed => "changed",
         OutcomeCode::Short => "short",
         OutcomeCode::Unreadable => "unreadable",
         OutcomeCode::Replaced | OutcomeCode::Vanished => "gone",
         OutcomeCode::InUse => "in use",
-    });
-    let state = if merged.view.is_listed(row.ordinal.segment) {
-        Some(crate::logging::state_of(&row.entry))
-    } else if merged.overview.is_whole(row) {
-        outcome
-    } else {
-        Some("incomplete")
-    };
-    Listed {
-        entry: row.entry.clone(),
-        user: text(&row.user),
-        group: text(&row.group),
-        state: state.map(str::to_owned),
-    }
+    })
 }

@@ -282,15 +282,20 @@ impl<'a> VersionView<'a> {
     }
 
     fn read_contents(&self, place: &SegmentPlace) -> Result<(Contents, From)> {
+        let mut damage = None;
         if let Some(file) = self.idb.read_catalog(place.segment)? {
             let len = file.metadata().map_or(0, |m| m.len());
-            if let Ok(contents) = Contents::from_catalog(place.segment, BufReader::new(file)) {
-                return Ok((contents, From::Catalog(len)));
+            match Contents::from_catalog(place.segment, BufReader::new(file)) {
+                Ok(contents) => return Ok((contents, From::Catalog(len))),
+                Err(e) => damage = Some(e),
             }
         }
         match self.contents_on_media(place) {
             Ok(contents) => Ok((contents, From::Medium)),
-            Err(e) => self.listing(place).ok_or(e),
+            Err(e) => match self.listing(place) {
+                Some(listing) => Ok(listing),
+                None => Err(crate::logging::no_catalog(self.idb, place.segment, damage, e)),
+            },
         }
     }
 

@@ -46,6 +46,20 @@ impl Kind {
         })
     }
 
+    /// The word for it in what programs read.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Dir => "dir",
+            Self::Symlink => "symlink",
+            Self::Fifo => "fifo",
+            Self::Socket => "socket",
+            Self::CharDevice => "chardev",
+            Self::BlockDevice => "blockdev",
+            Self::Part | Self::Outcome | Self::Tombstone => "other",
+        }
+    }
+
     /// Whether the row is a thing in the file system (not a part, an outcome or a tombstone).
     pub const fn is_inode(self) -> bool {
         (self as u8) <= Self::BlockDevice as u8

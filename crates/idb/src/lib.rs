@@ -36,6 +36,7 @@ mod settings;
 mod small_copy;
 mod stand_ins;
 mod stats;
+pub mod table;
 
 pub use catalog_files::CatalogStamp;
 pub use check::{Dangling, Sizes};

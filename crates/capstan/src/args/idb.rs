@@ -6,6 +6,7 @@ use capstan_cell::request::VersionName;
 use capstan_devices::address::Address;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
+use super::export::ExportArgs;
 use super::restore::parse_version;
 
 const AFTER_CHECK: &str = "\
@@ -92,6 +93,8 @@ pub enum CatalogCommand {
     /// Read catalogs from the media again: missing and damaged ones, and those that were not kept
     #[command(after_help = AFTER_LOAD)]
     Load(LoadArgs),
+    /// Write the files of a version as a table that DuckDB and others read
+    Export(ExportArgs),
 }
 
 /// Arguments of `catalog load`.

@@ -15,15 +15,9 @@ pub struct Reader {
 impl Reader {
     /// The reader, if `make setup` made its venv. In the gate it has to be there.
     pub fn find() -> Option<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let script = root.join("tools/read_medium.py");
-        let venvs = [
-            std::env::var_os("CAPSTAN_VENV").map(PathBuf::from),
-            Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("../venv")),
-            Some(root.join("target/venv")),
-        ];
-        let python =
-            venvs.into_iter().flatten().map(|v| v.join("bin/python3")).find(|p| p.exists());
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("tools/read_medium.py");
+        let python = python();
         let gate = std::env::var_os("CI").is_some();
         assert!(
             !gate || (python.is_some() && script.exists()),
@@ -41,6 +35,16 @@ impl Reader {
         }
         finish(&mut command)
     }
+}
+
+/// The Python of the venv that `make setup` makes.
+pub fn python() -> Option<PathBuf> {
+    let venvs = [
+        std::env::var_os("CAPSTAN_VENV").map(PathBuf::from),
+        Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("../venv")),
+        Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/venv")),
+    ];
+    venvs.into_iter().flatten().map(|v| v.join("bin/python3")).find(|p| p.exists())
 }
 
 fn tree(lab: &Lab) -> PathBuf {

@@ -11,6 +11,7 @@ mod consolidate;
 mod copy;
 mod differences;
 mod drill;
+mod export;
 mod filesystems;
 mod find;
 mod guide;

@@ -1,0 +1,43 @@
+//! The options of `catalog export`.
+
+use std::path::PathBuf;
+
+use capstan_cell::request::VersionName;
+use clap::{Args, ValueHint};
+
+use super::restore::parse_version;
+use super::time::parse_time;
+
+const AFTER: &str = "\
+Examples:
+  capstan catalog export desk --parquet desk.parquet
+  capstan catalog export desk@1f2e3d4c --parquet /srv/tables/desk-1f2e3d4c.parquet
+  capstan catalog export desk --all-versions --parquet desk.parquet
+  capstan catalog export desk --parquet - | ssh host 'cat >desk.parquet'
+  duckdb -c \"SELECT user_name, sum(size) FROM 'desk.parquet' GROUP BY 1\"
+
+A row for each file of the version: docs/guide/duckdb.md says what the columns are and has queries. The file appears when all
+of it is there, takes the place of one of that name, and is readable by its owner alone: names of encrypted backups, which need
+the key here too, are not encrypted in it. With --all-versions, versions that cannot be read are left out and named; the exit
+code is 3 then.";
+
+/// Arguments of `catalog export`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct ExportArgs {
+    /// The object's name, and the session if not the newest complete one
+    #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
+    pub version: VersionName,
+    /// Write a Parquet file (- is standard output)
+    #[arg(long, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub parquet: PathBuf,
+    /// All versions of the object, one after the other
+    #[arg(long, conflicts_with = "as_of")]
+    pub all_versions: bool,
+    /// The newest complete version begun by this time: a date, 'DATE HH:MM', or RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub as_of: Option<i64>,
+    /// Print one JSON object (on standard error with --parquet -)
+    #[arg(long)]
+    pub json: bool,
+}

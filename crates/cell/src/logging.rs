@@ -141,7 +141,7 @@ pub(crate) fn no_catalog(
         }
         _ => "--medium MEDIUM".to_owned(),
     };
-    let level = session.map(|session| idb.log_level(session));
+    let level = session.map(|session| idb.log_level_of(segment, session));
     let problem = match damage {
         Some(e) => format!("is damaged ({e})"),
         None if matches!(level, Some(Ok(LogLevel::All)) | None) => "is missing".to_owned(),

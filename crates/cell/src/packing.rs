@@ -50,7 +50,7 @@ impl Cell {
     fn pack_catalog(&self, segment: SegmentId) -> Result<Option<u64>> {
         let Some(stamp) = self.idb.catalog_stamp(segment)? else { return Ok(None) };
         let Some(file) = self.idb.read_catalog(segment)? else { return Ok(None) };
-        if !can_be_packed(segment, &file) {
+        if !can_be_packed(segment, &|buffer, at| file.read_exact_at(buffer, at)) {
             return Ok(None);
         }
         // What is damaged stays as it is: `idb check` names it.

@@ -14,12 +14,12 @@ mod tests;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::fs::File;
 use std::sync::Arc;
 
 use capstan_format::entry::{Entry, Kind, path_order};
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
+use capstan_idb::CatalogFile;
 use capstan_media_agent::reader::{Contents, CopyPlace, RawFrame, StreamContents, read_copies};
 
 use crate::error::Result;
@@ -165,14 +165,14 @@ pub(crate) enum Source {
 
 /// The batches of a stream in a catalog file.
 pub(crate) struct CatalogBatches {
-    pub catalog: File,
+    pub catalog: CatalogFile,
     pub places: Vec<BatchPlace>,
     /// The frames read last, with their place: those of batches and of checksums. Some are packed together.
     last: [Option<(u64, Vec<RawFrame>)>; 2],
 }
 
 impl CatalogBatches {
-    pub fn new(catalog: File, places: Vec<BatchPlace>) -> Self {
+    pub fn new(catalog: CatalogFile, places: Vec<BatchPlace>) -> Self {
         Self { catalog, places, last: [None, None] }
     }
 
@@ -180,7 +180,8 @@ impl CatalogBatches {
     pub fn frame(&mut self, segment: SegmentId, place: CopyPlace, sums: bool) -> Option<&RawFrame> {
         let last = &mut self.last[usize::from(sums)];
         if last.as_ref().is_none_or(|(at, _)| *at != place.at) {
-            *last = Some((place.at, read_copies(segment, &self.catalog, place).ok()?));
+            let read = |buffer: &mut [u8], at| self.catalog.read_exact_at(buffer, at);
+            *last = Some((place.at, read_copies(segment, &read, place).ok()?));
         }
         last.as_ref()?.1.get(place.number as usize)
     }

@@ -284,7 +284,7 @@ impl<'a> VersionView<'a> {
     fn read_contents(&self, place: &SegmentPlace) -> Result<(Contents, From)> {
         let mut damage = None;
         if let Some(file) = self.idb.read_catalog(place.segment)? {
-            let len = file.metadata().map_or(0, |m| m.len());
+            let len = file.len();
             match Contents::from_catalog(place.segment, BufReader::new(file)) {
                 Ok(contents) => return Ok((contents, From::Catalog(len))),
                 Err(e) => damage = Some(e),

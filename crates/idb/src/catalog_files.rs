@@ -8,12 +8,7 @@
 //! does the table of a session's outlines, which lies beside the catalog file of its first segment.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io;
 use std::time::Duration;
 
 use capstan_format::id::SegmentId;
@@ -23,6 +18,7 @@ use crate::Result;
 use crate::db::Idb;
 use crate::decode;
 use crate::error::IdbError;
+use crate::store::{CatalogFile, Listed};
 
 /// How many files are looked up in the database at once.
 const LOOKUP_BATCH: usize = 256;
@@ -32,108 +28,85 @@ const LOOKUP_BATCH: usize = 256;
 pub struct CatalogStamp {
     /// Its length in bytes.
     pub len: u64,
-    /// Its inode number.
-    pub inode: u64,
-    /// When it was last written: seconds since 1970, and nanoseconds.
-    pub written: (i64, i64),
+    /// Its store's own mark, as a number: of a directory from inode number, length and time.
+    pub tag: u64,
+    /// When it was last written, in microseconds since 1970.
+    pub written_us: i64,
 }
 
 impl Idb {
     /// Writes a segment's catalog file: `parts`, one after the other. It is durable on return and
     /// replaces a former one.
     pub fn write_catalog(&self, segment: SegmentId, parts: &[&[u8]]) -> Result<()> {
-        let target = self.catalog_path(segment);
-        let temporary = self.temporary_path(segment);
-        let written = write_durably(&temporary, parts)
-            .and_then(|()| remove(&self.index_path(segment)))
-            .and_then(|()| remove(&self.table_path(segment)))
-            .and_then(|()| fs::rename(&temporary, &target))
-            .and_then(|()| File::open(&self.catalogs)?.sync_all());
-        written.map_err(|e| {
-            // Gone already if it was renamed; else the reconciler would find it.
-            let _ = fs::remove_file(&temporary);
-            IdbError::io("write the catalog file", &target, e)
-        })
+        let name = catalog_name(segment);
+        // What is of the former one must not be taken for the new one's.
+        let written = self
+            .catalogs
+            .remove(&index_name(segment))
+            .and_then(|_| self.catalogs.remove(&table_name(segment)))
+            .and_then(|_| self.catalogs.put(&name, parts));
+        written.map_err(|e| self.failed("write the catalog file", &name, e))
     }
 
-    /// Writes a further file of a segment, durably; it replaces a former one.
-    pub(crate) fn write_named(
-        &self,
-        segment: SegmentId,
-        target: &Path,
-        bytes: &[u8],
-    ) -> Result<()> {
-        let temporary = self.temporary_path(segment);
-        let written = write_durably(&temporary, &[bytes])
-            .and_then(|()| fs::rename(&temporary, target))
-            .and_then(|()| File::open(&self.catalogs)?.sync_all());
-        written.map_err(|e| {
-            let _ = fs::remove_file(&temporary);
-            IdbError::io("write the listing", target, e)
-        })
-    }
-
-    pub(crate) fn listing_path(&self, segment: SegmentId) -> PathBuf {
-        self.catalogs.join(format!("{segment}.listing"))
+    /// Writes what is kept of a segment's catalog at a lower logging level, durably; it replaces a former one.
+    pub fn write_listing(&self, segment: SegmentId, bytes: &[u8]) -> Result<()> {
+        let name = listing_name(segment);
+        self.catalogs.put(&name, &[bytes]).map_err(|e| self.failed("write the listing", &name, e))
     }
 
     /// Opens a segment's catalog file; `None` if there is none.
-    pub fn read_catalog(&self, segment: SegmentId) -> Result<Option<File>> {
-        open(&self.catalog_path(segment))
+    pub fn read_catalog(&self, segment: SegmentId) -> Result<Option<CatalogFile>> {
+        self.open_file(&catalog_name(segment))
+    }
+
+    /// What a segment's catalog file is told from others by; `None` if there is none.
+    pub fn catalog_stamp(&self, segment: SegmentId) -> Result<Option<CatalogStamp>> {
+        let name = catalog_name(segment);
+        let found = self.catalogs.look(&name);
+        let found = found.map_err(|e| self.failed("look at the catalog file", &name, e))?;
+        Ok(found.map(|found| found.stamp()))
+    }
+
+    /// Opens what is kept of a segment's catalog at a lower logging level; `None` if there is none.
+    pub fn read_listing(&self, segment: SegmentId) -> Result<Option<CatalogFile>> {
+        self.open_file(&listing_name(segment))
+    }
+
+    /// Opens the sparse index of a segment's catalog file; `None` if there is none.
+    pub fn read_index(&self, segment: SegmentId) -> Result<Option<CatalogFile>> {
+        self.open_file(&index_name(segment))
+    }
+
+    fn open_file(&self, name: &str) -> Result<Option<CatalogFile>> {
+        self.catalogs.get(name).map_err(|e| self.failed("open the catalog file", name, e))
     }
 
     /// Writes the sparse index of a segment's catalog file; replaces a former one. Whether it appears whole after a power
     /// cut is for its reader to check.
     pub fn write_index(&self, segment: SegmentId, bytes: &[u8]) -> Result<()> {
-        let target = self.index_path(segment);
-        let temporary = self.temporary_path(segment);
-        let written = write(&temporary, &[bytes]).and_then(|_| fs::rename(&temporary, &target));
-        written.map_err(|e| {
-            let _ = fs::remove_file(&temporary);
-            IdbError::io("write the sparse index", &target, e)
-        })
-    }
-
-    /// Opens the sparse index of a segment's catalog file; `None` if there is none.
-    pub fn read_index(&self, segment: SegmentId) -> Result<Option<File>> {
-        open(&self.index_path(segment))
-    }
-
-    /// What a segment's catalog file is told from others by; `None` if there is none.
-    pub fn catalog_stamp(&self, segment: SegmentId) -> Result<Option<CatalogStamp>> {
-        let path = self.catalog_path(segment);
-        match fs::metadata(&path) {
-            Ok(m) => Ok(Some(CatalogStamp {
-                len: m.len(),
-                inode: m.ino(),
-                written: (m.mtime(), m.mtime_nsec()),
-            })),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(IdbError::io("look at the catalog file", &path, e)),
-        }
+        let name = index_name(segment);
+        let written = self.catalogs.put_relaxed(&name, bytes);
+        written.map_err(|e| self.failed("write the sparse index", &name, e))
     }
 
     /// Writes the table of outlines of the session whose first segment this is; replaces a former one. Its reader checks
     /// whether it is whole and fits.
     pub fn write_table(&self, first: SegmentId, bytes: &[u8]) -> Result<()> {
-        let target = self.table_path(first);
-        let temporary = self.temporary_path(first);
-        let written = write(&temporary, &[bytes]).and_then(|_| fs::rename(&temporary, &target));
-        written.map_err(|e| {
-            let _ = fs::remove_file(&temporary);
-            IdbError::io("write the table of outlines", &target, e)
-        })
+        let name = table_name(first);
+        let written = self.catalogs.put_relaxed(&name, bytes);
+        written.map_err(|e| self.failed("write the table of outlines", &name, e))
     }
 
     /// Opens the table of outlines of the session whose first segment this is; `None` if there is none.
-    pub fn read_table(&self, first: SegmentId) -> Result<Option<File>> {
-        open(&self.table_path(first))
+    pub fn read_table(&self, first: SegmentId) -> Result<Option<CatalogFile>> {
+        self.open_file(&table_name(first))
     }
 
     /// Removes that table, if there is one.
     pub fn remove_table(&self, first: SegmentId) -> Result<()> {
-        let path = self.table_path(first);
-        remove(&path).map_err(|e| IdbError::io("remove the table of outlines", &path, e))
+        let name = table_name(first);
+        let removed = self.catalogs.remove(&name);
+        removed.map(drop).map_err(|e| self.failed("remove the table of outlines", &name, e))
     }
 
     /// Removes what an interrupted commit left: catalog files without a segment's row, and
@@ -141,28 +114,39 @@ impl Idb {
     ///
     /// `grace` must exceed the time between a catalog file and its row.
     pub fn reconcile_catalogs(&self, grace: Duration) -> Result<usize> {
-        let failed = |e| IdbError::io("list the directory of catalogs", &self.catalogs, e);
-        let mut removed = 0;
-        let mut batch = Vec::with_capacity(LOOKUP_BATCH);
-        for entry in fs::read_dir(&self.catalogs).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            match kind_of(&path) {
-                Kind::Catalog(segment) if is_older(&path, grace)? => batch.push(segment),
-                Kind::Temporary => removed += usize::from(remove_if_older(&path, grace)?),
-                Kind::Index(segment)
-                    if !fs::exists(self.catalog_path(segment)).map_err(failed)? =>
-                {
-                    removed += usize::from(remove_if_older(&path, grace)?);
-                }
-                Kind::Catalog(_) | Kind::Index(_) | Kind::Foreign => {}
+        let failed = |e| self.failed("list the catalog files", "", e);
+        let (mut there, mut old, mut indexes, mut temporary) =
+            (HashSet::new(), Vec::new(), Vec::new(), Vec::new());
+        // What is found is removed afterwards: the store is at work until then.
+        let mut take = |found: Listed| match kind_of(&found.name) {
+            Kind::Catalog(segment) => {
+                there.insert(segment);
+                old.extend(found.is_older(grace).then_some(segment));
             }
-            if batch.len() == LOOKUP_BATCH {
-                removed += self.remove_unreferenced(&batch, grace)?;
-                batch.clear();
-            }
+            Kind::Index(segment) => indexes.push((segment, found.name)),
+            Kind::Temporary => temporary.push(found.name),
+            Kind::Foreign => {}
+        };
+        self.catalogs.list(&mut take).map_err(failed)?;
+        let mut removed = self.catalogs.remove_unfinished(grace).map_err(failed)?;
+        for batch in old.chunks(LOOKUP_BATCH) {
+            removed += self.remove_unreferenced(batch, grace)?;
         }
-        removed += self.remove_unreferenced(&batch, grace)?;
+        let alone = indexes.into_iter().filter(|(segment, _)| !there.contains(segment));
+        for name in alone.map(|(_, name)| name).chain(temporary) {
+            removed += usize::from(self.remove_if_older(&name, grace)?);
+        }
         Ok(removed)
+    }
+
+    /// Calls with the length of each catalog file.
+    pub(crate) fn each_catalog(&self, each: &mut dyn FnMut(u64)) -> Result<()> {
+        let listed = self.catalogs.list(&mut |found| {
+            if found.name.ends_with(".catalog") {
+                each(found.len);
+            }
+        });
+        listed.map_err(|e| self.failed("list the catalog files", "", e))
     }
 
     fn remove_unreferenced(&self, candidates: &[SegmentId], grace: Duration) -> Result<usize> {
@@ -170,11 +154,16 @@ impl Idb {
         let mut removed = 0;
         for &segment in candidates.iter().filter(|segment| !referenced.contains(segment)) {
             // Looked at again: it may have been written anew meanwhile, its row still to come.
-            for path in [self.catalog_path(segment), self.listing_path(segment)] {
-                removed += usize::from(remove_if_older(&path, grace)?);
+            for name in [catalog_name(segment), listing_name(segment)] {
+                removed += usize::from(self.remove_if_older(&name, grace)?);
             }
         }
         Ok(removed)
+    }
+
+    fn remove_if_older(&self, name: &str, grace: Duration) -> Result<bool> {
+        let removed = self.catalogs.remove_if_older(name, grace);
+        removed.map_err(|e| self.failed("remove the catalog file", name, e))
     }
 
     /// Which of these segments have a row.
@@ -196,48 +185,49 @@ impl Idb {
 
     /// Removes all files of a segment; whether there was a catalog.
     pub(crate) fn remove_catalog(&self, segment: SegmentId) -> Result<bool> {
-        let path = self.catalog_path(segment);
-        let removed = remove(&self.index_path(segment))
-            .and_then(|()| remove(&self.table_path(segment)))
-            .and_then(|()| remove(&self.listing_path(segment)))
-            .and_then(|()| match fs::remove_file(&path) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-                removed => removed.map(|()| true),
-            });
-        removed.map_err(|e| IdbError::io("remove the catalog file", &path, e))
+        let name = catalog_name(segment);
+        let removed = self
+            .catalogs
+            .remove(&index_name(segment))
+            .and_then(|_| self.catalogs.remove(&table_name(segment)))
+            .and_then(|_| self.catalogs.remove(&listing_name(segment)))
+            .and_then(|_| self.catalogs.remove(&name));
+        removed.map_err(|e| self.failed("remove the catalog file", &name, e))
     }
 
-    fn catalog_path(&self, segment: SegmentId) -> PathBuf {
-        self.catalogs.join(format!("{segment}.catalog"))
-    }
-
-    fn index_path(&self, segment: SegmentId) -> PathBuf {
-        self.catalogs.join(format!("{segment}.index"))
-    }
-
-    fn table_path(&self, first: SegmentId) -> PathBuf {
-        self.catalogs.join(format!("{first}.table"))
-    }
-
-    /// A name that no other process and no other call uses.
-    fn temporary_path(&self, segment: SegmentId) -> PathBuf {
-        static CALLS: AtomicU64 = AtomicU64::new(0);
-        let call = CALLS.fetch_add(1, Ordering::Relaxed);
-        self.catalogs.join(format!("{segment}.{}-{call}.tmp", process::id()))
+    fn failed(&self, what: &'static str, name: &str, error: io::Error) -> IdbError {
+        IdbError::io(what, &self.catalogs.shown(name), error)
     }
 }
 
+fn catalog_name(segment: SegmentId) -> String {
+    format!("{segment}.catalog")
+}
+
+fn listing_name(segment: SegmentId) -> String {
+    format!("{segment}.listing")
+}
+
+fn index_name(segment: SegmentId) -> String {
+    format!("{segment}.index")
+}
+
+fn table_name(first: SegmentId) -> String {
+    format!("{first}.table")
+}
+
 enum Kind {
+    /// A catalog, or what is kept of it.
     Catalog(SegmentId),
     /// A sparse index, or a table of outlines.
     Index(SegmentId),
+    /// What earlier versions of the program left of a write.
     Temporary,
     /// Not ours: left alone.
     Foreign,
 }
 
-fn kind_of(path: &Path) -> Kind {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+fn kind_of(name: &str) -> Kind {
     let segment_of = |stem: &str| stem.parse::<SegmentId>().ok();
     let listing = name.strip_suffix(".listing");
     if let Some(segment) = name.strip_suffix(".catalog").or(listing).and_then(segment_of) {
@@ -251,53 +241,5 @@ fn kind_of(path: &Path) -> Kind {
     match temporary.and_then(|(stem, _)| segment_of(stem)) {
         Some(_) => Kind::Temporary,
         None => Kind::Foreign,
-    }
-}
-
-pub(crate) fn open(path: &Path) -> Result<Option<File>> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(IdbError::io("open the catalog file", path, e)),
-    }
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
-}
-
-fn write(path: &Path, parts: &[&[u8]]) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let mut writer = BufWriter::new(file);
-    parts.iter().try_for_each(|part| writer.write_all(part))?;
-    Ok(writer.into_inner()?)
-}
-
-fn write_durably(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    write(path, parts)?.sync_all()
-}
-
-/// Whether the file exists and was last written before `grace` ago. A time in the future, after
-/// the clock was set back, counts as new.
-fn is_older(path: &Path, grace: Duration) -> Result<bool> {
-    match fs::symlink_metadata(path).and_then(|metadata| metadata.modified()) {
-        Ok(written) => Ok(written.elapsed().is_ok_and(|age| age >= grace)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(IdbError::io("look at the catalog file", path, e)),
-    }
-}
-
-fn remove_if_older(path: &Path, grace: Duration) -> Result<bool> {
-    if !is_older(path, grace)? {
-        return Ok(false);
-    }
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        // Another process's reconciler was faster.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(IdbError::io("remove the catalog file", path, e)),
     }
 }

@@ -90,14 +90,10 @@ impl Idb {
         for name in ["capstan.db", "capstan.db-wal"] {
             sizes.tables += len(&self.home().join(name))?;
         }
-        let failed = |e| IdbError::io("list the directory of catalogs", &self.catalogs, e);
-        for entry in fs::read_dir(&self.catalogs).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|e| e == "catalog") {
-                sizes.catalogs += 1;
-                sizes.catalog_bytes += len(&path)?;
-            }
-        }
+        self.each_catalog(&mut |len| {
+            sizes.catalogs += 1;
+            sizes.catalog_bytes += len;
+        })?;
         Ok(sizes)
     }
 

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::Result;
 use crate::decode::Fault;
 use crate::error::IdbError;
+use crate::store::CatalogStore;
 
 /// A connection, or a transaction on it.
 pub(crate) type Conn = SqliteConnection;
@@ -62,7 +64,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
 #[derive(Debug)]
 pub struct Idb {
     home: PathBuf,
-    pub(crate) catalogs: PathBuf,
+    pub(crate) catalogs: CatalogStore,
     path: PathBuf,
     pool: SqlitePool,
     /// Drives the pool; under a lock since a runtime of one thread is driven by one caller.
@@ -74,15 +76,26 @@ impl Idb {
     ///
     /// The home is created for its owner alone (0700). A database with a newer schema is refused.
     pub fn open(home: &Path) -> Result<Self> {
+        Self::open_in(home, CatalogStore::directory)
+    }
+
+    /// Opens the database below `home`, whose catalog files are in a store elsewhere.
+    pub fn open_with(home: &Path, catalogs: CatalogStore) -> Result<Self> {
+        Self::open_in(home, |_| Ok(catalogs))
+    }
+
+    fn open_in(home: &Path, store: impl FnOnce(&Path) -> io::Result<CatalogStore>) -> Result<Self> {
         outside_of_runtimes()?;
-        let catalogs = home.join("catalogs");
+        let dir = home.join("catalogs");
         let path = home.join("capstan.db");
         create_private_dir(home)?;
-        create_private_dir(&catalogs)?;
+        create_private_dir(&dir)?;
         // One process at a time: SQLite does not wait its turn to make a new database a WAL one.
-        let opening = File::open(&catalogs)
+        let opening = File::open(&dir)
             .and_then(|dir| dir.lock().map(|()| dir))
-            .map_err(|e| IdbError::io("lock the directory of catalogs", &catalogs, e))?;
+            .map_err(|e| IdbError::io("lock the directory of catalogs", &dir, e))?;
+        let catalogs =
+            store(&dir).map_err(|e| IdbError::io("open the directory of catalogs", &dir, e))?;
         create_private_file(&path)?;
         let runtime = Builder::new_current_thread()
             .enable_all()

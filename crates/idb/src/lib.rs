@@ -36,6 +36,7 @@ mod settings;
 mod small_copy;
 mod stand_ins;
 mod stats;
+mod store;
 pub mod table;
 
 pub use catalog_files::CatalogStamp;
@@ -51,6 +52,7 @@ pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };
 pub use stats::CountedTable;
+pub use store::{CatalogFile, CatalogStore};
 
 /// What every call returns.
 pub type Result<T> = std::result::Result<T, IdbError>;

@@ -1,7 +1,6 @@
 //! Logging levels: how much of a session's catalogs is kept, and the listings that take their place.
 
 use std::fmt;
-use std::fs::File;
 use std::str::FromStr;
 
 use capstan_format::id::{SegmentId, SessionId};
@@ -87,15 +86,5 @@ impl Idb {
             row.map_or(Ok(None), |row| decode::parsed_opt(&row, "level"))
         })?;
         own.map_or_else(|| self.log_level(session), Ok)
-    }
-
-    /// Writes what is kept of a segment's catalog at a lower level. It is durable on return.
-    pub fn write_listing(&self, segment: SegmentId, bytes: &[u8]) -> Result<()> {
-        self.write_named(segment, &self.listing_path(segment), bytes)
-    }
-
-    /// Opens what is kept of a segment's catalog at a lower level; `None` if there is none.
-    pub fn read_listing(&self, segment: SegmentId) -> Result<Option<File>> {
-        crate::catalog_files::open(&self.listing_path(segment))
     }
 }

@@ -4,8 +4,6 @@
 //! segment, the frame index of each stream, and the segment's end record. The IDB keeps the same frames in a file, one after the
 //! other; there batches and checksums may be packed (`packed`).
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::codec::{Codec, Compressor, Decompressor, Method};
@@ -16,7 +14,7 @@ use capstan_format::index::{FramePlace, INDEX_FRAMES_MAX, encode_index};
 use capstan_format::record::{SegmentEnd, SegmentHeader, StreamLabel};
 
 use crate::packed::{Opened, PACKED, TOGETHER, pack_batches, pack_sums};
-use crate::reader::{Contents, CopyPlace, RawFrame, read_copies};
+use crate::reader::{Contents, CopyPlace, RawFrame, ReadAt, read_copies};
 
 /// The stream id of a segment's catalog.
 pub fn catalog_stream(segment: SegmentId) -> StreamId {
@@ -199,17 +197,17 @@ pub fn packed(contents: &Contents) -> Option<Vec<u8>> {
 }
 
 /// Whether a catalog, as the IDB keeps it, has batches that were never packed and can be: those of encrypted sessions cannot.
-pub fn can_be_packed(segment: SegmentId, catalog: &File) -> bool {
+pub fn can_be_packed(segment: SegmentId, catalog: ReadAt<'_>) -> bool {
     is_open_copy(segment, catalog).unwrap_or(false)
 }
 
 /// Whether the frame behind the header is the copy of a label without a key.
-fn is_open_copy(segment: SegmentId, catalog: &File) -> Option<bool> {
+fn is_open_copy(segment: SegmentId, catalog: ReadAt<'_>) -> Option<bool> {
     let stream = catalog_stream(segment);
     let mut bytes = [0; FRAME_HEADER_LEN];
-    catalog.read_exact_at(&mut bytes, 0).ok()?;
+    catalog(&mut bytes, 0).ok()?;
     let at = FrameHeader::decode(stream, &bytes).ok()?.total_len() as u64;
-    catalog.read_exact_at(&mut bytes, at).ok()?;
+    catalog(&mut bytes, at).ok()?;
     let header = FrameHeader::decode(stream, &bytes).ok()?;
     if header.frame_type != FrameType::Copy {
         return Some(false);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use capstan_devices::DeviceError;
@@ -67,16 +66,19 @@ pub struct CopyPlace {
     pub number: u32,
 }
 
+/// A catalog to read: fills a buffer with what lies at an offset.
+pub type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> std::io::Result<()>;
+
 /// Reads the copied frame at a place of a segment's catalog, as the IDB keeps it, with all that are packed with it.
 pub fn read_copies(
     segment: SegmentId,
-    catalog: &std::fs::File,
+    catalog: ReadAt<'_>,
     place: CopyPlace,
 ) -> Result<Vec<RawFrame>, FormatError> {
     const CUT: FormatError = FormatError::Truncated("catalog");
     let stream = catalog_stream(segment);
     let mut bytes = vec![0; (place.len as usize).min(FRAME_COPY_MAX)];
-    catalog.read_exact_at(&mut bytes, place.at).map_err(|_| CUT)?;
+    catalog(&mut bytes, place.at).map_err(|_| CUT)?;
     let header = FrameHeader::decode(stream, &bytes)?;
     let stored = bytes.get(FRAME_HEADER_LEN..FRAME_HEADER_LEN + header.stored as usize);
     let stored = stored.ok_or(CUT)?;

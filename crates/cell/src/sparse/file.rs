@@ -1,14 +1,12 @@
 //! The sparse index in a file beside its catalog, a file of sections: for each stream its outline, its batches and the
 //! filter of its names.
 
-use std::fs::File;
-
 use capstan_format::bytes::{Cursor, put_varint};
 use capstan_format::entry::Entry;
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_format::record::SessionLabel;
-use capstan_idb::Idb;
+use capstan_idb::{CatalogFile, Idb};
 use capstan_media_agent::reader::CopyPlace;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +44,7 @@ struct Stream {
 /// A sparse index on disk, open, with its catalog.
 pub(crate) struct Saved {
     file: SectionFile<Header>,
-    catalog: File,
+    catalog: CatalogFile,
 }
 
 /// What it has of a stream to read its batches.
@@ -56,7 +54,7 @@ pub(crate) struct SavedBatches {
     pub end: u64,
     pub places: Vec<BatchPlace>,
     /// The catalog file.
-    pub catalog: File,
+    pub catalog: CatalogFile,
 }
 
 impl Saved {
@@ -65,7 +63,7 @@ impl Saved {
         let catalog = idb.read_catalog(segment).ok()??;
         let file = SectionFile::<Header>::open(&FORM, idb.read_index(segment).ok()??)?;
         let header = &file.header;
-        let fits = header.segment == segment && header.catalog == catalog.metadata().ok()?.len();
+        let fits = header.segment == segment && header.catalog == catalog.len();
         fits.then_some(Self { file, catalog })
     }
 

@@ -4,8 +4,6 @@
 //! Four letters, a version, the length and CRC of a JSON header, the header, then sections: each is frames of a stream whose
 //! id is drawn anew for each file, sealed with the names key where the session is encrypted.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use capstan_engine::entropy::Entropy;
 use capstan_format::FormatError;
@@ -16,6 +14,7 @@ use capstan_format::frame::{
 };
 use capstan_format::id::StreamId;
 use capstan_format::keys::FrameSealer;
+use capstan_idb::CatalogFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +47,7 @@ pub(super) struct Section {
 
 /// Such a file, open.
 pub(super) struct SectionFile<H> {
-    file: File,
+    file: CatalogFile,
     sections_at: u64,
     what: &'static str,
     pub header: H,
@@ -56,7 +55,7 @@ pub(super) struct SectionFile<H> {
 
 impl<H: DeserializeOwned> SectionFile<H> {
     /// Reads the header; `None` unless all of that is as it was written by this version.
-    pub fn open(form: &Form, file: File) -> Option<Self> {
+    pub fn open(form: &Form, file: CatalogFile) -> Option<Self> {
         let mut prefix = [0; PREFIX];
         file.read_exact_at(&mut prefix, 0).ok()?;
         let word =

@@ -47,7 +47,7 @@ pub(crate) fn state_of(idb: &Idb, places: &[SegmentPlace]) -> Option<u64> {
     for place in places {
         let stamp = idb.catalog_stamp(place.segment).ok()??;
         sum.update(place.segment.as_bytes());
-        let numbers = [stamp.len, stamp.inode, stamp.written.0 as u64, stamp.written.1 as u64];
+        let numbers = [stamp.len, stamp.tag, stamp.written_us as u64];
         for number in numbers.into_iter().chain([place.streams.len() as u64]) {
             sum.update(&number.to_le_bytes());
         }

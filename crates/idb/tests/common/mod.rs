@@ -98,9 +98,14 @@ pub fn part(segment: u8, stream: u8, version: u8, from: u64, to: u64) -> StreamP
 /// Object 1, its running version 1 written by running session 1, and medium 1.
 pub fn begun() -> (TempDir, Idb) {
     let (dir, idb) = fresh();
+    begin(&idb);
+    (dir, idb)
+}
+
+/// The same rows in a database that is there.
+pub fn begin(idb: &Idb) {
     idb.put_object(&object(1, "etc")).unwrap();
     idb.put_medium(&medium(1, "monday")).unwrap();
     idb.begin_session(&session(1, Some(1), Status::Running), Some(&version(1, 1, Status::Running)))
         .unwrap();
-    (dir, idb)
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::{CatalogStore, Idb, Status};
 use common::*;
+use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::ObjectStoreExt;
 
 const GRACE: Duration = Duration::from_secs(3600);
 

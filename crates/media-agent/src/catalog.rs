@@ -4,7 +4,6 @@
 //! segment, the frame index of each stream, and the segment's end record. The IDB keeps the same frames in a file, one after the
 //! other; there batches and checksums may be packed (`packed`).
 
-
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::codec::{Codec, Compressor, Decompressor, Method};
 use capstan_format::crc::payload_crc;

@@ -4,7 +4,6 @@
 //! Four letters, a version, the length and CRC of a JSON header, the header, then sections: each is frames of a stream whose
 //! id is drawn anew for each file, sealed with the names key where the session is encrypted.
 
-
 use capstan_engine::entropy::Entropy;
 use capstan_format::FormatError;
 use capstan_format::codec::{Codec, Compressor, Decompressor, Method};

@@ -10,9 +10,10 @@
 //! part:                  u8 codec · varint length · varint stored length · stored bytes
 //! head of a batch:       varint sequence − previous · varint logical − previous · varint rows · varint data_at
 //!                        · varint columns, of each: u8 number · varint length
-//! head of checksums:     varint sequence − previous · varint logical − previous · varint batch − previous · varint count
-//! contents of batches:   for each number, ascending, a part: the columns of that number; none if they are empty
-//! contents of checksums: u64 each
+//! head of checksums:     varint sequence − previous · varint logical − previous · varint batch − previous · varint length
+//! contents of batches:   for each number, ascending, a part: the columns of that number; none if they are empty. Behind the
+//!                        columns 13 come, in the same part, those of 15, which has none of its own
+//! contents of checksums: what the payloads have behind the batch's sequence
 //! ```
 
 use capstan_format::FormatError;
@@ -105,6 +106,26 @@ fn put_part(out: &mut Vec<u8>, plain: &[u8], compressor: &mut Compressor) {
     put_bytes(out, if codec.is_some() { &packed } else { plain });
 }
 
+/// The numbers of columns up to the greatest there is, those of each part together.
+fn parted(greatest: u8) -> impl Iterator<Item = &'static [u8]> {
+    /// Each number, but that of the nanoseconds of ctime where those of mtime are: they often are the same.
+    const NUMBERS: [u8; 256] = {
+        let mut numbers = [0; 256];
+        let mut n = 0;
+        while n < 256 {
+            numbers[n] = n as u8;
+            n += 1;
+        }
+        numbers
+    };
+    const MTIME_NSEC: usize = 13;
+    const CTIME_NSEC: usize = 15;
+    (0..=usize::from(greatest)).filter(|n| *n != CTIME_NSEC).map(|n| match n {
+        MTIME_NSEC => &[MTIME_NSEC as u8, CTIME_NSEC as u8],
+        n => &NUMBERS[n..=n],
+    })
+}
+
 /// Packs batches of a stream, in order. `None` if one of them cannot be taken apart or together they are too large: then they
 /// are copied as they are.
 pub(crate) fn pack_batches(
@@ -126,13 +147,16 @@ pub(crate) fn pack_batches(
         }
     }
     let mut out = begin(BATCHES, stream, batches.len(), &heads, compressor);
-    let mut column = Vec::new();
-    for number in 0..=u8::MAX {
-        column.clear();
-        let of_number = parts.iter().filter_map(|p| p.columns.iter().find(|c| c.0 == number));
-        of_number.for_each(|c| column.extend_from_slice(c.1));
-        if !column.is_empty() {
-            put_part(&mut out, &column, compressor);
+    let mut together = Vec::new();
+    let greatest = parts.iter().filter_map(|p| p.columns.last()).map(|c| c.0).max();
+    for numbers in parted(greatest.unwrap_or(0)) {
+        together.clear();
+        for number in numbers {
+            let of_number = parts.iter().filter_map(|p| p.columns.iter().find(|c| c.0 == *number));
+            of_number.for_each(|c| together.extend_from_slice(c.1));
+        }
+        if !together.is_empty() {
+            put_part(&mut out, &together, compressor);
         }
     }
     checked(out, stream, batches, FrameType::Batch)
@@ -148,12 +172,12 @@ pub(crate) fn pack_sums(
     let (mut before, mut batch_before) = ((0, 0), 0u64);
     for s in sums {
         let mut c = Cursor::new(s.plain, WHAT);
-        let (batch, count) = (c.varint().ok()?, c.varint().ok()?);
+        let batch = c.varint().ok()?;
         put_place(&mut heads, &s.header, &mut before);
         put_varint(&mut heads, batch.wrapping_sub(batch_before));
-        put_varint(&mut heads, count);
+        put_varint(&mut heads, c.remaining() as u64);
         batch_before = batch;
-        contents.extend_from_slice(c.take(usize::try_from(count).ok()?.checked_mul(8)?).ok()?);
+        contents.extend_from_slice(c.take(c.remaining()).ok()?);
     }
     let mut out = begin(SUMS, stream, sums.len(), &heads, compressor);
     out.extend_from_slice(&contents);
@@ -268,14 +292,25 @@ fn unpack_batches(
     let mut before = (0, 0);
     let heads: Vec<_> =
         (0..count).map(|_| Head::read(heads, &mut before)).collect::<Result<_, _>>()?;
-    let mut columns: Vec<(u8, Vec<u8>)> = Vec::new();
-    for number in 0..=u8::MAX {
-        if heads.iter().any(|h| h.len_of(number) > 0) {
-            columns.push((number, opener.part(c)?));
+    let mut parts: Vec<(&[u8], Vec<u8>)> = Vec::new();
+    let greatest = heads.iter().filter_map(|h| h.columns.last()).map(|c| c.0).max();
+    for numbers in parted(greatest.unwrap_or(0)) {
+        if heads.iter().any(|h| numbers.iter().any(|n| h.len_of(*n) > 0)) {
+            parts.push((numbers, opener.part(c)?));
         }
     }
-    let mut rest: Vec<_> =
-        columns.iter().map(|(n, bytes)| (*n, Cursor::new(bytes, WHAT))).collect();
+    let mut rest: Vec<(u8, Cursor<'_>)> = Vec::new();
+    for (numbers, bytes) in &parts {
+        let mut c = Cursor::new(bytes, WHAT);
+        for number in *numbers {
+            let lengths = heads.iter().map(|h| h.len_of(*number));
+            let len = lengths.fold(0usize, |sum, len| sum.saturating_add(len));
+            rest.push((*number, Cursor::new(c.take(len)?, WHAT)));
+        }
+        if !c.is_empty() {
+            return Err(FormatError::Invalid(WHAT));
+        }
+    }
     let mut frames = Vec::with_capacity(count);
     for head in &heads {
         let (rows, data_at) = (head.rows, head.data_at);
@@ -301,11 +336,10 @@ fn unpack_sums(
     for _ in 0..count {
         let place = place(heads, &mut before)?;
         batch = batch.wrapping_add(heads.varint()?);
-        let sums = heads.varint_u32()?;
-        let mut plain = Vec::new();
+        let rest = c.take(heads.varint_u32()? as usize)?;
+        let mut plain = Vec::with_capacity(10 + rest.len());
         put_varint(&mut plain, batch);
-        put_varint(&mut plain, sums.into());
-        plain.extend_from_slice(c.take(sums as usize * 8)?);
+        plain.extend_from_slice(rest);
         frames.push(raw(FrameType::Sums, stream, place, plain));
     }
     Ok(frames)
@@ -379,7 +413,7 @@ mod tests {
         #[test]
         fn what_is_packed_comes_out(
             batches in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), columns()), 0..9),
-            sums in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), prop::collection::vec(prop::option::of(1..=u64::MAX), 0..40)), 0..9),
+            sums in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), prop::collection::vec(prop::option::of(1..=u64::MAX), 0..40), prop::collection::btree_map(any::<u32>(), any::<u64>(), 0..3)), 0..9),
             at in any::<prop::sample::Index>(),
             to in any::<u8>(),
         ) {
@@ -387,7 +421,9 @@ mod tests {
             let batches = frames(FrameType::Batch, batches.collect());
             let packed = pack_batches(STREAM, &opened(&batches), &mut Compressor::default()).unwrap();
             same(&packed, &batches);
-            let sums = sums.iter().map(|(s, l, batch, sums)| (*s, *l, Sums { batch: *batch, sums: sums.clone(), ..Sums::default() }.encode()));
+            let sums = sums.into_iter().map(|(s, l, batch, sums, whole)| {
+                (s, l, Sums { batch, sums, whole: whole.into_iter().collect() }.encode())
+            });
             let sums = frames(FrameType::Sums, sums.collect());
             let packed_sums = pack_sums(STREAM, &opened(&sums), &mut Compressor::default()).unwrap();
             same(&packed_sums, &sums);
@@ -422,9 +458,7 @@ mod tests {
             let frames = frames(FrameType::Batch, vec![(0, 0, good.clone()), (1, 0, bad)]);
             assert_eq!(pack_batches(STREAM, &opened(&frames), &mut compressor), None);
         }
-        for bad in [vec![1, 1, 0], [Sums::default().encode(), vec![0]].concat()] {
-            let frames = frames(FrameType::Sums, vec![(0, 0, bad)]);
-            assert_eq!(pack_sums(STREAM, &opened(&frames), &mut compressor), None);
-        }
+        let frames = frames(FrameType::Sums, vec![(0, 0, Vec::new())]);
+        assert_eq!(pack_sums(STREAM, &opened(&frames), &mut compressor), None);
     }
 }

@@ -26,8 +26,12 @@ build: setup ## build target/release/capstan
 demo: build ## back up and restore real directories, compare, print the verdict
 	@tools/demo.sh $(CAPSTAN)
 
+# Those of the database, and those end to end, run on either store.
+ON_BOTH := $(addprefix --test ,media opening pruning sessions e2e)
+
 test: setup ## run all tests
 	$(CARGO) test --workspace --locked
+	CAPSTAN_TEST_STORE=postgres $(CARGO) test --workspace --locked $(ON_BOTH)
 
 fmt: ## format the sources
 	$(CARGO) fmt --all

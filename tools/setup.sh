@@ -22,6 +22,8 @@ done
 # A compiler without the C library's headers cannot build zstd or lz4.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+# Its server is started by the tests themselves, as another user than root.
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 [[ $(ldconfig -p) == *libiscsi.so.* ]] || missing+=(libiscsi7)
 
 # istgt, a second tape drive made of software, is not in every release: it comes along where it is, and
@@ -36,7 +38,7 @@ deny_services() {
 }
 disable_services() {
     local service
-    for service in tgt istgt; do
+    for service in tgt istgt postgresql; do
         [[ " ${missing[*]} " == *" $service "* ]] || continue
         update-rc.d $service disable >/dev/null 2>&1 || true
         systemctl disable $service >/dev/null 2>&1 || true

@@ -9,6 +9,7 @@ mod memory;
 mod null;
 mod peers;
 mod restore;
+mod stores;
 mod sweep;
 mod upkeep;
 
@@ -124,6 +125,11 @@ pub const ROWS: &[Row] = &[
         name: "media",
         about: "copy and consolidation from directory to directory, against cp and sync",
         run: upkeep::media,
+    },
+    Row {
+        name: "postgres",
+        about: "PostgreSQL instead of SQLite: commits of segments, a list of 300 sessions",
+        run: stores::postgres,
     },
     Row {
         name: "overhead",

@@ -1,7 +1,7 @@
 //! Where the cell of this machine lives, and what opens its keys.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
@@ -51,7 +51,14 @@ pub fn secrets() -> Result<Secrets, Failure> {
 
 /// Opens the cell.
 pub fn open(global: &Global) -> Result<Cell, Failure> {
-    Ok(Cell::open(&home(global)?, secrets()?)?)
+    open_at(&home(global)?, secrets()?)
+}
+
+/// Opens the cell of a home; where its database goes away, that is said on standard error.
+pub fn open_at(home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
+    let cell = Cell::open(home, secrets)?;
+    cell.on_notice(crate::progress::say_of_database);
+    Ok(cell)
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ pub fn run(global: &Global, command: &IdbCommand) -> Result<u8, Failure> {
         IdbCommand::Check { json } => check(global, *json),
         IdbCommand::Stats { json } => stats(global, *json),
         IdbCommand::RecoveryKey(args) => recovery_key(global, args),
+        IdbCommand::Move { json } => move_tables(global, *json),
         IdbCommand::Recover(args) => recover(global, args),
     }
 }
@@ -87,6 +88,7 @@ fn stats(global: &Global, as_json: bool) -> Result<u8, Failure> {
             stats.rows.iter().map(|(name, n)| (name.replace(' ', "_"), (*n).into())).collect();
         out.json(&json!({
             "rows": rows,
+            "database": stats.place,
             "tables_bytes": stats.sizes.tables,
             "catalogs": stats.sizes.catalogs,
             "catalogs_bytes": stats.sizes.catalog_bytes,
@@ -103,7 +105,10 @@ fn stats(global: &Global, as_json: bool) -> Result<u8, Failure> {
 fn stats_page(stats: &IdbStats) -> String {
     let mut lines: Vec<(String, String)> =
         stats.rows.iter().map(|(name, n)| (capital(name), grouped(*n))).collect();
-    lines.push(("Tables".to_owned(), bytes_text(stats.sizes.tables)));
+    lines.push((
+        "Tables".to_owned(),
+        format!("{} in {}", bytes_text(stats.sizes.tables), stats.place),
+    ));
     let catalogs = format!(
         "{} in {} files",
         bytes_text(stats.sizes.catalog_bytes),
@@ -158,6 +163,22 @@ fn recovery_key(global: &Global, args: &RecoveryKeyArgs) -> Result<u8, Failure> 
     out.text(&sheet)?;
     out.finish()?;
     Ok(COMPLETED)
+}
+
+fn move_tables(global: &Global, as_json: bool) -> Result<u8, Failure> {
+    let moved = safety::move_database(&home::home(global)?)?;
+    let mut out = Output::new();
+    if as_json {
+        out.json(&json!({"database": moved.place, "rows": moved.rows, "left": moved.left}))?;
+    } else {
+        out.text(&format!(
+            "{} rows are in {}; the file {} is not used any more\n",
+            grouped(moved.rows),
+            moved.place,
+            moved.left.display()
+        ))?;
+    }
+    out.finish().map(|()| COMPLETED)
 }
 
 fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {

@@ -137,6 +137,19 @@ impl Observer for Console {
     }
 }
 
+/// Says that the internal database went away, or is back. It is no session's, but of all that the program does.
+pub fn say_of_database(text: &str) {
+    let message = Message {
+        code: Code::IdbAway,
+        agent: "cell",
+        path: String::new(),
+        text: text.to_owned(),
+        time_us: Timestamp::now().as_microsecond(),
+    };
+    // A log that cannot be written must not end a backup.
+    let _ = writeln!(io::stderr().lock(), "{}", message_line(&message));
+}
+
 fn style(bounded: bool) -> ProgressStyle {
     let template = if bounded { "[{bar:20}] {wide_msg}" } else { "{elapsed_precise} {wide_msg}" };
     // The templates are constants; a plain bar is what remains if one were wrong.

@@ -115,7 +115,7 @@ impl Run {
             _ => secrets,
         };
         let home = home::home(global)?;
-        let cell = Cell::open(&home, secrets)?;
+        let cell = home::open_at(&home, secrets)?;
         for object in &spec.objects {
             if stop.0.load(Ordering::SeqCst) {
                 self.error(FAILED, "stopped before all was backed up".to_owned());

@@ -64,6 +64,7 @@ impl CellError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::BadInput(_) | Self::Key(_) | Self::NoKey(_) | Self::Target(_) => 2,
+            Self::Idb(e) if e.is_bad_input() => 2,
             Self::Device(e) => match e {
                 DeviceError::Io { .. } if e.is_full() => 1,
                 _ => 2,

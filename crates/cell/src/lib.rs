@@ -107,6 +107,11 @@ impl Cell {
         &self.home
     }
 
+    /// Has somebody told, in a sentence, when the server of the database goes away and when it is back.
+    pub fn on_notice(&self, notice: impl Fn(&str) + Send + Sync + 'static) {
+        self.idb.on_notice(notice);
+    }
+
     /// Its internal database.
     pub fn idb(&self) -> &Idb {
         &self.idb

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
 use capstan_format::id::KeyId;
 use capstan_format::keys::KeyRecord;
-use capstan_idb::{Keeping, Session, Version};
+use capstan_idb::{Described, Keeping, Session, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -298,14 +298,15 @@ impl Cell {
 
     /// The newest sessions, newest first.
     pub fn sessions(&self, limit: usize) -> Result<Vec<SessionInfo>> {
-        self.idb.sessions(limit)?.iter().map(|s| self.info(s)).collect()
+        let found = self.idb.described_sessions(limit)?;
+        found.into_iter().map(|(session, of)| self.info(&session, of)).collect()
     }
 
     /// The session whose id begins so.
     pub fn session(&self, prefix: &str) -> Result<SessionInfo> {
         let found = self.idb.sessions_by_prefix(prefix)?;
         match found.as_slice() {
-            [one] => self.info(one),
+            [one] => self.info(one, self.worked_on(one)?),
             [] => Err(CellError::BadInput(format!(
                 "no session's id begins with '{prefix}'; `capstan sessions` lists them"
             ))),
@@ -316,15 +317,28 @@ impl Cell {
         }
     }
 
-    fn info(&self, s: &Session) -> Result<SessionInfo> {
+    fn worked_on(&self, s: &Session) -> Result<Described> {
         let name = match s.object {
             Some(id) => self.idb.object(id)?.map(|o| o.name).unwrap_or_default(),
             None => String::new(),
         };
-        let method = match s.version {
-            Some(id) => self.idb.version(id)?.map(|v| v.method).unwrap_or_default(),
-            None => String::new(),
+        let version = match s.version {
+            Some(id) => self.idb.version(id)?,
+            None => None,
         };
+        let version = match version {
+            Some(version) => Some((version.method, self.idb.keeping(version.id)?)),
+            None => None,
+        };
+        Ok(Described { name, version })
+    }
+
+    fn info(&self, s: &Session, of: Described) -> Result<SessionInfo> {
+        let Described { name, version } = of;
+        let (method, kept) = version.unzip();
+        // What only read a version says nothing of how that is kept.
+        let kept = kept.filter(|_| s.kind == "backup");
+        let method = method.unwrap_or_default();
         Ok(SessionInfo {
             id: s.id.to_string(),
             kind: s.kind.clone(),
@@ -342,10 +356,7 @@ impl Cell {
             tags: s.tags.clone(),
             parent: s.parent.map(|p| p.to_string()),
             report: s.report.clone(),
-            kept: match s.version.filter(|_| s.kind == "backup") {
-                Some(id) => Some(self.idb.keeping(id)?),
-                None => None,
-            },
+            kept,
             committed: self.committed(s)?,
         })
     }

@@ -69,13 +69,15 @@ pub enum Code {
     MirrorFailed,
     /// The internal database's own backup was not written.
     IdbNotSaved,
+    /// The server of the internal database went away, or is back.
+    IdbAway,
     /// A version is not locked though that was asked for.
     NotLocked,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -102,6 +104,7 @@ impl Code {
         Self::DeviceFailed,
         Self::MirrorFailed,
         Self::IdbNotSaved,
+        Self::IdbAway,
         Self::NotLocked,
     ];
 
@@ -222,6 +225,12 @@ impl Code {
                 "idb-not-saved",
                 Warning,
                 "the data are safe; make room on the device, the next session writes it again",
+            ),
+            Self::IdbAway => (
+                452,
+                "idb-away",
+                Warning,
+                "start PostgreSQL again: the session waits for it, and goes on",
             ),
             Self::NotLocked => (
                 404,

@@ -12,12 +12,12 @@ use std::io;
 use std::time::Duration;
 
 use capstan_format::id::SegmentId;
-use sqlx::{QueryBuilder, Sqlite};
 
 use crate::Result;
 use crate::db::Idb;
 use crate::decode;
 use crate::error::IdbError;
+use crate::sql;
 use crate::store::{CatalogFile, Listed};
 
 /// How many files are looked up in the database at once.
@@ -172,12 +172,8 @@ impl Idb {
             return Ok(HashSet::new());
         }
         self.read(format_args!("look up segments"), async |conn| {
-            let mut query = QueryBuilder::<Sqlite>::new("SELECT id FROM segments WHERE id IN (");
-            let mut ids = query.separated(", ");
-            for segment in segments {
-                ids.push_bind(segment.to_string());
-            }
-            query.push(")");
+            let mut query = sql::Builder::new("SELECT id FROM segments WHERE id IN (");
+            query.push_list(segments.iter().map(ToString::to_string)).push(")");
             let rows = query.build().fetch_all(conn).await?;
             rows.iter().map(|row| decode::parsed(row, "id")).collect()
         })

@@ -1,20 +1,16 @@
 //! Whether the rows agree with each other, and how large everything is.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
-
 use capstan_format::id::{KeyId, SegmentId, SessionId, VersionId};
 
 use crate::Result;
 use crate::db::Idb;
 use crate::decode;
-use crate::error::IdbError;
+use crate::sql;
 
 /// A row that refers to what is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dangling {
-    /// The database itself is damaged; what SQLite says of it.
+    /// The database itself is damaged; what it says of itself.
     Database(String),
     /// A version builds on one that is not recorded.
     Base(VersionId, VersionId),
@@ -42,17 +38,18 @@ pub struct Sizes {
 impl Idb {
     /// The rows that refer to what is not there.
     pub fn dangling(&self) -> Result<Vec<Dangling>> {
-        let mut found: Vec<Dangling> = self.damage()?.into_iter().map(Dangling::Database).collect();
+        let damage: Vec<Dangling> = self.damage()?.into_iter().map(Dangling::Database).collect();
         self.read(format_args!("check the references of rows"), async |conn| {
+            let mut found = damage.clone();
             let sql = "SELECT v.id, v.base_id FROM versions v WHERE v.base_id IS NOT NULL \
                        AND NOT EXISTS (SELECT 1 FROM versions b WHERE b.id = v.base_id)";
-            for row in sqlx::query(sql).fetch_all(&mut *conn).await? {
+            for row in sql::query(sql).fetch_all(&mut *conn).await? {
                 let base = decode::parsed(&row, "base_id")?;
                 found.push(Dangling::Base(decode::parsed(&row, "id")?, base));
             }
             let sql = "SELECT v.id, v.key_id FROM versions v WHERE v.key_id IS NOT NULL \
                        AND NOT EXISTS (SELECT 1 FROM wrapped_keys k WHERE k.id = v.key_id)";
-            for row in sqlx::query(sql).fetch_all(&mut *conn).await? {
+            for row in sql::query(sql).fetch_all(&mut *conn).await? {
                 let key = decode::parsed(&row, "key_id")?;
                 found.push(Dangling::Key(decode::parsed(&row, "id")?, key));
             }
@@ -61,17 +58,17 @@ impl Idb {
                        AND v.base_id IS NULL AND v.status IN ('completed', 'completed_with_errors') AND NOT EXISTS \
                        (SELECT 1 FROM stream_parts p JOIN segment_places l \
                        ON l.segment_id = p.segment_id WHERE p.version_id = v.id)";
-            for row in sqlx::query(sql).fetch_all(&mut *conn).await? {
+            for row in sql::query(sql).fetch_all(&mut *conn).await? {
                 found.push(Dangling::NoSegment(decode::parsed(&row, "id")?));
             }
             let sql = "SELECT g.id FROM segments g WHERE NOT EXISTS \
                        (SELECT 1 FROM segment_places l WHERE l.segment_id = g.id)";
-            for row in sqlx::query(sql).fetch_all(&mut *conn).await? {
+            for row in sql::query(sql).fetch_all(&mut *conn).await? {
                 found.push(Dangling::NoPlace(decode::parsed(&row, "id")?));
             }
             let sql = "SELECT s.id, s.parent_id FROM sessions s WHERE s.parent_id IS NOT NULL \
                        AND NOT EXISTS (SELECT 1 FROM sessions p WHERE p.id = s.parent_id)";
-            for row in sqlx::query(sql).fetch_all(&mut *conn).await? {
+            for row in sql::query(sql).fetch_all(&mut *conn).await? {
                 let parent = decode::parsed(&row, "parent_id")?;
                 found.push(Dangling::Parent(decode::parsed(&row, "id")?, parent));
             }
@@ -81,15 +78,7 @@ impl Idb {
 
     /// The bytes of the tables and of the catalog files.
     pub fn sizes(&self) -> Result<Sizes> {
-        let len = |path: &Path| match fs::metadata(path) {
-            Ok(metadata) => Ok(metadata.len()),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(0),
-            Err(e) => Err(IdbError::io("look at", path, e)),
-        };
-        let mut sizes = Sizes::default();
-        for name in ["capstan.db", "capstan.db-wal"] {
-            sizes.tables += len(&self.home().join(name))?;
-        }
+        let mut sizes = Sizes { tables: self.size()?, ..Sizes::default() };
         self.each_catalog(&mut |len| {
             sizes.catalogs += 1;
             sizes.catalog_bytes += len;
@@ -102,7 +91,7 @@ impl Idb {
         self.read(format_args!("list the segments"), async |conn| {
             let sql = "SELECT id FROM segments WHERE id > $1 ORDER BY id LIMIT $2";
             let after = after.map(|id| id.to_string()).unwrap_or_default();
-            let rows = sqlx::query(sql).bind(after).bind(i64::from(limit)).fetch_all(conn).await?;
+            let rows = sql::query(sql).bind(after).bind(i64::from(limit)).fetch_all(conn).await?;
             rows.iter().map(|row| decode::parsed(row, "id")).collect()
         })
     }
@@ -113,7 +102,7 @@ impl Idb {
             let sql = "SELECT s.version_id, g.session_id FROM segments g \
                        JOIN sessions s ON s.id = g.session_id \
                        WHERE g.id = $1 AND s.version_id IS NOT NULL";
-            let row = sqlx::query(sql).bind(segment.to_string()).fetch_optional(conn).await?;
+            let row = sql::query(sql).bind(segment.to_string()).fetch_optional(conn).await?;
             row.map(|row| {
                 Ok((decode::parsed(&row, "version_id")?, decode::parsed(&row, "session_id")?))
             })
@@ -165,7 +154,7 @@ mod tests {
         ];
         idb.write(format_args!("edit"), async |conn| {
             for sql in &statements {
-                sqlx::query(sqlx::AssertSqlSafe(sql.as_str())).execute(&mut *conn).await?;
+                sql::query(sqlx::AssertSqlSafe(sql.as_str())).execute(&mut *conn).await?;
             }
             Ok(())
         })

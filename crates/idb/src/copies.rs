@@ -7,12 +7,13 @@ use capstan_format::id::{SegmentId, VersionId};
 use crate::Result;
 use crate::db::Idb;
 use crate::decode;
+use crate::sql;
 
 impl Idb {
     /// Records that a segment is a copy of another. Called before the segment itself is recorded.
     pub fn put_copy(&self, segment: SegmentId, origin: SegmentId) -> Result<()> {
         self.write(format_args!("record copy {}", segment.short()), async |conn| {
-            sqlx::query(
+            sql::query(
                 "INSERT INTO segment_copies (segment_id, origin_id) VALUES ($1, $2) \
                  ON CONFLICT (segment_id) DO UPDATE SET origin_id = excluded.origin_id",
             )
@@ -27,7 +28,7 @@ impl Idb {
     /// The copies among a version's segments, each with what it is a copy of.
     pub fn copies_of_version(&self, version: VersionId) -> Result<HashMap<SegmentId, SegmentId>> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "SELECT DISTINCT c.segment_id, c.origin_id FROM segment_copies c \
                  JOIN stream_parts p ON p.segment_id = c.segment_id WHERE p.version_id = $1",
             )

@@ -1,6 +1,11 @@
-//! Opening the database, its schema, and the two ways to use it: one read, one write transaction.
+//! Opening the database, its schema, and the ways to use it: one read, one write transaction.
 //!
-//! What is particular to SQLite is here.
+//! What is particular to a store is below `db`.
+
+mod address;
+mod postgres;
+mod schema;
+mod sqlite;
 
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -11,43 +16,33 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sqlx::SqlSafeStr;
+use sqlx::error::DatabaseError;
 use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migration, MigrationType, Migrator};
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{SqlSafeStr, SqliteConnection};
 use tokio::runtime::{Builder, Handle, Runtime};
 
+pub(crate) use self::address::Address;
+use self::postgres::PostgresStore;
+pub(crate) use self::schema::quoted;
+use self::sqlite::SqliteStore;
+pub(crate) use self::sqlite::connect;
 use crate::Result;
+use crate::config::Config;
 use crate::decode::Fault;
 use crate::error::IdbError;
+use crate::owner;
+pub(crate) use crate::sql::Conn;
 use crate::store::CatalogStore;
 
-/// A connection, or a transaction on it.
-pub(crate) type Conn = SqliteConnection;
-
-/// How long to wait for another process's transaction. They take milliseconds; a stalled disk can
-/// make that seconds.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The page cache of the connection, in the unit of the pragma: -KiB.
-const CACHE_SIZE: &str = "-2048";
-
-/// The same while a transaction touches very many rows: pages that do not fit are written to the log again and again.
-const LARGE_CACHE_SIZE: &str = "-32768";
-
-/// Rows that wait to be taken, while a query goes on: few would cost a change of threads each.
-const ROW_BUFFER: usize = 512;
-
-/// The write-ahead log is cut to this after a checkpoint, in bytes.
-const LOG_SIZE_LIMIT: &str = "8388608";
-
-/// A write transaction takes the lock at once: one that begins as a reader can be refused, without
-/// waiting, when it turns into a writer.
-const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
+/// The database's file below a home.
+pub(crate) const DATABASE: &str = "capstan.db";
 
 /// Where sqlx records which migrations were applied.
-const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
+pub(crate) const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
+
+/// What to do where a row refers to one that is not there.
+const UNKNOWN_REFERENCE: &str = "what it refers to is not recorded: import the media of the objects concerned, and if \
+                                 that does not help, report it as a bug";
 
 /// The schema, step by step. A step that was released is never changed.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
@@ -61,51 +56,123 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
 ];
 
 /// The internal database below one home directory. Several processes may have it open.
-#[derive(Debug)]
 pub struct Idb {
     home: PathBuf,
     pub(crate) catalogs: CatalogStore,
-    path: PathBuf,
-    pool: SqlitePool,
-    /// Drives the pool; under a lock since a runtime of one thread is driven by one caller.
-    runtime: Mutex<Runtime>,
+    /// What it is called: its file, or its address without a password.
+    place: String,
+    /// Under a lock since a runtime of one thread is driven by one caller.
+    link: Mutex<Link>,
+}
+
+struct Link {
+    runtime: Runtime,
+    /// There until it is closed.
+    store: Option<Store>,
+}
+
+/// Opens the store of catalog files, given the directory that has them where nothing else does.
+trait OpenCatalogs: FnOnce(&Path) -> io::Result<CatalogStore> {}
+
+impl<F: FnOnce(&Path) -> io::Result<CatalogStore>> OpenCatalogs for F {}
+
+/// Where the tables are.
+pub(crate) enum Store {
+    Sqlite(Box<SqliteStore>),
+    Postgres(Box<PostgresStore>),
+}
+
+impl fmt::Debug for Idb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idb").field("home", &self.home).field("place", &self.place).finish()
+    }
 }
 
 impl Idb {
-    /// Opens the database below `home`, and creates both if they are missing.
+    /// Opens the database of `home`, where its settings say it is, and creates both if they are missing.
     ///
-    /// The home is created for its owner alone (0700). A database with a newer schema is refused.
+    /// The home is created for its owner alone (0700). A database with a newer schema, or of another cell, is refused.
     pub fn open(home: &Path) -> Result<Self> {
         Self::open_in(home, CatalogStore::directory)
     }
 
-    /// Opens the database below `home`, whose catalog files are in a store elsewhere.
+    /// Opens the database of `home`, whose catalog files are in a store elsewhere.
     pub fn open_with(home: &Path, catalogs: CatalogStore) -> Result<Self> {
         Self::open_in(home, |_| Ok(catalogs))
     }
 
-    fn open_in(home: &Path, store: impl FnOnce(&Path) -> io::Result<CatalogStore>) -> Result<Self> {
+    fn open_in(home: &Path, catalogs: impl OpenCatalogs) -> Result<Self> {
+        let config = Config::of(home)?;
+        owner::check_files(home, &config)?;
+        match config.database {
+            None => Self::open_local_with(home, catalogs),
+            Some(address) => {
+                let idb = Self::open_server_with(home, address, config.patience, catalogs)?;
+                idb.check_cell()?;
+                Ok(idb)
+            }
+        }
+    }
+
+    /// Opens the file of a home, whatever its settings say.
+    pub(crate) fn open_local(home: &Path) -> Result<Self> {
+        Self::open_local_with(home, CatalogStore::directory)
+    }
+
+    fn open_local_with(home: &Path, catalogs: impl OpenCatalogs) -> Result<Self> {
+        let path = home.join(DATABASE);
+        let place = path.display().to_string();
+        Self::open_store(home, place, catalogs, async || {
+            create_private_file(&path)?;
+            Ok(Store::Sqlite(Box::new(SqliteStore::open(&path).await?)))
+        })
+    }
+
+    /// Opens a database on a server, whosever it is.
+    pub(crate) fn open_server(home: &Path, address: Address, patience: Duration) -> Result<Self> {
+        Self::open_server_with(home, address, patience, CatalogStore::directory)
+    }
+
+    fn open_server_with(
+        home: &Path,
+        address: Address,
+        patience: Duration,
+        catalogs: impl OpenCatalogs,
+    ) -> Result<Self> {
+        let idb = Self::open_store(home, address.to_string(), catalogs, async || {
+            Ok(Store::Postgres(Box::new(PostgresStore::new(address.clone(), patience))))
+        })?;
+        let path = Path::new("/proc/sys/kernel/random/uuid");
+        let name = fs::read_to_string(path).map_err(|e| IdbError::io("read", path, e))?;
+        if let Some(Store::Postgres(store)) = &mut idb.link.lock().store {
+            store.mark_writes(name.trim().to_owned());
+        }
+        Ok(idb)
+    }
+
+    fn open_store(
+        home: &Path,
+        place: String,
+        catalogs: impl OpenCatalogs,
+        connect: impl AsyncFnOnce() -> std::result::Result<Store, Fault>,
+    ) -> Result<Self> {
         outside_of_runtimes()?;
         let dir = home.join("catalogs");
-        let path = home.join("capstan.db");
         create_private_dir(home)?;
         create_private_dir(&dir)?;
         // One process at a time: SQLite does not wait its turn to make a new database a WAL one.
-        let opening = File::open(&dir)
-            .and_then(|dir| dir.lock().map(|()| dir))
-            .map_err(|e| IdbError::io("lock the directory of catalogs", &dir, e))?;
+        let opening = lock_dir(&dir)?;
         let catalogs =
-            store(&dir).map_err(|e| IdbError::io("open the directory of catalogs", &dir, e))?;
-        create_private_file(&path)?;
+            catalogs(&dir).map_err(|e| IdbError::io("open the directory of catalogs", &dir, e))?;
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|e| IdbError::io("start the threads of the internal database", &path, e))?;
-        let pool = runtime
-            .block_on(connect(&path))
-            .map_err(|e| IdbError::sql(format_args!("open the tables"), &path, e))?;
-        let idb =
-            Self { home: home.to_owned(), catalogs, path, pool, runtime: Mutex::new(runtime) };
+            .map_err(|e| IdbError::io("start the threads of the internal database", home, e))?;
+        let store = runtime
+            .block_on(connect())
+            .map_err(|fault| fault.of(format_args!("open the tables"), &place))?;
+        let link = Mutex::new(Link { runtime, store: Some(store) });
+        let idb = Self { home: home.to_owned(), catalogs, place, link };
         idb.migrate(MIGRATIONS)?;
         drop(opening);
         Ok(idb)
@@ -116,9 +183,26 @@ impl Idb {
         &self.home
     }
 
+    /// What the database is called: its file, or its address without a password.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Whether the tables are on a server.
+    pub(crate) fn is_on_server(&self) -> bool {
+        matches!(self.link.lock().store, Some(Store::Postgres(_)))
+    }
+
+    /// Has somebody told, in a sentence, when the server of the database goes away and when it is back.
+    pub fn on_notice(&self, notice: impl Fn(&str) + Send + Sync + 'static) {
+        if let Some(Store::Postgres(store)) = &mut self.link.lock().store {
+            store.notice = Some(Box::new(notice));
+        }
+    }
+
     /// Brings the schema up to date, in one transaction; without any if it is.
     fn migrate(&self, steps: &[(i64, &'static str, &'static str)]) -> Result<()> {
-        let migrator = Migrator::with_migrations(
+        let mut migrator = Migrator::with_migrations(
             steps
                 .iter()
                 .map(|&(version, name, sql)| {
@@ -127,10 +211,11 @@ impl Idb {
                 })
                 .collect(),
         );
+        // Our transaction has the lock of all who write.
+        migrator.set_locking(false);
         let what = format_args!("prepare the tables");
         let current = self.read(what, async |conn| {
-            // A new database has no such table: then there is everything to do.
-            let applied = conn.list_applied_migrations(MIGRATIONS_TABLE).await.unwrap_or_default();
+            let applied = applied(conn).await;
             self.refuse_newer(&migrator, &applied)?;
             Ok(migrator.iter().all(|step| {
                 let same = |a: &AppliedMigration| {
@@ -142,11 +227,18 @@ impl Idb {
         if current {
             return Ok(());
         }
-        self.write(what, async |conn| {
-            migrator.run(conn).await.map_err(|error| match error {
-                MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => Fault::Sql(e),
-                other => Fault::Sql(sqlx::Error::Migrate(Box::new(other))),
-            })
+        self.write_many(what, async |conn| {
+            let done = match conn {
+                Conn::Sqlite(conn) => migrator.run_direct(None, &mut **conn, false).await,
+                Conn::Postgres(_) => {
+                    let before = schema::before(conn, &self.place).await?;
+                    let Conn::Postgres(server) = conn else { return Ok(()) };
+                    let done = migrator.run_direct(None, &mut **server, false).await;
+                    done.map_err(fault_of)?;
+                    return schema::after(conn, &before).await;
+                }
+            };
+            done.map_err(fault_of)
         })
     }
 
@@ -158,51 +250,50 @@ impl Idb {
         let known = migrator.iter().map(|step| step.version).max().unwrap_or(0);
         let found = applied.iter().map(|step| step.version).max().unwrap_or(0);
         if found > known {
-            return Err(IdbError::NewerSchema { path: self.path.clone(), found, known }.into());
+            let place = self.place.clone();
+            return Err(IdbError::NewerSchema { place, found, known }.into());
         }
         Ok(())
     }
 
-    /// What the database finds wrong with its own pages and indexes: nothing where it is sound.
+    /// What the database finds wrong with itself: nothing where it is sound.
     pub(crate) fn damage(&self) -> Result<Vec<String>> {
-        self.read(format_args!("check the tables"), async |conn| {
-            let found =
-                sqlx::query_scalar::<_, String>("PRAGMA quick_check").fetch_all(conn).await?;
-            Ok(found.into_iter().filter(|said| said != "ok").collect())
+        self.with_store(format_args!("check the tables"), async |store| match store {
+            Store::Sqlite(store) => store.damage().await,
+            Store::Postgres(store) => store.read(schema::damage).await,
         })
     }
 
-    /// Runs statements that only read.
+    /// The bytes of the tables.
+    pub(crate) fn size(&self) -> Result<u64> {
+        self.with_store(format_args!("look at the tables"), async |store| match store {
+            Store::Sqlite(store) => Ok(store.size()?),
+            Store::Postgres(store) => store.read(schema::size).await,
+        })
+    }
+
+    /// Runs statements that only read. They may be run again where a connection broke.
     pub(crate) fn read<T>(
         &self,
         what: fmt::Arguments<'_>,
-        work: impl AsyncFnOnce(&mut Conn) -> std::result::Result<T, Fault>,
+        work: impl AsyncFnMut(&mut Conn<'_>) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
-        self.block_on(what, async {
-            let mut conn = self.pool.acquire().await?;
-            work(&mut conn).await
+        self.with_store(what, async |store| match store {
+            Store::Sqlite(store) => store.read(work).await,
+            Store::Postgres(store) => store.read(work).await,
         })
     }
 
-    /// Runs statements as one durable transaction: all or, after an error, nothing.
+    /// Runs statements as one durable transaction: all or, after an error, nothing. They may be run again where a
+    /// connection broke, but are committed once.
     pub(crate) fn write<T>(
         &self,
         what: fmt::Arguments<'_>,
-        work: impl AsyncFnOnce(&mut Conn) -> std::result::Result<T, Fault>,
+        work: impl AsyncFnMut(&mut Conn<'_>) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
-        self.block_on(what, async {
-            let mut transaction = self.pool.begin_with(BEGIN_WRITE).await?;
-            match work(&mut transaction).await {
-                Ok(done) => {
-                    transaction.commit().await?;
-                    Ok(done)
-                }
-                Err(fault) => {
-                    // The fault says why; a failing rollback adds nothing, SQLite rolls back itself.
-                    let _ = transaction.rollback().await;
-                    Err(fault)
-                }
-            }
+        self.with_store(what, async |store| match store {
+            Store::Sqlite(store) => store.write(work).await,
+            Store::Postgres(store) => store.write(work).await,
         })
     }
 
@@ -210,43 +301,66 @@ impl Idb {
     pub(crate) fn write_many<T>(
         &self,
         what: fmt::Arguments<'_>,
-        work: impl AsyncFnOnce(&mut Conn) -> std::result::Result<T, Fault>,
+        work: impl AsyncFnMut(&mut Conn<'_>) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
-        self.set_cache(what, LARGE_CACHE_SIZE)?;
-        let done = self.write(what, work);
-        self.set_cache(what, CACHE_SIZE)?;
-        done
-    }
-
-    fn set_cache(&self, what: fmt::Arguments<'_>, size: &'static str) -> Result<()> {
-        self.read(what, async |conn| {
-            let sql = format!("PRAGMA cache_size = {size}");
-            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await?;
-            Ok(())
+        self.with_store(what, async |store| match store {
+            Store::Sqlite(store) => store.write_many(work).await,
+            Store::Postgres(store) => store.write_many(work).await,
         })
     }
 
-    fn block_on<T>(
+    /// Does something with the store itself.
+    pub(crate) fn with_store<T>(
         &self,
         what: fmt::Arguments<'_>,
-        work: impl Future<Output = std::result::Result<T, Fault>>,
+        work: impl AsyncFnOnce(&mut Store) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
         outside_of_runtimes()?;
-        let runtime = self.runtime.lock();
-        runtime.block_on(work).map_err(|fault| match fault {
-            Fault::Sql(error) => IdbError::sql(what, &self.path, error),
-            Fault::Rule(error) => error,
-        })
+        let mut link = self.link.lock();
+        let Link { runtime, store } = &mut *link;
+        let done = match store {
+            Some(store) => runtime.block_on(work(store)),
+            None => Err(sqlx::Error::PoolClosed.into()),
+        };
+        done.map_err(|fault| fault.of(what, &self.place))
     }
 }
 
 impl Drop for Idb {
-    /// Closes the connection, so that the last process leaves no write-ahead log behind.
+    /// Closes the connection: the last process leaves no write-ahead log behind.
     fn drop(&mut self) {
         if outside_of_runtimes().is_ok() {
-            let runtime = self.runtime.get_mut();
-            runtime.block_on(self.pool.close());
+            let Link { runtime, store } = self.link.get_mut();
+            match store.take() {
+                Some(Store::Sqlite(store)) => runtime.block_on(store.close()),
+                Some(Store::Postgres(store)) => runtime.block_on(store.close()),
+                None => {}
+            }
         }
+    }
+}
+
+/// The steps that were applied. A new database has no table of them: then there is everything to do.
+async fn applied(conn: &mut Conn<'_>) -> Vec<AppliedMigration> {
+    let applied = match conn {
+        Conn::Sqlite(conn) => conn.list_applied_migrations(MIGRATIONS_TABLE).await,
+        Conn::Postgres(conn) => conn.list_applied_migrations(MIGRATIONS_TABLE).await,
+    };
+    applied.unwrap_or_default()
+}
+
+fn fault_of(error: MigrateError) -> Fault {
+    match error {
+        MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => Fault::Sql(e),
+        other => Fault::Sql(sqlx::Error::Migrate(Box::new(other))),
+    }
+}
+
+/// What to do about what a database said; nothing where that is not known.
+pub(crate) fn hint(error: &(dyn DatabaseError + 'static)) -> Option<&'static str> {
+    match error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
+        Some(error) => postgres::hint(error),
+        None => sqlite::hint(error),
     }
 }
 
@@ -258,26 +372,11 @@ fn outside_of_runtimes() -> Result<()> {
     }
 }
 
-async fn connect(path: &Path) -> std::result::Result<SqlitePool, sqlx::Error> {
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .busy_timeout(BUSY_TIMEOUT)
-        .row_buffer_size(ROW_BUFFER)
-        .pragma("cache_size", CACHE_SIZE)
-        .pragma("journal_size_limit", LOG_SIZE_LIMIT);
-    // One: calls come one at a time, a second would only double the memory and the threads. Nothing
-    // to reap: it lives as long as the process's work.
-    SqlitePoolOptions::new()
-        .max_connections(1)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .test_before_acquire(false)
-        .connect_with(options)
-        .await
+/// Locks the directory of catalogs: one process at a time makes a database.
+pub(crate) fn lock_dir(catalogs: &Path) -> Result<File> {
+    File::open(catalogs)
+        .and_then(|dir| dir.lock().map(|()| dir))
+        .map_err(|e| IdbError::io("lock the directory of catalogs", catalogs, e))
 }
 
 /// Creates a directory, and what is missing above it, for its owner alone. One that exists stays.
@@ -312,11 +411,14 @@ fn create_private_file(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_server::{Server, write_settings};
 
-    fn fresh() -> (tempfile::TempDir, Idb) {
-        let dir = tempfile::tempdir().unwrap();
-        let idb = Idb::open(dir.path()).unwrap();
-        (dir, idb)
+    /// A home for each store.
+    fn homes() -> [tempfile::TempDir; 2] {
+        let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let url = Server::shared().new_database();
+        write_settings(homes[1].path(), &format!("database = \"{url}\"\n"));
+        homes
     }
 
     const NEXT: (i64, &str, &str) = (1002, "next", "CREATE TABLE next (x BIGINT)");
@@ -330,66 +432,52 @@ mod tests {
 
     #[test]
     fn a_newer_schema_is_refused_in_clear_words() {
-        let (dir, idb) = fresh();
-        idb.migrate(&and(&[NEXT])).unwrap();
-        drop(idb);
-        let error = Idb::open(dir.path()).unwrap_err();
-        assert!(matches!(error, IdbError::NewerSchema { found: 1002, .. }), "{error:?}");
-        let message = error.to_string();
-        assert!(message.contains("capstan.db") && message.contains("newer version"), "{message}");
+        for (dir, place) in homes().iter().zip(["capstan.db", "postgres://capstan@"]) {
+            Idb::open(dir.path()).unwrap().migrate(&and(&[NEXT])).unwrap();
+            let error = Idb::open(dir.path()).unwrap_err();
+            assert!(matches!(error, IdbError::NewerSchema { found: 1002, .. }), "{error:?}");
+            let message = error.to_string();
+            assert!(message.contains(place) && message.contains("newer version"), "{message}");
+        }
     }
 
     #[test]
     fn a_step_that_fails_leaves_the_schema_as_it_was() {
-        let (dir, idb) = fresh();
         let broken =
             (1003, "broken", "CREATE TABLE half (x BIGINT); CREATE TABLE objects (x BIGINT)");
-        idb.migrate(&and(&[NEXT, broken])).unwrap_err();
-        drop(idb);
-        // Neither step 1002 nor half of step 1003 stayed: this program still opens it, and step 1002 goes.
-        let idb = Idb::open(dir.path()).unwrap();
-        idb.migrate(&and(&[NEXT])).unwrap();
+        for dir in homes() {
+            let idb = Idb::open(dir.path()).unwrap();
+            idb.migrate(&and(&[NEXT, broken])).unwrap_err();
+            drop(idb);
+            // Neither step 1002 nor half of step 1003 stayed: this program still opens it, and step 1002 goes.
+            let idb = Idb::open(dir.path()).unwrap();
+            idb.migrate(&and(&[NEXT])).unwrap();
+        }
     }
 
     #[test]
     fn a_released_step_that_was_changed_is_noticed() {
-        let (_dir, idb) = fresh();
-        let mut changed = MIGRATIONS.to_vec();
-        changed[0].2 = "SELECT 1";
-        let error = idb.migrate(&changed).unwrap_err();
-        assert!(error.to_string().contains("not those of this program"), "{error}");
-    }
-
-    #[test]
-    fn connections_are_durable_and_their_memory_is_bounded() {
-        let (_dir, idb) = fresh();
-        let pragma = |sql: &'static str| {
-            let what = format_args!("ask");
-            idb.read(what, async |conn| {
-                Ok(sqlx::query_scalar::<_, i64>(sql).fetch_one(conn).await?)
-            })
-            .unwrap()
-        };
-        assert_eq!(pragma("PRAGMA synchronous"), 2, "FULL");
-        assert_eq!(pragma("PRAGMA foreign_keys"), 1);
-        assert_eq!(pragma("PRAGMA cache_size"), -2048);
-        assert_eq!(pragma("PRAGMA busy_timeout"), 30_000);
-        let mode = idb.read(format_args!("ask"), async |conn| {
-            Ok(sqlx::query_scalar::<_, String>("PRAGMA journal_mode").fetch_one(conn).await?)
-        });
-        assert_eq!(mode.unwrap(), "wal");
+        for dir in homes() {
+            let idb = Idb::open(dir.path()).unwrap();
+            let mut changed = MIGRATIONS.to_vec();
+            changed[0].2 = "SELECT 1";
+            let error = idb.migrate(&changed).unwrap_err();
+            assert!(error.to_string().contains("not those of this program"), "{error}");
+        }
     }
 
     #[test]
     fn an_edited_row_is_an_error_that_names_it() {
-        let (_dir, idb) = fresh();
-        let insert = "INSERT INTO media VALUES ('zz', 'l', 'd', 1, 1)";
-        idb.write(format_args!("edit"), async |conn| {
-            sqlx::query(insert).execute(conn).await?;
-            Ok(())
-        })
-        .unwrap();
-        let error = idb.media().unwrap_err();
-        assert!(matches!(&error, IdbError::BadRow { column: "id", value } if value == "zz"));
+        for dir in homes() {
+            let idb = Idb::open(dir.path()).unwrap();
+            let insert = "INSERT INTO media VALUES ('zz', 'l', 'd', 1, 1)";
+            idb.write(format_args!("edit"), async |conn| {
+                crate::sql::query(insert).execute(conn).await?;
+                Ok(())
+            })
+            .unwrap();
+            let error = idb.media().unwrap_err();
+            assert!(matches!(&error, IdbError::BadRow { column: "id", value } if value == "zz"));
+        }
     }
 }

@@ -1,16 +1,11 @@
 //! Values on their way into the database and out of it: identities as 32 hexadecimal digits,
 //! counts as non-negative 64-bit integers, lists as JSON. What comes out is checked, not trusted.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::str::FromStr;
 
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
-
 use crate::error::IdbError;
-
-/// A row of a result.
-pub(crate) type Row = SqliteRow;
+pub(crate) use crate::sql::Row;
 
 /// What can end a piece of work in the database, before it is known what the work was.
 #[derive(Debug)]
@@ -19,6 +14,16 @@ pub(crate) enum Fault {
     Sql(sqlx::Error),
     /// A rule of ours is broken; the error is complete.
     Rule(IdbError),
+}
+
+impl Fault {
+    /// The error, once it is known what was tried on what.
+    pub fn of(self, what: fmt::Arguments<'_>, place: &str) -> IdbError {
+        match self {
+            Self::Sql(error) => IdbError::sql(what, place, error),
+            Self::Rule(error) => error,
+        }
+    }
 }
 
 impl From<sqlx::Error> for Fault {

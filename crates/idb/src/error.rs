@@ -1,22 +1,24 @@
 //! What can go wrong in the internal database, and what the administrator can do about it.
 //!
-//! The text of an error says what failed, on what, and what to do; what the system or SQLite said
+//! The text of an error says what failed, on what, and what to do; what the system or the database said
 //! is the error's source.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::db;
+
 /// An error of the internal database.
 #[derive(Debug, thiserror::Error)]
 pub enum IdbError {
     /// The database refused or failed.
-    #[error("cannot {what} in the internal database {}; {hint}", path.display())]
+    #[error("cannot {what} in the internal database {place}; {hint}")]
     Sql {
         /// What was attempted, as "record session 1f2e3d4c".
         what: String,
-        /// The database file.
-        path: PathBuf,
+        /// The database: its file, or its address without a password.
+        place: String,
         /// What to do about it.
         hint: &'static str,
         /// What the database said.
@@ -24,17 +26,44 @@ pub enum IdbError {
     },
     /// The database was written by a newer Capstan.
     #[error(
-        "the internal database {} has schema {found}, this program knows up to {known}; \
-         use the newer version of capstan that wrote it, or another home", path.display()
+        "the internal database {place} has schema {found}, this program knows up to {known}; \
+         use the newer version of capstan that wrote it, or another home"
     )]
     NewerSchema {
-        /// The database file.
-        path: PathBuf,
+        /// The database.
+        place: String,
         /// The schema found in it.
         found: i64,
         /// The newest schema this program knows.
         known: i64,
     },
+    /// The server of the database went away and did not come back in time.
+    #[error(
+        "the internal database {place} went away and was not back within {waited_s} s; what was committed on a medium \
+         is kept: when PostgreSQL runs again, the next backup to that medium records it and goes on from there with \
+         --resume, as does `capstan import`"
+    )]
+    Away {
+        /// The database.
+        place: String,
+        /// How long it was waited for, in seconds.
+        waited_s: u64,
+        /// What the driver said last.
+        source: Box<sqlx::Error>,
+    },
+    /// A mistake in the settings of a home.
+    #[error("{}:{line}: {problem}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong, and what to write.
+        problem: String,
+    },
+    /// The database and the home are not of one cell.
+    #[error("{0}")]
+    Mismatch(String),
     /// A file or directory of the database could not be read or written.
     #[error("cannot {what} {}; {hint}", path.display())]
     Io {
@@ -104,9 +133,14 @@ pub enum IdbError {
 
 impl IdbError {
     /// An error of the database, with the hint that fits what it said.
-    pub(crate) fn sql(what: fmt::Arguments<'_>, path: &Path, source: sqlx::Error) -> Self {
-        let (what, path, hint) = (what.to_string(), path.to_owned(), sql_hint(&source));
-        Self::Sql { what, path, hint, source: Box::new(source) }
+    pub(crate) fn sql(what: fmt::Arguments<'_>, place: &str, source: sqlx::Error) -> Self {
+        let (what, place, hint) = (what.to_string(), place.to_owned(), sql_hint(&source, place));
+        Self::Sql { what, place, hint, source: Box::new(source) }
+    }
+
+    /// Whether the mistake is in what an administrator set up: nothing was done.
+    pub const fn is_bad_input(&self) -> bool {
+        matches!(self, Self::Config { .. } | Self::Mismatch(_))
     }
 
     /// An error of the file system, with the hint that fits what it said.
@@ -115,35 +149,21 @@ impl IdbError {
     }
 }
 
-/// The hint for an error of SQLite, by its primary result code.
-fn sql_hint(error: &sqlx::Error) -> &'static str {
-    let sqlx::Error::Database(database) = error else {
-        return match error {
-            sqlx::Error::PoolTimedOut => "it is overloaded: try again",
-            sqlx::Error::Io(e) => io_hint(e),
-            sqlx::Error::Migrate(_) => {
-                "its tables are not those of this program: put it aside and build a new one by \
-                 importing the media"
-            }
-            _ => "see the cause; if it persists, report it as a bug",
-        };
+/// The hint for an error of a database, by its code; for one of the way there, by what the system said.
+fn sql_hint(error: &sqlx::Error, place: &str) -> &'static str {
+    let server = place.starts_with("postgres:");
+    let known = match error {
+        sqlx::Error::Database(error) => db::hint(&**error),
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) if server => Some(
+            "it does not answer: see that PostgreSQL runs there, and correct `database` in capstan.toml",
+        ),
+        sqlx::Error::Io(e) => Some(io_hint(e)),
+        sqlx::Error::Migrate(_) => Some(
+            "its tables are not those of this program: put it aside and build a new one by importing the media",
+        ),
+        _ => None,
     };
-    let code = database.code().and_then(|c| c.parse::<u32>().ok());
-    match code.map(|extended| extended & 0xff) {
-        Some(5 | 6) => "another process keeps it locked: wait for that to end and try again",
-        Some(8) => "it is read-only: check its owner and mode and how its file system is mounted",
-        Some(10) => "its disk reports errors: check the disk and the system log",
-        Some(11 | 26) => {
-            "it is damaged: put it aside and build a new one by importing the media, or restore it"
-        }
-        Some(13) => "its file system is full: make room and try again",
-        Some(14) => "it cannot be opened: check the owner and mode of its directory",
-        Some(19) => {
-            "what it refers to is not recorded: import the media of the objects concerned, and if \
-             that does not help, report it as a bug"
-        }
-        _ => "see the cause; if it persists, report it as a bug",
-    }
+    known.unwrap_or("see the cause; if it persists, report it as a bug")
 }
 
 /// The hint for an error of the file system.

@@ -7,6 +7,7 @@ use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
 use crate::management::ensure;
 use crate::rows::Medium;
+use crate::sql;
 
 impl Idb {
     /// Forgets what lies on a medium: its segments' places, segments that have no other place, and `versions`, which need
@@ -19,11 +20,11 @@ impl Idb {
                        (SELECT COUNT(DISTINCT g.session_id) FROM segment_places l \
                        JOIN segments g ON g.id = l.segment_id WHERE l.medium_id = $1) \
                        WHERE medium_id = $1";
-            sqlx::query(sql).bind(medium.to_string()).execute(&mut *conn).await?;
+            sql::query(sql).bind(medium.to_string()).execute(&mut *conn).await?;
             let sql = "SELECT segment_id FROM segment_places l WHERE medium_id = $1 AND NOT EXISTS \
                        (SELECT 1 FROM segment_places o \
                        WHERE o.segment_id = l.segment_id AND o.medium_id <> $1)";
-            let rows = sqlx::query(sql).bind(medium.to_string()).fetch_all(&mut *conn).await?;
+            let rows = sql::query(sql).bind(medium.to_string()).fetch_all(&mut *conn).await?;
             let gone: std::result::Result<Vec<SegmentId>, Fault> =
                 rows.iter().map(|row| decode::parsed(row, "segment_id")).collect();
             let gone = gone?;
@@ -31,13 +32,13 @@ impl Idb {
                 forget_version(conn, *version).await?;
             }
             let sql = "DELETE FROM segment_places WHERE medium_id = $1";
-            sqlx::query(sql).bind(medium.to_string()).execute(&mut *conn).await?;
+            sql::query(sql).bind(medium.to_string()).execute(&mut *conn).await?;
             for segment in &gone {
                 for sql in [
                     "DELETE FROM stream_parts WHERE segment_id = $1",
                     "DELETE FROM segments WHERE id = $1",
                 ] {
-                    sqlx::query(sql).bind(segment.to_string()).execute(&mut *conn).await?;
+                    sql::query(sql).bind(segment.to_string()).execute(&mut *conn).await?;
                 }
             }
             Ok(gone)
@@ -49,7 +50,7 @@ impl Idb {
     pub fn replace_medium(&self, old: MediumId, new: &Medium) -> Result<()> {
         self.write(format_args!("record medium {}", new.id.short()), async |conn| {
             let (old, id) = (old.to_string(), new.id.to_string());
-            sqlx::query(
+            sql::query(
                 "INSERT INTO media (id, label, device, block_size, created_us) \
                  VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
             )
@@ -62,9 +63,9 @@ impl Idb {
             .await?;
             let moved = "UPDATE media_management SET medium_id = $2, damaged_us = NULL \
                          WHERE medium_id = $1";
-            sqlx::query(moved).bind(&old).bind(&id).execute(&mut *conn).await?;
+            sql::query(moved).bind(&old).bind(&id).execute(&mut *conn).await?;
             let sql = "DELETE FROM media WHERE id = $1";
-            sqlx::query(sql).bind(&old).execute(conn).await?;
+            sql::query(sql).bind(&old).execute(conn).await?;
             Ok(())
         })
     }
@@ -72,7 +73,7 @@ impl Idb {
     /// The versions of which something lies on this medium and nowhere else.
     pub fn versions_only_on_medium(&self, medium: MediumId) -> Result<Vec<VersionId>> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "SELECT DISTINCT p.version_id FROM stream_parts p \
                  JOIN segment_places l ON l.segment_id = p.segment_id \
                  WHERE l.medium_id = $1 AND NOT EXISTS (SELECT 1 FROM segment_places o \
@@ -92,7 +93,7 @@ impl Idb {
             let mut at = 0;
             while let Some(base) = all.get(at).copied() {
                 let sql = "SELECT id FROM versions WHERE base_id = $1";
-                for row in sqlx::query(sql).bind(base.to_string()).fetch_all(&mut *conn).await? {
+                for row in sql::query(sql).bind(base.to_string()).fetch_all(&mut *conn).await? {
                     let id = decode::parsed(&row, "id")?;
                     if !all.contains(&id) {
                         all.push(id);
@@ -106,13 +107,13 @@ impl Idb {
 }
 
 /// Forgets a version. What of its segments lies on other media stays there, of no version.
-async fn forget_version(conn: &mut Conn, version: VersionId) -> std::result::Result<(), Fault> {
+async fn forget_version(conn: &mut Conn<'_>, version: VersionId) -> std::result::Result<(), Fault> {
     for sql in [
         "UPDATE sessions SET version_id = NULL WHERE version_id = $1",
         "DELETE FROM stream_parts WHERE version_id = $1",
         "DELETE FROM versions WHERE id = $1",
     ] {
-        sqlx::query(sql).bind(version.to_string()).execute(&mut *conn).await?;
+        sql::query(sql).bind(version.to_string()).execute(&mut *conn).await?;
     }
     Ok(())
 }

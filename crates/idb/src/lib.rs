@@ -1,8 +1,9 @@
 //! The internal database (IDB): what was backed up, by which session, on which media.
 //!
-//! Two parts below one home directory: `capstan.db`, an SQLite database with one row per object,
-//! version, session, medium and segment; and `catalogs/<segment>.catalog`, one file per segment
-//! with the batches that name its files. Rows per file exist nowhere: the database stays small
+//! Two parts: tables with one row per object, version, session, medium and segment, in `capstan.db`,
+//! an SQLite database below the home directory, or on the PostgreSQL server that its settings name;
+//! and `catalogs/<segment>.catalog` below the home, one file per segment with the batches that name
+//! its files. Rows per file exist nowhere: the database stays small
 //! however many files are backed up.
 //!
 //! The order of a commit is the caller's: segments durable on the medium, then
@@ -18,6 +19,7 @@
 
 mod catalog_files;
 mod check;
+mod config;
 mod copies;
 mod db;
 mod decode;
@@ -26,7 +28,9 @@ mod forget;
 mod logging;
 mod management;
 mod media;
+mod moving;
 mod objects;
+mod owner;
 mod pools;
 mod protection;
 mod pruning;
@@ -34,10 +38,15 @@ mod rows;
 mod sessions;
 mod settings;
 mod small_copy;
+mod sql;
 mod stand_ins;
 mod stats;
 mod store;
 pub mod table;
+#[cfg(test)]
+#[path = "../tests/common/server.rs"]
+mod test_server;
+mod transfer;
 
 pub use catalog_files::CatalogStamp;
 pub use check::{Dangling, Sizes};
@@ -45,12 +54,14 @@ pub use db::Idb;
 pub use error::IdbError;
 pub use logging::LogLevel;
 pub use management::{Holdings, Management};
+pub use moving::{Moved, names_server, refuse_database};
 pub use pools::{Allocation, Pool, RotationSet};
 pub use protection::{Keeping, Protection};
 pub use pruning::{Claim, ExpiredSegment, Forgotten, PruneRow, VersionSize};
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };
+pub use sessions::Described;
 pub use stats::CountedTable;
 pub use store::{CatalogFile, CatalogStore};
 

@@ -8,6 +8,7 @@ use capstan_format::id::{SegmentId, SessionId};
 use crate::Result;
 use crate::db::Idb;
 use crate::decode;
+use crate::sql;
 
 /// How much of a session's catalogs the database keeps. Media have all of it, whatever the level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,7 +53,7 @@ impl Idb {
         self.write(format_args!("record session {}", session.short()), async |conn| {
             let sql = "INSERT INTO session_logging (session_id, level) VALUES ($1, $2) \
                        ON CONFLICT (session_id) DO UPDATE SET level = excluded.level";
-            let query = sqlx::query(sql).bind(session.to_string()).bind(level.to_string());
+            let query = sql::query(sql).bind(session.to_string()).bind(level.to_string());
             query.execute(conn).await?;
             Ok(())
         })
@@ -61,7 +62,7 @@ impl Idb {
     /// The logging level of a session.
     pub fn log_level(&self, session: SessionId) -> Result<LogLevel> {
         self.read(format_args!("look up session {}", session.short()), async |conn| {
-            let query = sqlx::query("SELECT level FROM session_logging WHERE session_id = $1");
+            let query = sql::query("SELECT level FROM session_logging WHERE session_id = $1");
             let row = query.bind(session.to_string()).fetch_optional(conn).await?;
             row.map_or(Ok(LogLevel::All), |row| decode::parsed(&row, "level"))
         })
@@ -71,7 +72,7 @@ impl Idb {
     pub fn set_log_level_of_copy(&self, segment: SegmentId, level: LogLevel) -> Result<()> {
         self.write(format_args!("record segment {}", segment.short()), async |conn| {
             let sql = "UPDATE segment_copies SET level = $2 WHERE segment_id = $1";
-            let query = sqlx::query(sql).bind(segment.to_string());
+            let query = sql::query(sql).bind(segment.to_string());
             query.bind(level.to_string()).execute(conn).await?;
             Ok(())
         })
@@ -81,7 +82,7 @@ impl Idb {
     pub fn log_level_of(&self, segment: SegmentId, session: SessionId) -> Result<LogLevel> {
         let own = self.read(format_args!("look up segment {}", segment.short()), async |conn| {
             let sql = "SELECT level FROM segment_copies WHERE segment_id = $1";
-            let query = sqlx::query(sql).bind(segment.to_string());
+            let query = sql::query(sql).bind(segment.to_string());
             let row = query.fetch_optional(conn).await?;
             row.map_or(Ok(None), |row| decode::parsed_opt(&row, "level"))
         })?;

@@ -1,12 +1,12 @@
 //! What an administrator decided about media, and what happened to them.
 
 use capstan_format::id::{MediumId, VersionId};
-use sqlx::Row as _;
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
 use crate::pools::RotationSet;
+use crate::sql;
 
 /// What is kept of a medium beside what it says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Idb {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
             let sql = "SELECT m.created_us, g.* FROM media m \
                        LEFT JOIN media_management g ON g.medium_id = m.id WHERE m.id = $1";
-            let row = sqlx::query(sql).bind(medium.to_string()).fetch_optional(conn).await?;
+            let row = sql::query(sql).bind(medium.to_string()).fetch_optional(conn).await?;
             row.as_ref().map_or(Ok(Management::default()), management)
         })
     }
@@ -56,7 +56,7 @@ impl Idb {
     /// What lies on a medium.
     pub fn holdings(&self, medium: MediumId) -> Result<Holdings> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
-            let row = sqlx::query(
+            let row = sql::query(
                 "SELECT COUNT(*) AS segments, CAST(COALESCE(SUM(g.bytes), 0) AS BIGINT) AS bytes, \
                  COUNT(DISTINCT g.session_id) AS sessions, MAX(g.committed_us) AS last_us \
                  FROM segment_places l JOIN segments g ON g.id = l.segment_id \
@@ -77,7 +77,7 @@ impl Idb {
     /// The versions of which something lies on a medium, each once.
     pub fn versions_on_medium(&self, medium: MediumId) -> Result<Vec<VersionId>> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "SELECT DISTINCT p.version_id FROM stream_parts p \
                  JOIN segment_places l ON l.segment_id = p.segment_id \
                  WHERE l.medium_id = $1 ORDER BY p.version_id",
@@ -100,7 +100,7 @@ impl Idb {
             ensure(conn, medium).await?;
             let sql =
                 "UPDATE media_management SET pool = $2, rotation_set = $3 WHERE medium_id = $1";
-            let query = sqlx::query(sql).bind(medium.to_string()).bind(pool);
+            let query = sql::query(sql).bind(medium.to_string()).bind(pool);
             query.bind(set.map(|set| set.to_string())).execute(conn).await?;
             Ok(())
         })
@@ -112,7 +112,7 @@ impl Idb {
             ensure(conn, medium).await?;
             let sql = "UPDATE media_management SET errors = errors + 1, \
                        damaged_us = COALESCE($2, damaged_us) WHERE medium_id = $1";
-            sqlx::query(sql).bind(medium.to_string()).bind(damaged_us).execute(conn).await?;
+            sql::query(sql).bind(medium.to_string()).bind(damaged_us).execute(conn).await?;
             Ok(())
         })
     }
@@ -121,7 +121,7 @@ impl Idb {
     pub fn clear_medium_damage(&self, medium: MediumId) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
             let sql = "UPDATE media_management SET damaged_us = NULL WHERE medium_id = $1";
-            sqlx::query(sql).bind(medium.to_string()).execute(conn).await?;
+            sql::query(sql).bind(medium.to_string()).execute(conn).await?;
             Ok(())
         })
     }
@@ -134,7 +134,7 @@ impl Idb {
             }
             let sql = "UPDATE media_management SET exported_us = $2, exported_to = $3 \
                        WHERE medium_id = $1";
-            let query = sqlx::query(sql).bind(medium.to_string());
+            let query = sql::query(sql).bind(medium.to_string());
             query.bind(to.map(|to| to.0)).bind(to.map(|to| to.1)).execute(conn).await?;
             Ok(())
         })
@@ -142,8 +142,11 @@ impl Idb {
 }
 
 /// Makes the row of a medium that has none. One that is not recorded gets none.
-pub(crate) async fn ensure(conn: &mut Conn, medium: MediumId) -> std::result::Result<(), Fault> {
-    sqlx::query(
+pub(crate) async fn ensure(
+    conn: &mut Conn<'_>,
+    medium: MediumId,
+) -> std::result::Result<(), Fault> {
+    sql::query(
         "INSERT INTO media_management (medium_id, first_us, passes, errors) \
          SELECT id, created_us, 0, 0 FROM media WHERE id = $1 \
          ON CONFLICT (medium_id) DO NOTHING",

@@ -1,18 +1,23 @@
 //! Where the data lies: media, segments, what of which stream is in them; and the wrapped keys.
 
+use std::collections::HashSet;
+
 use capstan_format::id::{KeyId, MediumId, SegmentNumber, VersionId};
-use sqlx::Row as _;
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
 use crate::rows::{KeyRecord, Medium, Segment, StreamPart};
+use crate::sql;
+
+/// How many parts of streams go into one statement.
+const PARTS: usize = 64;
 
 impl Idb {
     /// Records a medium, or what changed of it.
     pub fn put_medium(&self, medium: &Medium) -> Result<()> {
         self.write(format_args!("record medium {}", medium.id.short()), async |conn| {
-            sqlx::query(
+            sql::query(
                 "INSERT INTO media (id, label, device, block_size, created_us) \
                  VALUES ($1, $2, $3, $4, $5) \
                  ON CONFLICT (id) DO UPDATE SET label = excluded.label, device = excluded.device, \
@@ -32,7 +37,7 @@ impl Idb {
     /// All media, by label.
     pub fn media(&self) -> Result<Vec<Medium>> {
         self.read(format_args!("list the media"), async |conn| {
-            let query = sqlx::query("SELECT * FROM media ORDER BY label, id");
+            let query = sql::query("SELECT * FROM media ORDER BY label, id");
             query.fetch_all(conn).await?.iter().map(medium).collect()
         })
     }
@@ -40,7 +45,7 @@ impl Idb {
     /// A medium by its identity.
     pub fn medium(&self, id: MediumId) -> Result<Option<Medium>> {
         self.read(format_args!("look up medium {}", id.short()), async |conn| {
-            let query = sqlx::query("SELECT * FROM media WHERE id = $1").bind(id.to_string());
+            let query = sql::query("SELECT * FROM media WHERE id = $1").bind(id.to_string());
             query.fetch_optional(conn).await?.as_ref().map(medium).transpose()
         })
     }
@@ -48,13 +53,13 @@ impl Idb {
     /// The media with exactly this label; if there are none, those whose identity begins with it.
     pub fn media_by_label_or_id_prefix(&self, typed: &str) -> Result<Vec<Medium>> {
         self.read(format_args!("look up medium {typed}"), async |conn| {
-            let query = sqlx::query("SELECT * FROM media WHERE label = $1 ORDER BY id").bind(typed);
+            let query = sql::query("SELECT * FROM media WHERE label = $1 ORDER BY id").bind(typed);
             let mut rows = query.fetch_all(&mut *conn).await?;
             if rows.is_empty()
                 && let Some((low, high)) = decode::prefix_range(typed)
             {
                 let sql = "SELECT * FROM media WHERE id >= $1 AND id < $2 ORDER BY id";
-                rows = sqlx::query(sql).bind(low).bind(high).fetch_all(conn).await?;
+                rows = sql::query(sql).bind(low).bind(high).fetch_all(conn).await?;
             }
             rows.iter().map(medium).collect()
         })
@@ -71,9 +76,7 @@ impl Idb {
         self.write(format_args!("record {} segments", segments.len()), async |conn| {
             for (segment, parts) in segments {
                 put_segment(conn, segment).await?;
-                for part in parts {
-                    put_part(conn, part).await?;
-                }
+                put_parts(conn, parts).await?;
             }
             Ok(())
         })
@@ -82,7 +85,7 @@ impl Idb {
     /// Whether any segment of the sessions of a version is recorded: each session leaves one, if only for its end.
     pub fn has_segments(&self, version: VersionId) -> Result<bool> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
-            let row = sqlx::query(
+            let row = sql::query(
                 "SELECT g.id FROM segments g JOIN sessions s ON s.id = g.session_id \
                  WHERE s.version_id = $1 LIMIT 1",
             )
@@ -100,7 +103,7 @@ impl Idb {
         version: VersionId,
     ) -> Result<Vec<(Segment, Vec<StreamPart>)>> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
                  l.medium_id, l.number, \
                  p.segment_id, p.stream_id, p.version_id, p.logical_start, p.logical_end, \
@@ -133,7 +136,7 @@ impl Idb {
     /// The segments on a medium, in their order.
     pub fn segments_of_medium(&self, medium: MediumId) -> Result<Vec<Segment>> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
                  l.medium_id, l.number \
                  FROM segment_places l JOIN segments g ON g.id = l.segment_id \
@@ -152,7 +155,7 @@ impl Idb {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
             let sql = "SELECT number FROM segment_places WHERE medium_id = $1 \
                        ORDER BY number DESC LIMIT 1";
-            let row = sqlx::query(sql).bind(medium.to_string()).fetch_optional(conn).await?;
+            let row = sql::query(sql).bind(medium.to_string()).fetch_optional(conn).await?;
             row.map(|row| decode::count(&row, "number").map(SegmentNumber)).transpose()
         })
     }
@@ -174,7 +177,7 @@ impl Idb {
 
     fn insert_key(&self, sql: &'static str, key: &KeyRecord) -> Result<()> {
         self.write(format_args!("record key {}", key.id.short()), async |conn| {
-            sqlx::query(sql).bind(key.id.to_string()).bind(&key.record).execute(conn).await?;
+            sql::query(sql).bind(key.id.to_string()).bind(&key.record).execute(conn).await?;
             Ok(())
         })
     }
@@ -183,7 +186,7 @@ impl Idb {
     pub fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
         self.read(format_args!("look up key {}", id.short()), async |conn| {
             let sql = "SELECT id, record FROM wrapped_keys WHERE id = $1";
-            let row = sqlx::query(sql).bind(id.to_string()).fetch_optional(conn).await?;
+            let row = sql::query(sql).bind(id.to_string()).fetch_optional(conn).await?;
             let record = |row: &Row| {
                 Ok(KeyRecord { id: decode::parsed(row, "id")?, record: row.try_get("record")? })
             };
@@ -194,7 +197,7 @@ impl Idb {
     /// All wrapped keys, by identity.
     pub fn keys(&self) -> Result<Vec<KeyRecord>> {
         self.read(format_args!("list the keys"), async |conn| {
-            let query = sqlx::query("SELECT id, record FROM wrapped_keys ORDER BY id");
+            let query = sql::query("SELECT id, record FROM wrapped_keys ORDER BY id");
             let record = |row: &Row| {
                 Ok(KeyRecord { id: decode::parsed(row, "id")?, record: row.try_get("record")? })
             };
@@ -203,10 +206,10 @@ impl Idb {
     }
 }
 
-async fn put_segment(conn: &mut Conn, segment: &Segment) -> std::result::Result<(), Fault> {
+async fn put_segment(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Result<(), Fault> {
     let id = segment.id.to_string();
     // committed_us stays: an import knows only when it found the segment.
-    sqlx::query(
+    sql::query(
         "INSERT INTO segments (id, session_id, blocks, bytes, committed_us) \
          VALUES ($1, $2, $3, $4, $5) \
          ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, \
@@ -219,7 +222,7 @@ async fn put_segment(conn: &mut Conn, segment: &Segment) -> std::result::Result<
     .bind(segment.committed_us)
     .execute(&mut *conn)
     .await?;
-    sqlx::query(
+    sql::query(
         "INSERT INTO segment_places (segment_id, medium_id, number) VALUES ($1, $2, $3) \
          ON CONFLICT (segment_id, medium_id) DO UPDATE SET number = excluded.number",
     )
@@ -231,25 +234,41 @@ async fn put_segment(conn: &mut Conn, segment: &Segment) -> std::result::Result<
     Ok(())
 }
 
-async fn put_part(conn: &mut Conn, part: &StreamPart) -> std::result::Result<(), Fault> {
-    // An import without the key cannot count rows and says 0: a known count stays.
-    sqlx::query(
-        "INSERT INTO stream_parts \
-         (segment_id, stream_id, version_id, logical_start, logical_end, row_count) \
-         VALUES ($1, $2, $3, $4, $5, $6) \
-         ON CONFLICT (segment_id, stream_id, version_id) DO UPDATE SET \
-         logical_start = excluded.logical_start, logical_end = excluded.logical_end, \
-         row_count = CASE WHEN excluded.row_count > stream_parts.row_count \
-         THEN excluded.row_count ELSE stream_parts.row_count END",
-    )
-    .bind(part.segment.to_string())
-    .bind(part.stream.to_string())
-    .bind(part.version.to_string())
-    .bind(decode::count_in("logical_start", part.logical_start)?)
-    .bind(decode::count_in("logical_end", part.logical_end)?)
-    .bind(decode::count_in("row_count", part.rows)?)
-    .execute(conn)
-    .await?;
+async fn put_parts(
+    conn: &mut Conn<'_>,
+    mut parts: &[StreamPart],
+) -> std::result::Result<(), Fault> {
+    while !parts.is_empty() {
+        // No statement has a row twice: PostgreSQL refuses that.
+        let mut seen = HashSet::new();
+        let new = |part: &&StreamPart| seen.insert((part.segment, part.stream, part.version));
+        let (now, later) = parts.split_at(parts.iter().take(PARTS).take_while(new).count());
+        let mut query = sql::Builder::new(
+            "INSERT INTO stream_parts \
+             (segment_id, stream_id, version_id, logical_start, logical_end, row_count) VALUES ",
+        );
+        for (n, part) in now.iter().enumerate() {
+            let ids = [part.segment.to_string(), part.stream.to_string(), part.version.to_string()];
+            query.push(if n == 0 { "(" } else { ", (" }).push_list(ids);
+            for (column, value) in [
+                ("logical_start", part.logical_start),
+                ("logical_end", part.logical_end),
+                ("row_count", part.rows),
+            ] {
+                query.push(", ").push_bind(decode::count_in(column, value)?);
+            }
+            query.push(")");
+        }
+        // An import without the key cannot count rows and says 0: a known count stays.
+        query.push(
+            " ON CONFLICT (segment_id, stream_id, version_id) DO UPDATE SET \
+             logical_start = excluded.logical_start, logical_end = excluded.logical_end, \
+             row_count = CASE WHEN excluded.row_count > stream_parts.row_count \
+             THEN excluded.row_count ELSE stream_parts.row_count END",
+        );
+        query.build().execute(conn).await?;
+        parts = later;
+    }
     Ok(())
 }
 

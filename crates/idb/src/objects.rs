@@ -1,20 +1,20 @@
 //! What is backed up: objects and their versions.
 
 use capstan_format::id::{ObjectId, VersionId};
-use sqlx::Row as _;
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
 use crate::error::IdbError;
 use crate::rows::{Object, Status, Version};
+use crate::sql;
 
 impl Idb {
     /// Records an object, or what became known of it: an empty name or host and a missing sealed
     /// name leave what is recorded.
     pub fn put_object(&self, object: &Object) -> Result<()> {
         self.write(format_args!("record object {}", object.id.short()), async |conn| {
-            sqlx::query(
+            sql::query(
                 "INSERT INTO objects (id, name, host, sealed) VALUES ($1, $2, $3, $4) \
                  ON CONFLICT (id) DO UPDATE SET \
                  name = CASE WHEN excluded.name = '' THEN objects.name ELSE excluded.name END, \
@@ -34,7 +34,7 @@ impl Idb {
     /// All objects, by name.
     pub fn objects(&self) -> Result<Vec<Object>> {
         self.read(format_args!("list the objects"), async |conn| {
-            let query = sqlx::query("SELECT * FROM objects ORDER BY name, host, id");
+            let query = sql::query("SELECT * FROM objects ORDER BY name, host, id");
             query.fetch_all(conn).await?.iter().map(object).collect()
         })
     }
@@ -43,14 +43,14 @@ impl Idb {
     pub fn objects_by_name(&self, name: &str) -> Result<Vec<Object>> {
         self.read(format_args!("look up object {name}"), async |conn| {
             let sql = "SELECT * FROM objects WHERE name = $1 ORDER BY host, id";
-            sqlx::query(sql).bind(name).fetch_all(conn).await?.iter().map(object).collect()
+            sql::query(sql).bind(name).fetch_all(conn).await?.iter().map(object).collect()
         })
     }
 
     /// An object by its identity.
     pub fn object(&self, id: ObjectId) -> Result<Option<Object>> {
         self.read(format_args!("look up object {}", id.short()), async |conn| {
-            let query = sqlx::query("SELECT * FROM objects WHERE id = $1").bind(id.to_string());
+            let query = sql::query("SELECT * FROM objects WHERE id = $1").bind(id.to_string());
             query.fetch_optional(conn).await?.as_ref().map(object).transpose()
         })
     }
@@ -60,7 +60,7 @@ impl Idb {
         self.read(format_args!("look up object {}", object.short()), async |conn| {
             let sql = "SELECT * FROM versions WHERE object_id = $1 AND expired_us IS NULL \
                        ORDER BY created_us DESC, id DESC";
-            let rows = sqlx::query(sql).bind(object.to_string()).fetch_all(conn).await?;
+            let rows = sql::query(sql).bind(object.to_string()).fetch_all(conn).await?;
             rows.iter().map(version).collect()
         })
     }
@@ -98,7 +98,7 @@ fn merge(recorded: Version, found: &Version) -> Version {
 
 /// Records the version that a session begins to write, or goes on to write.
 pub(crate) async fn begin_version(
-    conn: &mut Conn,
+    conn: &mut Conn<'_>,
     version: &Version,
 ) -> std::result::Result<(), Fault> {
     if let Some(base) = version.base {
@@ -117,24 +117,24 @@ pub(crate) async fn begin_version(
 
 /// A version that expired since it was looked up is neither written, nor read, nor built on.
 pub(crate) async fn refuse_expired(
-    conn: &mut Conn,
+    conn: &mut Conn<'_>,
     id: VersionId,
 ) -> std::result::Result<(), Fault> {
     let sql = "SELECT 1 FROM versions WHERE id = $1 AND expired_us IS NOT NULL";
-    let expired = sqlx::query(sql).bind(id.to_string()).fetch_optional(conn).await?;
+    let expired = sql::query(sql).bind(id.to_string()).fetch_optional(conn).await?;
     expired.map_or(Ok(()), |_| Err(IdbError::Expired { id: id.to_string() }.into()))
 }
 
 async fn find_version(
-    conn: &mut Conn,
+    conn: &mut Conn<'_>,
     id: VersionId,
 ) -> std::result::Result<Option<Version>, Fault> {
-    let query = sqlx::query("SELECT * FROM versions WHERE id = $1").bind(id.to_string());
+    let query = sql::query("SELECT * FROM versions WHERE id = $1").bind(id.to_string());
     query.fetch_optional(conn).await?.as_ref().map(version).transpose()
 }
 
-async fn put_version(conn: &mut Conn, version: &Version) -> std::result::Result<(), Fault> {
-    sqlx::query(
+async fn put_version(conn: &mut Conn<'_>, version: &Version) -> std::result::Result<(), Fault> {
+    sql::query(
         "INSERT INTO versions \
          (id, object_id, status, method, base_id, key_id, null_device, created_us, stands_for_id) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \

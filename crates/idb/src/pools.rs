@@ -3,11 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sqlx::Row as _;
-
 use crate::Result;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
+use crate::sql;
 
 /// Which media a pool's sessions may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +92,7 @@ impl Idb {
     /// Records a pool, or what changed of it.
     pub fn put_pool(&self, pool: &Pool) -> Result<()> {
         self.write(format_args!("record pool {}", pool.name), async |conn| {
-            sqlx::query(
+            sql::query(
                 "INSERT INTO pools (name, allocation, appendable, free_pool, rotation) \
                  VALUES ($1, $2, $3, $4, $5) \
                  ON CONFLICT (name) DO UPDATE SET allocation = excluded.allocation, \
@@ -114,7 +113,7 @@ impl Idb {
     /// All pools, by name.
     pub fn pools(&self) -> Result<Vec<Pool>> {
         self.read(format_args!("list the pools"), async |conn| {
-            let query = sqlx::query("SELECT * FROM pools ORDER BY name");
+            let query = sql::query("SELECT * FROM pools ORDER BY name");
             query.fetch_all(conn).await?.iter().map(pool).collect()
         })
     }
@@ -122,7 +121,7 @@ impl Idb {
     /// A pool by its name.
     pub fn pool(&self, name: &str) -> Result<Option<Pool>> {
         self.read(format_args!("look up pool {name}"), async |conn| {
-            let query = sqlx::query("SELECT * FROM pools WHERE name = $1").bind(name);
+            let query = sql::query("SELECT * FROM pools WHERE name = $1").bind(name);
             query.fetch_optional(conn).await?.as_ref().map(pool).transpose()
         })
     }
@@ -130,7 +129,7 @@ impl Idb {
     /// Removes a pool that has no media and that no other draws from.
     pub fn delete_pool(&self, name: &str) -> Result<()> {
         self.write(format_args!("delete pool {name}"), async |conn| {
-            sqlx::query("DELETE FROM pools WHERE name = $1").bind(name).execute(conn).await?;
+            sql::query("DELETE FROM pools WHERE name = $1").bind(name).execute(conn).await?;
             Ok(())
         })
     }

@@ -2,12 +2,12 @@
 
 use capstan_format::id::VersionId;
 use capstan_format::record::Protection as Recorded;
-use sqlx::Row as _;
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{Fault, Row};
 use crate::error::IdbError;
+use crate::sql;
 
 /// How the columns say "for ever", and "not at all".
 const FOR_EVER: i64 = i64::MAX;
@@ -102,7 +102,7 @@ impl Idb {
     /// How a version is kept.
     pub fn keeping(&self, version: VersionId) -> Result<Keeping> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
-            let query = sqlx::query("SELECT * FROM versions WHERE id = $1");
+            let query = sql::query("SELECT * FROM versions WHERE id = $1");
             let row = query.bind(version.to_string()).fetch_optional(conn).await?;
             row.as_ref().map_or_else(|| Ok(Keeping::default()), keeping)
         })
@@ -123,7 +123,7 @@ impl Idb {
             ];
             for (sql, value) in set {
                 let Some(value) = value else { continue };
-                let update = sqlx::query(sql).bind(version.to_string()).bind(value.column());
+                let update = sql::query(sql).bind(version.to_string()).bind(value.column());
                 if update.execute(&mut *conn).await?.rows_affected() == 0 {
                     let id = version.to_string();
                     return Err(IdbError::Unknown { what: "version", id }.into());
@@ -138,7 +138,7 @@ impl Idb {
         self.write(format_args!("protect version {}", version.short()), async |conn| {
             let sql = "UPDATE versions SET protected_until_us = $2 \
                        WHERE id = $1 AND protected_until_us IS NULL";
-            sqlx::query(sql).bind(version.to_string()).bind(found.column()).execute(conn).await?;
+            sql::query(sql).bind(version.to_string()).bind(found.column()).execute(conn).await?;
             Ok(())
         })
     }
@@ -164,11 +164,11 @@ impl Idb {
 }
 
 pub(crate) async fn raise_locks(
-    conn: &mut Conn,
+    conn: &mut Conn<'_>,
     locks: &[(VersionId, i64)],
 ) -> std::result::Result<(), Fault> {
     for (version, until) in locks {
-        sqlx::query(
+        sql::query(
             "UPDATE versions SET locked_until_us = $2 \
              WHERE id = $1 AND (locked_until_us IS NULL OR locked_until_us < $2)",
         )

@@ -6,13 +6,13 @@
 use std::collections::HashMap;
 
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, VersionId};
-use sqlx::{QueryBuilder, Row as _, Sqlite};
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
 use crate::protection::{self, Keeping};
 use crate::rows::{Status, Version};
+use crate::sql;
 
 /// How many identities go into one statement.
 const BATCH: usize = 500;
@@ -89,18 +89,18 @@ impl Idb {
     }
 
     /// Lets `decide` choose among all versions, and marks those it names as expired, in one transaction: nothing can be
-    /// protected, locked or built on in between. `locks` are recorded first.
+    /// protected, locked or built on in between. `locks` are recorded first. Where a connection broke, it is asked again.
     pub fn expire<T>(
         &self,
         now_us: i64,
         locks: &[(VersionId, i64)],
-        decide: impl FnOnce(&[PruneRow]) -> (Vec<VersionId>, T),
+        mut decide: impl FnMut(&[PruneRow]) -> (Vec<VersionId>, T),
     ) -> Result<T> {
         self.write_many(format_args!("mark versions as expired"), async |conn| {
             protection::raise_locks(conn, locks).await?;
             let (expired, decision) = decide(&rows(conn).await?);
             for ids in expired.chunks(BATCH) {
-                let mut query = QueryBuilder::<Sqlite>::new("UPDATE versions SET expired_us = ");
+                let mut query = sql::Builder::new("UPDATE versions SET expired_us = ");
                 query.push_bind(now_us).push(" WHERE expired_us IS NULL AND id IN (");
                 push_ids(&mut query, ids);
                 query.build().execute(&mut *conn).await?;
@@ -112,7 +112,7 @@ impl Idb {
     /// Every place of data that versions have.
     pub fn claims(&self) -> Result<Vec<Claim>> {
         self.read(format_args!("list where versions lie"), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "SELECT DISTINCT p.version_id, COALESCE(c.origin_id, p.segment_id) AS origin_id, \
                  l.medium_id, l.number FROM stream_parts p \
                  JOIN segment_places l ON l.segment_id = p.segment_id \
@@ -135,7 +135,7 @@ impl Idb {
     /// What each version has on each medium.
     pub fn version_sizes(&self) -> Result<Vec<VersionSize>> {
         self.read(format_args!("add up the segments of versions"), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "SELECT u.version_id, l.medium_id, COUNT(*) AS segments, \
                  CAST(SUM(g.bytes) AS BIGINT) AS bytes \
                  FROM (SELECT segment_id, version_id FROM stream_parts \
@@ -165,7 +165,7 @@ impl Idb {
         version: VersionId,
     ) -> Result<Vec<(SegmentId, MediumId, SegmentNumber)>> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "SELECT segment_id, medium_id, number FROM segment_places WHERE segment_id IN \
                  (SELECT segment_id FROM stream_parts WHERE version_id = $1 UNION SELECT g.id \
                  FROM segments g JOIN sessions s ON s.id = g.session_id WHERE s.version_id = $1) \
@@ -186,7 +186,7 @@ impl Idb {
     /// The segments that versions which expired have something in: by medium, the last first.
     pub fn expired_segments(&self) -> Result<Vec<ExpiredSegment>> {
         self.read(format_args!("look for segments of expired versions"), async |conn| {
-            let rows = sqlx::query(
+            let rows = sql::query(
                 "WITH gone AS (SELECT id FROM versions WHERE expired_us IS NOT NULL), \
                  touched AS (SELECT segment_id AS id FROM stream_parts \
                  WHERE version_id IN (SELECT id FROM gone) \
@@ -255,7 +255,7 @@ impl Idb {
             let old = "DELETE FROM sessions WHERE kind = 'backup' AND version_id IS NULL \
                        AND started_us < $1 AND NOT EXISTS \
                        (SELECT 1 FROM segments g WHERE g.session_id = sessions.id)";
-            sqlx::query(old).bind(history_from_us).execute(conn).await?;
+            sql::query(old).bind(history_from_us).execute(conn).await?;
             Ok(forgotten)
         })
     }
@@ -265,7 +265,7 @@ impl Idb {
     pub fn drop_catalogs(&self, now_us: i64) -> Result<usize> {
         let segments: Vec<SegmentId> =
             self.read(format_args!("look for catalogs to remove"), async |conn| {
-                let rows = sqlx::query(
+                let rows = sql::query(
                     "SELECT DISTINCT p.segment_id FROM stream_parts p \
                      JOIN versions v ON v.id = p.version_id WHERE v.catalog_until_us <= $1 \
                      AND NOT EXISTS (SELECT 1 FROM stream_parts q \
@@ -286,14 +286,15 @@ impl Idb {
 
     /// Those segments that lie nowhere but where they were removed from.
     fn only_there(&self, removed: &[(SegmentId, MediumId)]) -> Result<Vec<SegmentId>> {
-        let mut left: HashMap<SegmentId, i64> = HashMap::new();
+        let mut taken: HashMap<SegmentId, i64> = HashMap::new();
         for (segment, _) in removed {
-            *left.entry(*segment).or_default() -= 1;
+            *taken.entry(*segment).or_default() -= 1;
         }
-        let ids: Vec<SegmentId> = left.keys().copied().collect();
+        let ids: Vec<SegmentId> = taken.keys().copied().collect();
         self.read(format_args!("look up segments"), async |conn| {
+            let mut left = taken.clone();
             for ids in ids.chunks(BATCH) {
-                let mut query = QueryBuilder::<Sqlite>::new(
+                let mut query = sql::Builder::new(
                     "SELECT segment_id, COUNT(*) AS places FROM segment_places WHERE segment_id IN (",
                 );
                 push_list(&mut query, ids);
@@ -308,8 +309,8 @@ impl Idb {
     }
 }
 
-async fn rows(conn: &mut Conn) -> std::result::Result<Vec<PruneRow>, Fault> {
-    let found = sqlx::query("SELECT * FROM versions ORDER BY object_id, created_us DESC, id DESC")
+async fn rows(conn: &mut Conn<'_>) -> std::result::Result<Vec<PruneRow>, Fault> {
+    let found = sql::query("SELECT * FROM versions ORDER BY object_id, created_us DESC, id DESC")
         .fetch_all(&mut *conn)
         .await?;
     let mut rows = Vec::with_capacity(found.len());
@@ -320,7 +321,7 @@ async fn rows(conn: &mut Conn) -> std::result::Result<Vec<PruneRow>, Fault> {
         let keeping = protection::keeping(row)?;
         rows.push(PruneRow { version, keeping, session: None, tags: Vec::new(), in_use: false });
     }
-    let sessions = sqlx::query(
+    let sessions = sql::query(
         "SELECT id, kind, version_id, status, tags FROM sessions WHERE version_id IS NOT NULL \
          ORDER BY started_us, id",
     )
@@ -348,11 +349,11 @@ fn is_writer(kind: &str) -> bool {
 
 /// Removes places, which are all on one medium.
 async fn forget_places(
-    conn: &mut Conn,
+    conn: &mut Conn<'_>,
     there: &[(SegmentId, MediumId)],
 ) -> std::result::Result<(), Fault> {
     let Some((_, medium)) = there.first() else { return Ok(()) };
-    let mut query = QueryBuilder::<Sqlite>::new("DELETE FROM segment_places WHERE medium_id = ");
+    let mut query = sql::Builder::new("DELETE FROM segment_places WHERE medium_id = ");
     query.push_bind(medium.to_string()).push(" AND segment_id IN (");
     let segments: Vec<SegmentId> = there.iter().map(|(segment, _)| *segment).collect();
     push_ids(&mut query, &segments);
@@ -361,13 +362,16 @@ async fn forget_places(
 }
 
 /// Removes the rows of segments that have no place; returns how many.
-async fn forget_segments(conn: &mut Conn, ids: &[SegmentId]) -> std::result::Result<u64, Fault> {
+async fn forget_segments(
+    conn: &mut Conn<'_>,
+    ids: &[SegmentId],
+) -> std::result::Result<u64, Fault> {
     let mut removed = 0;
     for (delete, segment) in [
         ("DELETE FROM stream_parts WHERE segment_id IN (", "stream_parts.segment_id"),
         ("DELETE FROM segments WHERE id IN (", "segments.id"),
     ] {
-        let mut query = QueryBuilder::<Sqlite>::new(delete);
+        let mut query = sql::Builder::new(delete);
         push_ids(&mut query, ids);
         query.push(" AND NOT EXISTS (SELECT 1 FROM segment_places l WHERE l.segment_id = ");
         query.push(segment).push(")");
@@ -378,8 +382,11 @@ async fn forget_segments(conn: &mut Conn, ids: &[SegmentId]) -> std::result::Res
 }
 
 /// Removes the rows of versions of which no segment is left; returns how many.
-async fn forget_versions(conn: &mut Conn, ids: &[VersionId]) -> std::result::Result<u64, Fault> {
-    let mut query = QueryBuilder::<Sqlite>::new("SELECT id FROM versions WHERE id IN (");
+async fn forget_versions(
+    conn: &mut Conn<'_>,
+    ids: &[VersionId],
+) -> std::result::Result<u64, Fault> {
+    let mut query = sql::Builder::new("SELECT id FROM versions WHERE id IN (");
     push_list(&mut query, ids);
     query.push(
         ") AND expired_us IS NOT NULL \
@@ -397,22 +404,19 @@ async fn forget_versions(conn: &mut Conn, ids: &[VersionId]) -> std::result::Res
         "UPDATE sessions SET version_id = NULL WHERE version_id IN (",
         "DELETE FROM versions WHERE id IN (",
     ] {
-        let mut query = QueryBuilder::<Sqlite>::new(statement);
+        let mut query = sql::Builder::new(statement);
         push_ids(&mut query, &gone);
         query.build().execute(&mut *conn).await?;
     }
     Ok(gone.len() as u64)
 }
 
-fn push_list<T: ToString>(query: &mut QueryBuilder<Sqlite>, ids: &[T]) {
-    let mut list = query.separated(", ");
-    for id in ids {
-        list.push_bind(id.to_string());
-    }
+fn push_list<T: ToString>(query: &mut sql::Builder, ids: &[T]) {
+    query.push_list(ids.iter().map(ToString::to_string));
 }
 
 /// The list and its closing bracket.
-fn push_ids<T: ToString>(query: &mut QueryBuilder<Sqlite>, ids: &[T]) {
+fn push_ids<T: ToString>(query: &mut sql::Builder, ids: &[T]) {
     push_list(query, ids);
     query.push(")");
 }

@@ -1,14 +1,15 @@
 //! What was done: sessions, from their begin to their end or to the discovery that they died.
 
 use capstan_format::id::{ObjectId, SessionId, VersionId};
-use sqlx::Row as _;
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
 use crate::error::IdbError;
 use crate::objects;
+use crate::protection::{self, Keeping};
 use crate::rows::{Session, Status, Totals, Version};
+use crate::sql;
 
 impl Idb {
     /// Records that a session begins and, in the same transaction, the version it writes.
@@ -38,7 +39,7 @@ impl Idb {
         version_status: Option<Status>,
     ) -> Result<()> {
         self.write(format_args!("record the end of session {}", id.short()), async |conn| {
-            let ended = sqlx::query(
+            let ended = sql::query(
                 "UPDATE sessions SET status = $2, ended_us = $3, files = $4, dirs = $5, \
                  bytes_read = $6, bytes_written = $7, report = $8 WHERE id = $1",
             )
@@ -54,7 +55,7 @@ impl Idb {
             .await?;
             known("session", id, ended.rows_affected())?;
             let Some(version_status) = version_status else { return Ok(()) };
-            let updated = sqlx::query(
+            let updated = sql::query(
                 "UPDATE versions SET status = $2 \
                  WHERE id = (SELECT version_id FROM sessions WHERE id = $1)",
             )
@@ -71,7 +72,7 @@ impl Idb {
     /// greater totals stay.
     pub fn upsert_session(&self, found: &Session) -> Result<()> {
         self.write(format_args!("record session {}", found.id.short()), async |conn| {
-            let query = sqlx::query("SELECT * FROM sessions WHERE id = $1");
+            let query = sql::query("SELECT * FROM sessions WHERE id = $1");
             let row = query.bind(found.id.to_string()).fetch_optional(&mut *conn).await?;
             match row.as_ref().map(session).transpose()? {
                 None => put_session(conn, found).await,
@@ -85,7 +86,21 @@ impl Idb {
         self.read(format_args!("list the sessions"), async |conn| {
             let sql = "SELECT * FROM sessions ORDER BY started_us DESC, id DESC LIMIT $1";
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            sqlx::query(sql).bind(limit).fetch_all(conn).await?.iter().map(session).collect()
+            sql::query(sql).bind(limit).fetch_all(conn).await?.iter().map(session).collect()
+        })
+    }
+
+    /// The same, each with what it worked on: one question, however many there are.
+    pub fn described_sessions(&self, limit: usize) -> Result<Vec<(Session, Described)>> {
+        self.read(format_args!("list the sessions"), async |conn| {
+            let sql = "SELECT s.*, o.name AS object_name, v.method, v.protected_until_us, \
+                       v.catalog_until_us, v.locked_until_us, v.expired_us FROM sessions s \
+                       LEFT JOIN objects o ON o.id = s.object_id \
+                       LEFT JOIN versions v ON v.id = s.version_id \
+                       ORDER BY s.started_us DESC, s.id DESC LIMIT $1";
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows = sql::query(sql).bind(limit).fetch_all(conn).await?;
+            rows.iter().map(|row| Ok((session(row)?, described(row)?))).collect()
         })
     }
 
@@ -100,7 +115,7 @@ impl Idb {
             let sql = "SELECT * FROM sessions WHERE object_id = $1 AND ($2 = '' OR kind = $2) \
                        ORDER BY started_us DESC, id DESC LIMIT $3";
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let query = sqlx::query(sql).bind(object.to_string()).bind(kind.unwrap_or(""));
+            let query = sql::query(sql).bind(object.to_string()).bind(kind.unwrap_or(""));
             let query = query.bind(limit);
             query.fetch_all(conn).await?.iter().map(session).collect()
         })
@@ -109,7 +124,7 @@ impl Idb {
     /// A session by its identity.
     pub fn session(&self, id: SessionId) -> Result<Option<Session>> {
         self.read(format_args!("look up session {}", id.short()), async |conn| {
-            let query = sqlx::query("SELECT * FROM sessions WHERE id = $1").bind(id.to_string());
+            let query = sql::query("SELECT * FROM sessions WHERE id = $1").bind(id.to_string());
             query.fetch_optional(conn).await?.as_ref().map(session).transpose()
         })
     }
@@ -121,7 +136,7 @@ impl Idb {
         self.read(format_args!("look up session {typed}"), async |conn| {
             let sql = "SELECT * FROM sessions WHERE id >= $1 AND id < $2 \
                        ORDER BY started_us DESC, id DESC";
-            let rows = sqlx::query(sql).bind(low).bind(high).fetch_all(conn).await?;
+            let rows = sql::query(sql).bind(&low).bind(&high).fetch_all(conn).await?;
             rows.iter().map(session).collect()
         })
     }
@@ -130,7 +145,7 @@ impl Idb {
     pub fn sessions_of_version(&self, version: VersionId) -> Result<Vec<Session>> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
             let sql = "SELECT * FROM sessions WHERE version_id = $1 ORDER BY started_us, id";
-            let rows = sqlx::query(sql).bind(version.to_string()).fetch_all(conn).await?;
+            let rows = sql::query(sql).bind(version.to_string()).fetch_all(conn).await?;
             rows.iter().map(session).collect()
         })
     }
@@ -146,7 +161,7 @@ impl Idb {
         let running: Vec<Session> =
             self.read(format_args!("look for sessions that died"), async |conn| {
                 let sql = "SELECT * FROM sessions WHERE status = $1 ORDER BY started_us, id";
-                let rows = sqlx::query(sql).bind(Status::Running.as_str()).fetch_all(conn).await?;
+                let rows = sql::query(sql).bind(Status::Running.as_str()).fetch_all(conn).await?;
                 rows.iter().map(session).collect()
             })?;
         let dead = running.iter().filter(|session| !is_alive(session.pid, &session.boot_id));
@@ -157,10 +172,10 @@ impl Idb {
         }
         self.write(format_args!("mark sessions that died"), async |conn| {
             let mut marked = Vec::with_capacity(dead.len());
-            for id in dead {
+            for &id in &dead {
                 // Still running: it may have ended itself between the two transactions.
                 let sql = "UPDATE sessions SET status = $2 WHERE id = $1 AND status = $3";
-                let update = sqlx::query(sql)
+                let update = sql::query(sql)
                     .bind(id.to_string())
                     .bind(Status::Incomplete.as_str())
                     .bind(Status::Running.as_str());
@@ -168,7 +183,7 @@ impl Idb {
                     marked.push(id);
                 }
             }
-            sqlx::query(
+            sql::query(
                 "UPDATE versions SET status = $1 WHERE status = $2 AND NOT EXISTS \
                  (SELECT 1 FROM sessions s WHERE s.version_id = versions.id AND s.status = $2)",
             )
@@ -183,7 +198,7 @@ impl Idb {
     /// Whether a version counts as running though no session does that could be writing it.
     fn has_abandoned_version(&self) -> Result<bool> {
         self.read(format_args!("look for versions left by dead sessions"), async |conn| {
-            let row = sqlx::query(
+            let row = sql::query(
                 "SELECT 1 FROM versions WHERE status = $1 AND NOT EXISTS \
                  (SELECT 1 FROM sessions s WHERE s.version_id = versions.id AND s.status = $1) \
                  LIMIT 1",
@@ -194,6 +209,22 @@ impl Idb {
             Ok(row.is_some())
         })
     }
+}
+
+/// What is known of what a session worked on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// The name of its object; empty where there is none, or only its encrypted form is known.
+    pub name: String,
+    /// How its version was backed up, and how that is kept.
+    pub version: Option<(String, Keeping)>,
+}
+
+fn described(row: &Row) -> std::result::Result<Described, Fault> {
+    let name: Option<String> = row.try_get("object_name")?;
+    let method: Option<String> = row.try_get("method")?;
+    let version = method.map(|method| Ok::<_, Fault>((method, protection::keeping(row)?)));
+    Ok(Described { name: name.unwrap_or_default(), version: version.transpose()? })
 }
 
 fn known(what: &'static str, id: SessionId, rows: u64) -> std::result::Result<(), Fault> {
@@ -235,8 +266,8 @@ fn merge(recorded: Session, found: &Session) -> Session {
     }
 }
 
-async fn put_session(conn: &mut Conn, session: &Session) -> std::result::Result<(), Fault> {
-    sqlx::query(
+async fn put_session(conn: &mut Conn<'_>, session: &Session) -> std::result::Result<(), Fault> {
+    sql::query(
         "INSERT INTO sessions (id, kind, object_id, version_id, parent_id, status, host, device, \
          started_us, ended_us, files, dirs, bytes_read, bytes_written, tags, report, pid, boot_id) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \

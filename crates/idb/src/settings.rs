@@ -1,15 +1,14 @@
 //! What a home is and remembers, by name.
 
-use sqlx::Row as _;
-
 use crate::Result;
 use crate::db::Idb;
+use crate::sql;
 
 impl Idb {
     /// The value of a setting.
     pub fn setting(&self, name: &str) -> Result<Option<String>> {
         self.read(format_args!("look up setting {name}"), async |conn| {
-            let query = sqlx::query("SELECT value FROM settings WHERE name = $1").bind(name);
+            let query = sql::query("SELECT value FROM settings WHERE name = $1").bind(name);
             let row = query.fetch_optional(conn).await?;
             Ok(row.map(|row| row.try_get("value")).transpose()?)
         })
@@ -23,8 +22,8 @@ impl Idb {
         self.write(format_args!("record setting {name}"), async |conn| {
             let sql =
                 "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-            sqlx::query(sql).bind(name).bind(value).execute(&mut *conn).await?;
-            let query = sqlx::query("SELECT value FROM settings WHERE name = $1").bind(name);
+            sql::query(sql).bind(name).bind(value).execute(&mut *conn).await?;
+            let query = sql::query("SELECT value FROM settings WHERE name = $1").bind(name);
             Ok(query.fetch_one(conn).await?.try_get("value")?)
         })
     }
@@ -34,7 +33,7 @@ impl Idb {
         self.write(format_args!("record setting {name}"), async |conn| {
             let sql = "INSERT INTO settings (name, value) VALUES ($1, $2) \
                        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-            sqlx::query(sql).bind(name).bind(value).execute(conn).await?;
+            sql::query(sql).bind(name).bind(value).execute(conn).await?;
             Ok(())
         })
     }

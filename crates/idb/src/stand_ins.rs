@@ -5,6 +5,7 @@ use capstan_format::id::{ObjectId, VersionId};
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
+use crate::sql;
 
 /// Whether row `s` stands for the version that `$1` names, and is whole.
 const STANDS: &str = "s.stands_for_id = $1 AND s.status = 'completed' \
@@ -22,7 +23,7 @@ impl Idb {
     pub fn is_in_use(&self, object: ObjectId) -> Result<bool> {
         self.read(format_args!("look for sessions that run"), async |conn| {
             let sql = "SELECT 1 FROM sessions WHERE object_id = $1 AND status = 'running' LIMIT 1";
-            let query = sqlx::query(sql).bind(object.to_string());
+            let query = sql::query(sql).bind(object.to_string());
             Ok(query.fetch_optional(conn).await?.is_some())
         })
     }
@@ -36,7 +37,7 @@ impl Idb {
                 let sql = "UPDATE versions SET expired_us = \
                        (SELECT v.expired_us FROM versions v WHERE v.id = $1) \
                        WHERE id = $2 AND expired_us IS NULL";
-                let query = sqlx::query(sql).bind(from.to_string()).bind(to.to_string());
+                let query = sql::query(sql).bind(from.to_string()).bind(to.to_string());
                 query.execute(&mut *conn).await?;
                 rebase(conn, from, to).await?;
                 Ok(())
@@ -52,7 +53,7 @@ impl Idb {
                         WHERE v.base_id IN (SELECT s.stands_for_id FROM versions s) \
                         AND NOT EXISTS (SELECT 1 FROM stream_parts p WHERE p.version_id = v.base_id)";
             let lost: Vec<VersionId> = {
-                let rows = sqlx::query(lost).fetch_all(&mut *conn).await?;
+                let rows = sql::query(lost).fetch_all(&mut *conn).await?;
                 let ids = rows.iter().map(|row| decode::parsed(row, "base_id"));
                 ids.collect::<std::result::Result<_, _>>()?
             };
@@ -68,21 +69,21 @@ impl Idb {
 }
 
 async fn stand_in(
-    conn: &mut Conn,
+    conn: &mut Conn<'_>,
     version: VersionId,
 ) -> std::result::Result<Option<VersionId>, Fault> {
     let sql =
         format!("SELECT s.id FROM versions s WHERE {STANDS} ORDER BY s.created_us DESC, s.id");
-    let query = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(version.to_string());
+    let query = sql::query(sqlx::AssertSqlSafe(sql)).bind(version.to_string());
     query.fetch_optional(conn).await?.map(|row| decode::parsed(&row, "id")).transpose()
 }
 
 async fn rebase(
-    conn: &mut Conn,
+    conn: &mut Conn<'_>,
     from: VersionId,
     to: VersionId,
 ) -> std::result::Result<u64, Fault> {
     let sql = "UPDATE versions SET base_id = $2 WHERE base_id = $1";
-    let query = sqlx::query(sql).bind(from.to_string()).bind(to.to_string());
+    let query = sql::query(sql).bind(from.to_string()).bind(to.to_string());
     Ok(query.execute(conn).await?.rows_affected())
 }

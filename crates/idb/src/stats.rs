@@ -1,16 +1,15 @@
 //! How much is recorded.
 
-use sqlx::Row as _;
-
 use crate::Result;
 use crate::db::Idb;
+use crate::sql;
 
 impl Idb {
     /// How many rows a table has.
     pub fn count_rows(&self, table: CountedTable) -> Result<u64> {
         self.read(format_args!("count rows"), async |conn| {
-            let row = sqlx::query(table.sql()).fetch_one(conn).await?;
-            let count: i64 = row.try_get(0)?;
+            let row = sql::query(table.sql()).fetch_one(conn).await?;
+            let count: i64 = row.try_get("rows")?;
             Ok(u64::try_from(count).unwrap_or(0))
         })
     }
@@ -62,13 +61,13 @@ impl CountedTable {
 
     const fn sql(self) -> &'static str {
         match self {
-            Self::Objects => "SELECT COUNT(*) FROM objects",
-            Self::Versions => "SELECT COUNT(*) FROM versions",
-            Self::Sessions => "SELECT COUNT(*) FROM sessions",
-            Self::Media => "SELECT COUNT(*) FROM media",
-            Self::Segments => "SELECT COUNT(*) FROM segments",
-            Self::Places => "SELECT COUNT(*) FROM segment_places",
-            Self::Keys => "SELECT COUNT(*) FROM wrapped_keys",
+            Self::Objects => "SELECT COUNT(*) AS rows FROM objects",
+            Self::Versions => "SELECT COUNT(*) AS rows FROM versions",
+            Self::Sessions => "SELECT COUNT(*) AS rows FROM sessions",
+            Self::Media => "SELECT COUNT(*) AS rows FROM media",
+            Self::Segments => "SELECT COUNT(*) AS rows FROM segments",
+            Self::Places => "SELECT COUNT(*) AS rows FROM segment_places",
+            Self::Keys => "SELECT COUNT(*) AS rows FROM wrapped_keys",
         }
     }
 }

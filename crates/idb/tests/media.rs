@@ -33,6 +33,18 @@ fn a_commit_done_twice_is_done_once() {
     idb.commit_segments(&[]).unwrap();
 }
 
+/// As a medium can have it that nobody honest wrote; and more than go into one statement.
+#[test]
+fn of_a_part_that_comes_twice_the_last_counts() {
+    let (_dir, idb) = begun();
+    let mut parts: Vec<StreamPart> = (0..150).map(|s| part(1, s, 1, s.into(), 200)).collect();
+    parts.insert(3, part(1, 7, 1, 0, 9));
+    idb.commit_segments(&[(segment(1, 1, 1, 1), parts.clone())]).unwrap();
+    parts.remove(3);
+    let found = idb.segments_of_version(VersionId(nth(1))).unwrap();
+    assert_eq!(found, [(segment(1, 1, 1, 1), parts)]);
+}
+
 #[test]
 fn copies_know_their_originals() {
     let (_dir, idb) = begun();
@@ -108,7 +120,7 @@ fn a_mirrored_segment_has_two_places() {
 
 #[test]
 fn a_large_commit_is_one_transaction() {
-    let (_dir, idb) = begun();
+    let (_dir, idb) = begun_in(fresh_file());
     let rows: Vec<_> = (0..200_u8)
         .map(|n| {
             let parts: Vec<StreamPart> = (0..8).map(|s| part(n, s, 1, 0, 1)).collect();

@@ -20,7 +20,7 @@ fn an_idb_can_be_shared_between_threads() {
 
 #[test]
 fn what_it_creates_is_for_its_owner_alone() {
-    let (_dir, idb) = fresh();
+    let (_dir, idb) = fresh_file();
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(idb.home().to_owned()), 0o700);
     assert_eq!(mode(idb.home().join("catalogs")), 0o700);
@@ -38,6 +38,7 @@ fn reopening_keeps_everything() {
     idb.commit_segments(&segments).unwrap();
     drop(idb);
     assert!(!home.join("capstan.db-wal").exists(), "closed cleanly");
+    assert_eq!(home.join("capstan.db").exists(), !server::is_wanted());
 
     let idb = Idb::open(&home).unwrap();
     assert_eq!(idb.objects().unwrap(), [object(1, "etc")]);
@@ -53,7 +54,7 @@ fn reopening_keeps_everything() {
 
 #[test]
 fn a_killed_process_loses_nothing_recorded() {
-    let (dir, idb) = begun();
+    let (dir, idb) = begun_in(fresh_file());
     let home = idb.home().to_owned();
     // The files as they lie on the disk while it is open: what a kill leaves.
     let copy = dir.path().join("after");
@@ -68,7 +69,7 @@ fn a_killed_process_loses_nothing_recorded() {
 
 #[test]
 fn opening_again_is_quick_and_writes_nothing() {
-    let (_dir, idb) = begun();
+    let (_dir, idb) = begun_in(fresh_file());
     let home = idb.home().to_owned();
     let log = home.join("capstan.db-wal");
     let before = fs::metadata(&log).unwrap();
@@ -122,6 +123,7 @@ fn many_create_the_same_database_at_once() {
     for _ in 0..10 {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("a/b/home");
+        server::prepare(&home);
         let start = Barrier::new(6);
         thread::scope(|scope| {
             for n in 0..6 {

@@ -34,10 +34,10 @@ fn filled() -> (tempfile::TempDir, Idb) {
 }
 
 fn expire(idb: &Idb, which: &[u8]) {
-    let which = which.iter().map(|n| vid(*n)).collect();
+    let which: Vec<VersionId> = which.iter().map(|n| vid(*n)).collect();
     idb.expire(77, &[], |rows| {
         assert!(rows.is_sorted_by_key(|row| -row.version.created_us));
-        (which, ())
+        (which.clone(), ())
     })
     .unwrap();
 }

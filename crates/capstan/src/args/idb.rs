@@ -31,6 +31,13 @@ Examples:
 Into an empty home. The newest backup of the database on that medium is opened with the code of `capstan idb recovery-key`:
 from CAPSTAN_IDB_RECOVERY, a file, or typed. Catalogs are then read from the media it names, as far as they are at hand; it
 says which are not. The exit code is 3 then.";
+const AFTER_MOVE: &str = "\
+Examples:
+  echo 'database = \"postgres://capstan@db.example/capstan\"' >> /var/lib/capstan/capstan.toml
+  capstan idb move
+
+The tables of the home go to the PostgreSQL database that capstan.toml in the home names, which is empty; their file stays
+as capstan.db.moved. Catalogs stay in the home. The password is best in ~/.pgpass.";
 const AFTER_LOAD: &str = "\
 Examples:
   capstan catalog load desk
@@ -57,6 +64,13 @@ pub enum IdbCommand {
     /// Make the key with which the database is brought back, and print its sheet
     #[command(after_help = AFTER_KEY)]
     RecoveryKey(RecoveryKeyArgs),
+    /// Move the tables of the home to the PostgreSQL server that its capstan.toml names
+    #[command(after_help = AFTER_MOVE)]
+    Move {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Bring the database of a lost home back from a medium
     #[command(after_help = AFTER_RECOVER)]
     Recover(RecoverArgs),

@@ -43,7 +43,7 @@ fn copy(lab: &Lab, args: &[&str]) -> Value {
 
 fn lose_home(lab: &Lab) {
     fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
-    lab.sh("rm home/capstan.db*");
+    lab.lose_tables();
 }
 
 #[test]

@@ -29,10 +29,13 @@ mod mirror;
 mod oddities;
 mod page_cache;
 mod policies;
+mod postgres;
 mod protection;
 mod refusals;
 mod runs;
 mod selection;
+#[path = "../../../idb/tests/common/server.rs"]
+mod server;
 mod status;
 mod support;
 mod verdict;

@@ -164,11 +164,7 @@ fn a_lock_holds_whatever_is_done() {
         lab.run(["import", "medium"]).ok();
         if !import_first {
             // A database that knows of no lock; the media do.
-            lab.sh(
-                "sqlite3 home/capstan.db 'UPDATE versions SET locked_until_us = NULL' 2>/dev/null \
-                    || python3 -c \"import sqlite3; c = sqlite3.connect('home/capstan.db'); \
-                    c.execute('UPDATE versions SET locked_until_us = NULL'); c.commit()\"",
-            );
+            lab.edit_tables("UPDATE versions SET locked_until_us = NULL");
         }
         lab.run(["protect", &of, "--none"]).ok();
         assert_eq!(letters(&prune(&lab, &["--keep-last", "1"])), "kkk", "{import_first}");
@@ -348,12 +344,13 @@ fn bad_input_is_refused() {
 }
 
 /// Puts medium and home back as they were. Segments and catalogs are never written again, so links to them will do.
-fn put_back(lab: &Lab) {
+fn put_back(lab: &Lab, tables: &Option<String>) {
     // Where the file system can, each removal waits for the disk: else they are all done before a kill comes.
     lab.sh(
-        "rm -rf medium home; cp -al saved/* .; rm home/capstan.db*; cp -a saved/home/capstan.db* home; \
+        "rm -rf medium home; cp -al saved/* .; rm home/capstan.*; cp -a saved/home/capstan.* home; \
          chattr +D medium || true",
     );
+    lab.put_tables_back(tables);
 }
 
 /// SIGKILL at any moment of a prune: at random, and where the removal of segments has come to a random one.
@@ -371,6 +368,7 @@ fn a_killed_prune_costs_nothing_that_is_kept() {
     // Of two chains the first goes, but for what is locked of it.
     lab.run(["lock", &format!("t@{}", kept[0]), "--until", "9d"]).ok();
     lab.sh("mkdir saved; cp -a medium home saved");
+    let tables = lab.keep_tables();
     let all = names(&lab, ".segment");
     let rules = ["prune", "--keep-last", "1"];
     let begun = Instant::now();
@@ -380,7 +378,7 @@ fn a_killed_prune_costs_nothing_that_is_kept() {
     assert!(gone.len() > 20, "{} of {}", gone.len(), all.len());
     let (rounds, mut seed, mut halfway) = (if soak() { 400 } else { 6 }, 11_u64, 0);
     for round in 0..rounds {
-        put_back(&lab);
+        put_back(&lab, &tables);
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let share = f64::from((seed >> 40) as u32) / f64::from(1 << 24);
         let mut command = lab.command();
@@ -432,11 +430,13 @@ fn a_version_that_is_gone_from_its_medium_pushes_none_out() {
     let sessions: Vec<String> = (0..3).map(|n| step(&lab, n, &[])).collect();
     // The home is put back as it was before a prune took the two newest.
     lab.sh("cp -a home before");
+    let tables = lab.keep_tables();
     for n in [1, 2] {
         lab.run(["protect", &format!("t@{}", sessions[n]), "--none"]).ok();
     }
     prune(&lab, &[]);
     lab.sh("rm -r home; mv before home");
+    lab.put_tables_back(&tables);
     let pruned = prune(&lab, &["--keep-last", "1"]);
     assert!(pruned["versions"].to_string().contains("gone from the media"), "{pruned:#}");
     comes_back(&lab, 0, &sessions[0]);

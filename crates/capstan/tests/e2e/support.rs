@@ -6,10 +6,12 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::server::{self, Server, name_of, write_settings};
 
 /// The user the tests are where they are nobody special.
 pub const NOBODY: &str = "65534";
@@ -40,6 +42,8 @@ pub struct Lab {
     dir: TempDir,
     user: bool,
     passphrase: Option<&'static str>,
+    /// Databases of its homes, where those are on a server.
+    databases: Mutex<Vec<String>>,
     _shared: Option<RwLockReadGuard<'static, ()>>,
 }
 
@@ -87,7 +91,69 @@ impl Lab {
     fn place(at: &Path, user: bool, shared: Option<RwLockReadGuard<'static, ()>>) -> Self {
         fs::create_dir_all(at).unwrap();
         let dir = tempfile::Builder::new().prefix("e2e-").tempdir_in(at).unwrap();
-        Self { dir, user, passphrase: None, _shared: shared }
+        Self { dir, user, passphrase: None, databases: Mutex::default(), _shared: shared }
+    }
+
+    /// Gives the home a database of its own, if it has none and they are to be on a server.
+    fn prepare(&self) {
+        let home = self.path("home");
+        if server::is_wanted()
+            && !home.join("capstan.toml").exists()
+            && !home.join("capstan.db").exists()
+        {
+            self.use_database(Server::shared().new_database());
+        }
+    }
+
+    fn use_database(&self, url: String) {
+        let home = self.path("home");
+        write_settings(&home, &format!("database = \"{url}\"\n"));
+        if self.user {
+            let id = NOBODY.parse().ok();
+            std::os::unix::fs::chown(&home, id, id).unwrap();
+            std::os::unix::fs::chown(home.join("capstan.toml"), id, id).unwrap();
+        }
+        self.databases.lock().unwrap().push(url);
+    }
+
+    fn database(&self) -> String {
+        self.databases.lock().unwrap().last().unwrap().clone()
+    }
+
+    /// The tables are lost; catalogs and keys stay.
+    pub fn lose_tables(&self) {
+        match server::is_wanted() {
+            true => self.sh("rm home/capstan.toml home/postgres.cell"),
+            false => self.sh("rm home/capstan.db*"),
+        };
+    }
+
+    /// Changes the tables behind the program's back.
+    pub fn edit_tables(&self, statement: &str) {
+        if server::is_wanted() {
+            Server::shared().sql(name_of(&self.database()), statement);
+        } else {
+            self.sh(&format!(
+                "python3 -c 'import sqlite3; c = sqlite3.connect(\"home/capstan.db\"); \
+                 c.execute(\"{statement}\"); c.commit()'"
+            ));
+        }
+    }
+
+    /// Tables as they are, for later: of a file, a copy of the home has them.
+    pub fn keep_tables(&self) -> Option<String> {
+        server::is_wanted().then(|| {
+            let kept = Server::shared().copy_of(&self.database());
+            self.databases.lock().unwrap().insert(0, kept.clone());
+            kept
+        })
+    }
+
+    /// Tables as they were, for a home that was put back.
+    pub fn put_tables_back(&self, kept: &Option<String>) {
+        if let Some(kept) = kept {
+            self.use_database(Server::shared().copy_of(kept));
+        }
     }
 
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -111,6 +177,7 @@ impl Lab {
 
     /// A program, as the user of this place.
     pub fn program(&self, name: impl AsRef<OsStr>) -> Command {
+        self.prepare();
         let mut command = if self.user {
             let mut command = Command::new("setpriv");
             command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]).arg(name);
@@ -192,6 +259,9 @@ impl Drop for Lab {
     fn drop(&mut self) {
         // What is immutable cannot be removed.
         let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(self.dir.path()).output();
+        for database in self.databases.lock().unwrap().drain(..) {
+            Server::shared().drop_database(&database);
+        }
     }
 }
 

@@ -14,18 +14,10 @@ use crate::error::{CellError, Result};
 use crate::observe::Observer;
 use crate::session::{Ears, now_us};
 
-/// The setting with the cell's identity.
-const CELL: &str = "cell";
-
 /// The identity of the cell whose database this is; made where there is none yet.
 pub(crate) fn identity(idb: &Idb, entropy: &Entropy) -> Result<CellId> {
-    let known = match idb.setting(CELL)? {
-        Some(known) => known,
-        None => {
-            let new = CellId(entropy.id().map_err(CellError::io("read", "/dev/urandom"))?);
-            idb.setting_or(CELL, &new.to_string())?
-        }
-    };
+    let new = CellId(entropy.id().map_err(CellError::io("read", "/dev/urandom"))?);
+    let known = idb.cell_or(&new.to_string())?;
     known.parse().map_err(|_| {
         CellError::BadInput(format!(
             "the internal database says '{known}' is the cell's identity, which is none; recover the database with \

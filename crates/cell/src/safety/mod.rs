@@ -4,11 +4,13 @@
 mod backup;
 mod check;
 mod load;
+mod moving;
 mod recover;
 mod stats;
 
 pub use self::backup::{RECOVERY_FILE, RecoveryKey};
 pub use self::check::Finding;
 pub use self::load::{LoadRequest, Loaded};
+pub use self::moving::move_database;
 pub use self::recover::{Recovered, RecoveredMedium, recover};
 pub use self::stats::{IdbStats, StatsBackup};

@@ -65,16 +65,13 @@ pub fn recover(
                 .to_owned(),
         ));
     };
-    if home.join(DATABASE_FILE).exists() {
-        return Err(CellError::BadInput(format!(
-            "the home {} has an internal database already; recover into an empty one, or `capstan import` the medium \
-             into this",
-            home.display()
-        )));
-    }
+    capstan_idb::refuse_database(home)?;
     let ears = Ears::new(observer);
     let (from, manifest, files) = newest(dir, recovery, &ears)?;
     put_files(home, &files)?;
+    if capstan_idb::names_server(home)? {
+        super::move_database(home)?;
+    }
     let cell = Cell::open(home, secrets)?;
     // The medium at hand may lie elsewhere than it did.
     let mut media = vec![cell.reimport(device, observer, stop)];

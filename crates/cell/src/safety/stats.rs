@@ -10,6 +10,8 @@ use crate::session::rfc3339;
 /// How much the internal database has.
 #[derive(Debug, Clone)]
 pub struct IdbStats {
+    /// Where the tables are: their file, or the address of a server without a password.
+    pub place: String,
     /// Rows by kind.
     pub rows: Vec<(&'static str, u64)>,
     /// Bytes and files.
@@ -42,6 +44,7 @@ impl Cell {
         }
         let last = self.idb.setting(BACKED_UP)?.and_then(|us| us.parse::<i64>().ok());
         Ok(IdbStats {
+            place: self.idb.place().to_owned(),
             rows,
             sizes: self.idb.sizes()?,
             media_bytes,

@@ -1,14 +1,24 @@
 //! Rows to test with: each test names only what matters to it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod server;
+
 use capstan_format::id::{
     MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
 use capstan_idb::{Idb, Medium, Object, Segment, Session, Status, StreamPart, Version};
 use tempfile::TempDir;
 
-/// A fresh home and the database in it.
+/// A fresh home and its database, on the store that is tested.
 pub fn fresh() -> (TempDir, Idb) {
+    let dir = tempfile::tempdir().unwrap();
+    server::prepare(&dir.path().join("home"));
+    let idb = Idb::open(&dir.path().join("home")).unwrap();
+    (dir, idb)
+}
+
+/// The same with the database in a file, whatever is tested.
+pub fn fresh_file() -> (TempDir, Idb) {
     let dir = tempfile::tempdir().unwrap();
     let idb = Idb::open(&dir.path().join("home")).unwrap();
     (dir, idb)
@@ -97,12 +107,16 @@ pub fn part(segment: u8, stream: u8, version: u8, from: u64, to: u64) -> StreamP
 
 /// Object 1, its running version 1 written by running session 1, and medium 1.
 pub fn begun() -> (TempDir, Idb) {
-    let (dir, idb) = fresh();
+    begun_in(fresh())
+}
+
+/// The same in a database that is there.
+pub fn begun_in((dir, idb): (TempDir, Idb)) -> (TempDir, Idb) {
     begin(&idb);
     (dir, idb)
 }
 
-/// The same rows in a database that is there.
+/// The rows alone.
 pub fn begin(idb: &Idb) {
     idb.put_object(&object(1, "etc")).unwrap();
     idb.put_medium(&medium(1, "monday")).unwrap();

@@ -1,0 +1,175 @@
+//! What is particular to SQLite: a file, one process that writes at a time.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::error::DatabaseError;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
+
+use crate::decode::Fault;
+use crate::error::IdbError;
+use crate::sql::Conn;
+
+/// How long to wait for another process's transaction. They take milliseconds; a stalled disk can
+/// make that seconds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The page cache of the connection, in the unit of the pragma: -KiB.
+const CACHE_SIZE: &str = "-2048";
+
+/// The same while a transaction touches very many rows: pages that do not fit are written to the log again and again.
+const LARGE_CACHE_SIZE: &str = "-32768";
+
+/// Rows that wait to be taken, while a query goes on: few would cost a change of threads each.
+const ROW_BUFFER: usize = 512;
+
+/// The write-ahead log is cut to this after a checkpoint, in bytes.
+const LOG_SIZE_LIMIT: &str = "8388608";
+
+/// A write transaction takes the lock at once: one that begins as a reader can be refused, without
+/// waiting, when it turns into a writer.
+const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
+
+/// A database in a file.
+#[derive(Debug)]
+pub(crate) struct SqliteStore {
+    path: PathBuf,
+    /// One: calls come one at a time, a second would only double the memory and the threads.
+    conn: SqliteConnection,
+}
+
+impl SqliteStore {
+    /// Opens the file; makes the database in it if it is empty.
+    pub async fn open(path: &Path) -> Result<Self, sqlx::Error> {
+        Ok(Self { path: path.to_owned(), conn: connect(path).await? })
+    }
+
+    /// The bytes of the file and of its write-ahead log.
+    pub fn size(&self) -> Result<u64, Fault> {
+        let log = self.path.with_extension("db-wal");
+        let mut size = 0;
+        for path in [&self.path, &log] {
+            match fs::metadata(path) {
+                Ok(metadata) => size += metadata.len(),
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(IdbError::io("look at", path, e).into()),
+            }
+        }
+        Ok(size)
+    }
+
+    pub async fn read<T>(
+        &mut self,
+        mut work: impl AsyncFnMut(&mut Conn<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        work(&mut Conn::Sqlite(&mut self.conn)).await
+    }
+
+    pub async fn write<T>(
+        &mut self,
+        mut work: impl AsyncFnMut(&mut Conn<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut transaction = self.conn.begin_with(BEGIN_WRITE).await?;
+        match work(&mut Conn::Sqlite(&mut transaction)).await {
+            Ok(done) => {
+                transaction.commit().await?;
+                Ok(done)
+            }
+            Err(fault) => {
+                // The fault says why; a failing rollback adds nothing, SQLite rolls back itself.
+                let _ = transaction.rollback().await;
+                Err(fault)
+            }
+        }
+    }
+
+    /// The same for one that touches very many rows.
+    pub async fn write_many<T>(
+        &mut self,
+        work: impl AsyncFnMut(&mut Conn<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.set_cache(LARGE_CACHE_SIZE).await?;
+        let done = self.write(work).await;
+        self.set_cache(CACHE_SIZE).await?;
+        done
+    }
+
+    async fn set_cache(&mut self, size: &'static str) -> Result<(), sqlx::Error> {
+        let sql = format!("PRAGMA cache_size = {size}");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.conn).await?;
+        Ok(())
+    }
+
+    /// What the database finds wrong with its own pages and indexes: nothing where it is sound.
+    pub async fn damage(&mut self) -> Result<Vec<String>, Fault> {
+        let query = sqlx::query_scalar::<_, String>("PRAGMA quick_check");
+        let found = query.fetch_all(&mut self.conn).await?;
+        Ok(found.into_iter().filter(|said| said != "ok").collect())
+    }
+
+    /// Closes it, so that the last process leaves no write-ahead log behind.
+    pub async fn close(self) {
+        // What was recorded is durable, whatever this says.
+        let _ = self.conn.close().await;
+    }
+}
+
+pub(crate) async fn connect(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(ROW_BUFFER)
+        .pragma("cache_size", CACHE_SIZE)
+        .pragma("journal_size_limit", LOG_SIZE_LIMIT);
+    SqliteConnection::connect_with(&options).await
+}
+
+/// What to do about an error, by its primary result code.
+pub(crate) fn hint(error: &dyn DatabaseError) -> Option<&'static str> {
+    let code = error.code()?.parse::<u32>().ok()?;
+    Some(match code & 0xff {
+        5 | 6 => "another process keeps it locked: wait for that to end and try again",
+        8 => "it is read-only: check its owner and mode and how its file system is mounted",
+        10 => "its disk reports errors: check the disk and the system log",
+        11 | 26 => {
+            "it is damaged: put it aside and build a new one by importing the media, or restore it"
+        }
+        13 => "its file system is full: make room and try again",
+        14 => "it cannot be opened: check the owner and mode of its directory",
+        19 => super::UNKNOWN_REFERENCE,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_durable_and_their_memory_is_bounded() {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(bounded());
+    }
+
+    async fn bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut conn = connect(&dir.path().join("capstan.db")).await.unwrap();
+        for (pragma, value) in [
+            ("PRAGMA synchronous", 2), // FULL
+            ("PRAGMA foreign_keys", 1),
+            ("PRAGMA cache_size", -2048),
+            ("PRAGMA busy_timeout", 30_000),
+        ] {
+            let query = sqlx::query_scalar::<_, i64>(pragma);
+            assert_eq!(query.fetch_one(&mut conn).await.unwrap(), value, "{pragma}");
+        }
+        let mode = sqlx::query_scalar::<_, String>("PRAGMA journal_mode");
+        assert_eq!(mode.fetch_one(&mut conn).await.unwrap(), "wal");
+    }
+}

@@ -209,8 +209,8 @@ fn killed_upkeep_keeps_what_is_kept() {
             seed = seed
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            // They take some 100 to 300 ms in a build for tests.
-            let delay = Duration::from_millis((seed >> 40) % 300);
+            // They take some 50 to 200 ms in a build for tests.
+            let delay = Duration::from_millis((seed >> 40) % 80);
             let mut program = lab.command();
             program.args(command).stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = program.spawn().unwrap();

@@ -45,12 +45,16 @@ fn find_below(proc: &Path, devices: &[u64]) -> Vec<Holder> {
 
 /// Processes end while they are looked at; then they hold nothing.
 fn holder(process: &Path, pid: u32, devices: &[u64]) -> Option<Holder> {
-    let open = fs::read_dir(process.join("fd")).ok()?.flatten().find(|fd| {
-        fs::metadata(fd.path())
-            .is_ok_and(|meta| meta.file_type().is_char_device() && devices.contains(&meta.rdev()))
+    let is_one =
+        |meta: &fs::Metadata| meta.file_type().is_char_device() && devices.contains(&meta.rdev());
+    let path = fs::read_dir(process.join("fd")).ok()?.flatten().find_map(|fd| {
+        fs::metadata(fd.path()).ok().filter(is_one)?;
+        let path = fs::read_link(fd.path()).ok()?;
+        // Meanwhile it may have been closed, and its number be another file's. Where there is no such path here, it is
+        // one of the process's own mounts.
+        fs::metadata(&path).as_ref().map_or(true, is_one).then_some(path)
     })?;
     let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
-    let path = fs::read_link(open.path()).unwrap_or_default();
     Some(Holder { pid, name: name.trim().to_owned(), path: path.display().to_string() })
 }
 

@@ -100,26 +100,6 @@ pub fn huge(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> 
         "million entries/s and core",
         Goal::AtLeast(20.0),
     ));
-    let table = context.fresh(Place::Disk, "catalog-table")?;
-    fs::create_dir_all(&table).map_err(io_error("create", &table))?;
-    let file = table.join("huge.parquet").display().to_string();
-    let mut export =
-        ask("export", false, 1, &["catalog", "export", NAME, "--parquet", file.as_str()]);
-    let sample = (export.run)()?;
-    let export = Outcome { label: "export".into(), samples: vec![sample], failed: None };
-    let rate = files as f64 / 1e6 / export.cpu_s().max(1e-9);
-    let note = format!("{:.1} bytes per row", tree_bytes(&table)? as f64 / files as f64);
-    sheet.add(
-        Line::alone(
-            "export as Parquet",
-            &export,
-            rate,
-            "million rows/s and core",
-            Goal::AtLeast(0.5),
-        )
-        .note(note),
-    );
-    remove(&table)?;
     remove(&home)
 }
 

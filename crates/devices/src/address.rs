@@ -16,6 +16,86 @@ pub enum Address {
         /// Bytes per second that it takes, if limited.
         rate: Option<u64>,
     },
+    /// A tape in a drive or library.
+    Tape(TapeAddress),
+}
+
+/// Where a tape is: `vtape:/path` (a virtual library), `scsi:/dev/sgN`, `iscsi://host/target-iqn/lun` (a changer or a
+/// drive); behind it, as they are needed, `?drive=N` and `tape=BARCODE`, joined by `&`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TapeAddress {
+    /// The library, or the drive that stands alone.
+    pub library: LibraryName,
+    /// The drive to use, from 1; any, if not given.
+    pub drive: Option<u32>,
+    /// The tape, by its barcode; chosen by who writes, if not given.
+    pub tape: Option<String>,
+}
+
+/// A library, or a drive that stands alone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum LibraryName {
+    /// The directory of a virtual library.
+    Virtual(PathBuf),
+    /// A node below `/dev`, or an iSCSI URL.
+    Scsi(String),
+}
+
+impl TapeAddress {
+    /// The same library, that tape.
+    pub fn with_tape(&self, barcode: &str) -> Self {
+        Self { library: self.library.clone(), drive: None, tape: Some(barcode.to_owned()) }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (name, options) = text.split_once('?').unwrap_or((text, ""));
+        let library = match name.split_once(':')? {
+            ("vtape", path) if !path.is_empty() => LibraryName::Virtual(PathBuf::from(path)),
+            ("scsi", node) if node.starts_with('/') => LibraryName::Scsi(node.to_owned()),
+            ("iscsi", rest) if rest.starts_with("//") => LibraryName::Scsi(name.to_owned()),
+            _ => return None,
+        };
+        let mut address = Self { library, drive: None, tape: None };
+        for option in options.split('&').filter(|o| !o.is_empty()) {
+            match option.split_once('=')? {
+                ("drive", n) => address.drive = Some(n.parse().ok().filter(|n| *n > 0)?),
+                ("tape", barcode) if is_barcode(barcode) => address.tape = Some(barcode.to_owned()),
+                _ => return None,
+            }
+        }
+        Some(address)
+    }
+}
+
+/// Whether a text can be on a tape's sticker.
+pub fn is_barcode(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_. $+%".contains(&b);
+    (1..=32).contains(&text.len()) && text.bytes().all(fits)
+}
+
+impl fmt::Display for LibraryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Virtual(path) => write!(f, "vtape:{}", path.display()),
+            Self::Scsi(url) if url.starts_with("iscsi:") => f.write_str(url),
+            Self::Scsi(node) => write!(f, "scsi:{node}"),
+        }
+    }
+}
+
+impl fmt::Display for TapeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.library)?;
+        let mut sign = '?';
+        if let Some(drive) = self.drive {
+            write!(f, "{sign}drive={drive}")?;
+            sign = '&';
+        }
+        match &self.tape {
+            Some(barcode) => write!(f, "{sign}tape={barcode}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl FromStr for Address {
@@ -37,6 +117,9 @@ impl FromStr for Address {
             };
             return Ok(Self::Null { rate });
         }
+        if let Some(tape) = TapeAddress::parse(s) {
+            return Ok(Self::Tape(tape));
+        }
         let path = s.strip_prefix("file:").unwrap_or(s);
         // `scheme:` of a device this version does not drive is an error, not a directory of that name.
         let scheme = path.split_once(':').map(|(scheme, _)| scheme);
@@ -54,6 +137,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Tape(tape) => write!(f, "{tape}"),
             Self::Null { rate: None } => f.write_str("null:"),
             Self::Null { rate: Some(rate) } => write!(f, "null:rate={}", rate / 1_000_000),
         }
@@ -75,7 +159,23 @@ mod tests {
             "null:rate=50".parse::<Address>().unwrap(),
             Address::Null { rate: Some(50_000_000) }
         );
-        for bad in ["", "file:", "null:x", "null:rate=0", "scsi:/dev/sg3", "s3://b/p"] {
+        let tape = |library, drive, tape: Option<&str>| {
+            Address::Tape(TapeAddress { library, drive, tape: tape.map(str::to_owned) })
+        };
+        let scsi = |name: &str| LibraryName::Scsi(name.to_owned());
+        for (text, address) in [
+            ("vtape:/srv/vtl", tape(LibraryName::Virtual("/srv/vtl".into()), None, None)),
+            ("scsi:/dev/sg3?drive=2", tape(scsi("/dev/sg3"), Some(2), None)),
+            (
+                "iscsi://h:3260/iqn.2001-04.com.x:vtl/1?drive=1&tape=A00001L9",
+                tape(scsi("iscsi://h:3260/iqn.2001-04.com.x:vtl/1"), Some(1), Some("A00001L9")),
+            ),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap(), address);
+            assert_eq!(address.to_string(), text);
+        }
+        let bad = ["", "file:", "null:x", "null:rate=0", "scsi:sg3", "s3://b/p", "vtape:"];
+        for bad in bad.into_iter().chain(["vtape:/v?drive=0", "vtape:/v?tape=", "vtape:/v?x=1"]) {
             assert!(bad.parse::<Address>().is_err(), "{bad}");
         }
     }

@@ -3,12 +3,16 @@
 use std::io;
 
 use capstan_format::FormatError;
+use capstan_tape::TapeError;
 
 /// Why a device or medium cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The device's name cannot be understood.
-    #[error("'{0}' is not a device; write a directory as file:/path (or just its path), or null:")]
+    #[error(
+        "'{0}' is not a device; write a directory as file:/path (or just its path), a tape library or drive as \
+         vtape:/path, scsi:/dev/sgN or iscsi://host/target-iqn/lun, or null:"
+    )]
     BadAddress(String),
     /// The operating system refused.
     #[error("cannot {action} {path}: {source}{}", hint(action, .source))]
@@ -49,6 +53,9 @@ pub enum DeviceError {
         /// The header file's name.
         name: &'static str,
     },
+    /// The drive, the tape or the library.
+    #[error(transparent)]
+    Tape(#[from] TapeError),
     /// Another process writes to it.
     #[error(
         "the medium in {path} is in use by {holder}; wait until it ends, or use another device"
@@ -103,5 +110,11 @@ impl DeviceError {
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull
             || source.kind() == io::ErrorKind::QuotaExceeded)
+            || matches!(self, Self::Tape(TapeError::EndOfMedium { .. }))
+    }
+
+    /// Whether another process has the device.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Tape(TapeError::Busy { .. }))
     }
 }

@@ -11,6 +11,7 @@ pub mod faulty;
 pub mod file;
 pub mod held;
 mod holder;
+pub mod library;
 pub mod null;
 pub mod storage;
 

@@ -57,6 +57,8 @@ pub struct Cartridge {
     file: File,
     path: PathBuf,
     records: Vec<Record>,
+    /// Which of them are filemarks.
+    marks: Vec<u64>,
     /// Where the next record comes in the file.
     end: u64,
 }
@@ -89,10 +91,11 @@ impl Cartridge {
             file,
             path: path.to_owned(),
             records: Vec::new(),
+            marks: Vec::new(),
             end: MAGIC.len() as u64,
         };
         while let Some(record) = this.record_at(this.end, length)? {
-            this.records.push(record);
+            this.push(record);
             this.end = record.offset + RECORD + u64::from(record.length);
         }
         Ok(this)
@@ -121,6 +124,28 @@ impl Cartridge {
         };
         let whole = offset + RECORD + u64::from(length) <= file_length;
         Ok(whole.then_some(Record { offset, length, filemark }))
+    }
+
+    fn push(&mut self, record: Record) {
+        if record.filemark {
+            self.marks.push(self.len());
+        }
+        self.records.push(record);
+    }
+
+    /// Filemarks on it.
+    pub fn filemarks(&self) -> u64 {
+        self.marks.len() as u64
+    }
+
+    /// Blocks and filemarks before the first block of a file, and its number of blocks.
+    pub fn file(&self, file: u64) -> Option<(u64, u64)> {
+        let begin = match file.checked_sub(1) {
+            None => 0,
+            Some(before) => self.marks.get(before as usize)? + 1,
+        };
+        let end = self.marks.get(file as usize).copied().unwrap_or(self.len());
+        Some((begin, end - begin))
     }
 
     /// Blocks and filemarks on it.
@@ -155,7 +180,7 @@ impl Cartridge {
             .write_all_at(bytes, self.end + RECORD)
             .and_then(|()| self.file.write_all_at(&header, self.end));
         written.map_err(failed("write the tape", &self.path))?;
-        self.records.push(record);
+        self.push(record);
         self.end += RECORD + u64::from(record.length);
         Ok(())
     }
@@ -165,6 +190,7 @@ impl Cartridge {
         let Some(first) = self.records.get(at as usize).copied() else { return Ok(()) };
         self.file.set_len(first.offset).map_err(failed("write the tape", &self.path))?;
         self.records.truncate(at as usize);
+        self.marks.truncate(self.marks.partition_point(|mark| *mark < at));
         self.end = first.offset;
         Ok(())
     }

@@ -60,14 +60,12 @@ pub enum TapeError {
         length: usize,
     },
     /// There is no such place on the tape.
-    #[error("tape {tape} ends at block {end}, before block {at}")]
+    #[error("tape {tape} has no {spot}: its data end before it")]
     BeyondEnd {
         /// Its barcode.
         tape: String,
-        /// Where the data end.
-        end: u64,
         /// What was asked for.
-        at: u64,
+        spot: Spot,
     },
     /// The drive does not answer.
     #[error("drive {drive} is offline; look at its cables and its front panel")]
@@ -94,6 +92,15 @@ pub enum TapeError {
         /// What is wrong.
         problem: String,
     },
+    /// Another process uses it.
+    #[error("{what} is in use by another process; wait until it ends, or use another")]
+    Busy {
+        /// The drive or robot.
+        what: String,
+    },
+    /// The device says what is wrong, in words that say what to do.
+    #[error("{0}")]
+    Device(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The robot could not move a tape.
     #[error("library {library}: {problem}")]
     Library {
@@ -122,27 +129,51 @@ pub enum Read {
     EndOfData,
 }
 
-/// A tape drive. A place on the tape is the number of blocks and filemarks before it, from 0.
+/// A place on a tape: so many filemarks from its begin, so many blocks behind the last of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spot {
+    /// Filemarks before it.
+    pub file: u64,
+    /// Blocks between the last filemark and it.
+    pub block: u64,
+    /// Blocks and filemarks before it, by which a drive with LOCATE goes there without counting. A hint where it is known.
+    pub object: Option<u64>,
+}
+
+impl Spot {
+    /// The begin of the tape.
+    pub const BEGIN: Self = Self { file: 0, block: 0, object: Some(0) };
+}
+
+impl std::fmt::Display for Spot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "block {} of file {}", self.block, self.file)
+    }
+}
+
+/// A tape drive, this process's as long as this lives, with or without a tape.
 pub trait TapeDrive: Send {
+    /// What it is called in messages.
+    fn name(&self) -> &str;
     /// Writes a block where the tape stands. What was there and behind it is gone. On return the drive has the block, not yet
     /// the tape.
     fn write_block(&mut self, block: &[u8]) -> Result<Written, TapeError>;
-    /// Writes a filemark; if `sync`, on return it and all before it is on the tape.
-    fn write_filemark(&mut self, sync: bool) -> Result<Written, TapeError>;
+    /// Writes a filemark; on return the drive has it, not yet the tape.
+    fn write_filemark(&mut self) -> Result<Written, TapeError>;
+    /// On return all that was written is on the tape.
+    fn sync(&mut self) -> Result<(), TapeError>;
     /// Reads the next block.
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError>;
     /// Goes to a place.
-    fn locate(&mut self, at: u64) -> Result<(), TapeError>;
+    fn locate(&mut self, to: Spot) -> Result<(), TapeError>;
     /// Goes to the end of what was written; returns that place.
-    fn locate_end(&mut self) -> Result<u64, TapeError>;
-    /// Goes to the begin.
-    fn rewind(&mut self) -> Result<(), TapeError> {
-        self.locate(0)
-    }
-    /// Where the tape stands.
-    fn position(&self) -> Result<u64, TapeError>;
+    fn locate_end(&mut self) -> Result<Spot, TapeError>;
     /// The largest block it takes, in bytes.
     fn block_max(&self) -> usize;
+    /// What the tape holds at its begin, in bytes at the medium, where that is known.
+    fn capacity(&self) -> Option<u64>;
+    /// Rewinds and unloads the tape, so that the robot or somebody can take it.
+    fn unload(&mut self) -> Result<(), TapeError>;
     /// What it did since it was opened, as far as it is known.
     fn statistics(&self) -> Option<Statistics>;
 }

@@ -1,6 +1,6 @@
 //! Tape drives and libraries: what is asked of them, and virtual ones that behave and take their time as real ones do.
 //!
-//! [`drive`] is the narrow door to a drive, virtual or not: blocks, filemarks, positions. [`model`] has real drives as data;
+//! [`drive`] is the narrow door to a drive, virtual or not: blocks, filemarks, positions; [`changer`] that to a library. [`model`] has real drives as data;
 //! [`mechanics`] works out from a model when a drive has done what, and whether its tape streams; [`clock`] is the time in
 //! which it does: real, scaled, or virtual. [`virtual_drive`] is a drive made of these and of a [`cartridge`], a tape in a
 //! file, and fails as [`faults`] say. [`library`] is a directory with slots, drives and a robot.
@@ -9,6 +9,7 @@
 #![deny(missing_docs)]
 
 pub mod cartridge;
+pub mod changer;
 pub mod clock;
 pub mod drive;
 pub mod faults;
@@ -17,5 +18,6 @@ pub mod mechanics;
 pub mod model;
 pub mod virtual_drive;
 
-pub use drive::{Read, TapeDrive, TapeError, Written};
+pub use changer::Changer;
+pub use drive::{Read, Spot, TapeDrive, TapeError, Written};
 pub use model::DriveModel;

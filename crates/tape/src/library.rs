@@ -11,9 +11,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::cartridge::{Cartridge, Label, damaged, failed, write_whole};
+use crate::changer::{Changer, Elements, Held, Place};
 use crate::clock::Clock;
-use crate::drive::TapeError;
-use crate::faults::{Fault, Faults, Operation};
+use crate::drive::{TapeDrive, TapeError};
+use crate::faults::{BadFault, Fault, Faults, Operation};
 use crate::model::DriveModel;
 use crate::virtual_drive::VirtualDrive;
 
@@ -50,45 +51,11 @@ fn one() -> f64 {
     1.0
 }
 
-/// A place for a tape, by its number from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Place {
-    /// A drive.
-    Drive(u32),
-    /// A slot.
-    Slot(u32),
-    /// A slot by which tapes come and go.
-    Mail(u32),
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Drive(n) => write!(f, "drive {n}"),
-            Self::Slot(n) => write!(f, "slot {n}"),
-            Self::Mail(n) => write!(f, "mail slot {n}"),
-        }
-    }
-}
-
-/// A tape in its place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Held {
-    /// Where it is.
-    pub place: Place,
-    /// What is on its sticker.
-    pub barcode: String,
-    /// Of one in a drive: where it came from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<Place>,
-}
-
 /// A virtual library.
 #[derive(Debug)]
 pub struct Library {
     dir: PathBuf,
+    name: String,
     design: Design,
     model: &'static DriveModel,
     clock: Arc<Clock>,
@@ -136,7 +103,8 @@ impl Library {
         let model = model_of(dir, &design)?;
         let clock = Arc::new(Clock::real(design.scale));
         let (dir, faults) = (dir.to_owned(), Faults::default());
-        Ok(Self { dir, design, model, clock, faults, jammed: false })
+        let name = dir.display().to_string();
+        Ok(Self { dir, name, design, model, clock, faults, jammed: false })
     }
 
     /// With a clock that costs no time.
@@ -150,6 +118,28 @@ impl Library {
         self.faults = faults;
     }
 
+    /// Plans faults of a drive, or of the robot where no drive is named, from its next use on; once.
+    pub fn plan_faults(&self, drive: Option<u32>, faults: &str) -> Result<(), TapeError> {
+        faults.parse::<Faults>().map_err(|e| self.says(e.to_string()))?;
+        if let Some(number) = drive {
+            self.refuse_nowhere(Place::Drive(number))?;
+        }
+        let path = self.dir.join(faults_name(drive));
+        write_whole(&path, faults).map_err(failed("write", &path))
+    }
+
+    /// The faults that were planned, which are used up by that.
+    fn take_faults(&self, drive: Option<u32>) -> Result<Faults, TapeError> {
+        let path = self.dir.join(faults_name(drive));
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Faults::default()),
+            Err(e) => return Err(failed("read", &path)(e)),
+        };
+        fs::remove_file(&path).map_err(failed("remove", &path))?;
+        text.trim().parse().map_err(|e: BadFault| damaged(&path, &e.to_string()))
+    }
+
     /// What it is.
     pub fn design(&self) -> &Design {
         &self.design
@@ -161,7 +151,7 @@ impl Library {
     }
 
     /// All tapes that are in it, by place.
-    pub fn inventory(&self) -> Result<Vec<Held>, TapeError> {
+    pub fn tapes(&self) -> Result<Vec<Held>, TapeError> {
         let path = inventory_path(&self.dir);
         let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
         let mut held: Vec<Held> =
@@ -170,10 +160,8 @@ impl Library {
         Ok(held)
     }
 
-    /// Moves a tape.
-    pub fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
-        let _robot =
-            self.lock("robot", "its robot is at work for another process; wait until it ends")?;
+    fn carry(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
+        let _robot = self.wait_for_robot()?;
         // A drive that is in use keeps its tape.
         let _drives = [from, to]
             .into_iter()
@@ -182,7 +170,7 @@ impl Library {
             .collect::<Result<Vec<_>, _>>()?;
         self.refuse_nowhere(from)?;
         self.refuse_nowhere(to)?;
-        let mut held = self.inventory()?;
+        let mut held = self.tapes()?;
         if let Some(there) = held.iter().find(|h| h.place == to) {
             return Err(
                 self.says(format!("{to} holds tape {} already; move that first", there.barcode))
@@ -193,6 +181,11 @@ impl Library {
                 "{from} holds no tape; `capstan library status` shows where they are"
             )));
         };
+        if let planned = self.take_faults(None)?
+            && planned != Faults::default()
+        {
+            self.faults = planned;
+        }
         if self.jammed || self.faults.next(Operation::Move) == Some(Fault::Jam) {
             self.jammed = true;
             return Err(self.says("its robot is jammed; open it and look".to_owned()));
@@ -204,32 +197,40 @@ impl Library {
     }
 
     /// A drive for this process alone, with the tape that is in it.
-    pub fn drive(&self, number: u32) -> Result<HeldDrive, TapeError> {
+    pub fn drive(&self, number: u32) -> Result<VirtualDrive, TapeError> {
         self.refuse_nowhere(Place::Drive(number))?;
         let lock = self.lock_drive(number)?;
         let name = format!("{} of {}", Place::Drive(number), self.dir.display());
         let mut drive = VirtualDrive::new(&name, self.model, self.clock.clone(), self.design.ratio);
-        let held = self.inventory()?;
+        let held = self.tapes()?;
         if let Some(there) = held.iter().find(|h| h.place == Place::Drive(number)) {
             drive.load(Cartridge::open(&tape_path(&self.dir, &there.barcode))?)?;
         }
-        Ok(HeldDrive { drive, _lock: lock })
+        drive.set_faults(self.take_faults(Some(number))?);
+        drive.hold(lock);
+        Ok(drive)
     }
 
     fn lock_drive(&self, number: u32) -> Result<File, TapeError> {
-        let why = format!(
-            "drive {number} is in use by another process; wait until it ends, or use another"
-        );
-        self.lock(&format!("drive-{number}"), &why)
+        self.lock(&format!("drive-{number}"), &format!("drive {number}"))
     }
 
-    fn lock(&self, name: &str, busy: &str) -> Result<File, TapeError> {
+    /// A robot moves one tape at a time; it does not take long.
+    fn wait_for_robot(&self) -> Result<File, TapeError> {
+        let path = self.dir.join("robot");
+        let file = lock_file(&path)?;
+        file.lock().map_err(failed("lock", &path))?;
+        Ok(file)
+    }
+
+    fn lock(&self, name: &str, what: &str) -> Result<File, TapeError> {
         let path = self.dir.join(name);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(failed("open", &path))?;
+        let file = lock_file(&path)?;
         match file.try_lock() {
             Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(self.says(busy.to_owned())),
+            Err(TryLockError::WouldBlock) => {
+                Err(TapeError::Busy { what: format!("{what} of library {}", self.dir.display()) })
+            }
             Err(TryLockError::Error(e)) => Err(failed("lock", &path)(e)),
         }
     }
@@ -251,12 +252,39 @@ impl Library {
     }
 }
 
-/// A drive that is this process's as long as this lives.
-#[derive(Debug)]
-pub struct HeldDrive {
-    /// The drive.
-    pub drive: VirtualDrive,
-    _lock: File,
+impl Changer for Library {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn elements(&self) -> Elements {
+        Elements {
+            drives: self.design.drives,
+            slots: self.design.slots,
+            mail_slots: self.design.mail_slots,
+        }
+    }
+
+    fn inventory(&mut self) -> Result<Vec<Held>, TapeError> {
+        self.tapes()
+    }
+
+    fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
+        self.carry(from, to)
+    }
+
+    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
+        Ok(Box::new(self.drive(number)?))
+    }
+}
+
+fn faults_name(drive: Option<u32>) -> String {
+    drive.map_or("robot.faults".to_owned(), |n| format!("drive-{n}.faults"))
+}
+
+fn lock_file(path: &Path) -> Result<File, TapeError> {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    file.map_err(failed("open", path))
 }
 
 fn check(dir: &Path, design: &Design, tapes: u32) -> Result<(), TapeError> {
@@ -349,25 +377,25 @@ mod tests {
         let (_dir, mut library) = library();
         library.move_tape(Place::Slot(2), Place::Drive(1)).unwrap();
         {
-            let mut held = library.drive(1).unwrap();
-            assert_eq!(held.drive.tape().unwrap().label.barcode, "V00002L9");
-            held.drive.write_block(b"hello").unwrap();
-            held.drive.write_filemark(true).unwrap();
+            let mut drive = library.drive(1).unwrap();
+            assert_eq!(drive.tape().unwrap().label.barcode, "V00002L9");
+            drive.write_block(b"hello").unwrap();
+            drive.write_filemark().unwrap();
             let busy = library.move_tape(Place::Drive(1), Place::Slot(2)).unwrap_err();
             assert!(busy.to_string().contains("in use"), "{busy}");
-            held.drive.unload().unwrap();
+            drive.eject().unwrap();
         }
         library.move_tape(Place::Drive(1), Place::Drive(2)).unwrap();
         let at = |library: &Library| {
-            let held = library.inventory().unwrap().into_iter();
+            let held = library.tapes().unwrap().into_iter();
             held.map(|h| format!("{}: {}", h.place, h.barcode)).collect::<Vec<_>>().join(", ")
         };
         assert_eq!(at(&library), "drive 2: V00002L9, slot 1: V00001L9, slot 3: V00003L9");
-        let mut held = library.drive(2).unwrap();
+        let mut drive = library.drive(2).unwrap();
         let mut block = [0; 10];
-        assert_eq!(held.drive.read_block(&mut block).unwrap(), Read::Block(5));
+        assert_eq!(drive.read_block(&mut block).unwrap(), Read::Block(5));
         assert_eq!(&block[..5], b"hello");
-        drop(held);
+        drop(drive);
         library.move_tape(Place::Drive(2), Place::Mail(1)).unwrap();
         // Another process sees the same.
         assert_eq!(at(&Library::open(&library.dir).unwrap()), at(&library));
@@ -390,7 +418,7 @@ mod tests {
             let error = library.move_tape(Place::Slot(1), Place::Drive(1)).unwrap_err();
             assert!(error.to_string().contains("jammed"), "{error}");
         }
-        assert_eq!(library.inventory().unwrap().len(), 3);
+        assert_eq!(library.tapes().unwrap().len(), 3);
     }
 
     #[test]

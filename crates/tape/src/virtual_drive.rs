@@ -1,10 +1,11 @@
 //! A drive that is none: a model's mechanics, a tape in a file, a clock, and a plan of faults.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use crate::cartridge::Cartridge;
 use crate::clock::Clock;
-use crate::drive::{Read, TapeDrive, TapeError, Written};
+use crate::drive::{Read, Spot, TapeDrive, TapeError, Written};
 use crate::faults::{Fault, Faults, Operation};
 use crate::mechanics::{Mechanics, Statistics};
 use crate::model::DriveModel;
@@ -29,6 +30,8 @@ pub struct VirtualDrive {
     offline: bool,
     /// Passes that the tape's label knows of already.
     passes_told: f64,
+    /// Keeps the drive this process's as long as this lives.
+    lock: Option<File>,
 }
 
 impl VirtualDrive {
@@ -45,7 +48,13 @@ impl VirtualDrive {
             faults: Faults::default(),
             offline: false,
             passes_told: 0.0,
+            lock: None,
         }
+    }
+
+    /// Keeps a lock as long as the drive lives.
+    pub(crate) fn hold(&mut self, lock: File) {
+        self.lock = Some(lock);
     }
 
     /// Gives it a plan of faults.
@@ -77,7 +86,7 @@ impl VirtualDrive {
     }
 
     /// Rewinds and gives the tape out.
-    pub fn unload(&mut self) -> Result<Cartridge, TapeError> {
+    pub fn eject(&mut self) -> Result<Cartridge, TapeError> {
         self.refuse_offline()?;
         let Some(tape) = self.tape.take() else {
             return Err(TapeError::NoTape { drive: self.name.clone() });
@@ -166,12 +175,24 @@ impl VirtualDrive {
         Written { early_warning: self.room(self.at) < zone }
     }
 
+    fn go_to(&mut self, at: u64) {
+        if at != self.at {
+            let then = self.mechanics.locate(self.clock.now(), self.medium_place(at));
+            self.clock.wait_until(then);
+            self.at = at;
+        }
+    }
+
     fn medium_place(&self, at: u64) -> f64 {
         self.tape.as_ref().map_or(0.0, |t| t.bytes_before(at) as f64 / self.ratio)
     }
 }
 
 impl TapeDrive for VirtualDrive {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn write_block(&mut self, block: &[u8]) -> Result<Written, TapeError> {
         self.writable()?;
         if block.is_empty() || block.len() > self.model.block_max {
@@ -194,19 +215,20 @@ impl TapeDrive for VirtualDrive {
         Ok(self.warned())
     }
 
-    fn write_filemark(&mut self, sync: bool) -> Result<Written, TapeError> {
+    fn write_filemark(&mut self) -> Result<Written, TapeError> {
         self.writable()?;
         self.fault(Operation::Mark)?;
         let at = self.at;
-        let tape = self.loaded()?;
-        tape.write(at, None)?;
-        if sync {
-            tape.sync()?;
-            let then = self.mechanics.flush(self.clock.now());
-            self.clock.wait_until(then);
-        }
+        self.loaded()?.write(at, None)?;
         self.at += 1;
         Ok(self.warned())
+    }
+
+    fn sync(&mut self) -> Result<(), TapeError> {
+        self.loaded()?.sync()?;
+        let then = self.mechanics.flush(self.clock.now());
+        self.clock.wait_until(then);
+        Ok(())
     }
 
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
@@ -232,39 +254,47 @@ impl TapeDrive for VirtualDrive {
         found.map_err(|length| TapeError::TooLong { tape: self.barcode(), at, length, asked })
     }
 
-    fn locate(&mut self, at: u64) -> Result<(), TapeError> {
-        let end = self.loaded()?.len();
-        if at > end {
-            return Err(TapeError::BeyondEnd { tape: self.barcode(), end, at });
-        }
-        if at != self.at {
-            let then = self.mechanics.locate(self.clock.now(), self.medium_place(at));
-            self.clock.wait_until(then);
-            self.at = at;
-        }
+    fn locate(&mut self, to: Spot) -> Result<(), TapeError> {
+        let tape = self.loaded()?;
+        let found = tape.file(to.file).filter(|(_, blocks)| to.block <= *blocks);
+        let Some((begin, _)) = found else {
+            return Err(TapeError::BeyondEnd { tape: self.barcode(), spot: to });
+        };
+        self.go_to(begin + to.block);
         Ok(())
     }
 
-    fn locate_end(&mut self) -> Result<u64, TapeError> {
-        let end = self.loaded()?.len();
-        self.locate(end)?;
-        Ok(end)
-    }
-
-    fn position(&self) -> Result<u64, TapeError> {
-        self.refuse_offline()?;
-        match self.tape {
-            Some(_) => Ok(self.at),
-            None => Err(TapeError::NoTape { drive: self.name.clone() }),
-        }
+    fn locate_end(&mut self) -> Result<Spot, TapeError> {
+        let tape = self.loaded()?;
+        let (end, file) = (tape.len(), tape.filemarks());
+        let block = tape.file(file).map_or(0, |(_, blocks)| blocks);
+        self.go_to(end);
+        Ok(Spot { file, block, object: Some(end) })
     }
 
     fn block_max(&self) -> usize {
         self.model.block_max
     }
 
+    fn capacity(&self) -> Option<u64> {
+        self.tape.as_ref().map(|tape| tape.label.capacity as u64)
+    }
+
+    fn unload(&mut self) -> Result<(), TapeError> {
+        self.eject().map(drop)
+    }
+
     fn statistics(&self) -> Option<Statistics> {
         Some(self.mechanics.statistics())
+    }
+}
+
+impl Drop for VirtualDrive {
+    fn drop(&mut self) {
+        // The tape stays in the drive; only its wear is noted, and not to have done so loses nothing else.
+        if let Some(tape) = self.tape.take() {
+            let _ = self.with_wear(tape);
+        }
     }
 }
 
@@ -299,22 +329,26 @@ mod tests {
         assert_eq!(clock.now(), 16.0);
         for byte in 1..=3 {
             drive.write_block(&vec![byte; 300]).unwrap();
-            drive.write_filemark(byte == 3).unwrap();
+            drive.write_filemark().unwrap();
         }
-        assert_eq!(drive.position().unwrap(), 6);
-        drive.locate(2).unwrap();
+        let spot = |file, block| Spot { file, block, object: None };
+        drive.locate(spot(1, 0)).unwrap();
         assert_eq!(drive.read_block(&mut block).unwrap(), Read::Block(300));
         assert_eq!(block[299], 2);
         assert_eq!(drive.read_block(&mut block).unwrap(), Read::Filemark);
         let short = drive.read_block(&mut block[..10]).unwrap_err();
         assert!(matches!(short, TapeError::TooLong { at: 4, length: 300, asked: 10, .. }));
-        assert_eq!(drive.position().unwrap(), 5, "behind it");
-        assert_eq!(drive.locate_end().unwrap(), 6);
+        assert_eq!(drive.read_block(&mut block).unwrap(), Read::Filemark, "behind it");
+        assert_eq!(drive.locate_end().unwrap(), Spot { object: Some(6), ..spot(3, 0) });
         assert_eq!(drive.read_block(&mut block).unwrap(), Read::EndOfData);
-        assert!(matches!(drive.locate(7), Err(TapeError::BeyondEnd { end: 6, .. })));
+        for beyond in [spot(3, 1), spot(1, 2), spot(4, 0)] {
+            assert!(matches!(drive.locate(beyond), Err(TapeError::BeyondEnd { .. })));
+        }
+        drive.locate(spot(2, 1)).unwrap();
+        assert_eq!(drive.read_block(&mut block).unwrap(), Read::Filemark);
         let large = vec![0; (8 << 20) + 1];
         assert!(matches!(drive.write_block(&large), Err(TapeError::BlockSize { .. })));
-        let label = drive.unload().unwrap().label;
+        let label = drive.eject().unwrap().label;
         assert!(label.loads == 1 && label.passes > 0.0, "{label:?}");
     }
 
@@ -337,7 +371,7 @@ mod tests {
         };
         assert!(matches!(error, TapeError::EndOfMedium { .. }), "{error}");
         assert!((93..=95).contains(&blocks), "{blocks}");
-        assert!(drive.write_filemark(true).is_ok(), "a mark has room");
+        assert!(drive.write_filemark().is_ok(), "a mark has room");
     }
 
     #[test]
@@ -349,10 +383,11 @@ mod tests {
         let block = vec![1; 1 << 20];
         drive.write_block(&block).unwrap();
         assert!(matches!(drive.write_block(&block), Err(TapeError::Medium { at: 1, .. })));
-        drive.write_filemark(true).unwrap();
+        drive.write_filemark().unwrap();
+        drive.sync().unwrap();
         let failed = (0..50).find_map(|_| drive.write_block(&block).err()).unwrap();
         assert!(matches!(failed, TapeError::Offline { .. }), "{failed}");
-        assert!(matches!(drive.unload(), Err(TapeError::Offline { .. })));
+        assert!(matches!(drive.eject(), Err(TapeError::Offline { .. })));
         // What was synchronised is there, what was in the buffer is not.
         let tape = Cartridge::open(&dir.path().join("A00001L9.tape")).unwrap();
         assert_eq!(tape.len(), 2);
@@ -364,7 +399,7 @@ mod tests {
         let (mut drive, _) = drive("lto-9");
         drive.load(tape(dir.path(), 1e9, true)).unwrap();
         assert!(matches!(drive.write_block(b"x"), Err(TapeError::WriteProtected { .. })));
-        assert!(matches!(drive.write_filemark(true), Err(TapeError::WriteProtected { .. })));
+        assert!(matches!(drive.write_filemark(), Err(TapeError::WriteProtected { .. })));
         assert_eq!(drive.read_block(&mut [0; 9]).unwrap(), Read::EndOfData);
     }
 
@@ -379,7 +414,7 @@ mod tests {
         let blocks = std::iter::from_fn(|| drive.write_block(&block).ok()).count();
         assert_eq!(blocks, 76, "80 MB");
         let s = drive.statistics().unwrap();
-        drive.write_filemark(true).unwrap();
+        drive.write_filemark().unwrap();
         assert!(s.medium_bytes <= 40e6 && s.host_bytes > 79_000_000, "{s:?}");
     }
 }

@@ -1,0 +1,69 @@
+//! What is asked of a library: where tapes are, moving them, and its drives.
+
+use serde::{Deserialize, Serialize};
+
+use crate::drive::{TapeDrive, TapeError};
+
+/// A place for a tape, by its number from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// A drive.
+    Drive(u32),
+    /// A slot.
+    Slot(u32),
+    /// A slot by which tapes come and go.
+    Mail(u32),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Drive(n) => write!(f, "drive {n}"),
+            Self::Slot(n) => write!(f, "slot {n}"),
+            Self::Mail(n) => write!(f, "mail slot {n}"),
+        }
+    }
+}
+
+/// A tape in its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// Where it is.
+    pub place: Place,
+    /// What is on its sticker.
+    pub barcode: String,
+    /// Of one in a drive: where it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Place>,
+}
+
+/// How many elements of a kind a library has; each kind is numbered from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elements {
+    /// Drives.
+    pub drives: u32,
+    /// Slots for tapes.
+    pub slots: u32,
+    /// Slots by which tapes come and go.
+    pub mail_slots: u32,
+}
+
+/// A library: slots, drives and a robot.
+pub trait Changer: Send {
+    /// What it is called in messages.
+    fn name(&self) -> &str;
+    /// What it has.
+    fn elements(&self) -> Elements;
+    /// All tapes that are in it, by place.
+    fn inventory(&mut self) -> Result<Vec<Held>, TapeError>;
+    /// Looks into every slot again, which can take an hour, where the library does not do so by itself.
+    fn rescan(&mut self) -> Result<(), TapeError> {
+        Ok(())
+    }
+    /// Moves a tape. One in a drive must have been unloaded.
+    fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError>;
+    /// Opens a drive for this process alone, with the tape that is in it. [`TapeError::Busy`] where another has it.
+    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError>;
+}

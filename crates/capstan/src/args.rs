@@ -33,7 +33,7 @@ pub use export::ExportArgs;
 pub use find::FindArgs;
 pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 pub use key::{KeyCommand, LockArgs, SecretArgs};
-pub use media::{MediaCommand, directory};
+pub use media::MediaCommand;
 pub use pool::{PolicyArgs, PoolCommand};
 pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         }
         Err(error) => Err(Failure::usage(&error)),
     };
+    capstan_cell::release_drives();
     ExitCode::from(result.unwrap_or_else(|failure| {
         failure.say();
         failure.code

@@ -6,7 +6,7 @@ use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::{Global, MediaCommand, directory};
+use crate::args::{Global, MediaCommand};
 use crate::exit::{COMPLETED, Failure};
 use crate::home;
 use crate::output::{Output, local_time};
@@ -38,8 +38,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
                 pool: args.pool.clone(),
                 block_size: args.block_size,
             };
-            let path = directory(&args.device)?;
-            print(&home::open(global)?.media_init(&path, &wanted)?, args.json)?;
+            print(&home::open(global)?.media_init(&args.device, &wanted)?, args.json)?;
         }
         MediaCommand::Label { medium, label } => {
             print(&home::open(global)?.media_label(medium, label)?, false)?;
@@ -54,7 +53,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         MediaCommand::Adopt { device } => {
             let console = Console::new(global)?;
             let cell = home::open(global)?;
-            let medium = cell.media_adopt(&directory(device)?, &console)?;
+            let medium = cell.media_adopt(device, &console)?;
             print(&cell.media_show(&medium.id.to_string())?, false)?;
         }
         MediaCommand::Protect(args) => return protect::protect_medium(global, args),

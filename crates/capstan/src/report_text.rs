@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use capstan_cell::report::{DrillReport, Report};
+use capstan_cell::report::{DrillReport, DriveReport, Report};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -42,6 +42,7 @@ pub struct View {
     rate_sustained_mb_s: f64,
     media_change_s: f64,
     peak_rss_bytes: u64,
+    drives: Vec<DriveReport>,
     bottleneck: Option<BottleneckView>,
     stages: Vec<StageView>,
     anomalies: Vec<AnomalyView>,
@@ -143,6 +144,18 @@ impl View {
             line("Media change", &format!(" {}", seconds_text(self.media_change_s)));
         }
         line("Media", &self.media.join(", "));
+        for d in &self.drives {
+            let hitches = if d.backhitches == 1 { "backhitch" } else { "backhitches" };
+            line(
+                "Tape drive",
+                &format!(
+                    "streamed {:.0} %, {} {hitches}, {:.1} MB/s at the medium",
+                    d.streaming * 100.0,
+                    grouped(d.backhitches),
+                    d.medium_mb_s
+                ),
+            );
+        }
         if self.peak_rss_bytes > 0 {
             line("Memory", &format!("{} at most", bytes_text(self.peak_rss_bytes)));
         }

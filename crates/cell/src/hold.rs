@@ -1,10 +1,9 @@
 //! Known media where they were last seen: to read, or held for changes.
 
-use std::path::PathBuf;
-
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
+use capstan_devices::open;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
@@ -15,30 +14,26 @@ use crate::version::not_there;
 impl Cell {
     /// A known medium, if it is where it was last seen.
     pub(crate) fn medium_at_hand(&self, id: MediumId) -> Result<FileMedium> {
-        let (row, path) = self.place_of(id)?;
-        let medium = FileMedium::open(&path).map_err(|e| not_there(&self.idb, e, &row))?;
+        let (row, address) = self.place_of(id)?;
+        let medium = open::medium(&address).map_err(|e| not_there(&self.idb, e, &row))?;
         is_it(&medium, &row)?;
         Ok(medium)
     }
 
     /// A known medium, held: nobody else writes to it.
     pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
-        let (row, path) = self.place_of(id)?;
-        let held = HeldMedium::open(&path).map_err(|e| not_there(&self.idb, e, &row))?;
+        let (row, address) = self.place_of(id)?;
+        let held = open::held(&address).map_err(|e| not_there(&self.idb, e, &row))?;
         is_it(held.medium(), &row)?;
         Ok(held)
     }
 
-    fn place_of(&self, id: MediumId) -> Result<(Medium, PathBuf)> {
+    fn place_of(&self, id: MediumId) -> Result<(Medium, Address)> {
         let row = self.idb.medium(id)?.ok_or_else(|| {
             CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
         })?;
-        match row.device.parse::<Address>()? {
-            Address::File(path) => Ok((row, path)),
-            Address::Null { .. } => {
-                Err(CellError::BadInput(format!("medium {} keeps nothing", row.label)))
-            }
-        }
+        let address = row.device.parse()?;
+        Ok((row, address))
     }
 }
 

@@ -54,19 +54,13 @@ impl Cell {
     pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
-        let Address::File(path) = device else {
-            return Err(CellError::BadInput(
-                "the null device keeps nothing to import; name a directory that holds a medium"
-                    .to_owned(),
-            ));
-        };
-        let medium = FileMedium::open(path)?;
+        let medium = capstan_devices::open::medium(device)?;
         let header = medium.header().clone();
         // A wrong secret is said before anything is recorded.
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
-        self.put_medium_of(path, &header)?;
+        self.put_medium_of(device, &header)?;
         // It is here, wherever it was.
         self.idb.set_medium_exported(header.medium, None)?;
         let mut found = Imports { keys: opened.keys, ..Imports::default() };
@@ -88,7 +82,7 @@ impl Cell {
             ears.say(Code::Sealed, "cell", &header.label, text);
         }
         if opened.opened > 0 {
-            self.warn_without_ring(path, &header.label, &ears)?;
+            self.warn_without_ring(device, &header.label, &ears)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
         self.import_locks(&medium, &ears)?;
@@ -113,8 +107,7 @@ impl Cell {
         };
         if medium.header().cell.is_some_and(|cell| cell != self.id) {
             let text = format!(
-                "the medium belongs to another cell: `capstan media adopt {}` makes it one of this cell, to write to it",
-                path.display()
+                "the medium belongs to another cell: `capstan media adopt {device}` makes it one of this cell, to write to it"
             );
             report.notes.push(text);
         }
@@ -184,10 +177,10 @@ impl Cell {
         let Some(contents) = completed(contents) else {
             let text = "nothing of it can be read".to_owned();
             ears.say(Code::Damaged, "media agent", &what, text);
-            return Ok(reader.len());
+            return Ok(reader.len()?);
         };
         let (Some(header), Some(end)) = (&contents.header, &contents.end) else {
-            return Ok(reader.len());
+            return Ok(reader.len()?);
         };
         for s in end.streams.iter().filter(|s| !s.sparse) {
             // A stream goes on where it ended: what lies between is on a segment that is missing.
@@ -220,7 +213,7 @@ impl Cell {
             sessions.len() - 1
         });
         let session = &mut sessions[at];
-        session.bytes += reader.len();
+        session.bytes += reader.len()?;
         session.end = session.end.take().or_else(|| end.session_end.clone());
         if session.names.is_none() {
             // What a consolidation passed on has the names of other sessions.
@@ -253,11 +246,11 @@ impl Cell {
             number,
             session: label.session,
             blocks: end.blocks,
-            bytes: reader.len(),
+            bytes: reader.len()?,
             committed_us: end.written_us,
         };
         self.idb.commit_segments(&[(row, stream_parts(end.segment, &end.streams))])?;
-        Ok(reader.len())
+        Ok(reader.len()?)
     }
 
     /// Records object, version and session as far as they are known.

@@ -66,7 +66,7 @@ impl Cell {
         let mut view = VersionView::open(&self.idb, base.id)?;
         for place in &view.segments {
             self.refuse_damaged(place)?;
-            view.open_data(place)?;
+            view.require(place)?;
         }
         self.add_keys(&mut view, false)?;
         let session = self.idb.sessions_of_version(base.id)?.last().map(|s| s.id);

@@ -49,6 +49,7 @@ mod spare;
 mod sparse;
 mod status;
 mod take_ring;
+mod tapes;
 mod tar;
 mod transfers;
 mod unlock;
@@ -74,14 +75,15 @@ pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
 pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::ring_of_medium;
 
-/// A cell on one machine: its home with the internal database, and what opens keys.
+/// A cell on one machine: its home with the internal database, and what opens keys. Clones are the same cell.
+#[derive(Clone)]
 pub struct Cell {
     home: PathBuf,
     id: CellId,
     idb: Arc<Idb>,
     entropy: Arc<Entropy>,
-    secrets: keyring::Secrets,
-    opener: parking_lot::Mutex<unlock::Opener>,
+    secrets: Arc<keyring::Secrets>,
+    opener: Arc<parking_lot::Mutex<unlock::Opener>>,
 }
 
 impl Cell {
@@ -97,8 +99,8 @@ impl Cell {
             id,
             idb: Arc::new(idb),
             entropy: Arc::new(entropy),
-            secrets,
-            opener: parking_lot::Mutex::default(),
+            secrets: Arc::new(secrets),
+            opener: Arc::default(),
         })
     }
 
@@ -120,4 +122,9 @@ impl Cell {
     fn new_id(&self) -> Result<[u8; 16]> {
         self.entropy.id().map_err(CellError::io("read", "/dev/urandom"))
     }
+}
+
+/// Gives the tape drives back that this process does not use any more; at its end, say.
+pub fn release_drives() {
+    capstan_devices::tape::release_idle();
 }

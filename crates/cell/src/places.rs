@@ -13,6 +13,8 @@ pub(crate) struct SegmentPlace {
     pub segment: SegmentId,
     /// Media it lies on, each with its number there.
     pub media: Vec<(MediumId, SegmentNumber)>,
+    /// Its bytes.
+    pub bytes: u64,
     /// Copies of it: segments of their own with the same frames.
     pub copies: Vec<Place>,
     /// The version's streams in it that have rows.
@@ -95,6 +97,7 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
     SegmentPlace {
         segment: segment.id,
         media: vec![(segment.medium, segment.number)],
+        bytes: segment.bytes,
         copies: Vec::new(),
         streams: with_rows.map(|p| p.stream).collect(),
         spans: parts.iter().map(|p| (p.stream, p.logical_start, p.logical_end)).collect(),

@@ -2,6 +2,7 @@
 
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Verdict};
+use capstan_tape::mechanics::Statistics;
 use serde::{Deserialize, Serialize};
 
 /// An entry of a report's `errors`.
@@ -120,6 +121,31 @@ pub struct Selected {
     pub one_file_system: bool,
 }
 
+/// What a tape drive did in a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct DriveReport {
+    /// Share of the time, while there was something to write or read, that the tape moved, 0 to 1.
+    pub streaming: f64,
+    /// Stops in which the tape was moved back to start anew.
+    pub backhitches: u64,
+    /// Bytes per second at the medium meanwhile, MB = 10^6 bytes.
+    pub medium_mb_s: f64,
+    /// Passes of the tape's whole length by the head.
+    pub passes: f64,
+}
+
+impl DriveReport {
+    /// What its statistics say; nothing of a drive that moved no tape.
+    pub(crate) fn of(statistics: &Statistics) -> Option<Self> {
+        Some(Self {
+            streaming: statistics.streaming()?,
+            backhitches: statistics.backhitches,
+            medium_mb_s: statistics.medium_rate()? / 1e6,
+            passes: statistics.passes,
+        })
+    }
+}
+
 /// A session's report. Field names are those of `--json`.
 #[derive(Debug, Clone, Serialize, Default)]
 pub struct Report {
@@ -183,6 +209,9 @@ pub struct Report {
     pub media_change_s: f64,
     /// Most memory the process had, in bytes.
     pub peak_rss_bytes: u64,
+    /// What the tape drives did, one for each tape that was written or read, as far as it is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<DriveReport>,
     /// What limited.
     pub bottleneck: Option<Bottleneck>,
     /// What each stage did.

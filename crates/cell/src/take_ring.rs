@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::keys::{KeyRing, Scope};
 
@@ -19,10 +18,7 @@ use crate::unlock::more_helpful;
 /// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
 /// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
 pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<KeyRing> {
-    let Address::File(path) = device else {
-        return Err(CellError::BadInput("the null device keeps no key ring".to_owned()));
-    };
-    let medium = FileMedium::open(path)?;
+    let medium = capstan_devices::open::medium(device)?;
     let mut rings: Vec<KeyRing> = Vec::new();
     for record in key_records(&medium, &medium.segments()?).into_iter().rev() {
         if !rings.contains(record.ring()) {
@@ -75,15 +71,14 @@ impl Cell {
     /// Says it where later backups are not encrypted, though those of an imported medium are.
     pub(crate) fn warn_without_ring(
         &self,
-        path: &std::path::Path,
+        device: &Address,
         label: &str,
         ears: &Ears<'_>,
     ) -> Result<()> {
         if keyring::load(&self.home)?.is_none() {
             let text = format!(
-                "new backups of this home are not encrypted: it has no key ring; `capstan key import {}` takes over \
-                 that of the medium",
-                path.display()
+                "new backups of this home are not encrypted: it has no key ring; `capstan key import {device}` takes over \
+                 that of the medium"
             );
             ears.say(Code::NotEncrypted, "cell", label, text);
         }

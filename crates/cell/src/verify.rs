@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -57,7 +56,7 @@ impl Cell {
         let total: u64 = parts
             .iter()
             .flat_map(|p| p.segments.iter().map(|n| SegmentReader::open(&p.medium, *n)))
-            .filter_map(|r| r.ok().map(|r| r.len()))
+            .filter_map(|r| r.ok()?.len().ok())
             .sum();
         let watched = Watched {
             meters: &meters,
@@ -94,7 +93,7 @@ impl Cell {
                         let mut open = |label: Option<&_>, stream, header: &_, stored: &[u8]| {
                             frames.check(label, stream, header, stored)
                         };
-                        Ok((r.len(), scan_with(&r, &mut open)?))
+                        Ok((r.len()?, scan_with(&r, &mut open)?))
                     });
                     closed += frames.closed;
                     lap.busy(meters.of(Stage::Device));
@@ -257,10 +256,7 @@ impl Cell {
                     Some(known) => known.device,
                     None => text.clone(),
                 };
-                let Address::File(path) = address.parse()? else {
-                    return Err(CellError::BadInput("the null device holds no medium; name a medium or a directory that holds one".to_owned()));
-                };
-                let medium = FileMedium::open(&path)?;
+                let medium = capstan_devices::open::medium(&address.parse()?)?;
                 let segments = medium.segments()?;
                 Ok((medium.header().label.clone(), vec![Part { medium, segments }], None))
             }

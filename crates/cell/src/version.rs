@@ -215,10 +215,9 @@ impl<'a> VersionView<'a> {
         let row = row.ok_or_else(|| {
             CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
         })?;
-        let Address::File(path) = row.device.parse::<Address>()? else {
-            return Err(CellError::BadInput(format!("medium {} keeps nothing", row.label)));
-        };
-        let medium = FileMedium::open(&path).map_err(|e| not_there(self.idb, e, &row))?;
+        let address = row.device.parse::<Address>()?;
+        let medium =
+            capstan_devices::open::medium(&address).map_err(|e| not_there(self.idb, e, &row))?;
         if medium.header().medium != id {
             if let Some(e) = exported(self.idb, &row) {
                 return Err(e);
@@ -233,6 +232,26 @@ impl<'a> VersionView<'a> {
         }
         media.insert(id, medium.clone());
         Ok(medium)
+    }
+
+    /// Whether a medium is read from begin to end best, as tapes are.
+    pub fn is_sequential(&self, id: MediumId) -> Result<bool> {
+        let device = self.idb.medium(id)?.map(|row| row.device);
+        Ok(device.and_then(|d| d.parse::<Address>().ok()).is_some_and(|a| a.is_sequential()))
+    }
+
+    /// Refuses a segment that is not at hand. Tapes are not loaded for it: that they are in their library has to do.
+    pub fn require(&self, place: &SegmentPlace) -> Result<()> {
+        for (_, medium, _) in place.places() {
+            let device = self.idb.medium(medium)?.map(|row| row.device);
+            if let Some(Ok(Address::Tape(tape))) = device.map(|d| d.parse())
+                && tape.tape.is_some()
+                && crate::media::absent_tape(&tape).is_none()
+            {
+                return Ok(());
+            }
+        }
+        self.open_data(place).map(drop)
     }
 
     /// Refuses a version of which no medium is at hand.

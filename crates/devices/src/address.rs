@@ -42,6 +42,17 @@ pub enum LibraryName {
 }
 
 impl TapeAddress {
+    /// The same with the library's full path, where it is a directory that is there.
+    pub fn resolved(&self) -> Self {
+        let library = match &self.library {
+            LibraryName::Virtual(dir) => {
+                LibraryName::Virtual(std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone()))
+            }
+            scsi => scsi.clone(),
+        };
+        Self { library, ..self.clone() }
+    }
+
     /// The same library, that tape.
     pub fn with_tape(&self, barcode: &str) -> Self {
         Self { library: self.library.clone(), drive: None, tape: Some(barcode.to_owned()) }
@@ -95,6 +106,13 @@ impl fmt::Display for TapeAddress {
             Some(barcode) => write!(f, "{sign}tape={barcode}"),
             None => Ok(()),
         }
+    }
+}
+
+impl Address {
+    /// Whether its media are read from begin to end best: to go to and fro takes long.
+    pub fn is_sequential(&self) -> bool {
+        matches!(self, Self::Tape(_))
     }
 }
 

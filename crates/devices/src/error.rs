@@ -53,6 +53,19 @@ pub enum DeviceError {
         /// The header file's name.
         name: &'static str,
     },
+    /// The null device was asked for what it took.
+    #[error("the null device keeps nothing; name a directory or a tape that holds a medium")]
+    KeepsNothing,
+    /// A library was named and no tape of it.
+    #[error(
+        "{0} is a library: say which tape is meant, as {0}?tape=BARCODE; `capstan library inventory` lists them"
+    )]
+    WhichTape(String),
+    /// The header of a tape cannot be changed without losing what is behind it.
+    #[error(
+        "{0} holds backups, and the header at its begin cannot be written without losing them; recycle it first"
+    )]
+    HeaderStays(String),
     /// The drive, the tape or the library.
     #[error(transparent)]
     Tape(#[from] TapeError),

@@ -1,7 +1,8 @@
-//! What a media agent writes to and reads from: a directory as a medium, and the null device.
+//! What a media agent writes to and reads from: directories and tapes as media, and the null device.
 //!
 //! Devices know blocks and segments as byte strings and file marks; they know nothing of sessions, streams or frames.
-//! [`address`] reads device names, [`file`] is the file device, [`held`] what is done to its
+//! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
+//! [`library`] what robots and drives there are, [`held`] what is done to its
 //! medium but writing segments, [`null`] the null device; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
@@ -13,11 +14,14 @@ pub mod held;
 mod holder;
 pub mod library;
 pub mod null;
+pub mod open;
 pub mod storage;
+pub mod tape;
 
 pub use error::DeviceError;
 
 use capstan_format::id::SegmentNumber;
+use capstan_tape::mechanics::Statistics;
 
 /// What a media agent writes a session to. One process, one thread.
 pub trait Device: Send {
@@ -25,6 +29,10 @@ pub trait Device: Send {
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError>;
     /// Appends a block to the segment.
     fn write(&mut self, block: &[u8]) -> Result<(), DeviceError>;
+    /// The segment's catalog comes next.
+    fn begin_catalog(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     /// Ends the segment (a file mark). Not yet durable.
     fn end_segment(&mut self) -> Result<(), DeviceError>;
     /// Makes every ended segment durable.
@@ -33,6 +41,22 @@ pub trait Device: Send {
     fn abandon_segment(&mut self);
     /// Whether a stream's last block in a segment may be short.
     fn short_blocks(&self) -> bool;
+    /// Whether a commit costs so little that each segment gets one.
+    fn commits_each_segment(&self) -> bool {
+        true
+    }
+    /// Whether the medium ends soon: the segment has to end, and nothing begins after it.
+    fn is_ending(&self) -> bool {
+        false
+    }
+    /// Bytes of a segment that suit the medium, where it matters.
+    fn segment_size(&self) -> Option<u64> {
+        None
+    }
+    /// What its drive did, where it has one and that is known.
+    fn statistics(&self) -> Option<Statistics> {
+        None
+    }
     /// Whether it takes blocks in no time, so that nothing is gained by writing beside reading.
     fn is_instant(&self) -> bool {
         false

@@ -23,6 +23,8 @@ pub struct Management {
     pub errors: u64,
     /// When damage was found that no later verification took back.
     pub damaged_us: Option<i64>,
+    /// When it was found to have no room left, of a medium that does not say so by itself.
+    pub full_us: Option<i64>,
     /// When it left the house.
     pub exported_us: Option<i64>,
     /// Where it went.
@@ -117,6 +119,16 @@ impl Idb {
         })
     }
 
+    /// Records that a medium has no room left.
+    pub fn set_medium_full(&self, medium: MediumId, at_us: i64) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            ensure(conn, medium).await?;
+            let sql = "UPDATE media_management SET full_us = $2 WHERE medium_id = $1";
+            sql::query(sql).bind(medium.to_string()).bind(at_us).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     /// Records that a whole medium was read and found sound.
     pub fn clear_medium_damage(&self, medium: MediumId) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
@@ -169,6 +181,7 @@ fn management(row: &Row) -> std::result::Result<Management, Fault> {
         passes: decode::count(row, "passes")?,
         errors: decode::count(row, "errors")?,
         damaged_us: row.try_get("damaged_us")?,
+        full_us: row.try_get("full_us")?,
         exported_us: row.try_get("exported_us")?,
         exported_to: row.try_get("exported_to")?,
     })

@@ -96,8 +96,8 @@ impl Idb {
         })
     }
 
-    /// Where a version's data lies: its parts by segment, in the order of the sessions that wrote
-    /// them, then medium and number.
+    /// Where a version's data lies: its parts by segment, in the order of the sessions that wrote them, of the media as a
+    /// session came to them, and of their numbers there.
     pub fn segments_of_version(
         &self,
         version: VersionId,
@@ -113,7 +113,9 @@ impl Idb {
                  JOIN segment_places l ON l.segment_id = g.id \
                  JOIN sessions s ON s.id = g.session_id \
                  WHERE p.version_id = $1 \
-                 ORDER BY s.started_us, s.id, l.medium_id, l.number, g.id, \
+                 ORDER BY s.started_us, s.id, \
+                 MIN(g.committed_us) OVER (PARTITION BY s.id, l.medium_id), \
+                 l.medium_id, l.number, g.id, \
                  p.logical_start, p.stream_id",
             )
             .bind(version.to_string())

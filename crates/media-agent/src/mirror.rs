@@ -20,11 +20,11 @@ pub struct Member {
     pub medium: MediumHeader,
     /// The segment being written, as this medium numbers it.
     pub(crate) number: SegmentNumber,
-    /// What was made of the segment here, once it is durable.
+    /// What was made of the segment here, once it is ended.
     pub(crate) ended: Option<Ended>,
 }
 
-/// A segment that became durable on one medium.
+/// A segment that was ended on one medium.
 pub(crate) struct Ended {
     pub end: capstan_format::record::SegmentEnd,
     pub bytes: u64,
@@ -69,6 +69,16 @@ impl Mirrors {
 
     pub fn members_mut(&mut self) -> &mut [Member] {
         &mut self.members
+    }
+
+    /// Takes the media away, to go on on others.
+    pub fn take(&mut self) -> Vec<Member> {
+        std::mem::take(&mut self.members)
+    }
+
+    /// Goes on on these.
+    pub fn put(&mut self, members: Vec<Member>) {
+        self.members = members;
     }
 
     pub fn into_members(self) -> Vec<Member> {

@@ -11,7 +11,7 @@ use capstan_format::record::SessionEnd;
 use crate::grants::Grants;
 use crate::mirror::Mirrors;
 use crate::segment::{Heading, Owner, SegmentWriter};
-use crate::writer::{OnCommit, WriteError, WriterOptions, Written};
+use crate::writer::{Committed, OnCommit, WriteError, WriterOptions, Written};
 
 /// What a multiplexer is told.
 pub(crate) enum Message {
@@ -89,8 +89,13 @@ impl Multiplexer {
         let result = result.and_then(|()| {
             let end = self.finish.take().flatten();
             let open = self.writer.age().is_some();
-            if open || end.is_some() { self.end_segment(end) } else { Ok(()) }
+            if open || end.is_some() {
+                self.end_segment(end)?;
+            }
+            let committed = self.writer.commit()?;
+            self.record(&committed)
         });
+        self.written.drives.extend(self.writer.statistics());
         if result.is_err() {
             self.writer.abandon();
         }
@@ -120,10 +125,20 @@ impl Multiplexer {
     }
 
     fn write(&mut self, mut block: FilledBlock) -> Result<(), WriteError> {
+        if self.writer.age().is_none()
+            && self.writer.is_ending()
+            && let Some(next) = &mut self.options.next_media
+        {
+            self.written.drives.extend(self.writer.statistics());
+            self.writer.change(next)?;
+        }
         self.begin()?;
         let owner = Owner { version: self.options.session.version, sparse: false };
         self.writer.write(&mut block, owner)?;
         self.grants.release(block.segment, block.buffer);
+        if self.writer.is_ending() {
+            self.grants.close_current();
+        }
         Ok(())
     }
 
@@ -131,14 +146,22 @@ impl Multiplexer {
         self.begin()?;
         let session_end =
             session_end.map(|e| SessionEnd { bytes_written: self.written.bytes, ..e });
-        let committed = self.writer.end(session_end, None)?;
-        self.written.bytes += committed.bytes;
-        self.written.segments.push(committed.end.number);
-        let mut lap = Lap::start();
-        (self.on_commit)(&committed).map_err(WriteError::Commit)?;
-        lap.busy(self.meters.of(Stage::Cell));
+        let ended = self.writer.end(session_end, None)?;
+        self.written.bytes += ended.bytes;
+        self.written.segments.push(ended.number);
+        self.record(&ended.committed)?;
         self.current += 1;
         self.grants.next_segment();
+        Ok(())
+    }
+
+    /// Records what became durable.
+    fn record(&mut self, committed: &[Committed]) -> Result<(), WriteError> {
+        let mut lap = Lap::start();
+        for segment in committed {
+            (self.on_commit)(segment).map_err(WriteError::Commit)?;
+        }
+        lap.busy(self.meters.of(Stage::Cell));
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use capstan_devices::DeviceError;
 use capstan_devices::file::FileMedium;
@@ -326,7 +326,8 @@ pub struct SegmentReader {
     /// The segment's number on its medium.
     pub number: SegmentNumber,
     pub(crate) path: String,
-    pub(crate) len: u64,
+    /// Its length, once it was asked for: on tape that is found out by going there.
+    len: OnceLock<u64>,
     pub(crate) block_size: usize,
 }
 
@@ -335,8 +336,8 @@ impl SegmentReader {
     pub fn open(medium: &FileMedium, number: SegmentNumber) -> Result<Self, ReadError> {
         let path = format!("segment {} of {}", number.0, medium.path());
         let file: Arc<dyn ReadFile> = medium.open_segment(number)?.into();
-        let len = file.len().map_err(|source| ReadError::Io { path: path.clone(), source })?;
-        Ok(Self { file, number, path, len, block_size: medium.header().block_size as usize })
+        let block_size = medium.header().block_size as usize;
+        Ok(Self { file, number, path, len: OnceLock::new(), block_size })
     }
 
     /// What it is, for messages.
@@ -345,13 +346,18 @@ impl SegmentReader {
     }
 
     /// Its length in bytes.
-    pub fn len(&self) -> u64 {
-        self.len
+    pub fn len(&self) -> Result<u64, ReadError> {
+        if let Some(len) = self.len.get() {
+            return Ok(*len);
+        }
+        let len = self.file.len();
+        let len = len.map_err(|source| ReadError::Io { path: self.path.clone(), source })?;
+        Ok(*self.len.get_or_init(|| len))
     }
 
     /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    pub fn is_empty(&self) -> Result<bool, ReadError> {
+        Ok(self.len()? == 0)
     }
 
     pub(crate) fn read(&self, out: &mut [u8], offset: u64) -> Result<usize, ReadError> {
@@ -371,10 +377,11 @@ impl SegmentReader {
 
     /// The segment's end record, looked for from the end of the file.
     pub fn end(&self) -> Result<SegmentEnd, ReadError> {
-        let mut window = (64 << 10).min(self.len);
+        let len = self.len()?;
+        let mut window = (64 << 10).min(len);
         loop {
-            let from = (self.len - window) / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64;
-            let mut bytes = vec![0; (self.len - from) as usize];
+            let from = (len - window) / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64;
+            let mut bytes = vec![0; (len - from) as usize];
             let n = self.read(&mut bytes, from)?;
             bytes.truncate(n);
             for at in (0..bytes.len()).step_by(BLOCK_ALIGN).rev() {
@@ -386,10 +393,10 @@ impl SegmentReader {
                     return Ok(decode_record(BlockKind::SegmentEnd, &bytes[at..])?.1);
                 }
             }
-            if window >= self.len.min(2 * u64::from(BLOCK_SIZE_MAX)) {
+            if window >= len.min(2 * u64::from(BLOCK_SIZE_MAX)) {
                 return Err(FormatError::NotA("segment end record").into());
             }
-            window = (window * 16).min(self.len);
+            window = (window * 16).min(len);
         }
     }
 
@@ -399,7 +406,8 @@ impl SegmentReader {
         let mut frames = Vec::new();
         let mut at = end.catalog_at;
         let mut block = Vec::new();
-        while at < self.len {
+        let len = self.len()?;
+        while at < len {
             block.resize(self.block_size.max(BLOCK_ALIGN), 0);
             let n = self.read(&mut block, at)?;
             let ma = MaHeader::decode(&block[..n])?;
@@ -423,12 +431,13 @@ impl SegmentReader {
 
     /// Reads frames of one of its streams by their places.
     pub fn frames(&self, contents: &Contents, stream: StreamId) -> FrameReader {
-        let most = (self.len / BLOCK_ALIGN as u64) as usize;
+        /// More blocks than a segment has where it is not damaged: of others no note is kept.
+        const MOST: usize = 1 << 24;
         let mut owner: Vec<Option<bool>> = Vec::new();
         for s in &contents.streams {
             for place in &s.index {
                 let at = place.block.0 as usize;
-                if at <= most {
+                if at <= MOST {
                     if owner.len() <= at {
                         owner.resize(at + 1, None);
                     }

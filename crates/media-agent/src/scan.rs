@@ -118,7 +118,8 @@ impl Scanner<'_, '_> {
         let mut block = Buffer::new(self.segment.block_size);
         let mut at = 0;
         let mut lost_from = None;
-        while at < self.segment.len {
+        let len = self.segment.len()?;
+        while at < len {
             // A block is read whole with its header, unless none is expected here or it is a long record.
             let want = if lost_from.is_some() { BLOCK_ALIGN } else { self.segment.block_size };
             let want = want.min(block.len());

@@ -1,4 +1,5 @@
-//! Writing segments, block by block: header record, data blocks, catalog, end record, commit; on all mirrors.
+//! Writing segments, block by block: header record, data blocks, catalog, end record; on all mirrors. And commits, which
+//! cover all segments since the last: on a directory each one, on tape, which stops for it, seldom.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,15 +9,17 @@ use capstan_engine::entropy::Entropy;
 use capstan_engine::link::FilledBlock;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, MaHeader};
-use capstan_format::id::{BlockIndex, SegmentId, StreamId, VersionId};
+use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{
     SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, encode_record,
 };
 
+use capstan_tape::mechanics::Statistics;
+
 use crate::catalog::CatalogBuilder;
 use crate::mirror::{Ended, Member, Mirrors};
-use crate::writer::{Committed, WriteError};
+use crate::writer::{Committed, NextMedia, WriteError};
 
 /// What a segment's header says of the session that writes it.
 #[derive(Debug, Clone)]
@@ -52,6 +55,40 @@ struct OpenSegment {
     begun: Instant,
 }
 
+/// After so many bytes a tape is synchronised (rule 12 of the format's rules).
+const COMMIT_BYTES: u64 = 128 << 30;
+/// And after that time.
+const COMMIT_TIME: Duration = Duration::from_secs(600);
+/// And when so many bytes of catalogs wait for it in memory.
+const COMMIT_CATALOGS: usize = 16 << 20;
+
+/// A segment that was ended.
+pub(crate) struct EndedSegment {
+    /// Its bytes on the medium.
+    pub bytes: u64,
+    /// Its number on the first medium.
+    pub number: SegmentNumber,
+    /// The segments that became durable with it: itself and those before it, or none.
+    pub committed: Vec<Committed>,
+}
+
+/// Segments that were ended and are not durable yet.
+#[derive(Default)]
+struct Pending {
+    segments: Vec<Committed>,
+    since: Option<Instant>,
+}
+
+impl Pending {
+    fn is_due(&self) -> bool {
+        let bytes = self.segments.iter().map(|c| c.bytes).sum::<u64>();
+        let catalogs = self.segments.iter().map(|c| c.catalog.len()).sum::<usize>();
+        bytes >= COMMIT_BYTES
+            || catalogs >= COMMIT_CATALOGS
+            || self.since.is_some_and(|since| since.elapsed() >= COMMIT_TIME)
+    }
+}
+
 /// Writes segments to a medium and its mirrors.
 pub(crate) struct SegmentWriter {
     mirrors: Mirrors,
@@ -59,6 +96,7 @@ pub(crate) struct SegmentWriter {
     meters: Arc<Meters>,
     now_us: fn() -> i64,
     open: Option<OpenSegment>,
+    pending: Pending,
 }
 
 impl SegmentWriter {
@@ -68,7 +106,7 @@ impl SegmentWriter {
         meters: Arc<Meters>,
         now_us: fn() -> i64,
     ) -> Self {
-        Self { mirrors, entropy, meters, now_us, open: None }
+        Self { mirrors, entropy, meters, now_us, open: None, pending: Pending::default() }
     }
 
     /// For how long a segment has been open; `None` if none is.
@@ -76,9 +114,27 @@ impl SegmentWriter {
         self.open.as_ref().map(|o| o.begun.elapsed())
     }
 
-    /// Drops what was begun.
+    /// Whether one of the media ends soon.
+    pub fn is_ending(&self) -> bool {
+        self.mirrors.members().iter().any(|m| m.device.is_ending())
+    }
+
+    /// What the media's drives did, where they have one and that is known.
+    pub fn statistics(&self) -> impl Iterator<Item = Statistics> {
+        self.mirrors.members().iter().filter_map(|m| m.device.statistics())
+    }
+
+    /// Goes on on other media. None of the segments written so far is open or waits for its commit.
+    pub fn change(&mut self, next: &mut NextMedia) -> Result<(), WriteError> {
+        let members = next(self.mirrors.take())?;
+        self.mirrors.put(members);
+        Ok(())
+    }
+
+    /// Drops what was begun and what was not committed.
     pub fn abandon(&mut self) {
         self.open = None;
+        self.pending = Pending::default();
         self.mirrors.abandon();
     }
 
@@ -114,6 +170,10 @@ impl SegmentWriter {
         let mut length = least;
         for member in self.mirrors.members() {
             length = length.max(record(&on(member), least)?.len());
+        }
+        // By a block's place in bytes it shows whether the first one is longer.
+        if length > block_size && length.is_multiple_of(block_size) {
+            length += BLOCK_ALIGN;
         }
         self.mirrors.each(|m| {
             let block = record(&on(m), length)?;
@@ -191,13 +251,15 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Ends the segment and makes it durable. `written_us` is the end record's time, if not now.
+    /// Ends the segment, and commits if it is time to, or it is the session's last. `written_us` is the end record's time,
+    /// if not now.
     pub fn end(
         &mut self,
         session_end: Option<SessionEnd>,
         written_us: Option<i64>,
-    ) -> Result<Committed, WriteError> {
+    ) -> Result<EndedSegment, WriteError> {
         let mut lap = Lap::start();
+        let is_last = session_end.is_some();
         let Some(mut open) = self.open.take() else { return Err(WriteError::Thread) };
         for (stream, (_, places)) in &open.streams {
             open.catalog.index(*stream, places);
@@ -225,17 +287,38 @@ impl SegmentWriter {
         let ended = members.next().and_then(|m| Some((m.medium.clone(), m.ended.take()?)));
         let Some((medium, ended)) = ended else { return Err(WriteError::Thread) };
         members.for_each(|m| m.ended = None);
-        Ok(Committed {
-            header: SegmentHeader { medium, number: ended.end.number, ..open.header },
+        let (bytes, number) = (ended.bytes, ended.end.number);
+        self.pending.since.get_or_insert(open.begun);
+        self.pending.segments.push(Committed {
+            header: SegmentHeader { medium, number, ..open.header },
             places,
             end: ended.end,
-            bytes: ended.bytes,
+            bytes,
             catalog: ended.catalog,
-        })
+        });
+        let each = self.mirrors.members().iter().all(|m| m.device.commits_each_segment());
+        let due = each || is_last || self.is_ending() || self.pending.is_due();
+        let committed = if due { self.commit()? } else { Vec::new() };
+        Ok(EndedSegment { bytes, number, committed })
+    }
+
+    /// Makes all segments that were ended durable; returns those that were not before.
+    pub fn commit(&mut self) -> Result<Vec<Committed>, WriteError> {
+        if self.pending.segments.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut lap = Lap::start();
+        self.mirrors.each(|m| Ok(m.device.commit()?))?;
+        lap.busy(self.meters.of(Stage::Device));
+        let mut committed = std::mem::take(&mut self.pending).segments;
+        // On a mirror that failed meanwhile nothing is certain.
+        let there: Vec<_> = self.mirrors.members().iter().map(|m| m.medium.medium).collect();
+        committed.iter_mut().for_each(|c| c.places.retain(|(medium, _)| there.contains(medium)));
+        Ok(committed)
     }
 }
 
-/// Writes the catalog and the end record to one medium and makes the segment durable there.
+/// Writes the catalog and the end record to one medium, and ends the segment there.
 fn end_on(
     member: &mut Member,
     open: &OpenSegment,
@@ -250,6 +333,7 @@ fn end_on(
     let mut bytes = open.bytes;
     let mut index = BlockIndex(open.next_index);
     let device = &mut member.device;
+    device.begin_catalog()?;
     catalog.write_blocks(segment, index, block_size, short, |block| {
         index.0 += 1;
         bytes += block.len() as u64;
@@ -261,6 +345,5 @@ fn end_on(
     device.write(&block)?;
     bytes += block.len() as u64;
     device.end_segment()?;
-    device.commit()?;
     Ok(Ended { end, bytes, catalog: catalog.into_frames() })
 }

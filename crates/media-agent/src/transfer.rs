@@ -18,7 +18,7 @@ use capstan_format::record::SessionEnd;
 
 use crate::mirror::{LostMirrors, Member, Mirrors};
 use crate::segment::{Heading, Owner, SegmentWriter};
-use crate::writer::{OnCommit, WriteError, Written};
+use crate::writer::{Committed, OnCommit, WriteError, Written};
 
 /// Block buffers: some are filled while others are written.
 const BUFFERS: usize = 6;
@@ -116,6 +116,14 @@ fn run(
     mut on_commit: Box<OnCommit>,
 ) -> Result<(Vec<Member>, Written), WriteError> {
     let mut written = Written::default();
+    let mut record = |committed: &[Committed]| -> Result<(), WriteError> {
+        let mut lap = Lap::start();
+        for segment in committed {
+            on_commit(segment).map_err(WriteError::Commit)?;
+        }
+        lap.busy(meters.of(Stage::Cell));
+        Ok(())
+    };
     let mut one = |order: Order, writer: &mut SegmentWriter| -> Result<(), WriteError> {
         match order {
             Order::Begin(heading) => writer.begin(*heading),
@@ -126,13 +134,10 @@ fn run(
             }
             Order::End(session_end, written_us) => {
                 let end = session_end.map(|e| SessionEnd { bytes_written: written.bytes, ..e });
-                let committed = writer.end(end, written_us)?;
-                written.bytes += committed.bytes;
-                written.segments.push(committed.end.number);
-                let mut lap = Lap::start();
-                on_commit(&committed).map_err(WriteError::Commit)?;
-                lap.busy(meters.of(Stage::Cell));
-                Ok(())
+                let ended = writer.end(end, written_us)?;
+                written.bytes += ended.bytes;
+                written.segments.push(ended.number);
+                record(&ended.committed)
             }
         }
     };
@@ -148,6 +153,10 @@ fn run(
     // Whoever brings more learns that nothing is taken.
     orders.close();
     free.close();
+    if result.is_ok() {
+        result = writer.commit().and_then(|committed| record(&committed));
+    }
+    written.drives.extend(writer.statistics());
     writer.abandon();
     result.map(|()| (writer.into_members(), written))
 }

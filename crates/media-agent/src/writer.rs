@@ -12,6 +12,7 @@ use capstan_engine::queue::{Queue, Taken};
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentNumber, StreamId};
 use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel};
+use capstan_tape::mechanics::Statistics;
 use parking_lot::Mutex;
 
 use crate::grants::{Grants, Limits};
@@ -40,6 +41,9 @@ pub enum WriteError {
     /// The internal database did not take a commit.
     #[error("{0}")]
     Commit(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// There is no further medium to go on on.
+    #[error("{0}")]
+    Media(String),
     /// The writing thread ended without a word.
     #[error(
         "the media agent's thread ended unexpectedly; this is a fault of capstan, please report it"
@@ -65,6 +69,8 @@ pub struct WriterOptions {
     pub buffers: usize,
     /// Now, in microseconds since 1970.
     pub now_us: fn() -> i64,
+    /// Where the session goes on when a medium ends; nowhere, if there is none.
+    pub next_media: Option<Box<NextMedia>>,
 }
 
 /// A segment that is durable on its medium.
@@ -84,6 +90,9 @@ pub struct Committed {
 /// Records a commit where sessions are recorded. Called after the medium is durable and before anybody is told.
 pub type OnCommit =
     dyn FnMut(&Committed) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send;
+
+/// Gives the media on which a session goes on when one of those that it has ends: takes these, gives as many.
+pub type NextMedia = dyn FnMut(Vec<Member>) -> Result<Vec<Member>, WriteError> + Send;
 
 /// How blocks come to the multiplexer.
 enum Way {
@@ -143,6 +152,8 @@ pub struct Written {
     pub bytes: u64,
     /// Segments.
     pub segments: Vec<SegmentNumber>,
+    /// What the drives did that were written to, where they are tape drives and that is known.
+    pub drives: Vec<Statistics>,
 }
 
 impl Writer {

@@ -164,7 +164,7 @@ fn round_trip(shape: &Shape, streams: &[Vec<Spec>], pokes: u32) {
     let mut bytes = 0;
     for (number, (header, end, catalog)) in numbers.iter().zip(reported.lock().unwrap().iter()) {
         let reader = SegmentReader::open(&medium, *number).unwrap();
-        bytes += reader.len();
+        bytes += reader.len().unwrap();
         assert_eq!(&reader.header().unwrap(), header);
         assert_eq!(&reader.end().unwrap(), end);
         let contents = reader.catalog().unwrap();

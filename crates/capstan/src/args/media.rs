@@ -1,7 +1,6 @@
 //! The options of `capstan media`, and where a backup goes.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use capstan_devices::address::Address;
@@ -228,14 +227,4 @@ pub struct InitArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-}
-
-/// The directory of a device that holds media.
-pub fn directory(device: &Address) -> Result<PathBuf, crate::exit::Failure> {
-    match device {
-        Address::File(path) => Ok(path.clone()),
-        Address::Null { .. } => {
-            Err(crate::exit::Failure::bad_input("the null device has no media", "name a directory"))
-        }
-    }
 }

@@ -38,5 +38,6 @@ mod selection;
 mod server;
 mod status;
 mod support;
+mod tape;
 mod verdict;
 mod verify;

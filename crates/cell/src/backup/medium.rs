@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
-use capstan_devices::file::FileDevice;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
+use capstan_devices::open;
 use capstan_engine::message::Code;
 use capstan_media_agent::mirror::Member;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes};
+use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes, label_of};
 use crate::observe::Observer;
 use crate::request::BackupRequest;
 use crate::session::Ears;
@@ -87,17 +87,22 @@ impl Cell {
                     .map_err(CellError::io("read", "/dev/urandom"))?;
                 Ok((Member::new(Box::new(NullDevice::new(*rate)), header), None))
             }
-            Address::File(path) => {
-                let label = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
+            Address::Tape(library) if library.tape.is_none() && has_slots(library)? => {
+                Ok((self.open_tape_of(library, size, &[])?, None))
+            }
+            Address::File(_) | Address::Tape(_) => {
+                let label = label_of(address);
                 let new = || self.new_medium(&label, new_size);
-                check_space(path)?;
-                self.refuse_others(path)?;
-                let device = FileDevice::open(path, new, size)?;
+                if let Address::File(path) = address {
+                    check_space(path)?;
+                }
+                self.refuse_others(address)?;
+                let device = open::writable(address, new, size)?;
                 let header = device.medium().header().clone();
-                self.put_medium_of(path, &header)?;
+                self.put_medium_of(address, &header)?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
-                Ok((Member::new(Box::new(device), header), held))
+                Ok((Member::new(device.into_device(), header), held))
             }
         }
     }
@@ -125,6 +130,12 @@ fn is_unavailable(error: &CellError) -> bool {
         CellError::Io { .. } => true,
         _ => false,
     }
+}
+
+/// Whether it is a library that has to choose a tape, not a drive that stands alone.
+fn has_slots(tape: &TapeAddress) -> Result<bool> {
+    let library = capstan_devices::library::open(&tape.library).map_err(DeviceError::from)?;
+    Ok(library.elements().slots > 0)
 }
 
 /// Refuses a destination without room before anything is made there.

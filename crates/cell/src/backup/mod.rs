@@ -1,5 +1,6 @@
 //! A backup session.
 
+mod change;
 mod look_back;
 mod medium;
 mod plan;
@@ -27,6 +28,7 @@ use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
 };
 
+use self::change::{Moves, segment_size};
 use self::medium::{Opened, say_lost};
 use self::plan::Plan;
 pub(crate) use self::plan::never_entered;
@@ -38,7 +40,7 @@ use crate::logging;
 use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
-use crate::report::Report;
+use crate::report::{DriveReport, Report};
 use crate::request::{BackupRequest, Level, Source};
 use crate::resume::{Cursor, resumable};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
@@ -137,16 +139,18 @@ impl Cell {
         }
 
         let meters = Arc::new(Meters::default());
+        let moves = Arc::new(Moves::default());
         let key_records = key_json(keys.as_ref())?;
         let options = WriterOptions {
             medium: medium.clone(),
             session: label.clone(),
             keys: key_records,
-            segment_size: plan.segment_size,
+            segment_size: segment_size(request, &members),
             catalog_limit: CATALOG_LIMIT_DEFAULT,
             segment_time: SEGMENT_TIME,
             buffers: plan.buffers,
             now_us,
+            next_media: Some(self.changing(request, &moves)),
         };
         let on_commit: Box<OnCommit> = if plan.null {
             Box::new(|_| Ok(()))
@@ -206,6 +210,7 @@ impl Cell {
             },
             each: &|p| {
                 say_lost_mirrors();
+                moves.say(&ears);
                 ears.progress(p);
             },
         };
@@ -248,12 +253,13 @@ impl Cell {
             });
         let written = writer.finish(session_end);
         say_lost_mirrors();
+        moves.say(&ears);
         if status == Status::Completed && mirrors_lost.load(Relaxed) > 0 {
             status = Status::CompletedWithErrors;
         }
-        let (bytes_written, failure) = match written {
-            Ok(w) => (w.bytes, None),
-            Err(e) => (meters.of(Stage::Device).read().bytes, Some(e)),
+        let (bytes_written, drives, failure) = match written {
+            Ok(w) => (w.bytes, w.drives, None),
+            Err(e) => (meters.of(Stage::Device).read().bytes, Vec::new(), Some(e)),
         };
         let device_full = matches!(&failure, Some(WriteError::Device(e)) if e.is_full());
         if let Some(e) = &failure {
@@ -287,7 +293,9 @@ impl Cell {
             selection: Plan::selected(request, &plan.roots),
             bytes_read: totals.bytes_read,
             bytes_written,
-            media: if plan.null { Vec::new() } else { media },
+            media: if plan.null { Vec::new() } else { moves.with(media) },
+            media_change_s: moves.seconds(),
+            drives: drives.iter().filter_map(DriveReport::of).collect(),
             elapsed_s: elapsed,
             rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),

@@ -24,7 +24,7 @@ use crate::request::{BackupRequest, Level, Source};
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
 
 /// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
-const SEGMENT_SIZE: u64 = 1 << 30;
+pub(super) const SEGMENT_SIZE: u64 = 1 << 30;
 /// Streams by default: as many as processors, within these bounds.
 const STREAMS: std::ops::RangeInclusive<usize> = 2..=8;
 
@@ -36,7 +36,6 @@ pub(super) struct Plan {
     pub(super) read: ReadOptions,
     pub(super) streams: usize,
     pub(super) buffers: usize,
-    pub(super) segment_size: u64,
     pub(super) null: bool,
     /// Full, or what it builds on: settled when the base is known.
     pub(super) method: String,
@@ -122,7 +121,6 @@ impl Cell {
             },
             streams,
             buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
-            segment_size: request.segment_size.unwrap_or(SEGMENT_SIZE),
             null: matches!(request.device, Address::Null { .. }),
             method: Level::Full.to_string(),
         })

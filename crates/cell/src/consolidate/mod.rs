@@ -25,7 +25,6 @@ use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{SessionEnd, SessionLabel, StreamNames};
 use capstan_idb::{LogLevel, Session, Status, Version};
 use capstan_media_agent::mirror::Member;
-use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::writer::{CATALOG_LIMIT_DEFAULT, Writer, WriterOptions, default_buffers};
 
@@ -354,6 +353,7 @@ impl Run<'_> {
             segment_time: Duration::MAX,
             buffers: default_buffers(1),
             now_us,
+            next_media: None,
         };
         let owners = Arc::new(OwnerNames::default());
         let squeeze = Squeeze::new(Compression::Auto, Arc::new(Ladder::default()));
@@ -399,11 +399,5 @@ impl Run<'_> {
 
 /// Bytes of a version's segments on the media.
 fn bytes_of(view: &VersionView<'_>) -> u64 {
-    let length = |place: &crate::places::SegmentPlace| {
-        place.places().into_iter().find_map(|(_, medium, number)| {
-            let medium = view.medium(medium).ok()?;
-            SegmentReader::open(&medium, number).ok().map(|r| r.len())
-        })
-    };
-    view.segments.iter().filter_map(length).sum()
+    view.segments.iter().map(|place| place.bytes).sum()
 }

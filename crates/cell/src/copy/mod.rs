@@ -10,10 +10,9 @@ use std::time::Instant;
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
-use capstan_format::id::{MediumId, ObjectId, SegmentId, SessionId};
+use capstan_format::id::{MediumId, ObjectId, SessionId};
 use capstan_format::record::SessionEnd;
 use capstan_idb::{LogLevel, Session, Status, Totals, Version};
-use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::writer::Committed;
 
@@ -309,13 +308,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Its length where it can be had.
     fn bytes(&self) -> u64 {
-        let length = |(_, medium, number): (SegmentId, _, _)| {
-            let medium = self.view.medium(medium).ok()?;
-            SegmentReader::open(&medium, number).ok().map(|r| r.len())
-        };
-        self.place.places().into_iter().find_map(length).unwrap_or(0)
+        self.place.bytes
     }
 }
 

@@ -123,7 +123,7 @@ impl Asked<'_> {
 }
 
 /// Why a medium cannot be written to, if so.
-pub(super) fn unusable(m: &MediumInfo) -> Option<String> {
+pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
     match m.state {
         MediumState::Exported => {
             let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());

@@ -1,14 +1,14 @@
 //! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
 
-use std::path::Path;
-
-use capstan_devices::file::{FileDevice, FileMedium};
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
+use capstan_devices::open;
 use capstan_format::block::is_block_size;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
-use super::{MediumInfo, directory_of, shown};
+use super::{MediumInfo, label_of, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::session::now_us;
@@ -61,8 +61,8 @@ fn refuse_locked(medium: &FileMedium) -> Result<()> {
 }
 
 impl Cell {
-    /// Makes a medium in an empty or new directory.
-    pub fn media_init(&self, path: &Path, wanted: &Initialise) -> Result<MediumInfo> {
+    /// Makes a medium in an empty or new directory, or on a blank tape.
+    pub fn media_init(&self, address: &Address, wanted: &Initialise) -> Result<MediumInfo> {
         let size = wanted.block_size.unwrap_or(BLOCK_SIZE);
         if !is_block_size(size) {
             return Err(CellError::BadInput(format!(
@@ -72,19 +72,17 @@ impl Cell {
         if let Some(pool) = &wanted.pool {
             self.pool(pool)?;
         }
-        if let Ok(there) = FileMedium::open(path) {
+        if let Ok(there) = open::medium(address) {
             return Err(CellError::BadInput(format!(
-                "{} holds {} already; `capstan media recycle` gives up what a medium holds, `capstan media import` \
+                "{address} holds {} already; `capstan media recycle` gives up what a medium holds, `capstan media import` \
                  makes it known",
-                path.display(),
                 shown(there.header().medium, &there.header().label)
             )));
         }
-        let by_place = path.file_name().map_or("medium".into(), |n| n.to_string_lossy());
-        let label = wanted.label.clone().unwrap_or_else(|| by_place.into_owned());
+        let label = wanted.label.clone().unwrap_or_else(|| label_of(address));
         self.check_label(&label)?;
-        let device = FileDevice::open(path, || self.new_medium(&label, size), None)?;
-        let row = self.put_medium_of(path, device.medium().header())?;
+        let device = open::writable(address, || self.new_medium(&label, size), None)?;
+        let row = self.put_medium_of(address, device.medium().header())?;
         if wanted.pool.is_some() {
             self.idb.set_medium_pool(row.id, wanted.pool.as_deref(), None)?;
         }
@@ -98,11 +96,10 @@ impl Cell {
         if label != medium.label {
             self.check_label(label)?;
         }
-        let path = directory_of(&medium)?;
         let device = self.hold(&medium)?;
         let header = MediumHeader { label: label.to_owned(), ..device.medium().header().clone() };
         device.replace_header(&header)?;
-        let row = self.put_medium_of(&path, &header)?;
+        let row = self.put_medium_of(&medium.device.parse()?, &header)?;
         self.medium_info(&row)
     }
 
@@ -135,7 +132,7 @@ impl Cell {
     /// database forgets first: what an interruption leaves on the medium can be recycled again, or imported.
     pub fn media_recycle(&self, name: &str) -> Result<Recycled> {
         let medium = self.find_medium(name)?;
-        let mut device = self.hold(&medium)?;
+        let device = self.hold(&medium)?;
         // A writer that was killed may have left more than is recorded.
         let silent = crate::observe::Silent;
         self.record_unknown(device.medium(), &crate::session::Ears::new(&silent))?;
@@ -145,13 +142,12 @@ impl Cell {
         let lost = self.idb.versions_only_on_medium(medium.id)?;
         let lost = self.idb.with_dependants(&lost)?;
         self.idb.forget_medium_contents(medium.id, &lost)?;
-        device.remove_segments()?;
         let old = device.medium().header();
         let new = self
             .new_medium(&old.label, old.block_size)
             .map_err(CellError::io("read", "/dev/urandom"))?;
         let at = device.medium().path().to_owned();
-        device.replace_header(&new)?;
+        device.begin_anew(&new)?;
         let row = Medium { id: new.medium, created_us: new.created_us, ..medium.clone() };
         self.idb.replace_medium(medium.id, &row)?;
         let ears = crate::session::Ears::new(&silent);

@@ -9,10 +9,11 @@ mod owner;
 mod pools;
 mod state;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
+use capstan_devices::open;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Holdings, Management, Medium};
@@ -22,6 +23,7 @@ pub use self::life::{Initialise, Recycled};
 pub use self::pools::PoolInfo;
 pub use self::state::{Facts, MediumState};
 
+pub(crate) use self::allocate::unusable;
 use self::keeps::Kept;
 pub(crate) use self::life::BLOCK_SIZE;
 pub(crate) use self::owner::{exported, identity};
@@ -112,17 +114,25 @@ impl Cell {
                  DEVICE` makes one known"
             ))
         };
-        let Ok(Address::File(path)) = text.parse() else { return Err(unknown()) };
-        if !path.exists() {
-            return Err(unknown());
-        }
-        if std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_none()) {
+        let address: Address = text.parse().map_err(|_| unknown())?;
+        let path = match &address {
+            Address::File(path) if path.exists() => path,
+            Address::Tape(TapeAddress { tape: Some(barcode), .. }) => {
+                let known = self.idb.media()?;
+                return known
+                    .into_iter()
+                    .find(|m| m.device == text || m.label == *barcode)
+                    .ok_or_else(unknown);
+            }
+            _ => return Err(unknown()),
+        };
+        if std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none()) {
             return Err(CellError::BadInput(format!(
                 "the directory {} is blank: no medium is in it yet; `capstan media init` makes one",
                 path.display()
             )));
         }
-        let id = FileMedium::open(&path)?.header().medium;
+        let id = FileMedium::open(path)?.header().medium;
         self.idb.medium(id)?.ok_or_else(unknown)
     }
 
@@ -143,7 +153,8 @@ impl Cell {
             is_damaged: management.damaged_us.is_some() || at_hand.problem.is_some(),
             holds_data: holdings.segments > 0,
             is_kept: !kept.is_empty(),
-            has_room: at_hand.free_bytes.is_none_or(|free| free >= LEAST_SPACE),
+            has_room: management.full_us.is_none()
+                && at_hand.free_bytes.is_none_or(|free| free >= LEAST_SPACE),
             appendable,
         });
         let passes = management.passes.saturating_add(holdings.sessions);
@@ -178,20 +189,19 @@ impl MediumInfo {
 }
 
 impl Cell {
-    /// The medium in a directory, which has to be that one.
-    pub(crate) fn open_medium(&self, medium: &Medium, path: &Path) -> Result<FileMedium> {
-        let there = FileMedium::open(path).map_err(|e| {
+    /// The medium where it was last seen, which has to be that one.
+    pub(crate) fn open_medium(&self, medium: &Medium) -> Result<FileMedium> {
+        let address: Address = medium.device.parse()?;
+        let there = open::medium(&address).map_err(|e| {
             CellError::BadInput(format!(
-                "{} is not in {}: {}; mount it there, or import it from where it is now",
+                "{} is not in {address}: {}; mount it there, or import it from where it is now",
                 shown(medium.id, &medium.label),
-                path.display(),
                 crate::error::chain(&e)
             ))
         })?;
         if there.header().medium != medium.id {
             return Err(CellError::BadInput(format!(
-                "{} holds {}, not {}; mount the right one there, or import it from where it is",
-                path.display(),
+                "{address} holds {}, not {}; mount the right one there, or import it from where it is",
                 shown(there.header().medium, &there.header().label),
                 shown(medium.id, &medium.label)
             )));
@@ -205,21 +215,26 @@ fn kind_of(medium: &Medium) -> &str {
     medium.device.split_once(':').map_or("file", |(kind, _)| kind)
 }
 
-/// The directory in which a medium lies.
-pub(crate) fn directory_of(medium: &Medium) -> Result<PathBuf> {
-    match medium.device.parse::<Address>()? {
-        Address::File(path) => Ok(path),
-        Address::Null { .. } => {
-            Err(CellError::BadInput(format!("medium {} keeps nothing; name another", medium.label)))
-        }
-    }
+/// What a medium on a device is called if nobody says: as its directory, or as its tape's sticker says.
+pub(crate) fn label_of(address: &Address) -> String {
+    let label = match address {
+        Address::File(path) => path.file_name().map(|n| n.to_string_lossy().into_owned()),
+        Address::Tape(tape) => tape.tape.clone(),
+        Address::Null { .. } => Some("null".to_owned()),
+    };
+    label.unwrap_or_else(|| "medium".to_owned())
 }
 
 /// Looks whether a medium is where it was last seen.
 fn look(medium: &Medium) -> AtHand {
     let mut found = AtHand { header: None, problem: None, absent: None, free_bytes: None };
-    let path = match directory_of(medium) {
-        Ok(path) => path,
+    let path = match medium.device.parse() {
+        Ok(Address::File(path)) => path,
+        // Nobody loads a tape to look at it.
+        Ok(Address::Tape(tape)) => return AtHand { absent: absent_tape(&tape), ..found },
+        Ok(Address::Null { .. }) => {
+            return AtHand { absent: Some("nothing is kept".to_owned()), ..found };
+        }
         Err(e) => return AtHand { absent: Some(e.to_string()), ..found },
     };
     match FileMedium::open(&path) {
@@ -239,6 +254,16 @@ fn look(medium: &Medium) -> AtHand {
         Err(e) => found.problem = Some(crate::error::chain(&e)),
     }
     found
+}
+
+/// Why a tape is not in its library, if it is not.
+pub(crate) fn absent_tape(tape: &TapeAddress) -> Option<String> {
+    let barcode = tape.tape.as_deref()?;
+    match capstan_devices::tape::inventory(&tape.library) {
+        Ok(held) if held.iter().any(|h| h.barcode == barcode) => None,
+        Ok(_) => Some("it is not in the library".to_owned()),
+        Err(e) => Some(crate::error::chain(&e)),
+    }
 }
 
 /// Bytes free on the file system of a path. File systems that store nothing (proc, sysfs) count no blocks.

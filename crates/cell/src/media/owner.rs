@@ -1,14 +1,13 @@
 //! Whose media are: a cell writes on its own.
 
-use std::path::Path;
-
-use capstan_devices::file::{FileDevice, FileMedium};
+use capstan_devices::address::Address;
+use capstan_devices::open::{self, Writable};
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium};
 
-use super::{directory_of, shown};
+use super::shown;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::Observer;
@@ -48,8 +47,8 @@ impl Cell {
     }
 
     /// Refuses to write to a medium that is another cell's, or that counts as out of the house. Nothing is touched yet.
-    pub(crate) fn refuse_others(&self, path: &Path) -> Result<()> {
-        let header = match FileMedium::open(path) {
+    pub(crate) fn refuse_others(&self, address: &Address) -> Result<()> {
+        let header = match open::medium(address) {
             Ok(medium) => medium.header().clone(),
             // Who opens it to write says what is wrong, or makes it.
             Err(_) => return Ok(()),
@@ -57,17 +56,14 @@ impl Cell {
         let name = shown(header.medium, &header.label);
         if let Some(other) = header.cell.filter(|cell| *cell != self.id) {
             return Err(CellError::BadInput(format!(
-                "{name} in {} belongs to another cell ({}), so nothing is written to it; `capstan import` reads what it \
-                 has, `capstan media adopt {}` makes it one of this cell",
-                path.display(),
-                other.short(),
-                path.display()
+                "{name} in {address} belongs to another cell ({}), so nothing is written to it; `capstan import` reads what it \
+                 has, `capstan media adopt {address}` makes it one of this cell",
+                other.short()
             )));
         }
         if let Some(to) = self.exported(header.medium)? {
             return Err(CellError::BadInput(format!(
-                "{name} {to}, so nothing is written to it; `capstan media import {}` takes it back",
-                path.display()
+                "{name} {to}, so nothing is written to it; `capstan media import {address}` takes it back"
             )));
         }
         Ok(())
@@ -79,8 +75,8 @@ impl Cell {
     }
 
     /// Makes a medium one of this cell; what is on it becomes known.
-    pub fn media_adopt(&self, path: &Path, observer: &dyn Observer) -> Result<Medium> {
-        let medium = FileMedium::open(path)?;
+    pub fn media_adopt(&self, address: &Address, observer: &dyn Observer) -> Result<Medium> {
+        let medium = open::medium(address)?;
         if medium.header().cell == Some(self.id) {
             let name = shown(medium.header().medium, &medium.header().label);
             return Err(CellError::BadInput(format!(
@@ -88,22 +84,28 @@ impl Cell {
             )));
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let device = FileDevice::open(path, nobody, None)?;
-        let row = self.put_medium_of(path, device.medium().header())?;
+        let device = open::writable(address, nobody, None)?;
+        let row = self.put_medium_of(address, device.medium().header())?;
         self.record_unknown(device.medium(), &Ears::new(observer))?;
         let header = MediumHeader { cell: Some(self.id), ..device.medium().header().clone() };
         device.replace_header(&header)?;
         Ok(row)
     }
 
-    /// Records a medium that lies in a directory.
-    pub(crate) fn put_medium_of(&self, path: &Path, header: &MediumHeader) -> Result<Medium> {
-        let place =
-            std::fs::canonicalize(path).map_err(CellError::io("resolve", path.display()))?;
+    /// Records a medium that lies on a device.
+    pub(crate) fn put_medium_of(&self, address: &Address, header: &MediumHeader) -> Result<Medium> {
+        let device = match address {
+            Address::File(path) => {
+                let place = std::fs::canonicalize(path);
+                Address::File(place.map_err(CellError::io("resolve", path.display()))?)
+            }
+            Address::Tape(tape) => Address::Tape(tape.resolved()),
+            Address::Null { .. } => address.clone(),
+        };
         let row = Medium {
             id: header.medium,
             label: header.label.clone(),
-            device: format!("file:{}", place.display()),
+            device: device.to_string(),
             block_size: header.block_size,
             created_us: header.created_us,
         };
@@ -112,12 +114,12 @@ impl Cell {
     }
 
     /// A medium of this cell, held for writing. It has to be there.
-    pub(crate) fn hold(&self, medium: &Medium) -> Result<FileDevice> {
-        let path = directory_of(medium)?;
-        self.refuse_others(&path)?;
-        self.open_medium(medium, &path)?;
+    pub(crate) fn hold(&self, medium: &Medium) -> Result<Writable> {
+        let address = medium.device.parse()?;
+        self.refuse_others(&address)?;
+        self.open_medium(medium)?;
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        Ok(FileDevice::open(&path, nobody, None)?)
+        Ok(open::writable(&address, nobody, None)?)
     }
 }
 

@@ -15,7 +15,7 @@ use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::{FrameReader, StreamContents};
 
 use super::split;
-use super::tree::{NOT_THERE, Restore, SLICES};
+use super::tree::{NOT_THERE, Restore, Slice};
 use crate::elsewhere::{Elsewhere, Found};
 use crate::error::{CellError, Result};
 use crate::spare::Spares;
@@ -74,14 +74,15 @@ impl<'a> Hand<'a> {
     }
 
     /// Restores a slice of what all streams have in a segment.
-    pub(super) fn slice(&mut self, segment: usize, slice: usize) -> Result<()> {
+    pub(super) fn slice(&mut self, slice: &Slice) -> Result<()> {
+        let segment = slice.segment;
         let r = self.restore;
         let place = &r.view.segments[segment];
         let contents = r.view.contents(place)?;
         let opened = r.view.open_data(place);
         for stream in contents.streams.iter().filter(|s| place.streams.contains(&s.stream)) {
             let n = stream.batches.len();
-            let batches = slice * n / SLICES..(slice + 1) * n / SLICES;
+            let batches = slice.number * n / slice.of..(slice.number + 1) * n / slice.of;
             if batches.is_empty() {
                 continue;
             }

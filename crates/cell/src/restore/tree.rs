@@ -2,12 +2,15 @@
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use capstan_devices::tape::WINDOW as TAPE_WINDOW;
 use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
+use capstan_format::id::MediumId;
 use capstan_media_agent::reader::StreamContents;
 
 use super::hand::Hand;
@@ -25,7 +28,16 @@ use crate::version::{Row, VersionView};
 type EachLive<'f> = dyn FnMut(&Row, &[u8], &[u8]) -> Result<()> + 'f;
 
 /// Into how many slices a segment's rows are cut for the workers.
-pub(super) const SLICES: usize = 8;
+const SLICES: usize = 8;
+
+/// What all streams have in a part of a segment.
+pub(super) struct Slice {
+    pub segment: usize,
+    /// Which part, from 0.
+    pub number: usize,
+    /// Of how many.
+    pub of: usize,
+}
 
 /// Why a file's data may be on no medium at hand.
 pub(crate) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
@@ -209,19 +221,57 @@ impl Restore<'_> {
 
     pub(super) fn run(&self, workers: usize) -> Result<()> {
         // A slice has what all streams saved at about the same time, so that two workers seldom meet in a directory.
-        let jobs: Vec<(usize, usize)> =
-            (0..self.view.segments.len()).flat_map(|i| (0..SLICES).map(move |j| (i, j))).collect();
+        for segments in self.by_medium()? {
+            let jobs: Vec<Slice> = segments.flat_map(|i| self.slices(i)).collect();
+            self.run_jobs(workers, &jobs)?;
+        }
+        if !self.stop.0.load(Relaxed) {
+            self.finish()?;
+        }
+        Ok(())
+    }
+
+    /// The segments in the order in which they are read: those of a tape together, so that no worker needs the drive for
+    /// another one meanwhile.
+    fn by_medium(&self) -> Result<Vec<Range<usize>>> {
+        let mut groups: Vec<(Option<MediumId>, Range<usize>)> = Vec::new();
+        for (i, place) in self.view.segments.iter().enumerate() {
+            let tape = match place.media.first() {
+                Some((medium, _)) if self.view.is_sequential(*medium)? => Some(*medium),
+                _ => None,
+            };
+            match groups.last_mut() {
+                Some((medium, group)) if *medium == tape => group.end = i + 1,
+                _ => groups.push((tape, i..i + 1)),
+            }
+        }
+        Ok(groups.into_iter().map(|(_, group)| group).collect())
+    }
+
+    /// A segment in slices. On a tape each is so small that what its streams have in it is kept when it has passed by.
+    fn slices(&self, segment: usize) -> impl Iterator<Item = Slice> + use<> {
+        let place = &self.view.segments[segment];
+        let on_tape = place.media.first().is_some_and(|(medium, _)| {
+            // An error was told when they were grouped.
+            self.view.is_sequential(*medium).unwrap_or(false)
+        });
+        let pieces = place.bytes / (TAPE_WINDOW as u64 / 4);
+        let of = if on_tape { SLICES.max(pieces as usize) } else { SLICES };
+        (0..of).map(move |number| Slice { segment, number, of })
+    }
+
+    fn run_jobs(&self, workers: usize, jobs: &[Slice]) -> Result<()> {
         let next = AtomicUsize::new(0);
         let failed: Mutex<Option<CellError>> = Mutex::new(None);
         std::thread::scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|| {
                     let mut hand = Hand::new(self);
-                    while let Some((segment, slice)) = jobs.get(next.fetch_add(1, Relaxed)) {
+                    while let Some(slice) = jobs.get(next.fetch_add(1, Relaxed)) {
                         if self.stop.0.load(Relaxed) || failed.lock().is_some() {
                             return;
                         }
-                        if let Err(e) = hand.slice(*segment, *slice) {
+                        if let Err(e) = hand.slice(slice) {
                             failed.lock().get_or_insert(e);
                             return;
                         }
@@ -229,13 +279,7 @@ impl Restore<'_> {
                 });
             }
         });
-        if let Some(e) = failed.into_inner() {
-            return Err(e);
-        }
-        if !self.stop.0.load(Relaxed) {
-            self.finish()?;
-        }
-        Ok(())
+        failed.into_inner().map_or(Ok(()), Err)
     }
 
     /// Links, metadata of files written in parts, directories, inode flags: in this order, when all data are there.

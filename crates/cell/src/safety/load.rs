@@ -9,7 +9,6 @@ use capstan_media_agent::scan::scan;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::media::directory_of;
 use crate::observe::{Observer, Stop};
 use crate::request::VersionName;
 use crate::session::Ears;
@@ -69,7 +68,7 @@ impl Cell {
             }
             LoadRequest::Medium(name) => {
                 let medium = self.find_medium(name)?;
-                let there = self.open_medium(&medium, &directory_of(&medium)?)?;
+                let there = self.open_medium(&medium)?;
                 let places: Vec<SegmentPlace> = self
                     .idb
                     .segments_of_medium(medium.id)?
@@ -77,6 +76,7 @@ impl Cell {
                     .map(|s| SegmentPlace {
                         segment: s.id,
                         media: vec![(medium.id, s.number)],
+                        bytes: s.bytes,
                         copies: Vec::new(),
                         spans: Vec::new(),
                         streams: Vec::new(),

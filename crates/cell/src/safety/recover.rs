@@ -16,7 +16,6 @@ use super::backup::{DATABASE_FILE, RECOVERY_FILE};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::keyring::{self, Secrets};
-use crate::media::directory_of;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::Ears;
@@ -61,8 +60,7 @@ pub fn recover(
 ) -> Result<Recovered> {
     let Address::File(dir) = device else {
         return Err(CellError::BadInput(
-            "the null device keeps no backup of a database; name a directory that holds a medium"
-                .to_owned(),
+            "only directories keep backups of a database; name one that holds a medium".to_owned(),
         ));
     };
     capstan_idb::refuse_database(home)?;
@@ -163,10 +161,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<(capstan_format::id::MediumId, RecoveredMedium)> {
-        let Address::File(path) = device else {
-            return Err(CellError::BadInput("the null device keeps nothing".to_owned()));
-        };
-        let there = capstan_devices::file::FileMedium::open(path)?;
+        let there = capstan_devices::open::medium(device)?;
         let id = there.header().medium;
         let known = self.idb.management(id)?;
         let report = self.import(device, observer, stop);
@@ -187,7 +182,7 @@ impl Cell {
             if let Some(to) = self.exported(medium.id)? {
                 return Err(CellError::BadInput(to));
             }
-            self.open_medium(medium, &directory_of(medium)?)?;
+            self.open_medium(medium)?;
             self.import(&medium.device.parse()?, observer, stop)
         };
         outcome(medium.label.clone(), medium.device.clone(), import())

@@ -220,6 +220,7 @@ pub fn writer(
         segment_time: Duration::from_secs(60),
         buffers: shape.buffers,
         now_us: || 8,
+        next_media: None,
     };
     let entropy = Arc::new(Entropy::seeded(shape.seed));
     Writer::start(device, options, entropy, Arc::new(Meters::default()), on_commit)

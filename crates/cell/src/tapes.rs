@@ -1,0 +1,168 @@
+//! Which tape of a library a session takes, and where it goes on when that is full.
+//!
+//! A session that names a library and no tape gets, in this order: a tape of this cell that takes more, the one written
+//! last; a free one of this cell; one that is blank. Tapes that are in a pool are the pool's; foreign tapes, and tapes that hold
+//! anything that is not known, are left alone.
+
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_format::id::MediumId;
+use capstan_media_agent::mirror::Member;
+use capstan_media_agent::writer::WriteError;
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::media::MediumState;
+use crate::observe::Silent;
+use crate::session::now_us;
+
+/// Barcodes of cleaning tapes begin so.
+const CLEANING: &str = "CLN";
+
+/// Where the media of a session come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Supply {
+    /// A pool.
+    Pool(String),
+    /// The tapes of a library that are in no pool.
+    Library(TapeAddress),
+    /// The one device that was named.
+    One,
+}
+
+impl Supply {
+    /// Where a session to that device, or to that pool, gets its media.
+    pub fn of(pool: Option<&str>, device: &Address) -> Self {
+        match (pool, device) {
+            (Some(pool), _) => Self::Pool(pool.to_owned()),
+            (None, Address::Tape(tape)) if tape.tape.is_none() => Self::Library(tape.clone()),
+            _ => Self::One,
+        }
+    }
+}
+
+impl Cell {
+    /// Opens a tape of a library to write, none of those that were `passed` over.
+    pub(crate) fn open_tape_of(
+        &self,
+        library: &TapeAddress,
+        size: Option<u32>,
+        passed: &[String],
+    ) -> Result<Member> {
+        let library = &library.resolved();
+        let mut unfit = Vec::new();
+        for (barcode, why_not) in self.tapes_in_order(library)? {
+            if passed.contains(&barcode) {
+                continue;
+            }
+            if let Some(why) = why_not {
+                unfit.push(format!("{barcode} {why}"));
+                continue;
+            }
+            let tape = TapeAddress { drive: library.drive, ..library.with_tape(&barcode) };
+            match self.open_device(&Address::Tape(tape), size, &Silent) {
+                Err(CellError::Device(e)) if e.is_busy() => {
+                    unfit.push(format!("{barcode} is in use, or all drives are"));
+                }
+                Err(CellError::Device(DeviceError::NotOurs(_))) => {
+                    unfit.push(format!("{barcode} is not blank and not of Capstan"));
+                }
+                Err(CellError::Device(DeviceError::BlockSize { have, .. })) => {
+                    unfit.push(format!("{barcode} has blocks of {have} bytes"));
+                }
+                Err(CellError::BadInput(why)) => unfit.push(format!("{barcode}: {why}")),
+                other => return other,
+            }
+        }
+        let found = if unfit.is_empty() { "it has none".to_owned() } else { unfit.join("; ") };
+        Err(CellError::BadInput(format!(
+            "no tape of {} can be written ({found}); put a blank tape into a mail slot and `capstan library import {0}` \
+             it, or recycle one",
+            library.library
+        )))
+    }
+
+    /// The tapes of a library, those first that are taken first; with the reason why one cannot be used.
+    fn tapes_in_order(&self, library: &TapeAddress) -> Result<Vec<(String, Option<String>)>> {
+        let held = capstan_devices::tape::inventory(&library.library).map_err(DeviceError::from)?;
+        let known = self.idb.media()?;
+        let mut ranked: Vec<((u8, i64), String, Option<String>)> = Vec::new();
+        for (place, held) in held.iter().filter(|h| !h.barcode.starts_with(CLEANING)).enumerate() {
+            let barcode = held.barcode.clone();
+            let device = Address::Tape(library.with_tape(&barcode)).to_string();
+            let Some(medium) = known.iter().find(|m| m.device == device) else {
+                ranked.push(((2, place as i64), barcode, None));
+                continue;
+            };
+            let info = self.medium_info(medium)?;
+            if let Some(pool) = &info.management.pool {
+                ranked.push(((3, 0), barcode, Some(format!("is in pool {pool}"))));
+                continue;
+            }
+            let rank = match info.state {
+                MediumState::Appendable => (0, -info.holdings.last_us.unwrap_or(0)),
+                _ => (1, place as i64),
+            };
+            let why = crate::media::unusable(&info).or_else(|| {
+                (info.state == MediumState::Expired)
+                    .then(|| "holds nothing that must stay, and can be recycled".to_owned())
+            });
+            ranked.push((rank, barcode, why));
+        }
+        ranked.sort();
+        Ok(ranked.into_iter().map(|(_, barcode, why)| (barcode, why)).collect())
+    }
+
+    /// What is on a tape's sticker, as it was last seen.
+    fn barcode_of(&self, medium: MediumId) -> Option<String> {
+        match self.idb.medium(medium).ok()??.device.parse() {
+            Ok(Address::Tape(tape)) => tape.tape,
+            _ => None,
+        }
+    }
+
+    /// The media on which a session goes on when some of these have ended; `said` gets what there is to say.
+    pub(crate) fn next_media(
+        &self,
+        supply: &Supply,
+        members: Vec<Member>,
+        said: &mut dyn FnMut(&Member, &str),
+    ) -> std::result::Result<Vec<Member>, WriteError> {
+        let failed = |e: CellError| WriteError::Media(chain(&e));
+        let mut next = Vec::new();
+        let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
+        let mut barcodes: Vec<String> = Vec::new();
+        for member in &members {
+            passed.push((member.medium.medium, "is written by this session"));
+            barcodes.extend(self.barcode_of(member.medium.medium));
+        }
+        for member in members {
+            if !member.device.is_ending() {
+                next.push(member);
+                continue;
+            }
+            let old = member.medium.clone();
+            self.idb.set_medium_full(old.medium, now_us()).map_err(|e| failed(e.into()))?;
+            // Its drive is free for the next one.
+            drop(member);
+            let size = Some(old.block_size);
+            let opened = match supply {
+                Supply::Pool(pool) => self
+                    .allocate(pool, &passed, false)
+                    .and_then(|medium| self.open_device(&medium.device.parse()?, size, &Silent)),
+                Supply::Library(library) => self.open_tape_of(library, size, &barcodes),
+                Supply::One => Err(CellError::BadInput(format!(
+                    "medium '{}' is full; name a library or a pool instead, that the session can go on on another",
+                    old.label
+                ))),
+            };
+            let mut member = opened.map_err(failed)?;
+            member.medium.protection = old.protection;
+            passed.push((member.medium.medium, "is written by this session"));
+            barcodes.extend(self.barcode_of(member.medium.medium));
+            said(&member, &old.label);
+            next.push(member);
+        }
+        Ok(next)
+    }
+}

@@ -1,0 +1,108 @@
+//! Media by the names of their devices: to read, to write, or held for changes.
+
+use capstan_format::record::MediumHeader;
+
+use crate::address::{Address, TapeAddress};
+use crate::file::{FileDevice, FileMedium};
+use crate::held::HeldMedium;
+use crate::tape::{self, TapeDevice};
+use crate::{Device, DeviceError};
+
+/// Opens the medium on a device to read.
+pub fn medium(address: &Address) -> Result<FileMedium, DeviceError> {
+    match address {
+        Address::File(path) => FileMedium::open(path),
+        Address::Tape(tape) => tape::open(named(tape)?),
+        Address::Null { .. } => Err(DeviceError::KeepsNothing),
+    }
+}
+
+/// Holds the medium on a device: nobody else writes to it.
+pub fn held(address: &Address) -> Result<HeldMedium, DeviceError> {
+    match address {
+        Address::File(path) => HeldMedium::open(path),
+        Address::Tape(tape) => Ok(HeldMedium::new(tape::open(named(tape)?)?, None)),
+        Address::Null { .. } => Err(DeviceError::KeepsNothing),
+    }
+}
+
+/// Opens the medium on a device to write. `new` makes the header of one that is made now, `block_size` is the block size
+/// asked for, if any.
+pub fn writable(
+    address: &Address,
+    new: impl FnOnce() -> std::io::Result<MediumHeader>,
+    block_size: Option<u32>,
+) -> Result<Writable, DeviceError> {
+    match address {
+        Address::File(path) => Ok(Writable::File(FileDevice::open(path, new, block_size)?)),
+        Address::Tape(tape) => Ok(Writable::Tape(TapeDevice::open(named(tape)?, new, block_size)?)),
+        Address::Null { .. } => Err(DeviceError::KeepsNothing),
+    }
+}
+
+/// A tape of a library is named by its barcode.
+fn named(tape: &TapeAddress) -> Result<&TapeAddress, DeviceError> {
+    let alone = || -> Result<bool, DeviceError> {
+        Ok(crate::library::open(&tape.library)?.elements().slots == 0)
+    };
+    match tape.tape.is_some() || alone()? {
+        true => Ok(tape),
+        false => Err(DeviceError::WhichTape(tape.to_string())),
+    }
+}
+
+/// A medium that is this process's to write.
+pub enum Writable {
+    /// In a directory.
+    File(FileDevice),
+    /// On a tape.
+    Tape(TapeDevice),
+}
+
+impl Writable {
+    /// The medium.
+    pub fn medium(&self) -> &FileMedium {
+        match self {
+            Self::File(device) => device.medium(),
+            Self::Tape(device) => device.medium(),
+        }
+    }
+
+    /// The medium, held on beyond the life of the device.
+    pub fn hold(&self) -> Result<HeldMedium, DeviceError> {
+        match self {
+            Self::File(device) => device.hold(),
+            Self::Tape(device) => Ok(HeldMedium::new(device.medium().clone(), None)),
+        }
+    }
+
+    /// To write segments.
+    pub fn into_device(self) -> Box<dyn Device> {
+        match self {
+            Self::File(device) => Box::new(device),
+            Self::Tape(device) => Box::new(device),
+        }
+    }
+
+    /// Gives the medium another header, and keeps what is on it. A tape that has segments cannot do that.
+    pub fn replace_header(self, header: &MediumHeader) -> Result<(), DeviceError> {
+        match self {
+            Self::File(device) => device.replace_header(header),
+            Self::Tape(device) if device.medium().segments()?.is_empty() => {
+                device.begin_anew(header)
+            }
+            Self::Tape(device) => Err(DeviceError::HeaderStays(device.medium().path().to_owned())),
+        }
+    }
+
+    /// Removes all segments and gives the medium another header.
+    pub fn begin_anew(self, header: &MediumHeader) -> Result<(), DeviceError> {
+        match self {
+            Self::File(mut device) => {
+                device.remove_segments()?;
+                device.replace_header(header)
+            }
+            Self::Tape(device) => device.begin_anew(header),
+        }
+    }
+}

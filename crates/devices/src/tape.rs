@@ -1,0 +1,36 @@
+//! A tape as a medium.
+//!
+//! The first file of the tape (a file ends with a filemark) has the medium's header, one block. Segment n is the two files
+//! 2n − 1 and 2n: its header and data blocks; its catalog and end record. So segments and their catalogs are found by
+//! filemarks alone, and a segment whose second filemark is missing is a torn one, which the next writer overwrites. Every
+//! block is as long as the medium's block size says; only records that do not fit are longer.
+//!
+//! [`deck`] gets the tape into a drive, [`storage`] reads it, [`writer`] writes it.
+
+mod deck;
+mod storage;
+mod writer;
+
+pub use deck::{Tape, WINDOW, inventory, release_idle};
+pub use storage::open;
+pub use writer::TapeDevice;
+
+use capstan_format::id::SegmentNumber;
+
+/// The tape file with the medium's header.
+const HEADER_FILE: u64 = 0;
+
+/// The tape file with a segment's header and data.
+fn data_file(number: SegmentNumber) -> u64 {
+    2 * u64::from(number.0) - 1
+}
+
+/// The tape file with a segment's catalog and end.
+fn catalog_file(number: SegmentNumber) -> u64 {
+    2 * u64::from(number.0)
+}
+
+/// Complete segments on a tape whose data end behind so many filemarks.
+fn complete(filemarks: u64) -> u32 {
+    u32::try_from(filemarks.saturating_sub(1) / 2).unwrap_or(u32::MAX - 1)
+}

@@ -1,0 +1,377 @@
+//! Getting a tape into a drive, and keeping it there while it is used.
+//!
+//! A process has one [`Tape`] for each tape it uses, however many readers share it. The tape is loaded when it is first
+//! needed, and stays in its drive, which is this process's, until [`release_idle`]. Where all drives are taken, a tape that
+//! this process holds and does not just use makes room; one that is being written stays.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use capstan_tape::changer::{Held, Place};
+use capstan_tape::mechanics::Statistics;
+use capstan_tape::{Changer, Read, Spot, TapeDrive, TapeError, Written};
+use parking_lot::Mutex;
+
+use crate::address::{LibraryName, TapeAddress};
+use crate::library;
+
+/// Bytes of blocks that are kept after they passed by: streams that were multiplexed are read one a little after the other.
+pub const WINDOW: usize = 32 << 20;
+/// How often a drive that somebody took first is looked for again.
+const TRIES: usize = 5;
+
+type Key = (LibraryName, Option<String>);
+static TAPES: LazyLock<Mutex<HashMap<Key, Arc<Tape>>>> = LazyLock::new(Mutex::default);
+
+type Inventories = HashMap<LibraryName, (Instant, Vec<Held>)>;
+static INVENTORIES: LazyLock<Mutex<Inventories>> = LazyLock::new(Mutex::default);
+/// For so long a library is not asked again: a list of media asks for each of them.
+const INVENTORY_TIME: Duration = Duration::from_secs(2);
+
+/// What lies in a library, by place, as it was at most two seconds ago.
+pub fn inventory(name: &LibraryName) -> Result<Vec<Held>, TapeError> {
+    let mut known = INVENTORIES.lock();
+    known.retain(|_, (asked, _)| asked.elapsed() < INVENTORY_TIME);
+    if let Some((_, held)) = known.get(name) {
+        return Ok(held.clone());
+    }
+    let held = library::open(name)?.inventory()?;
+    known.insert(name.clone(), (Instant::now(), held.clone()));
+    Ok(held)
+}
+
+/// Gives back the drives of all tapes that are not being written; the tapes stay in them.
+pub fn release_idle() {
+    let all: Vec<_> = TAPES.lock().values().cloned().collect();
+    for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
+        if let Some(mut deck) = tape.deck.try_lock() {
+            *deck = None;
+        }
+    }
+}
+
+/// A tape that this process uses.
+pub struct Tape {
+    library: LibraryName,
+    drive: Option<u32>,
+    /// `None` for whatever is in a drive that stands alone.
+    barcode: Option<String>,
+    deck: Mutex<Option<Deck>>,
+    /// It is written: it is not unloaded for another.
+    pinned: AtomicBool,
+    /// It waits for a drive.
+    loading: AtomicBool,
+}
+
+/// A drive of this process with the tape in it.
+pub struct Deck {
+    drive: Box<dyn TapeDrive>,
+    /// Where the tape stands, while that is known.
+    at: Option<Spot>,
+    passed: Passed,
+}
+
+/// Blocks that passed by last.
+#[derive(Default)]
+struct Passed {
+    blocks: HashMap<(u64, u64), Vec<u8>>,
+    order: VecDeque<(u64, u64)>,
+    bytes: usize,
+}
+
+impl Passed {
+    fn keep(&mut self, spot: Spot, block: Vec<u8>) {
+        let key = (spot.file, spot.block);
+        self.bytes += block.len();
+        if let Some(old) = self.blocks.insert(key, block) {
+            self.bytes -= old.len();
+            self.order.retain(|kept| *kept != key);
+        }
+        self.order.push_back(key);
+        while self.bytes > WINDOW && self.order.len() > 1 {
+            let Some(first) = self.order.pop_front() else { break };
+            self.bytes -= self.blocks.remove(&first).map_or(0, |b| b.len());
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// A block found on a tape, or what is there instead.
+pub enum Found<'a> {
+    /// A block.
+    Block(&'a [u8]),
+    /// The file ends here.
+    Filemark,
+    /// Nothing was written here.
+    EndOfData,
+}
+
+impl Tape {
+    /// A tape of a library; it is loaded when it is first needed.
+    pub fn of(address: &TapeAddress) -> Arc<Self> {
+        let address = address.resolved();
+        let key = (address.library.clone(), address.tape.clone());
+        let new = || {
+            Arc::new(Self {
+                library: address.library.clone(),
+                drive: address.drive,
+                barcode: address.tape.clone(),
+                deck: Mutex::default(),
+                pinned: AtomicBool::new(false),
+                loading: AtomicBool::new(false),
+            })
+        };
+        TAPES.lock().entry(key).or_insert_with(new).clone()
+    }
+
+    /// What it is called in messages.
+    pub fn name(&self) -> String {
+        match &self.barcode {
+            Some(barcode) => format!("{}?tape={barcode}", self.library),
+            None => self.library.to_string(),
+        }
+    }
+
+    /// What is on its sticker, where there is a robot that reads it.
+    pub fn barcode(&self) -> Option<&str> {
+        self.barcode.as_deref()
+    }
+
+    /// Keeps it loaded while it is written. False if somebody writes it already.
+    pub fn pin(&self) -> bool {
+        !self.pinned.swap(true, Relaxed)
+    }
+
+    /// It is written no more.
+    pub fn unpin(&self) {
+        self.pinned.store(false, Relaxed);
+    }
+
+    /// Does something with the tape in its drive; loads it if it is in none.
+    pub fn with<R>(
+        &self,
+        work: impl FnOnce(&mut Deck) -> Result<R, TapeError>,
+    ) -> Result<R, TapeError> {
+        let mut deck = self.deck.lock();
+        match &mut *deck {
+            Some(deck) => work(deck),
+            none => {
+                self.loading.store(true, Relaxed);
+                let drive = self.load();
+                self.loading.store(false, Relaxed);
+                work(none.insert(Deck::new(drive?)))
+            }
+        }
+    }
+
+    fn load(&self) -> Result<Box<dyn TapeDrive>, TapeError> {
+        let mut library = library::open(&self.library)?;
+        let Some(barcode) = &self.barcode else {
+            return library.open_drive(self.drive.unwrap_or(1));
+        };
+        let mut busy = None;
+        for _ in 0..TRIES {
+            match self.mount(&mut *library, barcode) {
+                Err(e @ TapeError::Busy { .. }) if self.make_room() => busy = Some(e),
+                other => return other,
+            }
+        }
+        Err(busy.unwrap_or_else(|| TapeError::Busy { what: self.library.to_string() }))
+    }
+
+    /// Puts the tape into a drive, and opens that.
+    fn mount(
+        &self,
+        library: &mut dyn Changer,
+        barcode: &str,
+    ) -> Result<Box<dyn TapeDrive>, TapeError> {
+        let held = library.inventory()?;
+        let Some(here) = held.iter().find(|h| h.barcode == barcode) else {
+            return Err(TapeError::Library {
+                library: library.name().to_owned(),
+                problem: format!(
+                    "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
+                ),
+            });
+        };
+        if let Place::Drive(n) = here.place {
+            return library.open_drive(n);
+        }
+        let in_drive = |n| held.iter().find(|h| h.place == Place::Drive(n));
+        let mut drives: Vec<u32> = match self.drive {
+            Some(n) => vec![n],
+            None => (1..=library.elements().drives).collect(),
+        };
+        // Empty ones first: nothing has to be put away.
+        drives.sort_by_key(|n| in_drive(*n).is_some());
+        for n in drives {
+            let taken = (|| {
+                if let Some(there) = in_drive(n) {
+                    put_away(library, n, there, &held)?;
+                }
+                library.move_tape(here.place, Place::Drive(n))?;
+                library.open_drive(n)
+            })();
+            match taken {
+                Err(TapeError::Busy { .. }) => {}
+                other => return other,
+            }
+        }
+        Err(TapeError::Busy { what: format!("every drive of library {}", library.name()) })
+    }
+
+    /// Gives up the drive of another tape of the library that this process has and does not write, when it is not just read.
+    /// False if there is none.
+    fn make_room(&self) -> bool {
+        let others: Vec<_> = TAPES.lock().values().cloned().collect();
+        let same = |other: &&Arc<Self>| {
+            other.library == self.library
+                && !std::ptr::eq(&***other, self)
+                && !other.pinned.load(Relaxed)
+        };
+        let idle = others
+            .iter()
+            .filter(same)
+            .any(|other| other.deck.try_lock().is_some_and(|mut deck| deck.take().is_some()));
+        // One that is just read is given up when that is done; one that waits for a drive itself has none.
+        idle || others
+            .iter()
+            .filter(same)
+            .filter(|other| !other.loading.load(Relaxed))
+            .any(|other| other.deck.lock().take().is_some())
+    }
+}
+
+/// Brings the tape that is in a drive back to where it came from, or to any free slot.
+fn put_away(
+    library: &mut dyn Changer,
+    drive: u32,
+    there: &Held,
+    held: &[Held],
+) -> Result<(), TapeError> {
+    library.open_drive(drive)?.unload()?;
+    let free = |place: &Place| held.iter().all(|h| h.place != *place);
+    let home = there.from.filter(free);
+    let slots = library.elements().slots;
+    let Some(home) = home.or_else(|| (1..=slots).map(Place::Slot).find(free)) else {
+        return Err(TapeError::Library {
+            library: library.name().to_owned(),
+            problem: format!(
+                "there is no free slot for tape {}, which is in drive {drive}; take a tape out of the library",
+                there.barcode
+            ),
+        });
+    };
+    library.move_tape(Place::Drive(drive), home)
+}
+
+impl Deck {
+    fn new(drive: Box<dyn TapeDrive>) -> Self {
+        Self { drive, at: None, passed: Passed::default() }
+    }
+
+    /// Goes to a place, if the tape is not there.
+    fn go(&mut self, spot: Spot) -> Result<(), TapeError> {
+        let there = |at: Spot| (at.file, at.block) == (spot.file, spot.block);
+        if self.at.is_none_or(|at| !there(at)) {
+            self.at = None;
+            self.drive.locate(spot)?;
+            self.at = Some(spot);
+        }
+        Ok(())
+    }
+
+    /// The block at a place, at most `longest` bytes. What is passed on the way is kept for a while, if it is no long way.
+    pub fn block(&mut self, spot: Spot, longest: usize) -> Result<Found<'_>, TapeError> {
+        let key = (spot.file, spot.block);
+        if !self.passed.blocks.contains_key(&key) {
+            let near = WINDOW / 2 / longest.max(1);
+            let on_the_way = self.at.is_some_and(|at| {
+                at.file == spot.file
+                    && at.block <= spot.block
+                    && spot.block - at.block <= near as u64
+            });
+            if !on_the_way {
+                self.go(spot)?;
+            }
+            while let Some(at) = self.at.filter(|at| at.block <= spot.block) {
+                match self.read(at, longest)? {
+                    Read::Block(_) => {}
+                    Read::Filemark => return Ok(Found::Filemark),
+                    Read::EndOfData => return Ok(Found::EndOfData),
+                }
+            }
+        }
+        Ok(self.passed.blocks.get(&key).map_or(Found::EndOfData, |block| Found::Block(block)))
+    }
+
+    /// Reads the block where the tape stands.
+    fn read(&mut self, at: Spot, longest: usize) -> Result<Read, TapeError> {
+        let mut block = vec![0; longest];
+        self.at = None;
+        let read = self.drive.read_block(&mut block)?;
+        self.at = match read {
+            Read::Block(length) => {
+                block.truncate(length);
+                self.passed.keep(at, block);
+                Some(Spot { block: at.block + 1, object: None, ..at })
+            }
+            Read::Filemark => Some(Spot { file: at.file + 1, block: 0, object: None }),
+            Read::EndOfData => Some(at),
+        };
+        Ok(read)
+    }
+
+    /// Goes to the end of what was written.
+    pub fn end(&mut self) -> Result<Spot, TapeError> {
+        self.at = None;
+        let end = self.drive.locate_end()?;
+        self.at = Some(end);
+        Ok(end)
+    }
+
+    /// Writes a block at a place; what was there and behind it is gone.
+    pub fn write(&mut self, spot: Spot, block: &[u8]) -> Result<Written, TapeError> {
+        self.go(spot)?;
+        self.passed.clear();
+        self.at = None;
+        let written = self.drive.write_block(block)?;
+        self.at = Some(Spot { block: spot.block + 1, object: None, ..spot });
+        Ok(written)
+    }
+
+    /// Writes a filemark at a place.
+    pub fn mark(&mut self, spot: Spot) -> Result<Written, TapeError> {
+        self.go(spot)?;
+        self.passed.clear();
+        self.at = None;
+        let written = self.drive.write_filemark()?;
+        self.at = Some(Spot { file: spot.file + 1, block: 0, object: None });
+        Ok(written)
+    }
+
+    /// Brings all that was written to the tape.
+    pub fn sync(&mut self) -> Result<(), TapeError> {
+        self.drive.sync()
+    }
+
+    /// What the tape holds, in bytes, where that is known.
+    pub fn capacity(&self) -> Option<u64> {
+        self.drive.capacity()
+    }
+
+    /// The largest block that the drive takes.
+    pub fn block_max(&self) -> usize {
+        self.drive.block_max()
+    }
+
+    /// What the drive did since it was opened, as far as it is known.
+    pub fn statistics(&self) -> Option<Statistics> {
+        self.drive.statistics()
+    }
+}

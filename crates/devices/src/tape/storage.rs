@@ -1,0 +1,278 @@
+//! A tape, read like a directory of segments.
+
+use std::io;
+use std::sync::Arc;
+
+use capstan_format::block::{BLOCK_ALIGN, BlockKind};
+use capstan_format::id::SegmentNumber;
+use capstan_format::record::{RECORD_MAX, SegmentEnd, decode_record};
+use capstan_tape::{Spot, TapeError};
+use parking_lot::Mutex;
+
+use super::deck::{Found, Tape};
+use super::{HEADER_FILE, catalog_file, complete, data_file};
+use crate::DeviceError;
+use crate::address::TapeAddress;
+use crate::file::{FileMedium, HEADER_NAME, SUFFIX, segment_name, segment_number};
+use crate::storage::{ReadFile, Storage, WriteFile};
+
+/// The longest block that a tape of ours has: a record.
+const LONGEST: usize = RECORD_MAX + 2 * BLOCK_ALIGN;
+/// The most that the catalog of a segment can be: what is more is none of ours.
+const CATALOG_MAX: usize = 256 << 20;
+
+/// Opens the medium on a tape to read.
+pub fn open(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
+    let tape = Tape::of(address);
+    let name = tape.name();
+    FileMedium::on(Arc::new(TapeStorage { tape }), &name)
+}
+
+/// A tape as a flat directory: its header, and its complete segments.
+pub(super) struct TapeStorage {
+    pub tape: Arc<Tape>,
+}
+
+fn failed(error: TapeError) -> io::Error {
+    match error {
+        TapeError::Io { source, .. } => source,
+        e => io::Error::other(e),
+    }
+}
+
+fn not_on_tape() -> io::Error {
+    let why = "a tape takes segments at its end only; recycle it as a whole";
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+impl Storage for TapeStorage {
+    fn create(&self, _: &str) -> io::Result<Box<dyn WriteFile>> {
+        Err(not_on_tape())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        if name == HEADER_NAME {
+            return Ok(Box::new(HeaderFile { block: self.header()? }));
+        }
+        let Some(number) = segment_number(name, SUFFIX) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        Ok(Box::new(SegmentFile { tape: self.tape.clone(), number, layout: Mutex::default() }))
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(not_on_tape())
+    }
+
+    fn replace(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(not_on_tape())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(not_on_tape())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let end = self.tape.with(|deck| deck.end()).map_err(failed)?;
+        let mut names = Vec::new();
+        if (end.file, end.block) != (0, 0) {
+            names.push(HEADER_NAME.to_owned());
+        }
+        names.extend((1..=complete(end.file)).map(|n| segment_name(SegmentNumber(n), SUFFIX)));
+        Ok(names)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl TapeStorage {
+    /// The first block of the tape.
+    fn header(&self) -> io::Result<Vec<u8>> {
+        let spot = Spot { file: HEADER_FILE, ..Spot::BEGIN };
+        let block = self.tape.with(|deck| match deck.block(spot, LONGEST)? {
+            Found::Block(block) => Ok(Some(block.to_vec())),
+            Found::Filemark | Found::EndOfData => Ok(None),
+        });
+        match block {
+            Ok(block) => block.ok_or_else(|| io::ErrorKind::NotFound.into()),
+            // Longer than any of ours.
+            Err(TapeError::TooLong { .. }) => Ok(vec![0; BLOCK_ALIGN]),
+            Err(e) => Err(failed(e)),
+        }
+    }
+}
+
+struct HeaderFile {
+    block: Vec<u8>,
+}
+
+impl ReadFile for HeaderFile {
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(copy_at(&self.block, offset, out))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.block.len() as u64)
+    }
+}
+
+fn copy_at(from: &[u8], offset: u64, out: &mut [u8]) -> usize {
+    let from = usize::try_from(offset).ok().and_then(|at| from.get(at..)).unwrap_or_default();
+    let n = from.len().min(out.len());
+    out[..n].copy_from_slice(&from[..n]);
+    n
+}
+
+/// What is known of where a segment's bytes lie.
+#[derive(Default)]
+struct Layout {
+    /// Bytes of its first block.
+    first: Option<u64>,
+    /// Bytes of the blocks after it.
+    full: Option<u64>,
+    /// Blocks of its first file after the first, once they were counted.
+    data_blocks: Option<u64>,
+    /// The catalog and the end record: all blocks of its second file.
+    catalog: Option<Vec<u8>>,
+}
+
+impl Layout {
+    fn data_len(&self) -> Option<u64> {
+        Some(self.first? + self.data_blocks? * self.full.unwrap_or_default())
+    }
+}
+
+/// A segment on a tape: the blocks of its two files, one after the other.
+struct SegmentFile {
+    tape: Arc<Tape>,
+    number: SegmentNumber,
+    layout: Mutex<Layout>,
+}
+
+impl SegmentFile {
+    fn spot(&self, block: u64) -> Spot {
+        Spot { file: data_file(self.number), block, object: None }
+    }
+
+    /// Copies from a block of the first file; the block's length, nothing where the file ends before it.
+    fn copy(&self, block: u64, offset: u64, out: &mut [u8]) -> io::Result<Option<(u64, usize)>> {
+        let longest = self.layout.lock().full.filter(|_| block > 0).map_or(LONGEST, |n| n as usize);
+        let found = self.tape.with(|deck| match deck.block(self.spot(block), longest)? {
+            Found::Block(bytes) => Ok(Some((bytes.len() as u64, copy_at(bytes, offset, out)))),
+            Found::Filemark | Found::EndOfData => Ok(None),
+        });
+        match found {
+            Err(TapeError::BeyondEnd { .. }) => Ok(None),
+            other => other.map_err(failed),
+        }
+    }
+
+    /// Learns how long the first block is, and those after it.
+    fn measure(&self) -> io::Result<(u64, u64)> {
+        let known = {
+            let layout = self.layout.lock();
+            layout.first.zip(layout.full)
+        };
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let Some((first, _)) = self.copy(0, 0, &mut [])? else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let full = self.copy(1, 0, &mut [])?.map_or(first, |(length, _)| length);
+        let mut layout = self.layout.lock();
+        (layout.first, layout.full) = (Some(first), Some(full));
+        Ok((first, full))
+    }
+
+    /// Reads the second file, once; it says also how many blocks the first one has.
+    fn read_catalog(&self) -> io::Result<u64> {
+        let (first, full) = self.measure()?;
+        if let Some(length) = self.layout.lock().data_len() {
+            return Ok(length);
+        }
+        let file = catalog_file(self.number);
+        let mut bytes: Vec<u8> = Vec::new();
+        let mut last = 0;
+        let read = self.tape.with(|deck| {
+            for block in 0.. {
+                match deck.block(Spot { file, block, object: None }, LONGEST)? {
+                    Found::Block(found) if bytes.len() + found.len() <= CATALOG_MAX => {
+                        last = bytes.len();
+                        bytes.extend_from_slice(found);
+                    }
+                    _ => break,
+                }
+            }
+            Ok(())
+        });
+        if let Err(e) = read
+            && !matches!(e, TapeError::BeyondEnd { .. } | TapeError::Medium { .. })
+        {
+            return Err(failed(e));
+        }
+        let end = decode_record::<SegmentEnd>(BlockKind::SegmentEnd, &bytes[last..]);
+        let data_blocks = match end {
+            Ok((_, end)) => end.data_blocks.into(),
+            // Without its end record they are counted.
+            Err(_) => self.count()?,
+        };
+        let mut layout = self.layout.lock();
+        (layout.data_blocks, layout.catalog) = (Some(data_blocks), Some(bytes));
+        Ok(first + data_blocks * full)
+    }
+
+    fn count(&self) -> io::Result<u64> {
+        let mut blocks = 1;
+        while self.copy(blocks, 0, &mut [])?.is_some() {
+            blocks += 1;
+        }
+        Ok(blocks - 1)
+    }
+}
+
+impl ReadFile for SegmentFile {
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = offset + done as u64;
+            let out = &mut out[done..];
+            let in_data = self.layout.lock().data_len().is_none_or(|data| at < data);
+            let n = if in_data {
+                let (first, full) = if at == 0 { (1, 1) } else { self.measure()? };
+                let (block, within) = match at.checked_sub(first) {
+                    Some(rest) if at > 0 => (1 + rest / full, rest % full),
+                    _ => (0, at),
+                };
+                match self.copy(block, within, out)? {
+                    Some((_, n)) => n,
+                    // The catalog comes next.
+                    None => {
+                        let end = self.read_catalog()?;
+                        if at < end {
+                            break;
+                        }
+                        continue;
+                    }
+                }
+            } else {
+                let layout = self.layout.lock();
+                let begin = layout.data_len().unwrap_or_default();
+                copy_at(layout.catalog.as_deref().unwrap_or_default(), at - begin, out)
+            };
+            if n == 0 {
+                break;
+            }
+            done += n;
+        }
+        Ok(done)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let data = self.read_catalog()?;
+        let catalog = self.layout.lock().catalog.as_ref().map_or(0, Vec::len);
+        Ok(data + catalog as u64)
+    }
+}

@@ -1,0 +1,184 @@
+//! Writing segments to a tape.
+
+use std::sync::Arc;
+
+use capstan_format::block::{BLOCK_ALIGN, BlockKind};
+use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
+use capstan_format::record::{MediumHeader, encode_record};
+use capstan_tape::mechanics::Statistics;
+use capstan_tape::{Spot, TapeError, Written};
+
+use super::deck::Tape;
+use super::storage::TapeStorage;
+use super::{HEADER_FILE, catalog_file, complete, data_file};
+use crate::address::TapeAddress;
+use crate::file::FileMedium;
+use crate::{Device, DeviceError};
+
+/// A tape that is written.
+pub struct TapeDevice {
+    tape: Arc<Tape>,
+    medium: FileMedium,
+    /// The number of the next segment.
+    next: u32,
+    /// Where the next block of the segment goes, while one is open.
+    at: Option<Spot>,
+    /// The drive has warned that the tape ends soon.
+    ending: bool,
+    capacity: Option<u64>,
+}
+
+impl TapeDevice {
+    /// Opens a tape to write. `new` makes the header of one that is blank.
+    pub fn open(
+        address: &TapeAddress,
+        new: impl FnOnce() -> std::io::Result<MediumHeader>,
+        block_size: Option<u32>,
+    ) -> Result<Self, DeviceError> {
+        let tape = Tape::of(address);
+        if !tape.pin() {
+            return Err(TapeError::Busy { what: tape.name() }.into());
+        }
+        let opened = Self::on(&tape, new, block_size);
+        if opened.is_err() {
+            tape.unpin();
+        }
+        opened
+    }
+
+    fn on(
+        tape: &Arc<Tape>,
+        new: impl FnOnce() -> std::io::Result<MediumHeader>,
+        block_size: Option<u32>,
+    ) -> Result<Self, DeviceError> {
+        let name = tape.name();
+        let end = tape.with(|deck| deck.end())?;
+        if (end.file, end.block) == (0, 0) {
+            let header = new().map_err(crate::file::io_error("make a new medium on", &name))?;
+            write_header(tape, &header)?;
+        }
+        let storage = Arc::new(TapeStorage { tape: tape.clone() });
+        let medium = FileMedium::on(storage, &name).map_err(|e| match e {
+            DeviceError::Medium { .. } | DeviceError::NoMedium(_) => {
+                DeviceError::NotOurs(name.clone())
+            }
+            e => e,
+        })?;
+        let have = medium.header().block_size;
+        if let Some(want) = block_size.filter(|want| *want != have) {
+            return Err(DeviceError::BlockSize { path: name, have, want });
+        }
+        let capacity = tape.with(|deck| Ok(deck.capacity()))?;
+        // Where to append is read from the tape: behind the last complete segment. What is torn behind it is overwritten.
+        let next = complete(end.file) + 1;
+        if end.file == 0 && end.block > 0 {
+            tape.with(|deck| deck.mark(Spot { block: 1, ..Spot::BEGIN }).map(drop))?;
+        }
+        Ok(Self { tape: tape.clone(), medium, next, at: None, ending: false, capacity })
+    }
+
+    /// The medium.
+    pub fn medium(&self) -> &FileMedium {
+        &self.medium
+    }
+
+    /// Gives a medium another header; with it, all that is on the tape is gone.
+    pub fn begin_anew(self, header: &MediumHeader) -> Result<(), DeviceError> {
+        write_header(&self.tape, header)
+    }
+
+    fn note(&mut self, written: Written) {
+        self.ending |= written.early_warning;
+    }
+
+    fn spot(&self) -> Result<Spot, DeviceError> {
+        self.at.ok_or_else(|| DeviceError::NoMedium(self.medium.path().to_owned()))
+    }
+
+    fn mark(&mut self) -> Result<(), DeviceError> {
+        let spot = self.spot()?;
+        let written = self.tape.with(|deck| deck.mark(spot))?;
+        self.note(written);
+        self.at = Some(Spot { file: spot.file + 1, block: 0, object: None });
+        Ok(())
+    }
+}
+
+fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {
+    let segment = SegmentId([0; 16]);
+    let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, BLOCK_ALIGN)
+        .map_err(|source| DeviceError::Medium { path: tape.name(), source })?;
+    let begin = Spot { file: HEADER_FILE, ..Spot::BEGIN };
+    tape.with(|deck| {
+        deck.write(begin, &block)?;
+        deck.mark(Spot { block: 1, object: None, ..begin })?;
+        deck.sync()
+    })?;
+    Ok(())
+}
+
+impl Device for TapeDevice {
+    fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError> {
+        let number = SegmentNumber(self.next);
+        self.at = Some(Spot { file: data_file(number), block: 0, object: None });
+        Ok(number)
+    }
+
+    fn write(&mut self, block: &[u8]) -> Result<(), DeviceError> {
+        let spot = self.spot()?;
+        let written = self.tape.with(|deck| deck.write(spot, block))?;
+        self.note(written);
+        self.at = Some(Spot { block: spot.block + 1, object: None, ..spot });
+        Ok(())
+    }
+
+    fn begin_catalog(&mut self) -> Result<(), DeviceError> {
+        self.mark()
+    }
+
+    fn end_segment(&mut self) -> Result<(), DeviceError> {
+        debug_assert_eq!(self.at.map(|at| at.file), Some(catalog_file(SegmentNumber(self.next))));
+        self.mark()?;
+        self.at = None;
+        self.next += 1;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), DeviceError> {
+        Ok(self.tape.with(|deck| deck.sync())?)
+    }
+
+    fn abandon_segment(&mut self) {
+        // What was begun is overwritten by what comes next: its number is given again.
+        self.at = None;
+    }
+
+    fn short_blocks(&self) -> bool {
+        false
+    }
+
+    fn commits_each_segment(&self) -> bool {
+        false
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending
+    }
+
+    fn segment_size(&self) -> Option<u64> {
+        self.capacity.map(|bytes| bytes / SEGMENTS_OF_A_TAPE)
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        self.tape.with(|deck| Ok(deck.statistics())).ok().flatten()
+    }
+}
+
+/// A tape has about so many segments.
+const SEGMENTS_OF_A_TAPE: u64 = 50;
+
+impl Drop for TapeDevice {
+    fn drop(&mut self) {
+        self.tape.unpin();
+    }
+}

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
-use capstan_devices::address::Address;
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
 use capstan_engine::message::Code;
@@ -23,6 +24,7 @@ use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::tapes::has_slots;
 use crate::version::VersionKeys;
 
 /// What an import does without keys.
@@ -50,8 +52,53 @@ struct Imported {
 }
 
 impl Cell {
-    /// Imports a medium.
+    /// Imports a medium, or all tapes of a library.
     pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
+        match device {
+            Address::Tape(library) if library.tape.is_none() && has_slots(library)? => {
+                self.import_library(library, observer, stop)
+            }
+            _ => self.import_medium(device, observer, stop),
+        }
+    }
+
+    /// Imports every tape of a library that is one of Capstan's.
+    fn import_library(
+        &self,
+        library: &TapeAddress,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let mut all: Option<Report> = None;
+        let mut others = Vec::new();
+        for barcode in self.barcodes(library)? {
+            if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
+                break;
+            }
+            let device = Address::Tape(library.with_tape(&barcode));
+            match self.import_medium(&device, observer, stop) {
+                Ok(report) => all = Some(report.after(all)),
+                Err(CellError::Device(
+                    DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_),
+                )) => others.push(barcode),
+                Err(e) => return Err(e),
+            }
+        }
+        let mut report = all.ok_or_else(|| {
+            CellError::BadInput(format!("no tape of {library} is a medium of Capstan"))
+        })?;
+        if !others.is_empty() {
+            report.notes.push(format!("blank, or not of Capstan: {}", others.join(", ")));
+        }
+        Ok(report)
+    }
+
+    fn import_medium(
+        &self,
+        device: &Address,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         let medium = capstan_devices::open::medium(device)?;

@@ -30,6 +30,7 @@ mod lock;
 mod logging;
 pub mod media;
 mod merged;
+mod moves;
 mod names;
 pub mod observe;
 mod overview;

@@ -222,6 +222,9 @@ pub struct Report {
     /// Whether it ended since its medium is full.
     #[serde(skip)]
     pub device_full: bool,
+    /// Whether it ended since its medium could not be written.
+    #[serde(skip)]
+    pub device_failed: bool,
 }
 
 impl Report {
@@ -243,6 +246,30 @@ impl Report {
                 bytes: r.bytes,
             })
             .collect();
+    }
+
+    /// This report with what an earlier one of the same kind says added to it.
+    pub(crate) fn after(mut self, earlier: Option<Self>) -> Self {
+        let Some(mut earlier) = earlier else { return self };
+        if self.exit_code() == 0 {
+            self.status = earlier.status;
+        }
+        earlier.media.append(&mut self.media);
+        earlier.errors.append(&mut self.errors);
+        earlier.notes.append(&mut self.notes);
+        Self {
+            start: earlier.start,
+            name: format!("{}, {}", earlier.name, self.name),
+            files: self.files + earlier.files,
+            dirs: self.dirs + earlier.dirs,
+            bytes_read: self.bytes_read + earlier.bytes_read,
+            elapsed_s: self.elapsed_s + earlier.elapsed_s,
+            error_count: self.error_count + earlier.error_count,
+            media: earlier.media,
+            errors: earlier.errors,
+            notes: earlier.notes,
+            ..self
+        }
     }
 
     /// The exit code that goes with the status: 0, 3 or 1.

@@ -9,6 +9,7 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::WriteError;
+use capstan_tape::TapeError;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -20,24 +21,30 @@ use crate::session::now_us;
 const CLEANING: &str = "CLN";
 
 /// Where the media of a session come from.
-#[derive(Debug, Clone)]
-pub(crate) enum Supply {
-    /// A pool.
-    Pool(String),
-    /// The tapes of a library that are in no pool.
-    Library(TapeAddress),
-    /// The one device that was named.
-    One,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Supply {
+    /// The pool that chooses them.
+    pub pool: Option<String>,
+    /// The libraries of which tapes are taken that are in no pool.
+    libraries: Vec<TapeAddress>,
 }
 
 impl Supply {
-    /// Where a session to that device, or to that pool, gets its media.
-    pub fn of(pool: Option<&str>, device: &Address) -> Self {
-        match (pool, device) {
-            (Some(pool), _) => Self::Pool(pool.to_owned()),
-            (None, Address::Tape(tape)) if tape.tape.is_none() => Self::Library(tape.clone()),
-            _ => Self::One,
+    /// Where a session to these devices, or to that pool, gets its media.
+    pub fn of<'a>(pool: Option<&str>, devices: impl IntoIterator<Item = &'a Address>) -> Self {
+        let library = |device: &Address| match device {
+            Address::Tape(tape) if tape.tape.is_none() => Some(tape.resolved()),
+            _ => None,
+        };
+        Self {
+            pool: pool.map(str::to_owned),
+            libraries: devices.into_iter().filter_map(library).collect(),
         }
+    }
+
+    /// Whether there are no media but those that were named.
+    pub fn is_none(&self) -> bool {
+        self.pool.is_none() && self.libraries.is_empty()
     }
 }
 
@@ -64,6 +71,9 @@ impl Cell {
                 Err(CellError::Device(e)) if e.is_busy() => {
                     unfit.push(format!("{barcode} is in use, or all drives are"));
                 }
+                Err(CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. }))) => {
+                    unfit.push(format!("{barcode} is write-protected"));
+                }
                 Err(CellError::Device(DeviceError::NotOurs(_))) => {
                     unfit.push(format!("{barcode} is not blank and not of Capstan"));
                 }
@@ -84,11 +94,9 @@ impl Cell {
 
     /// The tapes of a library, those first that are taken first; with the reason why one cannot be used.
     fn tapes_in_order(&self, library: &TapeAddress) -> Result<Vec<(String, Option<String>)>> {
-        let held = capstan_devices::tape::inventory(&library.library).map_err(DeviceError::from)?;
         let known = self.idb.media()?;
         let mut ranked: Vec<((u8, i64), String, Option<String>)> = Vec::new();
-        for (place, held) in held.iter().filter(|h| !h.barcode.starts_with(CLEANING)).enumerate() {
-            let barcode = held.barcode.clone();
+        for (place, barcode) in self.barcodes(library)?.into_iter().enumerate() {
             let device = Address::Tape(library.with_tape(&barcode)).to_string();
             let Some(medium) = known.iter().find(|m| m.device == device) else {
                 ranked.push(((2, place as i64), barcode, None));
@@ -113,12 +121,30 @@ impl Cell {
         Ok(ranked.into_iter().map(|(_, barcode, why)| (barcode, why)).collect())
     }
 
+    /// The tapes of a library, by place, without those that clean.
+    pub(crate) fn barcodes(&self, library: &TapeAddress) -> Result<Vec<String>> {
+        let held = capstan_devices::tape::inventory(&library.library).map_err(DeviceError::from)?;
+        let tapes = held.into_iter().map(|h| h.barcode);
+        Ok(tapes.filter(|barcode| !barcode.starts_with(CLEANING)).collect())
+    }
+
     /// What is on a tape's sticker, as it was last seen.
     fn barcode_of(&self, medium: MediumId) -> Option<String> {
+        self.tape_of(medium)?.tape
+    }
+
+    fn tape_of(&self, medium: MediumId) -> Option<TapeAddress> {
         match self.idb.medium(medium).ok()??.device.parse() {
-            Ok(Address::Tape(tape)) => tape.tape,
+            Ok(Address::Tape(tape)) => Some(tape),
             _ => None,
         }
+    }
+
+    /// The same of media by their labels, where they are tapes.
+    pub(crate) fn barcodes_of(&self, labels: &[String]) -> Result<Vec<String>> {
+        let media = self.idb.media()?;
+        let named = media.iter().filter(|m| labels.contains(&m.label));
+        Ok(named.filter_map(|m| self.barcode_of(m.id)).collect())
     }
 
     /// The media on which a session goes on when some of these have ended; `said` gets what there is to say.
@@ -146,12 +172,15 @@ impl Cell {
             // Its drive is free for the next one.
             drop(member);
             let size = Some(old.block_size);
-            let opened = match supply {
-                Supply::Pool(pool) => self
-                    .allocate(pool, &passed, false)
+            let here = self.tape_of(old.medium).map(|tape| tape.library);
+            let library = supply.libraries.iter().find(|l| here.as_ref() == Some(&l.library));
+            let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
+            let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
+                (Some(pool), _) => self
+                    .allocate(&pool, &passed, false)
                     .and_then(|medium| self.open_device(&medium.device.parse()?, size, &Silent)),
-                Supply::Library(library) => self.open_tape_of(library, size, &barcodes),
-                Supply::One => Err(CellError::BadInput(format!(
+                (None, Some(library)) => self.open_tape_of(library, size, &barcodes),
+                (None, None) => Err(CellError::BadInput(format!(
                     "medium '{}' is full; name a library or a pool instead, that the session can go on on another",
                     old.label
                 ))),
@@ -165,4 +194,10 @@ impl Cell {
         }
         Ok(next)
     }
+}
+
+/// Whether it is a library that has to choose a tape, not a drive that stands alone.
+pub(crate) fn has_slots(tape: &TapeAddress) -> Result<bool> {
+    let library = capstan_devices::library::open(&tape.library).map_err(DeviceError::from)?;
+    Ok(library.elements().slots > 0)
 }

@@ -18,7 +18,7 @@ use capstan_format::record::SessionEnd;
 
 use crate::mirror::{LostMirrors, Member, Mirrors};
 use crate::segment::{Heading, Owner, SegmentWriter};
-use crate::writer::{Committed, OnCommit, WriteError, Written};
+use crate::writer::{Committed, NextMedia, OnCommit, WriteError, Written};
 
 /// Block buffers: some are filled while others are written.
 const BUFFERS: usize = 6;
@@ -40,12 +40,14 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Starts the writing thread; all media have the same block size.
+    /// Starts the writing thread; all media have the same block size. `next_media` gives those on which it goes on when one
+    /// ends.
     pub fn start(
         members: Vec<Member>,
         entropy: Arc<Entropy>,
         meters: Arc<Meters>,
         now_us: fn() -> i64,
+        next_media: Option<Box<NextMedia>>,
         on_commit: Box<OnCommit>,
     ) -> Self {
         let block_size = members.first().map_or(0, |m| m.medium.block_size as usize);
@@ -59,7 +61,7 @@ impl Transfer {
         let writer = SegmentWriter::new(mirrors, entropy, meters.clone(), now_us);
         let thread = std::thread::spawn({
             let (orders, free, meters) = (orders.clone(), free.clone(), meters.clone());
-            move || run(writer, &orders, &free, &meters, on_commit)
+            move || run(writer, &orders, &free, &meters, next_media, on_commit)
         });
         Self { orders, free, meters, lost, thread }
     }
@@ -113,6 +115,7 @@ fn run(
     orders: &Queue<Order>,
     free: &Queue<Buffer>,
     meters: &Meters,
+    mut next_media: Option<Box<NextMedia>>,
     mut on_commit: Box<OnCommit>,
 ) -> Result<(Vec<Member>, Written), WriteError> {
     let mut written = Written::default();
@@ -126,7 +129,14 @@ fn run(
     };
     let mut one = |order: Order, writer: &mut SegmentWriter| -> Result<(), WriteError> {
         match order {
-            Order::Begin(heading) => writer.begin(*heading),
+            Order::Begin(heading) => {
+                if writer.is_ending()
+                    && let Some(next) = &mut next_media
+                {
+                    writer.change(next)?;
+                }
+                writer.begin(*heading)
+            }
             Order::Block(mut block, owner) => {
                 writer.write(&mut block, owner)?;
                 let _ = free.give(block.buffer);

@@ -172,6 +172,10 @@ pub trait TapeDrive: Send {
     fn block_max(&self) -> usize;
     /// What the tape holds at its begin, in bytes at the medium, where that is known.
     fn capacity(&self) -> Option<u64>;
+    /// Whether the tape's tab is known to be set.
+    fn is_write_protected(&self) -> bool {
+        false
+    }
     /// Rewinds and unloads the tape, so that the robot or somebody can take it.
     fn unload(&mut self) -> Result<(), TapeError>;
     /// What it did since it was opened, as far as it is known.

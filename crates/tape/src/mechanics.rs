@@ -13,7 +13,7 @@ const REVIEW_S: f64 = 0.25;
 const START: f64 = 0.5;
 /// Time to stop, find the track and be at speed after a locate, in seconds: an estimate.
 const SETTLE_S: f64 = 2.0;
-/// Bytes of a rounding error.
+/// Bytes of a rounding error, at least.
 const NOTHING: f64 = 1e-3;
 
 /// What a drive did.
@@ -102,6 +102,11 @@ impl Mechanics {
         }
     }
 
+    /// Bytes that are none: what the tape moves in the shortest time that the clock can tell, which grows with the clock.
+    fn nothing(&self) -> f64 {
+        NOTHING.max(4.0 * f64::EPSILON * self.now * self.model.native())
+    }
+
     /// What it did so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
@@ -117,7 +122,7 @@ impl Mechanics {
         self.turn(at, Work::Writing);
         self.note_host(host, medium);
         let room = medium.min(self.model.buffer);
-        while self.buffered + room > self.model.buffer + NOTHING {
+        while self.buffered + room > self.model.buffer + self.nothing() {
             let excess = self.buffered + room - self.model.buffer;
             let speed = self.moving();
             self.advance(self.now + excess / speed + 1e-9);
@@ -131,7 +136,7 @@ impl Mechanics {
         self.turn(at, Work::Reading);
         self.note_host(host, medium);
         let need = medium.min(self.model.buffer);
-        while self.buffered + NOTHING < need {
+        while self.buffered + self.nothing() < need {
             let missing = need - self.buffered;
             let speed = self.moving();
             self.advance(self.now + missing / speed + 1e-9);
@@ -145,7 +150,7 @@ impl Mechanics {
         self.advance(at);
         if self.work == Work::Writing {
             self.flushing = true;
-            while self.buffered > NOTHING {
+            while self.buffered > self.nothing() {
                 let speed = self.moving();
                 self.advance(self.now + self.buffered / speed + 1e-9);
             }
@@ -307,7 +312,7 @@ impl Mechanics {
             Work::Reading => self.model.buffer - self.buffered,
             _ => self.buffered,
         };
-        if left <= NOTHING {
+        if left <= self.nothing() {
             return self.stop();
         }
         let review = self.reviewed + REVIEW_S;
@@ -396,6 +401,21 @@ mod tests {
             assert!(rate > 0.97 * model.native(), "{name}: {rate} of {}", model.native());
             assert!((s.medium_bytes - s.host_bytes as f64).abs() < 1.0, "{name}: {s:?}");
             assert!(end >= s.host_bytes as f64 / model.native(), "{name}: {end}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_far_on_still_moves_the_tape() {
+        let mut m = Mechanics::new(model("lto-9"));
+        for at in [1e7, 1e9, 1e12] {
+            let mut now = at;
+            for block in 0..100 {
+                now = m.write(now, 300_001, 300_001.0 / 1.7);
+                if block % 7 == 0 {
+                    now = m.flush(now);
+                }
+            }
+            assert!(now > at && m.flush(now).is_finite());
         }
     }
 

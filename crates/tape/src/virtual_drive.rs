@@ -280,6 +280,10 @@ impl TapeDrive for VirtualDrive {
         self.tape.as_ref().map(|tape| tape.label.capacity as u64)
     }
 
+    fn is_write_protected(&self) -> bool {
+        self.tape.as_ref().is_some_and(|tape| tape.label.write_protected)
+    }
+
     fn unload(&mut self) -> Result<(), TapeError> {
         self.eject().map(drop)
     }

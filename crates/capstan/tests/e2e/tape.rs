@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use capstan_tape::TapeDrive;
+use capstan_tape::changer::{Changer, Place};
 use capstan_tape::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, below, noise};
+use crate::support::{Lab, below, noise, wait_for};
 
 /// A library whose tapes hold 40 MB, a hundred thousand times as fast as the world.
 fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
@@ -71,4 +73,133 @@ fn a_backup_spans_tapes_and_comes_back() {
     let states: Vec<_> = media(&lab).into_iter().map(|m| m.1).collect();
     assert!(states.starts_with(&["full".into(), "full".into()]), "{states:?}");
     assert_eq!(states.last().unwrap(), "appendable");
+}
+
+/// The files of a library's tapes, by name, with their contents.
+fn contents_of(dir: &Path, barcode: &str) -> Vec<u8> {
+    std::fs::read(dir.join("tapes").join(format!("{barcode}.tape"))).unwrap()
+}
+
+#[test]
+fn what_fails_on_one_tape_goes_on_on_the_next() {
+    for plan in ["write:30=error", "write:45=offline", "mark:4=error", "write:40=power"] {
+        let lab = Lab::new();
+        let dir = library(&lab, 1, 6);
+        tree(&lab, 30);
+        Library::open(&dir).unwrap().plan_faults(Some(1), plan).unwrap();
+        let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+        assert!(done["media"].as_array().unwrap().len() >= 2, "{plan}: {done}");
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}
+
+#[test]
+fn foreign_and_protected_tapes_are_left_alone() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 3);
+    let mut robot = Library::open(&dir).unwrap();
+    for (slot, filemarks) in [(1, 1), (2, 9)] {
+        robot.move_tape(Place::Slot(slot), Place::Drive(1)).unwrap();
+        let mut drive = robot.drive(1).unwrap();
+        for _ in 0..filemarks {
+            drive.write_block(b"somebody else's backup").unwrap();
+            drive.write_filemark().unwrap();
+        }
+        drop(drive);
+        robot.move_tape(Place::Drive(1), Place::Slot(slot)).unwrap();
+    }
+    let before = ["V00001L9", "V00002L9"].map(|tape| contents_of(&dir, tape));
+    lab.file("tree/file", "contents");
+    let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    assert_eq!(done["media"][0], "V00003L9");
+    let named = lab.run(["backup", "tree", "--to", "vtape:vtl?tape=V00001L9"]);
+    named.refused(&["not a Capstan medium"]);
+    assert_eq!(["V00001L9", "V00002L9"].map(|tape| contents_of(&dir, tape)), before);
+    // One whose tab is set is only read.
+    let label = dir.join("tapes/V00003L9.json");
+    let text = std::fs::read_to_string(&label).unwrap();
+    let set = text.replace("\"write_protected\": false", "\"write_protected\": true");
+    assert_ne!(text, set);
+    std::fs::write(label, set).unwrap();
+    comes_back(&lab, "t", &lab.path("tree"));
+    let refused = lab.run(["backup", "tree", "--to", "vtape:vtl", "--name", "t"]);
+    assert_ne!(refused.code, 0);
+    let said = format!("{}{}", refused.stdout, refused.stderr);
+    assert!(said.contains("write-protected"), "{said}");
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
+#[test]
+fn a_whole_library_is_imported_when_the_database_is_lost() {
+    let lab = Lab::new();
+    library(&lab, 2, 7);
+    tree(&lab, 40);
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    lab.sh("cd tree; rm big-1; echo new >new");
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--incr"]);
+    std::fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
+    lab.lose_tables();
+    let found = lab.run(["import", "vtape:vtl"]);
+    assert!(found.ok().stdout.contains("V00007L9"), "a blank one is named: {}", found.stdout);
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
+#[test]
+fn a_kill_costs_nothing_that_was_committed() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 9);
+    tree(&lab, 20);
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    lab.sh("cp -a tree first");
+    lab.file("tree/more", noise(77, 60_000_000));
+    let args = ["backup", "tree", "--to", "vtape:vtl", "--name", "t", "--full"];
+    let mut child = lab.command().args(args).spawn().unwrap();
+    let size = || {
+        let tapes = std::fs::read_dir(dir.join("tapes")).unwrap();
+        tapes.map(|t| t.unwrap().metadata().unwrap().len()).sum::<u64>()
+    };
+    let before = size();
+    wait_for("some of it is on tape", || size() > before + 30_000_000);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    comes_back(&lab, "t", &lab.path("first"));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--resume"]);
+    comes_back(&lab, "t", &lab.path("tree"));
+    lab.run(["idb", "check"]).ok();
+}
+
+#[test]
+fn copies_go_from_disk_to_tape_and_back() {
+    let lab = Lab::new();
+    library(&lab, 2, 6);
+    tree(&lab, 20);
+    lab.backed_up(["tree", "--to", "disk", "--name", "t", "--segment-size", "4M"]);
+    lab.run(["copy", "t", "--to", "vtape:vtl"]).ok();
+    lab.sh("mv disk away");
+    comes_back(&lab, "t", &lab.path("tree"));
+    lab.run(["copy", "t", "--to", "disk-2"]).ok();
+    lab.sh("mv vtl gone");
+    comes_back(&lab, "t", &lab.path("tree"));
+    lab.sh("mv gone vtl");
+    for (label, _) in media(&lab).iter().filter(|m| m.0.starts_with('V')) {
+        lab.run(["verify", "--medium", label]).ok();
+    }
+}
+
+#[test]
+fn a_tape_is_a_mirror_of_a_directory_and_is_recycled() {
+    let lab = Lab::new();
+    library(&lab, 1, 5);
+    tree(&lab, 0);
+    let args = ["tree", "--to", "disk", "--mirror", "vtape:vtl", "--name", "t"];
+    lab.backed_up([&args[..], &["--protect", "none"]].concat());
+    lab.sh("mv disk away");
+    comes_back(&lab, "t", &lab.path("tree"));
+    lab.sh("mv away disk");
+    lab.run(["media", "recycle", "V00001L9"]).ok();
+    let free = media(&lab).into_iter().find(|m| m.0 == "V00001L9").unwrap();
+    assert_eq!(free.1, "free");
+    comes_back(&lab, "t", &lab.path("tree"));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "again"]);
+    comes_back(&lab, "again", &lab.path("tree"));
 }

@@ -3,19 +3,21 @@
 use std::path::Path;
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::address::Address;
 use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
 use capstan_devices::open;
 use capstan_engine::message::Code;
 use capstan_media_agent::mirror::Member;
 
+use super::plan::SEGMENT_SIZE;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes, label_of};
 use crate::observe::Observer;
 use crate::request::BackupRequest;
 use crate::session::Ears;
+use crate::tapes::has_slots;
 
 impl Cell {
     /// Opens the device and its mirrors. One that is not there does not keep the others from being written: it is said,
@@ -23,6 +25,7 @@ impl Cell {
     pub(super) fn open_devices(
         &self,
         request: &BackupRequest,
+        avoid: &[String],
         observer: &dyn Observer,
         ears: &Ears<'_>,
     ) -> Result<Opened> {
@@ -31,7 +34,7 @@ impl Cell {
         let mut size = request.block_size;
         for address in std::iter::once(&request.device).chain(&request.mirrors) {
             let hold = request.keep.lock_until_us.is_some();
-            match self.open_held(address, size, hold, observer) {
+            match self.open_held(address, size, hold, avoid, observer) {
                 Ok((member, held)) => {
                     let id = member.medium.medium;
                     if opened.members.iter().any(|m| m.medium.medium == id) {
@@ -68,15 +71,17 @@ impl Cell {
         size: Option<u32>,
         observer: &dyn Observer,
     ) -> Result<Member> {
-        Ok(self.open_held(address, size, false, observer)?.0)
+        Ok(self.open_held(address, size, false, &[], observer)?.0)
     }
 
-    /// The same; if `hold`, with the medium held on beyond the life of the device.
+    /// The same; if `hold`, with the medium held on beyond the life of the device. Of a library none of the tapes to `avoid` is
+    /// taken.
     fn open_held(
         &self,
         address: &Address,
         size: Option<u32>,
         hold: bool,
+        avoid: &[String],
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
         let new_size = size.unwrap_or(BLOCK_SIZE);
@@ -88,7 +93,7 @@ impl Cell {
                 Ok((Member::new(Box::new(NullDevice::new(*rate)), header), None))
             }
             Address::Tape(library) if library.tape.is_none() && has_slots(library)? => {
-                Ok((self.open_tape_of(library, size, &[])?, None))
+                Ok((self.open_tape_of(library, size, avoid)?, None))
             }
             Address::File(_) | Address::Tape(_) => {
                 let label = label_of(address);
@@ -117,6 +122,18 @@ pub(super) struct Opened {
     pub held: Vec<HeldMedium>,
 }
 
+/// Fewer blocks than these make a segment of nothing but its catalog.
+const BLOCKS_LEAST: u64 = 16;
+
+/// Bytes of a segment: what was asked for, else what suits the device.
+pub(super) fn segment_size(request: &BackupRequest, members: &[Member]) -> u64 {
+    let of_device = || {
+        let device = members.iter().find_map(|m| Some((m.device.segment_size()?, m)));
+        device.map(|(size, m)| size.max(BLOCKS_LEAST * u64::from(m.medium.block_size)))
+    };
+    request.segment_size.or_else(of_device).unwrap_or(SEGMENT_SIZE)
+}
+
 /// Says that a mirror is not written any more.
 pub(super) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
     let text = format!("this mirror is not written any more, the others are: {error}");
@@ -130,12 +147,6 @@ fn is_unavailable(error: &CellError) -> bool {
         CellError::Io { .. } => true,
         _ => false,
     }
-}
-
-/// Whether it is a library that has to choose a tape, not a drive that stands alone.
-fn has_slots(tape: &TapeAddress) -> Result<bool> {
-    let library = capstan_devices::library::open(&tape.library).map_err(DeviceError::from)?;
-    Ok(library.elements().slots > 0)
 }
 
 /// Refuses a destination without room before anything is made there.

@@ -1,6 +1,5 @@
 //! A backup session.
 
-mod change;
 mod look_back;
 mod medium;
 mod plan;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use capstan_devices::address::Address;
 use capstan_disk_agent::backup::{Backup, Counters};
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::squeeze::{Ladder, Squeeze};
@@ -28,8 +28,7 @@ use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
 };
 
-use self::change::{Moves, segment_size};
-use self::medium::{Opened, say_lost};
+use self::medium::{Opened, say_lost, segment_size};
 use self::plan::Plan;
 pub(crate) use self::plan::never_entered;
 use crate::Cell;
@@ -37,6 +36,7 @@ use crate::error::{CellError, Result};
 use crate::input::Input;
 use crate::keyring;
 use crate::logging;
+use crate::moves::Moves;
 use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
@@ -44,6 +44,7 @@ use crate::report::{DriveReport, Report};
 use crate::request::{BackupRequest, Level, Source};
 use crate::resume::{Cursor, resumable};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::tapes::Supply;
 use crate::version::VersionKeys;
 use crate::watch::{Watched, watch};
 
@@ -60,15 +61,17 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        match &request.pool {
-            Some(pool) => self.backup_to_pool(pool, request, observer, stop),
-            None => self.backup_to_device(request, observer, stop),
+        match supply_of(request).is_none() {
+            true => self.backup_to_device(request, &[], observer, stop),
+            false => self.backup_to_supply(request, observer, stop),
         }
     }
 
+    /// Backs up to a device; where that is a library, not to the tapes to `avoid`, by their barcodes.
     fn backup_to_device(
         &self,
         request: &BackupRequest,
+        avoid: &[String],
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
@@ -81,7 +84,8 @@ impl Cell {
         }
         let host = host();
         // First of all, as the medium may have more of the object than the database knows.
-        let Opened { mut members, lost, held } = self.open_devices(request, observer, &ears)?;
+        let Opened { mut members, lost, held } =
+            self.open_devices(request, avoid, observer, &ears)?;
         let ids: Vec<MediumId> = members.iter().map(|m| m.medium.medium).collect();
         let media: Vec<String> = members.iter().map(|m| m.medium.label.clone()).collect();
         let Some(mut medium) = members.first().map(|m| m.medium.clone()) else {
@@ -139,6 +143,7 @@ impl Cell {
         }
 
         let meters = Arc::new(Meters::default());
+        let supply = supply_of(request);
         let moves = Arc::new(Moves::default());
         let key_records = key_json(keys.as_ref())?;
         let options = WriterOptions {
@@ -150,7 +155,7 @@ impl Cell {
             segment_time: SEGMENT_TIME,
             buffers: plan.buffers,
             now_us,
-            next_media: Some(self.changing(request, &moves)),
+            next_media: Some(self.changing(supply, &moves)),
         };
         let on_commit: Box<OnCommit> = if plan.null {
             Box::new(|_| Ok(()))
@@ -264,7 +269,7 @@ impl Cell {
         let device_full = matches!(&failure, Some(WriteError::Device(e)) if e.is_full());
         if let Some(e) = &failure {
             status = Status::Failed;
-            self.say_device_failed(request, &medium, e, device_full, &ears)?;
+            self.say_device_failed(request, &moves.last(&medium), e, device_full, &ears)?;
         }
         if matches!(status, Status::Completed | Status::CompletedWithErrors)
             && let Some(until_us) = request.keep.lock_until_us
@@ -301,6 +306,7 @@ impl Cell {
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
             peak_rss_bytes: peak_rss(),
             device_full,
+            device_failed: matches!(&failure, Some(WriteError::Device(_))),
             ..Report::default()
         };
         if let Some(seen) = &seen {
@@ -327,7 +333,8 @@ impl Cell {
         Ok(report)
     }
 
-    /// Says and records why a device took no more. A pool has further media: a full one of its is no error.
+    /// Says and records why a device took no more. Where there are further media, these go on, and it is no error of the
+    /// backup.
     fn say_device_failed(
         &self,
         request: &BackupRequest,
@@ -337,13 +344,25 @@ impl Cell {
         ears: &Ears<'_>,
     ) -> Result<()> {
         let device = request.device.to_string();
-        if full && request.pool.is_some() && matches!(request.source, Source::Paths(_)) {
-            let text = format!("medium '{}' is full: another of the pool goes on", medium.label);
+        let failed = matches!(why, WriteError::Device(_));
+        if failed && full && device_is_tape(&request.device) {
+            self.idb.set_medium_full(medium.medium, now_us())?;
+        }
+        if failed && !full {
+            self.idb.add_medium_error(medium.medium, None)?;
+        }
+        let more = !supply_of(request).is_none();
+        if failed && more && matches!(request.source, Source::Paths(_)) {
+            let text = match full {
+                true => format!("medium '{}' is full: another goes on", medium.label),
+                false => format!(
+                    "writing to medium '{}' failed, and another goes on: {}",
+                    medium.label,
+                    crate::error::chain(why)
+                ),
+            };
             ears.say(Code::Adapted, "media agent", &device, text);
             return Ok(());
-        }
-        if matches!(why, WriteError::Device(_)) && !full {
-            self.idb.add_medium_error(medium.medium, None)?;
         }
         ears.say(Code::DeviceFailed, "media agent", &device, crate::error::chain(why));
         Ok(())
@@ -513,6 +532,16 @@ pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<se
     let json = serde_json::from_slice(&record.to_json()?);
     let json = json.map_err(|_| CellError::BadInput("the key record is not JSON".to_owned()))?;
     Ok(vec![json])
+}
+
+/// Where a backup gets its media.
+fn supply_of(request: &BackupRequest) -> Supply {
+    let devices = std::iter::once(&request.device).chain(&request.mirrors);
+    Supply::of(request.pool.as_deref(), devices)
+}
+
+fn device_is_tape(device: &Address) -> bool {
+    matches!(device, Address::Tape(_))
 }
 
 /// The devices that a backup writes to, for people.

@@ -1,11 +1,11 @@
-//! A backup to a pool: the medium is chosen by the pool's policy, and when it is full, the next one goes on.
+//! A backup to a pool or a library: the medium is chosen by policy, and when it is full or fails, the next one goes on.
 //!
-//! A segment is written for one medium, so a medium is not changed in the middle of one: what of the last segment had no
-//! room is read again by a session that resumes the first on the next medium. Both make one version.
+//! Where a drive warns before the end of its tape, the session itself goes on on the next one. Else a segment is in the middle
+//! when a medium takes no more: what of it had no room is read again by a session that resumes the first on the next medium.
+//! Both make one version.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::DeviceError;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 
@@ -16,46 +16,63 @@ use crate::report::Report;
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
 
+/// So many media that fail one after the other are not the media's fault.
+const FAILURES: usize = 3;
+
 impl Cell {
-    /// Backs up to the media of a pool.
-    pub(super) fn backup_to_pool(
+    /// Backs up to the media of a pool or library.
+    pub(super) fn backup_to_supply(
         &self,
-        pool: &str,
         request: &BackupRequest,
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
         let mut request = request.clone();
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
+        let mut avoid: Vec<String> = Vec::new();
         let mut busy: Option<CellError> = None;
         let mut last: Option<Report> = None;
+        let mut failures = 0;
         loop {
-            let medium = match self.allocate(pool, &passed, request.dry_run) {
-                Ok(medium) => medium,
+            let mut chosen = None;
+            if let Some(pool) = request.pool.clone() {
+                let medium = match self.allocate(&pool, &passed, request.dry_run) {
+                    Ok(medium) => medium,
+                    Err(e) => {
+                        return match (last, busy) {
+                            (Some(report), _) => Ok(without_next(report, &e, observer)),
+                            (None, Some(busy)) => Err(busy),
+                            (None, None) => Err(e),
+                        };
+                    }
+                };
+                request.device = medium.device.parse()?;
+                chosen = Some(medium.id);
+            }
+            match self.backup_to_device(&request, &avoid, observer, stop) {
+                Err(CellError::Device(e)) if e.is_busy() && chosen.is_some() => {
+                    passed.extend(chosen.map(|id| (id, "is in use")));
+                    busy = Some(e.into());
+                }
                 Err(e) => {
-                    return match (last, busy) {
-                        (Some(report), _) => Ok(without_next(report, &e, observer)),
-                        (None, Some(busy)) => Err(busy),
-                        (None, None) => Err(e),
+                    return match last {
+                        Some(report) => Ok(without_next(report, &e, observer)),
+                        None => Err(e),
                     };
                 }
-            };
-            request.device = medium.device.parse()?;
-            match self.backup_to_device(&request, observer, stop) {
-                Err(e @ CellError::Device(DeviceError::Busy { .. })) => {
-                    passed.push((medium.id, "is in use"));
-                    busy = Some(e);
-                }
-                Err(e) => return last.ok_or(e),
                 Ok(report) => {
                     let report = joined(last, report);
-                    let goes_on = report.device_full
+                    failures += usize::from(report.device_failed && !report.device_full);
+                    let goes_on = report.device_failed
+                        && failures < FAILURES
                         && matches!(request.source, Source::Paths(_))
                         && !stop.0.load(Relaxed);
                     if !goes_on {
                         return Ok(report);
                     }
-                    passed.push((medium.id, "is full"));
+                    let why = if report.device_full { "is full" } else { "failed" };
+                    passed.extend(chosen.map(|id| (id, why)));
+                    avoid = self.barcodes_of(&report.media)?;
                     request.resume = true;
                     last = Some(report);
                 }

@@ -37,12 +37,14 @@ use crate::contents::FileContents;
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result, chain};
 use crate::merged::Merged;
+use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::ConsolidateRequest;
 use crate::session::{Ears, begun, now_us, peak_rss, rfc3339};
 use crate::spare::Spares;
+use crate::tapes::Supply;
 use crate::transfers::{Moved, watched};
 use crate::version::{VersionKeys, VersionView};
 
@@ -85,6 +87,8 @@ struct Run<'a> {
     meters: &'a Arc<Meters>,
     ears: &'a Ears<'a>,
     stop: &'a Stop,
+    supply: Supply,
+    moves: Arc<Moves>,
 }
 
 impl Cell {
@@ -173,9 +177,12 @@ impl Cell {
             meters: &meters,
             ears: &ears,
             stop,
+            supply: Supply::of(None, [device]),
+            moves: Arc::default(),
         };
         let total = bytes_of(&view);
         let (result, seen) = watched(&meters, &ears, total, || run.run(member));
+        run.moves.say(&ears);
         let (counted, written) = match &result {
             Ok((counted, written)) => (counted, *written),
             Err(e) => {
@@ -205,7 +212,8 @@ impl Cell {
             end: rfc3339(now_us()),
             files: counted.files,
             dirs: counted.dirs,
-            media: vec![medium],
+            media: run.moves.with(vec![medium]),
+            media_change_s: run.moves.seconds(),
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
@@ -312,7 +320,15 @@ impl Run<'_> {
     ) -> Result<(Vec<Member>, u64)> {
         let entropy = self.cell.entropy.clone();
         let meters = self.meters.clone();
-        let transfer = Transfer::start(vec![member], entropy, meters, now_us, self.on_commit());
+        let next_media = self.cell.changing(self.supply.clone(), &self.moves);
+        let transfer = Transfer::start(
+            vec![member],
+            entropy,
+            meters,
+            now_us,
+            Some(next_media),
+            self.on_commit(),
+        );
         let mut pass = Pass {
             cell: self.cell,
             view,
@@ -353,7 +369,7 @@ impl Run<'_> {
             segment_time: Duration::MAX,
             buffers: default_buffers(1),
             now_us,
-            next_media: None,
+            next_media: Some(self.cell.changing(self.supply.clone(), &self.moves)),
         };
         let owners = Arc::new(OwnerNames::default());
         let squeeze = Squeeze::new(Compression::Auto, Arc::new(Ladder::default()));

@@ -20,12 +20,14 @@ use self::segment::Copier;
 use crate::Cell;
 use crate::backup::record_commit;
 use crate::error::{CellError, Result, chain};
+use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
 use crate::places::SegmentPlace;
 use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::tapes::Supply;
 use crate::transfers::{Moved, watched};
 use crate::version::{self, VersionKeys, VersionView};
 
@@ -90,8 +92,16 @@ impl Cell {
             let level = levels.get(&c.header.session.session).copied().unwrap_or_default();
             record_commit(&idb, c, level, &names).map_err(Into::into)
         });
-        let transfer =
-            Transfer::start(vec![member], self.entropy.clone(), meters.clone(), now_us, on_commit);
+        let moves = Arc::new(Moves::default());
+        let supply = Supply::of(None, [&request.device]);
+        let transfer = Transfer::start(
+            vec![member],
+            self.entropy.clone(),
+            meters.clone(),
+            now_us,
+            Some(self.changing(supply, &moves)),
+            on_commit,
+        );
         let total = works.iter().map(Work::bytes).sum();
         let (mut copier, seen) = watched(&meters, &ears, total, || {
             let mut copier = Copier::new(self, &transfer, &meters, &ears);
@@ -108,6 +118,7 @@ impl Cell {
         drop(copier);
         // Without the media: what holds them would keep us from locking.
         let finished = transfer.finish().map(|(_, written)| written.bytes);
+        moves.say(&ears);
         let written = *finished.as_ref().unwrap_or(&0);
         if let Err(e) = &finished {
             ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), chain(e));
@@ -139,7 +150,8 @@ impl Cell {
             end: rfc3339(now_us()),
             files,
             dirs,
-            media: vec![target.label],
+            media: moves.with(vec![target.label]),
+            media_change_s: moves.seconds(),
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };

@@ -209,6 +209,7 @@ impl Tape {
         };
         // Empty ones first: nothing has to be put away.
         drives.sort_by_key(|n| in_drive(*n).is_some());
+        let mut offline = None;
         for n in drives {
             let taken = (|| {
                 if let Some(there) = in_drive(n) {
@@ -219,10 +220,13 @@ impl Tape {
             })();
             match taken {
                 Err(TapeError::Busy { .. }) => {}
+                Err(e @ TapeError::Offline { .. }) => offline = Some(e),
                 other => return other,
             }
         }
-        Err(TapeError::Busy { what: format!("every drive of library {}", library.name()) })
+        Err(offline.unwrap_or_else(|| TapeError::Busy {
+            what: format!("every drive of library {}", library.name()),
+        }))
     }
 
     /// Gives up the drive of another tape of the library that this process has and does not write, when it is not just read.
@@ -363,6 +367,11 @@ impl Deck {
     /// What the tape holds, in bytes, where that is known.
     pub fn capacity(&self) -> Option<u64> {
         self.drive.capacity()
+    }
+
+    /// Whether the tape's tab is known to be set.
+    pub fn is_write_protected(&self) -> bool {
+        self.drive.is_write_protected()
     }
 
     /// The largest block that the drive takes.

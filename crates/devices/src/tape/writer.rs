@@ -52,6 +52,9 @@ impl TapeDevice {
         block_size: Option<u32>,
     ) -> Result<Self, DeviceError> {
         let name = tape.name();
+        if tape.with(|deck| Ok(deck.is_write_protected()))? {
+            return Err(TapeError::WriteProtected { tape: name }.into());
+        }
         let end = tape.with(|deck| deck.end())?;
         if (end.file, end.block) == (0, 0) {
             let header = new().map_err(crate::file::io_error("make a new medium on", &name))?;

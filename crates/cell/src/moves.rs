@@ -1,39 +1,26 @@
-//! A backup that goes on on another medium when one ends.
+//! A session that goes on on another medium when one ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan_engine::message::Code;
-use capstan_media_agent::mirror::Member;
+use capstan_format::record::MediumHeader;
 use capstan_media_agent::writer::NextMedia;
 use parking_lot::Mutex;
 
-use super::plan::SEGMENT_SIZE;
 use crate::Cell;
-use crate::request::BackupRequest;
 use crate::session::Ears;
 use crate::tapes::Supply;
 
-/// Fewer blocks than these make a segment of nothing but its catalog.
-const BLOCKS_LEAST: u64 = 16;
-
-/// Bytes of a segment: what was asked for, else what suits the device.
-pub(super) fn segment_size(request: &BackupRequest, members: &[Member]) -> u64 {
-    let of_device = || {
-        let device = members.iter().find_map(|m| Some((m.device.segment_size()?, m)));
-        device.map(|(size, m)| size.max(BLOCKS_LEAST * u64::from(m.medium.block_size)))
-    };
-    request.segment_size.or_else(of_device).unwrap_or(SEGMENT_SIZE)
-}
-
 /// The changes of media in a session: they happen in the media agent's thread, and are said by the session's own.
 #[derive(Default)]
-pub(super) struct Moves(Mutex<State>);
+pub(crate) struct Moves(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     unsaid: Vec<(String, String)>,
     labels: Vec<String>,
+    last: Option<MediumHeader>,
     took: Duration,
 }
 
@@ -52,6 +39,11 @@ impl Moves {
         first.into_iter().chain(self.0.lock().labels.iter().cloned()).collect()
     }
 
+    /// What was written last, if not the first.
+    pub fn last(&self, first: &MediumHeader) -> MediumHeader {
+        self.0.lock().last.clone().unwrap_or_else(|| first.clone())
+    }
+
     /// Seconds that changing took.
     pub fn seconds(&self) -> f64 {
         self.0.lock().took.as_secs_f64()
@@ -59,9 +51,8 @@ impl Moves {
 }
 
 impl Cell {
-    /// Gives the media on which a backup goes on.
-    pub(super) fn changing(&self, request: &BackupRequest, moves: &Arc<Moves>) -> Box<NextMedia> {
-        let supply = Supply::of(request.pool.as_deref(), &request.device);
+    /// Gives the media on which a session goes on.
+    pub(crate) fn changing(&self, supply: Supply, moves: &Arc<Moves>) -> Box<NextMedia> {
         let (cell, moves) = (self.clone(), moves.clone());
         Box::new(move |members| {
             let begun = Instant::now();
@@ -69,6 +60,7 @@ impl Cell {
                 let mut state = moves.0.lock();
                 state.unsaid.push((full.to_owned(), member.medium.label.clone()));
                 state.labels.push(member.medium.label.clone());
+                state.last = Some(member.medium.clone());
             });
             moves.0.lock().took += begun.elapsed();
             next

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::FormatError;
-use capstan_format::block::{BLOCK_ALIGN, BlockKind};
+use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
 
@@ -136,7 +136,8 @@ fn read_header(
         }
         Err(e) => return Err(io_error("open", &format!("{path}/{HEADER_NAME}"))(e)),
     };
-    let mut bytes = vec![0; 64 << 10];
+    let len = file.len().map_err(io_error("read", path))?.min(BLOCK_SIZE_MAX.into());
+    let mut bytes = vec![0; len as usize];
     let n = file.read_at(&mut bytes, 0).map_err(io_error("read", path))?;
     match decode_record::<MediumHeader>(BlockKind::MediumHeader, &bytes[..n]) {
         Ok((_, header)) => check(header, path).map(Ok),

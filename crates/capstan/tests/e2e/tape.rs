@@ -8,7 +8,7 @@ use capstan_tape::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, below, noise, wait_for};
+use crate::support::{Lab, below, noise, soak, wait_for};
 
 /// A library whose tapes hold 40 MB, a hundred thousand times as fast as the world.
 fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
@@ -202,4 +202,71 @@ fn a_tape_is_a_mirror_of_a_directory_and_is_recycled() {
     comes_back(&lab, "t", &lab.path("tree"));
     lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "again"]);
     comes_back(&lab, "again", &lab.path("tree"));
+}
+
+/// A small generator, so that a seed gives the same faults again.
+struct Seeded(u64);
+
+impl Seeded {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+
+    fn plan(&mut self) -> String {
+        let faults = ["error", "offline", "power"];
+        let fault = faults[self.below(3) as usize];
+        match self.below(4) {
+            0 => format!("mark:{}={fault}", 1 + self.below(12)),
+            1 => format!("read:{}={fault}", 1 + self.below(60)),
+            _ => format!("write:{}={fault}", 1 + self.below(90)),
+        }
+    }
+}
+
+/// Whatever was reported as completed restores, whatever fails: backups, copies and restores under faults of drives and robot.
+#[test]
+fn what_was_reported_completed_restores_whatever_fails() {
+    let seeds = if soak() { 0..200 } else { 0..3 };
+    for seed in seeds {
+        let lab = Lab::new();
+        let dir = library(&lab, 2, 10);
+        let mut random = Seeded(seed);
+        crate::mirror::tree(&lab);
+        let mut completed: Vec<(String, PathBuf)> = Vec::new();
+        for round in 0..4 {
+            lab.file(&format!("tree/round-{round}"), noise(seed * 10 + round, 9_000_000));
+            lab.sh(&format!("cd tree; echo {round} >text; touch -d @{} d1/f1", 1_000_000 + round));
+            let robot = Library::open(&dir).unwrap();
+            match random.below(6) {
+                0 => robot.plan_faults(None, &format!("move:{}=jam", 1 + random.below(3))).unwrap(),
+                _ => robot.plan_faults(Some(1 + random.below(2) as u32), &random.plan()).unwrap(),
+            }
+            let level = if random.below(3) == 0 { "--full" } else { "--incr" };
+            let args = ["backup", "--json", "tree", "--to", "vtape:vtl", "--name", "t", level];
+            let run = lab.run(args);
+            let said: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+            if said["status"] == "completed" {
+                let state = lab.path(format!("state-{round}"));
+                lab.sh(&format!("cp -a tree {}", state.display()));
+                completed.push((said["session"].as_str().unwrap().to_owned(), state));
+            }
+            if random.below(3) == 0 {
+                robot.plan_faults(Some(1), &random.plan()).unwrap();
+                // It may fail; it may not spoil anything.
+                lab.run(["copy", "t", "--to", "vtape:vtl"]);
+            }
+        }
+        // What was planned and did not come to pass stays no longer.
+        for planned in ["robot.faults", "drive-1.faults", "drive-2.faults"] {
+            let _ = std::fs::remove_file(dir.join(planned));
+        }
+        assert!(!completed.is_empty(), "seed {seed}: nothing was completed");
+        for (session, state) in &completed {
+            println!("seed {seed}: {session}");
+            comes_back(&lab, &format!("t@{session}"), state);
+        }
+        lab.run(["idb", "check"]).ok();
+    }
 }

@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use capstan_format::block::{BLOCK_ALIGN, BlockKind};
+use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind};
 use capstan_format::id::SegmentNumber;
-use capstan_format::record::{RECORD_MAX, SegmentEnd, decode_record};
+use capstan_format::record::{SegmentEnd, decode_record};
 use capstan_tape::{Spot, TapeError};
 use parking_lot::Mutex;
 
@@ -16,8 +16,8 @@ use crate::address::TapeAddress;
 use crate::file::{FileMedium, HEADER_NAME, SUFFIX, segment_name, segment_number};
 use crate::storage::{ReadFile, Storage, WriteFile};
 
-/// The longest block that a tape of ours has: a record.
-const LONGEST: usize = RECORD_MAX + 2 * BLOCK_ALIGN;
+/// The longest block that a tape of ours has.
+const LONGEST: usize = BLOCK_SIZE_MAX as usize;
 /// The most that the catalog of a segment can be: what is more is none of ours.
 const CATALOG_MAX: usize = 256 << 20;
 

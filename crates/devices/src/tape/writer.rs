@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use capstan_format::block::{BLOCK_ALIGN, BlockKind};
+use capstan_format::block::BlockKind;
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, encode_record};
 use capstan_tape::mechanics::Statistics;
@@ -109,7 +109,8 @@ impl TapeDevice {
 
 fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {
     let segment = SegmentId([0; 16]);
-    let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, BLOCK_ALIGN)
+    let length = header.block_size as usize;
+    let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, length)
         .map_err(|source| DeviceError::Medium { path: tape.name(), source })?;
     let begin = Spot { file: HEADER_FILE, ..Spot::BEGIN };
     tape.with(|deck| {

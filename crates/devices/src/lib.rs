@@ -11,7 +11,6 @@ mod error;
 pub mod faulty;
 pub mod file;
 pub mod held;
-mod holder;
 pub mod library;
 pub mod null;
 pub mod open;

@@ -50,6 +50,21 @@ pub struct Elements {
     pub mail_slots: u32,
 }
 
+/// What is known of a library's drive without opening it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct DriveInfo {
+    /// Its type.
+    pub model: String,
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// The device by which it is reached from here, where there is one.
+    pub device: Option<String>,
+    /// Who uses it on this host.
+    pub in_use: Option<String>,
+    /// What else an operator should know.
+    pub note: Option<String>,
+}
+
 /// A library: slots, drives and a robot.
 pub trait Changer: Send {
     /// What it is called in messages.
@@ -66,4 +81,9 @@ pub trait Changer: Send {
     fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError>;
     /// Opens a drive for this process alone, with the tape that is in it. [`TapeError::Busy`] where another has it.
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError>;
+    /// What is known of a drive, also of one that others use.
+    fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError>;
+    /// Cleans an empty drive with the cleaning tape at a place, and puts that back. Returns how many uses of it are left, where
+    /// that is known.
+    fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError>;
 }

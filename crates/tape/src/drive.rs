@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::mechanics::Statistics;
+use crate::reports::{Alert, Counters};
 
 /// Why a drive did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -92,11 +93,22 @@ pub enum TapeError {
         /// What is wrong.
         problem: String,
     },
+    /// The drive says that the tape is bad, in words that say what to do.
+    #[error("tape {tape}: {source}")]
+    BadTape {
+        /// Its barcode.
+        tape: String,
+        /// What the drive said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Another process uses it.
-    #[error("{what} is in use by another process; wait until it ends, or use another")]
+    #[error("{what} is in use by {holder}; wait until it ends, or use another")]
     Busy {
         /// The drive or robot.
         what: String,
+        /// Who has it.
+        holder: String,
     },
     /// The device says what is wrong, in words that say what to do.
     #[error("{0}")]
@@ -109,6 +121,13 @@ pub enum TapeError {
         /// What happened, and what to do.
         problem: String,
     },
+}
+
+impl TapeError {
+    /// Whether the tape is at fault, so that another one may do in the same drive.
+    pub fn blames_tape(&self) -> bool {
+        matches!(self, Self::Medium { .. } | Self::BadTape { .. })
+    }
 }
 
 /// What a write came to.
@@ -178,6 +197,18 @@ pub trait TapeDrive: Send {
     }
     /// Rewinds and unloads the tape, so that the robot or somebody can take it.
     fn unload(&mut self) -> Result<(), TapeError>;
-    /// What it did since it was opened, as far as it is known.
+    /// What it did since it was opened, where its motion is known: of virtual drives.
     fn statistics(&self) -> Option<Statistics>;
+    /// What it counted since it was opened.
+    fn counters(&mut self) -> Counters {
+        Counters::default()
+    }
+    /// What it wants people to know. Each alert comes once.
+    fn alerts(&mut self) -> Vec<Alert> {
+        Vec::new()
+    }
+    /// Switches its own compression on or off, where it has any.
+    fn set_compression(&mut self, _on: bool) -> Result<(), TapeError> {
+        Ok(())
+    }
 }

@@ -11,6 +11,8 @@ pub enum Fault {
     Offline,
     /// The drive loses its power: what is in its buffer is lost, and it stops answering.
     Power,
+    /// The drive goes on, and asks to be cleaned.
+    Dirty,
     /// The robot jams: it moves nothing, and nothing any more.
     Jam,
 }
@@ -48,7 +50,7 @@ impl Faults {
 /// A text that is no plan of faults.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no fault; write write:N, read:N, mark:N or move:N, and =error, =offline, =power or =jam"
+    "'{0}' is no fault; write write:N, read:N, mark:N or move:N, and =error, =offline, =power, =dirty or =jam"
 )]
 pub struct BadFault(String);
 
@@ -70,6 +72,7 @@ impl FromStr for Faults {
                 "error" => Fault::Error,
                 "offline" => Fault::Offline,
                 "power" => Fault::Power,
+                "dirty" => Fault::Dirty,
                 "jam" => Fault::Jam,
                 _ => return None,
             };

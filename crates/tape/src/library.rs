@@ -4,22 +4,31 @@
 //! moves a tape locks `robot`, whoever uses a drive its `drive-N`: so several processes share a library, and a kill frees
 //! what it held.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+mod cleaning;
+mod stock;
+
+pub use stock::NewTape;
+
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cartridge::{Cartridge, Label, damaged, failed, write_whole};
-use crate::changer::{Changer, Elements, Held, Place};
+use crate::changer::{Changer, DriveInfo, Elements, Held, Place};
 use crate::clock::Clock;
 use crate::drive::{TapeDrive, TapeError};
 use crate::faults::{BadFault, Fault, Faults, Operation};
+use crate::lock;
 use crate::model::DriveModel;
 use crate::virtual_drive::VirtualDrive;
 
 /// Seconds in which a robot moves a tape: an estimate, of a library of one frame.
 const MOVE_S: f64 = 12.0;
+/// How long a robot that others use is waited for.
+const ROBOT_PATIENCE: Duration = Duration::from_secs(600);
 /// Most slots, and most drives, of a library.
 const MOST: u32 = 10_000;
 
@@ -177,10 +186,17 @@ impl Library {
             );
         }
         let Some(moved) = held.iter_mut().find(|h| h.place == from) else {
-            return Err(self.says(format!(
-                "{from} holds no tape; `capstan library status` shows where they are"
-            )));
+            return Err(self.holds_none(from));
         };
+        self.refuse_jammed()?;
+        self.clock.wait_until(self.clock.now() + MOVE_S);
+        moved.from = matches!(to, Place::Drive(_)).then_some(from);
+        moved.place = to;
+        write_inventory(&self.dir, &held)
+    }
+
+    /// Refuses where the robot is jammed, or jams now by plan.
+    fn refuse_jammed(&mut self) -> Result<(), TapeError> {
         if let planned = self.take_faults(None)?
             && planned != Faults::default()
         {
@@ -190,10 +206,7 @@ impl Library {
             self.jammed = true;
             return Err(self.says("its robot is jammed; open it and look".to_owned()));
         }
-        self.clock.wait_until(self.clock.now() + MOVE_S);
-        moved.from = matches!(to, Place::Drive(_)).then_some(from);
-        moved.place = to;
-        write_inventory(&self.dir, &held)
+        Ok(())
     }
 
     /// A drive for this process alone, with the tape that is in it.
@@ -204,35 +217,30 @@ impl Library {
         let mut drive = VirtualDrive::new(&name, self.model, self.clock.clone(), self.design.ratio);
         let held = self.tapes()?;
         if let Some(there) = held.iter().find(|h| h.place == Place::Drive(number)) {
-            drive.load(Cartridge::open(&tape_path(&self.dir, &there.barcode))?)?;
+            let tape = Cartridge::open(&tape_path(&self.dir, &there.barcode))?;
+            // One that cleans is nothing to write on.
+            if tape.label.cleanings.is_none() {
+                drive.load(tape)?;
+            }
         }
+        drive.set_dirty_mark(self.dirty_mark(number));
         drive.set_faults(self.take_faults(Some(number))?);
         drive.hold(lock);
         Ok(drive)
     }
 
+    fn lock_path(&self, number: u32) -> PathBuf {
+        self.dir.join(format!("drive-{number}"))
+    }
+
     fn lock_drive(&self, number: u32) -> Result<File, TapeError> {
-        self.lock(&format!("drive-{number}"), &format!("drive {number}"))
+        lock::take(&self.lock_path(number), &format!("drive {number} of library {}", self.name))
     }
 
     /// A robot moves one tape at a time; it does not take long.
     fn wait_for_robot(&self) -> Result<File, TapeError> {
-        let path = self.dir.join("robot");
-        let file = lock_file(&path)?;
-        file.lock().map_err(failed("lock", &path))?;
-        Ok(file)
-    }
-
-    fn lock(&self, name: &str, what: &str) -> Result<File, TapeError> {
-        let path = self.dir.join(name);
-        let file = lock_file(&path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => {
-                Err(TapeError::Busy { what: format!("{what} of library {}", self.dir.display()) })
-            }
-            Err(TryLockError::Error(e)) => Err(failed("lock", &path)(e)),
-        }
+        let what = format!("the robot of library {}", self.name);
+        lock::wait(&self.dir.join("robot"), &what, ROBOT_PATIENCE)
     }
 
     fn refuse_nowhere(&self, place: Place) -> Result<(), TapeError> {
@@ -245,6 +253,11 @@ impl Library {
             true => Ok(()),
             false => Err(self.says(format!("it has no {place}"))),
         }
+    }
+
+    fn holds_none(&self, place: Place) -> TapeError {
+        let what = "holds no tape; `capstan library status` shows where they are";
+        self.says(format!("{place} {what}"))
     }
 
     fn says(&self, problem: String) -> TapeError {
@@ -276,15 +289,25 @@ impl Changer for Library {
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
         Ok(Box::new(self.drive(number)?))
     }
+
+    fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
+        self.refuse_nowhere(Place::Drive(number))?;
+        let dirty = self.dirty_mark(number).exists();
+        Ok(DriveInfo {
+            model: format!("virtual {}", self.design.model),
+            in_use: lock::holder(&self.lock_path(number)),
+            note: dirty.then(|| "asks to be cleaned".to_owned()),
+            ..DriveInfo::default()
+        })
+    }
+
+    fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
+        self.clean_drive(drive, tape_at).map(Some)
+    }
 }
 
 fn faults_name(drive: Option<u32>) -> String {
     drive.map_or("robot.faults".to_owned(), |n| format!("drive-{n}.faults"))
-}
-
-fn lock_file(path: &Path) -> Result<File, TapeError> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
-    file.map_err(failed("open", path))
 }
 
 fn check(dir: &Path, design: &Design, tapes: u32) -> Result<(), TapeError> {
@@ -366,7 +389,7 @@ mod tests {
         }
     }
 
-    fn library() -> (tempfile::TempDir, Library) {
+    pub(super) fn library() -> (tempfile::TempDir, Library) {
         let dir = tempfile::tempdir().unwrap();
         let library = Library::create(&dir.path().join("vtl"), &design(), 3).unwrap();
         (dir, library.in_virtual_time())

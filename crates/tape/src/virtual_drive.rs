@@ -1,14 +1,16 @@
 //! A drive that is none: a model's mechanics, a tape in a file, a clock, and a plan of faults.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cartridge::Cartridge;
+use crate::cartridge::{Cartridge, failed};
 use crate::clock::Clock;
 use crate::drive::{Read, Spot, TapeDrive, TapeError, Written};
 use crate::faults::{Fault, Faults, Operation};
 use crate::mechanics::{Mechanics, Statistics};
 use crate::model::DriveModel;
+use crate::reports::{Alert, Counters, Severity};
 
 /// The share of a tape at whose end writing is warned of: an estimate. Of a small one at least a few blocks.
 const EARLY_WARNING: f64 = 0.005;
@@ -32,6 +34,10 @@ pub struct VirtualDrive {
     passes_told: f64,
     /// Keeps the drive this process's as long as this lives.
     lock: Option<File>,
+    /// Where it is noted that the drive asks to be cleaned.
+    dirty_mark: Option<PathBuf>,
+    dirty: bool,
+    bytes_written: u64,
 }
 
 impl VirtualDrive {
@@ -49,12 +55,29 @@ impl VirtualDrive {
             offline: false,
             passes_told: 0.0,
             lock: None,
+            dirty_mark: None,
+            dirty: false,
+            bytes_written: 0,
         }
     }
 
     /// Keeps a lock as long as the drive lives.
     pub(crate) fn hold(&mut self, lock: File) {
         self.lock = Some(lock);
+    }
+
+    /// The drive asks to be cleaned as long as this file is there.
+    pub(crate) fn set_dirty_mark(&mut self, mark: PathBuf) {
+        self.dirty = mark.exists();
+        self.dirty_mark = Some(mark);
+    }
+
+    fn become_dirty(&mut self) -> Result<(), TapeError> {
+        self.dirty = true;
+        match &self.dirty_mark {
+            Some(mark) => File::create(mark).map(drop).map_err(failed("make", mark)),
+            None => Ok(()),
+        }
     }
 
     /// Gives it a plan of faults.
@@ -135,6 +158,7 @@ impl VirtualDrive {
             None | Some(Fault::Jam) => Ok(()),
             Some(Fault::Error) => Err(TapeError::Medium { tape: self.barcode(), at: self.at }),
             Some(Fault::Offline) => offline(self),
+            Some(Fault::Dirty) => self.become_dirty(),
             Some(Fault::Power) => {
                 self.lose_buffer()?;
                 offline(self)
@@ -209,6 +233,7 @@ impl TapeDrive for VirtualDrive {
         }
         let at = self.at;
         self.loaded()?.write(at, Some(block))?;
+        self.bytes_written += block.len() as u64;
         self.at += 1;
         let then = self.mechanics.write(self.clock.now(), block.len(), medium);
         self.clock.wait_until(then);
@@ -290,6 +315,25 @@ impl TapeDrive for VirtualDrive {
 
     fn statistics(&self) -> Option<Statistics> {
         Some(self.mechanics.statistics())
+    }
+
+    fn counters(&mut self) -> Counters {
+        Counters {
+            bytes_written: Some(self.bytes_written),
+            bytes_on_tape: Some((self.bytes_written as f64 / self.ratio) as u64),
+            compression_ratio: (self.bytes_written > 0).then_some(self.ratio),
+            ..Counters::default()
+        }
+    }
+
+    fn alerts(&mut self) -> Vec<Alert> {
+        let alert = Alert {
+            severity: Severity::Critical,
+            text: "the drive needs cleaning; use a cleaning tape".to_owned(),
+            wants_cleaning: true,
+            blames_tape: false,
+        };
+        std::mem::take(&mut self.dirty).then_some(alert).into_iter().collect()
     }
 }
 

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::record::MediumHeader;
+use capstan_tape::lock::holder_of;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::{FileDevice, HEADER_NAME, HEADER_TEMPORARY, SUFFIX, segment_name};
 use super::{header_block, io_error};
 use crate::DeviceError;
-use crate::holder::holder_of;
 use crate::storage::{RealStorage, Storage};
 
 /// Backups of the internal database that a medium keeps: one damaged or half written leaves two.

@@ -181,7 +181,7 @@ impl Tape {
                 other => return other,
             }
         }
-        Err(busy.unwrap_or_else(|| TapeError::Busy { what: self.library.to_string() }))
+        Err(busy.unwrap_or_else(|| in_use(self.library.to_string())))
     }
 
     /// Puts the tape into a drive, and opens that.
@@ -224,9 +224,7 @@ impl Tape {
                 other => return other,
             }
         }
-        Err(offline.unwrap_or_else(|| TapeError::Busy {
-            what: format!("every drive of library {}", library.name()),
-        }))
+        Err(offline.unwrap_or_else(|| in_use(format!("every drive of library {}", library.name()))))
     }
 
     /// Gives up the drive of another tape of the library that this process has and does not write, when it is not just read.
@@ -249,6 +247,10 @@ impl Tape {
             .filter(|other| !other.loading.load(Relaxed))
             .any(|other| other.deck.lock().take().is_some())
     }
+}
+
+fn in_use(what: String) -> TapeError {
+    TapeError::Busy { what, holder: "other sessions".to_owned() }
 }
 
 /// Brings the tape that is in a drive back to where it came from, or to any free slot.

@@ -37,7 +37,9 @@ impl TapeDevice {
     ) -> Result<Self, DeviceError> {
         let tape = Tape::of(address);
         if !tape.pin() {
-            return Err(TapeError::Busy { what: tape.name() }.into());
+            return Err(
+                TapeError::Busy { what: tape.name(), holder: "this session".to_owned() }.into()
+            );
         }
         let opened = Self::on(&tape, new, block_size);
         if opened.is_err() {

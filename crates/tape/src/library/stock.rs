@@ -1,0 +1,108 @@
+//! New tapes for a virtual library.
+
+use crate::cartridge::{Cartridge, Label};
+use crate::changer::{Held, Place};
+use crate::drive::TapeError;
+
+use super::{Library, suffix, tape_path, write_inventory};
+
+/// Uses of a cleaning tape of which the makers of the drive say nothing: what most are rated for.
+const CLEANINGS: u32 = 20;
+/// A barcode is a file's name, too.
+const BARCODE_MAX: usize = 32;
+
+/// A tape to put into a library.
+#[derive(Debug, Clone, Default)]
+pub struct NewTape {
+    /// What is on its sticker; by default the next number that is free.
+    pub barcode: Option<String>,
+    /// It cleans drives, so often.
+    pub cleanings: Option<u32>,
+    /// Its tab is set.
+    pub write_protected: bool,
+}
+
+impl Library {
+    /// How often a new cleaning tape can be used.
+    pub fn cleanings_of_new(&self) -> u32 {
+        self.model.cleaning_cycles.unwrap_or(CLEANINGS)
+    }
+
+    /// Puts a new tape into the library: into a mail slot, as an operator would, or else into a slot.
+    pub fn add_tape(&self, new: &NewTape) -> Result<Held, TapeError> {
+        let _robot = self.wait_for_robot()?;
+        let mut held = self.tapes()?;
+        let is_free = |place: &Place| held.iter().all(|h| h.place != *place);
+        let mail = (1..=self.design.mail_slots).map(Place::Mail);
+        let place = mail.chain((1..=self.design.slots).map(Place::Slot)).find(is_free);
+        let Some(place) = place else {
+            return Err(self.says("all its slots and mail slots are taken; export a tape".into()));
+        };
+        let barcode = match &new.barcode {
+            Some(barcode) => self.checked(barcode)?,
+            None => self.next_barcode(new.cleanings.is_some()),
+        };
+        let label = Label {
+            barcode: barcode.clone(),
+            capacity: self.design.capacity.map_or(self.model.capacity, |bytes| bytes as f64),
+            write_protected: new.write_protected,
+            loads: 0,
+            passes: 0.0,
+            cleanings: new.cleanings,
+        };
+        Cartridge::create(&tape_path(&self.dir, &barcode), &label)?;
+        let tape = Held { place, barcode, from: None };
+        held.push(tape.clone());
+        write_inventory(&self.dir, &held)?;
+        Ok(tape)
+    }
+
+    /// A barcode that can be the name of a file, and that no other tape has.
+    fn checked(&self, barcode: &str) -> Result<String, TapeError> {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+        if !(1..=BARCODE_MAX).contains(&barcode.len()) || !barcode.bytes().all(fits) {
+            return Err(self.says(format!(
+                "'{barcode}' is no barcode; give 1 to {BARCODE_MAX} letters, digits, - and _"
+            )));
+        }
+        // Also one that was taken out keeps its file, and may come back.
+        if tape_path(&self.dir, barcode).exists() {
+            return Err(self.says(format!("it has a tape {barcode} already; choose another")));
+        }
+        Ok(barcode.to_owned())
+    }
+
+    fn next_barcode(&self, cleaning: bool) -> String {
+        let suffix = suffix(&self.design.model);
+        let name = |n: u32| match cleaning {
+            true => format!("CLN{n:03}{suffix}"),
+            false => format!("V{n:05}{suffix}"),
+        };
+        let free = |barcode: &String| !tape_path(&self.dir, barcode).exists();
+        (1..).map(name).find(free).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::tests::library;
+
+    #[test]
+    fn new_tapes_come_by_the_mail_slot_and_have_names_of_their_own() {
+        let (_dir, library) = library();
+        let add = |barcode: Option<&str>, cleanings| {
+            let barcode = barcode.map(str::to_owned);
+            let new = NewTape { barcode, cleanings, write_protected: true };
+            library.add_tape(&new).map(|h| (h.place, h.barcode)).map_err(|e| e.to_string())
+        };
+        assert_eq!(add(None, None).unwrap(), (Place::Mail(1), "V00004L9".to_owned()));
+        for (bad, why) in [("../x", "no barcode"), ("", "no barcode"), ("V00001L9", "already")] {
+            assert!(add(Some(bad), None).unwrap_err().contains(why), "{bad}");
+        }
+        assert_eq!(add(None, Some(20)).unwrap(), (Place::Slot(4), "CLN001L9".to_owned()));
+        assert!(add(Some("X1"), None).unwrap_err().contains("are taken"));
+        let label = Cartridge::open(&tape_path(&library.dir, "V00004L9")).unwrap().label;
+        assert!(label.write_protected && label.capacity == 100e6);
+    }
+}

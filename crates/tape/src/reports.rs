@@ -1,0 +1,43 @@
+//! What drives say of themselves: alerts and counters.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Information,
+    /// Data may be at risk soon.
+    Warning,
+    /// Data are at risk.
+    Critical,
+}
+
+/// Something that a drive wants people to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Alert {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is the matter, and what to do.
+    pub text: String,
+    /// The drive wants to be cleaned.
+    pub wants_cleaning: bool,
+    /// The tape is at fault, not the drive.
+    pub blames_tape: bool,
+}
+
+/// What a drive counted since it was opened. What it does not count is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Counters {
+    /// Bytes that were written to it.
+    pub bytes_written: Option<u64>,
+    /// Bytes that these took on the tape.
+    pub bytes_on_tape: Option<u64>,
+    /// Bytes written for each byte on the tape.
+    pub compression_ratio: Option<f64>,
+    /// Errors that it corrected itself, writing and reading.
+    pub corrected_errors: Option<u64>,
+    /// Errors that stayed.
+    pub hard_errors: Option<u64>,
+}

@@ -62,6 +62,7 @@ impl Cdb {
             0x2b | 0x92 => "locating",
             0x34 => "saying its position",
             0x4d => "stating its counters",
+            0xa0 => "listing its logical units",
             0xa2 => "stating its encryption",
             0xa3 => "stating what it can do",
             0xa5 => "moving a medium",
@@ -111,6 +112,11 @@ pub fn test_unit_ready() -> Cdb {
 pub fn inquiry(page: Option<u8>, len: usize) -> Cdb {
     let [high, low] = Cdb::length16(len);
     Cdb::new([0x12, page.is_some().into(), page.unwrap_or(0), high, low, 0])
+}
+
+/// REPORT LUNS
+pub fn report_luns(len: u32) -> Cdb {
+    Cdb::new([0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).put(6, &len.to_be_bytes())
 }
 
 /// REWIND

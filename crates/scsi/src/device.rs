@@ -35,26 +35,45 @@ pub struct Reply {
 }
 
 impl Device {
-    /// Asks a device what it is and what it can do.
-    pub fn open(transport: Box<dyn Transport>) -> Result<Self, Error> {
-        let mut device = Self {
+    /// A device of which nothing is known yet.
+    pub(crate) fn unknown(transport: Box<dyn Transport>) -> Self {
+        Self {
             transport,
             kind: Kind::Other(0x1f),
             identity: Identity::default(),
             opcodes: None,
             missing: BTreeSet::new(),
             disturbed: false,
-        };
-        let bytes = device.answer(cdb::inquiry(None, inquiry::LEN), inquiry::LEN)?;
-        let inquiry = Inquiry::decode(&bytes);
-        device.kind = inquiry.kind;
-        if let Kind::Other(_) = device.kind {
+        }
+    }
+
+    /// Asks a device what it is, which disturbs nobody who uses it.
+    pub fn identify(transport: Box<dyn Transport>) -> Result<(Kind, Identity), Error> {
+        let mut device = Self::unknown(transport);
+        device.ask_what()?;
+        Ok((device.kind, device.identity))
+    }
+
+    fn ask_what(&mut self) -> Result<(), Error> {
+        let bytes = self.answer(cdb::inquiry(None, inquiry::LEN), inquiry::LEN)?;
+        let Inquiry { kind, vendor, product, revision, .. } = Inquiry::decode(&bytes);
+        self.kind = kind;
+        if let Kind::Other(_) = kind {
             // Not for us; it may not even answer anything else.
+            return Ok(());
+        }
+        let serial = self.serial()?;
+        self.identity = Identity { vendor, product, revision, serial };
+        Ok(())
+    }
+
+    /// Asks a device what it is and what it can do.
+    pub fn open(transport: Box<dyn Transport>) -> Result<Self, Error> {
+        let mut device = Self::unknown(transport);
+        device.ask_what()?;
+        if let Kind::Other(_) = device.kind {
             return Ok(device);
         }
-        (device.identity.vendor, device.identity.product) = (inquiry.vendor, inquiry.product);
-        device.identity.revision = inquiry.revision;
-        device.identity.serial = device.serial()?;
         device.opcodes = device.ask_opcodes()?;
         // News of resets before our time are nothing to us.
         device.not_ready()?;

@@ -42,6 +42,17 @@ impl Iscsi {
     }
 }
 
+/// The names of the targets that a host has.
+pub fn discover(host: &Target) -> Result<Vec<String>, Error> {
+    let library = library::get().map_err(|why| Error::NoLibiscsi(why.to_owned()))?;
+    let host = host.unit("", 0);
+    let mut names = Session::targets(library, &host, &initiator_name(), CONNECT_TIMEOUT)
+        .map_err(|why| Error::Connect { device: host.portal(), why })?;
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
 impl Transport for Iscsi {
     fn execute(
         &mut self,

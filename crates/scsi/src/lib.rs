@@ -2,7 +2,7 @@
 //!
 //! [`Drive`] is a tape drive, [`Changer`] the robot of a library; both speak through a [`transport::Transport`]: [`sg`]
 //! (devices of this machine) or [`iscsi`] (through the system's libiscsi, opened when it is first needed). [`open`] finds
-//! the right one by the device's name. What devices answer is decoded by pure functions that take any bytes:
+//! the right one by the device's name, and [`find`] which devices there are. What devices answer is decoded by pure functions that take any bytes:
 //! [`sense`], [`inquiry`], [`mode`], [`log`], [`alerts`], [`position`], [`element`], [`encryption`], [`opcodes`].
 //!
 //! Devices differ in what they have and in what they get wrong. What a device lacks is found out, never assumed; where it
@@ -17,6 +17,7 @@ mod drive;
 pub mod element;
 pub mod encryption;
 mod error;
+pub mod find;
 pub mod holders;
 pub mod inquiry;
 pub mod iscsi;

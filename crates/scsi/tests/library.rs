@@ -1,13 +1,18 @@
 //! Drives and changer of a real tape library over iSCSI: Debian's tgt. What is on a tape is told by tgt's own tool.
 
+#[path = "support/signals.rs"]
+mod signals;
 mod support;
 
 use capstan_scsi::element::ElementKind;
+use capstan_scsi::inquiry::Kind;
 use capstan_scsi::iscsi::{Iscsi, Target};
 use capstan_scsi::transport::{Data, GOOD, Transport, TransportError};
-use capstan_scsi::{BLOCK_MAX, Changer, Drive, Error, Position, Read, Written, cdb};
+use capstan_scsi::{BLOCK_MAX, Changer, Drive, Error, Position, Read, Written, cdb, find};
+use signals::under_signals;
 use std::time::Duration;
-use support::{CHANGER, Library, block, under_signals};
+use support::block;
+use support::tgt::{CHANGER, Library};
 
 const DRIVE_1: u16 = 256;
 const DRIVE_2: u16 = 257;
@@ -44,6 +49,21 @@ fn an_inventory_with_barcodes_and_drives() {
     assert_eq!(drives[1].to_string(), "HP Ultrium 6-SCSI, serial number DRV0000001");
     let matched = inventory.match_drives(&drives);
     assert_eq!(matched.into_iter().collect::<Vec<_>>(), [(DRIVE_1, 1), (DRIVE_2, 0)]);
+}
+
+#[test]
+fn a_host_is_asked_what_it_has() {
+    let Some(library) = Library::start(4, None) else { return };
+    let host = Target::parse_host(&format!("127.0.0.1:{}", library.port())).unwrap();
+    let at_host = find::at_host(&host).unwrap();
+    assert!(at_host.failed.is_empty(), "{:?}", at_host.failed);
+    let found: Vec<_> = at_host.found.iter().map(|f| (f.name.clone(), f.kind)).collect();
+    let expected = [("1", Kind::Tape), ("2", Kind::Tape), (CHANGER, Kind::Changer)];
+    assert_eq!(found, expected.map(|(lun, kind)| (library.url(lun), kind)));
+    assert_eq!(at_host.found[2].identity.serial, "CHG0000001");
+    drop(library);
+    let text = find::at_host(&host).unwrap_err().to_string();
+    assert!(text.contains("cannot connect to 127.0.0.1"), "{text}");
 }
 
 #[test]

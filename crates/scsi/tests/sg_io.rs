@@ -4,6 +4,8 @@
 //! Needs Debian's user-mode-linux and open-iscsi, installed, or unpacked with `dpkg -x` below the directory that
 //! CAPSTAN_UML names, and root; else it is skipped. `make setup` installs neither: they are large and replace system parts.
 
+#[path = "support/signals.rs"]
+mod signals;
 mod support;
 
 use std::fs;
@@ -17,7 +19,9 @@ use std::time::{Duration, Instant};
 use capstan_scsi::element::ElementKind;
 use capstan_scsi::{Changer, Drive, Error, Read, Written};
 use rustix::fs::{Mode, OFlags};
-use support::{Library, TARGET, block, under_signals};
+use signals::under_signals;
+use support::block;
+use support::tgt::{Library, TARGET};
 
 const DONE: &str = "inside: all is well";
 /// In the order in which they need each other.

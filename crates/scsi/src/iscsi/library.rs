@@ -104,6 +104,7 @@ functions! {
     iscsi_connect_async: fn(*mut Context, *const c_char, Callback, *mut c_void) -> c_int;
     iscsi_login_async: fn(*mut Context, Callback, *mut c_void) -> c_int;
     iscsi_get_target_address: fn(*mut Context) -> *const c_char;
+    iscsi_discovery_async: fn(*mut Context, Callback, *mut c_void) -> c_int;
     iscsi_logout_async: fn(*mut Context, Callback, *mut c_void) -> c_int;
     iscsi_get_error: fn(*mut Context) -> *const c_char;
     iscsi_get_fd: fn(*mut Context) -> c_int;

@@ -5,6 +5,8 @@
 //! - Buffers and [`Pending`] of a command outlive it: `execute` returns only after its callback came or after the
 //!   context, which then calls the callbacks of all that is left, is destroyed.
 
+mod discovery;
+
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::null_mut;
@@ -131,6 +133,7 @@ impl Session {
 
     /// Says everything that must be said before connecting. False where the library refuses any of it.
     fn set_up(&mut self, target: &Target) -> Result<bool, String> {
+        const DISCOVERY: c_int = 1;
         const NORMAL: c_int = 2;
         /// Unacknowledged data: after this the peer is gone.
         const SILENCE_MS: c_int = 60_000;
@@ -144,8 +147,11 @@ impl Session {
         unsafe {
             (f.iscsi_set_noautoreconnect)(self.context, 1);
             (f.iscsi_set_tcp_user_timeout)(self.context, SILENCE_MS);
-            let mut taken = (f.iscsi_set_session_type)(self.context, NORMAL) == 0;
-            taken &= (f.iscsi_set_targetname)(self.context, name.as_ptr()) == 0;
+            let kind = if target.name.is_empty() { DISCOVERY } else { NORMAL };
+            let mut taken = (f.iscsi_set_session_type)(self.context, kind) == 0;
+            if kind == NORMAL {
+                taken &= (f.iscsi_set_targetname)(self.context, name.as_ptr()) == 0;
+            }
             if let Some((user, secret)) = &login {
                 taken &= (f.iscsi_set_initiator_username_pwd)(
                     self.context,

@@ -17,7 +17,7 @@ pub struct Target {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The target's name.
+    /// The target's name; empty where the host is asked which it has.
     pub name: String,
     /// The logical unit.
     pub lun: u16,
@@ -30,6 +30,23 @@ impl Target {
     /// Reads a URL. An error never repeats the secret.
     pub fn parse(url: &str) -> Result<Self, Error> {
         parse(url).map_err(|why| Error::BadUrl { url: without_secret(url), why })
+    }
+
+    /// Reads the name of a host whose targets are to be found: `[user[%secret]@]host[:port]`.
+    pub fn parse_host(text: &str) -> Result<Self, Error> {
+        let (login, host) = text.rsplit_once('@').map_or(("", text), |(login, host)| (login, host));
+        let sign = if login.is_empty() { "" } else { "@" };
+        let bad = |why| Error::BadUrl { url: without_secret(text), why };
+        if host.contains('/') {
+            return Err(bad("a host has no '/'"));
+        }
+        let any = parse(&format!("iscsi://{login}{sign}{host}/any/0")).map_err(bad)?;
+        Ok(Self { name: String::new(), ..any })
+    }
+
+    /// A logical unit of a target of the same host, with the same login.
+    pub fn unit(&self, name: &str, lun: u16) -> Self {
+        Self { name: name.to_owned(), lun, ..self.clone() }
     }
 
     /// The same with a secret that is kept elsewhere than in the URL.

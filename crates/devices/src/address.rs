@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use capstan_scsi::iscsi::Target;
+
 use crate::DeviceError;
 
 /// A device, as named on the command line.
@@ -60,12 +62,7 @@ impl TapeAddress {
 
     fn parse(text: &str) -> Option<Self> {
         let (name, options) = text.split_once('?').unwrap_or((text, ""));
-        let library = match name.split_once(':')? {
-            ("vtape", path) if !path.is_empty() => LibraryName::Virtual(PathBuf::from(path)),
-            ("scsi", node) if node.starts_with('/') => LibraryName::Scsi(node.to_owned()),
-            ("iscsi", rest) if rest.starts_with("//") => LibraryName::Scsi(name.to_owned()),
-            _ => return None,
-        };
+        let library = LibraryName::parse(name)?;
         let mut address = Self { library, drive: None, tape: None };
         for option in options.split('&').filter(|o| !o.is_empty()) {
             match option.split_once('=')? {
@@ -75,6 +72,46 @@ impl TapeAddress {
             }
         }
         Some(address)
+    }
+}
+
+impl LibraryName {
+    fn parse(name: &str) -> Option<Self> {
+        match name.split_once(':')? {
+            ("vtape", path) if !path.is_empty() => Some(Self::Virtual(PathBuf::from(path))),
+            ("scsi", node) if node.starts_with('/') => Some(Self::Scsi(node.to_owned())),
+            ("iscsi", _) => {
+                // One form of each name: it is recorded, and compared.
+                let target = Target::parse(name).ok()?;
+                target.secret().is_none().then(|| Self::Scsi(target.to_string()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for LibraryName {
+    type Err = DeviceError;
+
+    fn from_str(s: &str) -> Result<Self, DeviceError> {
+        refuse_url(s)?;
+        let plain = Some(s).filter(|s| !s.contains('?'));
+        plain.and_then(Self::parse).ok_or_else(|| DeviceError::NoLibrary(s.to_owned()))
+    }
+}
+
+/// Says what is wrong with an iSCSI URL, without the secret that may be in it.
+fn refuse_url(text: &str) -> Result<(), DeviceError> {
+    let name = text.split_once('?').map_or(text, |(name, _)| name);
+    if !name.starts_with("iscsi:") {
+        return Ok(());
+    }
+    match Target::parse(name) {
+        Err(e) => Err(DeviceError::BadUrl(e)),
+        Ok(target) if target.secret().is_some() => {
+            Err(DeviceError::SecretInName(target.to_string()))
+        }
+        Ok(_) => Ok(()),
     }
 }
 
@@ -120,6 +157,7 @@ impl FromStr for Address {
     type Err = DeviceError;
 
     fn from_str(s: &str) -> Result<Self, DeviceError> {
+        refuse_url(s)?;
         let bad = || DeviceError::BadAddress(s.to_owned());
         if let Some(options) = s.strip_prefix("null:") {
             let rate = match options.strip_prefix("rate=") {
@@ -191,6 +229,16 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Address>().unwrap(), address);
             assert_eq!(address.to_string(), text);
+        }
+        let short = "iscsi://backup@tapes/iqn.2001-04.com.x:vtl/1".parse::<LibraryName>().unwrap();
+        assert_eq!(short.to_string(), "iscsi://backup@tapes:3260/iqn.2001-04.com.x:vtl/1");
+        for secret in ["iscsi://u%hush@h/t/1", "iscsi://u%hush@h/t/1?drive=1", "iscsi://u%hush@h"] {
+            let text = secret.parse::<Address>().unwrap_err().to_string();
+            assert!(!text.contains("hush"), "{text}");
+            assert!(secret.parse::<LibraryName>().is_err());
+        }
+        for bad in ["/dev/sg3", "vtape:", "null:", "scsi:sg3", "scsi:/dev/sg3?drive=x"] {
+            assert!(bad.parse::<LibraryName>().is_err(), "{bad}");
         }
         let bad = ["", "file:", "null:x", "null:rate=0", "scsi:sg3", "s3://b/p", "vtape:"];
         for bad in bad.into_iter().chain(["vtape:/v?drive=0", "vtape:/v?tape=", "vtape:/v?x=1"]) {

@@ -5,6 +5,8 @@ use std::io;
 use capstan_format::FormatError;
 use capstan_tape::TapeError;
 
+use crate::scsi::SECRET_VARIABLE;
+
 /// Why a device or medium cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
@@ -14,6 +16,20 @@ pub enum DeviceError {
          vtape:/path, scsi:/dev/sgN or iscsi://host/target-iqn/lun, or null:"
     )]
     BadAddress(String),
+    /// The name is none of a library or a drive.
+    #[error(
+        "'{0}' is not a tape library or drive; write a virtual one as vtape:/path, a changer or drive of this machine as \
+         scsi:/dev/sgN, one over iSCSI as iscsi://host/target-iqn/lun"
+    )]
+    NoLibrary(String),
+    /// The URL of an iSCSI device cannot be understood.
+    #[error(transparent)]
+    BadUrl(capstan_scsi::Error),
+    /// Names of devices are recorded and shown.
+    #[error(
+        "the name of {0} was given with its secret, which others would see; leave it out, and set {SECRET_VARIABLE} to it"
+    )]
+    SecretInName(String),
     /// The operating system refused.
     #[error("cannot {action} {path}: {source}{}", hint(action, .source))]
     Io {

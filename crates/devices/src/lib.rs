@@ -2,8 +2,8 @@
 //!
 //! Devices know blocks and segments as byte strings and file marks; they know nothing of sessions, streams or frames.
 //! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
-//! [`library`] what robots and drives there are, [`held`] what is done to its
-//! medium but writing segments, [`null`] the null device; [`storage`] is the narrow
+//! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`held`] is what is done to a medium of
+//! files but writing segments, [`null`] the null device; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
 pub mod address;
@@ -14,6 +14,7 @@ pub mod held;
 pub mod library;
 pub mod null;
 pub mod open;
+pub mod scsi;
 pub mod storage;
 pub mod tape;
 

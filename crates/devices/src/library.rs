@@ -9,9 +9,6 @@ use crate::address::LibraryName;
 pub fn open(name: &LibraryName) -> Result<Box<dyn Changer>, TapeError> {
     match name {
         LibraryName::Virtual(dir) => Ok(Box::new(Library::open(dir)?)),
-        LibraryName::Scsi(name) => Err(TapeError::Library {
-            library: name.clone(),
-            problem: "SCSI devices cannot be used yet".to_owned(),
-        }),
+        LibraryName::Scsi(name) => crate::scsi::open(name),
     }
 }

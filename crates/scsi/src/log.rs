@@ -19,6 +19,8 @@ pub const PAGE_DEVICE_STATUS: u8 = 0x11;
 pub const PAGE_COMPRESSION: u8 = 0x1b;
 /// Tape alerts.
 pub const PAGE_ALERTS: u8 = 0x2e;
+/// What the tape holds and what is left of it.
+pub const PAGE_CAPACITY: u8 = 0x31;
 /// Compression ratios of older drives, of the same form.
 pub const PAGE_OLD_COMPRESSION: u8 = 0x32;
 /// Length asked for.
@@ -71,6 +73,15 @@ impl LogPage {
         // All ones: the drive does not know.
         let known = !bytes.is_empty() && bytes.len() <= 8 && bytes.iter().any(|b| *b != 0xff);
         known.then(|| number_at(bytes, 0, bytes.len()))
+    }
+
+    /// What the tape's main partition holds, in bytes, from the page of capacities. Nothing where the numbers cannot be.
+    pub fn capacity(&self) -> Option<u64> {
+        const LEFT: u16 = 1;
+        const WHOLE: u16 = 3;
+        let whole = self.number(WHOLE).filter(|mib| *mib > 0)?;
+        let is_sane = self.number(LEFT).is_none_or(|left| left <= whole);
+        is_sane.then(|| whole.checked_mul(1 << 20)).flatten()
     }
 
     /// The tape alerts that are raised.
@@ -201,6 +212,17 @@ mod tests {
         );
         // All ones is "not known", not four billion retries.
         assert_eq!(errors.retries, None);
+    }
+
+    #[test]
+    fn capacity_is_in_mebibytes_and_more_than_what_is_left() {
+        let of = |left: u8, whole: &[u8]| {
+            page(PAGE_CAPACITY, &[(1, &[0, 0, 0, left]), (3, whole)]).capacity()
+        };
+        assert_eq!(of(9, &[0, 0x16, 0, 0]), Some(0x16_0000 << 20));
+        assert_eq!(of(9, &[0, 0, 0, 8]), None);
+        assert_eq!(of(9, &[0; 4]), None);
+        assert_eq!(of(9, &[0x7f; 8]), None);
     }
 
     #[test]

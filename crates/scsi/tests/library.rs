@@ -34,7 +34,8 @@ fn loaded(library: &Library) -> (Changer, Drive) {
 fn an_inventory_with_barcodes_and_drives() {
     let Some(library) = Library::start(4, None) else { return };
     let mut changer = Changer::open(&library.url(CHANGER)).unwrap();
-    assert_eq!(changer.identity().to_string(), "STK L700, serial number CHG0000001");
+    let serial = library.serial(CHANGER);
+    assert_eq!(changer.identity().to_string(), format!("STK L700, serial number {serial}"));
     let inventory = changer.inventory().unwrap();
     let count = |kind| inventory.of(kind).count();
     let counts = ElementKind::ALL.map(count);
@@ -46,7 +47,8 @@ fn an_inventory_with_barcodes_and_drives() {
     assert_eq!(inventory.find("TAPE04L6").map(|e| e.address), Some(1003));
 
     let drives = ["2", "1"].map(|lun| Drive::open(&library.url(lun)).unwrap().identity().clone());
-    assert_eq!(drives[1].to_string(), "HP Ultrium 6-SCSI, serial number DRV0000001");
+    let serial = library.serial("1");
+    assert_eq!(drives[1].to_string(), format!("HP Ultrium 6-SCSI, serial number {serial}"));
     let matched = inventory.match_drives(&drives);
     assert_eq!(matched.into_iter().collect::<Vec<_>>(), [(DRIVE_1, 1), (DRIVE_2, 0)]);
 }
@@ -60,7 +62,7 @@ fn a_host_is_asked_what_it_has() {
     let found: Vec<_> = at_host.found.iter().map(|f| (f.name.clone(), f.kind)).collect();
     let expected = [("1", Kind::Tape), ("2", Kind::Tape), (CHANGER, Kind::Changer)];
     assert_eq!(found, expected.map(|(lun, kind)| (library.url(lun), kind)));
-    assert_eq!(at_host.found[2].identity.serial, "CHG0000001");
+    assert_eq!(at_host.found[2].identity.serial, library.serial(CHANGER));
     drop(library);
     let text = find::at_host(&host).unwrap_err().to_string();
     assert!(text.contains("cannot connect to 127.0.0.1"), "{text}");

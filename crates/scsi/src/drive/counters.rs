@@ -33,6 +33,11 @@ impl Drive {
         Ok(statistics)
     }
 
+    /// What the tape that is loaded holds, in bytes, where the drive says it.
+    pub fn capacity(&mut self) -> Result<Option<u64>, Error> {
+        Ok(self.log_page(log::PAGE_CAPACITY)?.and_then(|page| page.capacity()))
+    }
+
     fn log_page(&mut self, code: u8) -> Result<Option<LogPage>, Error> {
         Ok(self.log_bytes(code)?.and_then(|bytes| LogPage::decode(&bytes, code)))
     }

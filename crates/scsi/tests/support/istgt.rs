@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::program;
+use super::{program, remove_locks};
 
 /// A running drive.
 pub struct Istgt {
@@ -19,6 +19,7 @@ impl Drop for Istgt {
     fn drop(&mut self) {
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
+        remove_locks(&format!("CX100{:05}", self.port));
     }
 }
 
@@ -69,7 +70,7 @@ fn configuration(dir: &str, [portal, control]: [u16; 2], size: &str) -> String {
          [PortalGroup1]\n Portal DA1 127.0.0.1:{portal}\n\
          [InitiatorGroup1]\n InitiatorName \"ALL\"\n Netmask 127.0.0.1\n\
          [LogicalUnit1]\n TargetName tape1\n Mapping PortalGroup1 InitiatorGroup1\n AuthMethod Auto\n UseDigest Auto\n \
-         ReadOnly No\n UnitType Tape\n UnitOnline Yes\n UnitInquiry \"QUANTUM\" \"DLT8000\" \"C001\" \"CX10000001\"\n \
+         ReadOnly No\n UnitType Tape\n UnitOnline Yes\n UnitInquiry \"QUANTUM\" \"DLT8000\" \"C001\" \"CX100{portal:05}\"\n \
          LUN0 Removable \"rw\" {dir}/T1.vt {size}\n"
     )
 }

@@ -13,6 +13,15 @@ pub fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(sbin).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
+/// The files by which processes took turns with a device that is no more.
+fn remove_locks(serial: &str) {
+    for kind in ["drive", "changer"] {
+        let name = format!("capstan-{kind}-{serial}.lock");
+        let _ = std::fs::remove_file(std::path::Path::new("/run/lock").join(&name));
+        let _ = std::fs::remove_file(std::env::temp_dir().join(name));
+    }
+}
+
 /// Bytes that differ from block to block and do not repeat.
 pub fn block(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

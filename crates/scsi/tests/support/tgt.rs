@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::program;
+use super::{program, remove_locks};
 
 pub const TARGET: &str = "iqn.2026-11.test.capstan:lib";
 pub const DRIVES: [&str; 2] = ["1", "2"];
@@ -64,6 +64,11 @@ impl Library {
 
     pub fn url_with(&self, login: &str, lun: &str) -> String {
         format!("iscsi://{login}@127.0.0.1:{}/{TARGET}/{lun}", self.port)
+    }
+
+    /// The serial number of a drive or the changer: no other running library's.
+    pub fn serial(&self, lun: &str) -> String {
+        format!("SN{:05}-{lun}0", self.port)
     }
 
     /// The file that is a tape.
@@ -139,7 +144,8 @@ impl Library {
             let with = ["--device-type", "tape", "--bstype", "ssc", "-b", notape.to_str().unwrap()];
             self.unit(&[&["--op", "new", "--lun", lun], &with[..]].concat());
             let params = format!(
-                "vendor_id=HP,product_id=Ultrium 6-SCSI,product_rev=35GD,scsi_sn=DRV000000{lun},scsi_id=DRIVE{lun},removable=1"
+                "vendor_id=HP,product_id=Ultrium 6-SCSI,product_rev=35GD,scsi_sn={},scsi_id=DRIVE{lun},removable=1",
+                self.serial(lun)
             );
             self.update(lun, &params);
             self.update(lun, "online=0");
@@ -157,7 +163,10 @@ impl Library {
         ]);
         let media = format!("media_home={}", self.dir.path().join("media").display());
         let mut params = vec![
-            "vendor_id=STK,product_id=L700,product_rev=0104,scsi_sn=CHG0000001,scsi_id=CHANGER,removable=1".to_owned(),
+            format!(
+                "vendor_id=STK,product_id=L700,product_rev=0104,scsi_sn={},scsi_id=CHANGER,removable=1",
+                self.serial(CHANGER)
+            ),
             media,
         ];
         params.extend(
@@ -220,6 +229,7 @@ impl Drop for Library {
     fn drop(&mut self) {
         let _ = self.tgtd.kill();
         let _ = self.tgtd.wait();
+        ["1", "2", CHANGER].iter().for_each(|lun| remove_locks(&self.serial(lun)));
     }
 }
 

@@ -1,0 +1,129 @@
+//! Real drives and libraries as [`capstan_tape`] asks for them: over SG_IO and iSCSI.
+//!
+//! [`drive`] is a drive, [`changer`] a library with a robot, [`alone`] a drive without one. [`units`] finds the devices that
+//! a library's drives are. Which tape goes into which drive is decided elsewhere.
+
+mod alone;
+mod changer;
+mod drive;
+mod errors;
+mod place;
+mod units;
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use capstan_scsi::Error;
+use capstan_scsi::find::{self, Found};
+use capstan_scsi::inquiry::{Identity, Kind};
+use capstan_scsi::iscsi::{Iscsi, Target};
+use capstan_scsi::transport::Transport;
+use capstan_tape::{Changer, TapeError};
+
+use errors::explain;
+
+/// Where the secret of an iSCSI login is: not in a device's name, which others see.
+pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";
+
+/// Opens a library by the name of its changer, or a drive that stands alone.
+pub fn open(device: &str) -> Result<Box<dyn Changer>, TapeError> {
+    let found = what_is(device).map_err(|e| explain(e, device))?;
+    match found.kind {
+        Kind::Changer => Ok(Box::new(changer::ScsiLibrary::open(device, &found.identity)?)),
+        Kind::Tape => Ok(Box::new(alone::Alone::new(device, found))),
+        other => Err(explain(
+            Error::WrongKind {
+                device: device.to_owned(),
+                found: other.to_string(),
+                wanted: "tape drive or changer",
+            },
+            device,
+        )),
+    }
+}
+
+/// The login of an iSCSI name.
+pub fn target(name: &str) -> Result<Target, Error> {
+    Ok(with_secret(Target::parse(name)?))
+}
+
+/// The same with the secret from the environment, where a user is named.
+pub fn with_secret(target: Target) -> Target {
+    match env::var(SECRET_VARIABLE) {
+        Ok(secret) if target.user.is_some() && target.secret().is_none() => {
+            target.with_secret(&secret)
+        }
+        _ => target,
+    }
+}
+
+/// The way to a device.
+fn transport(device: &str) -> Result<Box<dyn Transport>, Error> {
+    match device.contains("://") {
+        true => Ok(Box::new(Iscsi::open(target(device)?)?)),
+        false => capstan_scsi::open(device),
+    }
+}
+
+/// What a device is. One of this machine is not opened for that: another process may have it.
+fn what_is(device: &str) -> Result<Found, Error> {
+    if !device.contains("://") {
+        let number = fs::metadata(device).map(|meta| meta.rdev()).unwrap_or_default();
+        if let Some(found) = find::local().into_iter().find(|f| f.numbers.contains(&number)) {
+            return Ok(found);
+        }
+    }
+    let (kind, identity) = capstan_scsi::Device::identify(transport(device)?)?;
+    let (tape_node, address, numbers) = (None, None, Vec::new());
+    Ok(Found { name: device.to_owned(), kind, identity, tape_node, address, numbers })
+}
+
+/// The file by which processes of this host take turns with a robot (`changer`) or a drive. Named after its serial number, so
+/// whatever way leads to it, it is the same file.
+fn lock_path(of: &str, identity: &Identity, device: &str) -> PathBuf {
+    let name = if identity.serial.is_empty() { device } else { &identity.serial };
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = name.chars().map(plain).collect();
+    let name = format!("capstan-{of}-{name}.lock");
+    let shared = Path::new("/run/lock");
+    // Where only root may make it, and has not: who is not root shares with those who are not either.
+    match shared.join(&name).exists() || is_writable(shared) {
+        true => shared.join(name),
+        false => env::temp_dir().join(name),
+    }
+}
+
+fn is_writable(dir: &Path) -> bool {
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_named_after_serial_numbers() {
+        let identity = |serial: &str| Identity { serial: serial.to_owned(), ..Identity::default() };
+        let name = |serial, device| {
+            let path = lock_path("drive", &identity(serial), device);
+            path.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(name("HU123", "/dev/sg3"), "capstan-drive-HU123.lock");
+        assert_eq!(name("../x y", "/dev/sg3"), "capstan-drive----x-y.lock");
+        assert_eq!(name("", "/dev/sg3"), "capstan-drive--dev-sg3.lock");
+    }
+
+    #[test]
+    fn what_is_no_device_is_said() {
+        for (name, words) in [
+            ("/dev/null", "not a SCSI device"),
+            ("/dev/sg4711", "cannot find /dev/sg4711"),
+            ("iscsi://127.0.0.1:1/iqn.2026-11.test:x/0", "cannot connect"),
+        ] {
+            let text = open(name).err().unwrap().to_string();
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A drive that stands alone: a library with one drive, no slots and no robot but the operator.
+
+use capstan_scsi::find::Found;
+use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
+use capstan_tape::{Changer, TapeDrive, TapeError};
+
+use super::changer::info_of;
+use super::drive::{Expect, ScsiDrive};
+
+/// A drive that stands alone.
+pub(super) struct Alone {
+    name: String,
+    found: Found,
+}
+
+impl Alone {
+    pub fn new(device: &str, found: Found) -> Self {
+        Self { name: device.to_owned(), found }
+    }
+
+    fn drive(&self) -> Result<ScsiDrive, TapeError> {
+        ScsiDrive::open(&self.name, &self.name, Expect::Anything)
+    }
+
+    fn says(&self, problem: &str) -> TapeError {
+        TapeError::Library { library: self.name.clone(), problem: problem.to_owned() }
+    }
+
+    fn refuse_other(&self, number: u32) -> Result<(), TapeError> {
+        match number {
+            1 => Ok(()),
+            n => Err(self.says(&format!("it has no drive {n}: it is a drive that stands alone"))),
+        }
+    }
+}
+
+impl Changer for Alone {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn elements(&self) -> Elements {
+        Elements { drives: 1, slots: 0, mail_slots: 0 }
+    }
+
+    /// Nobody reads the sticker here, so a tape has no barcode.
+    fn inventory(&mut self) -> Result<Vec<Held>, TapeError> {
+        let loaded = self.drive()?.is_loaded();
+        let tape = Held { place: Place::Drive(1), barcode: String::new(), from: None };
+        Ok(loaded.then_some(tape).into_iter().collect())
+    }
+
+    fn move_tape(&mut self, _: Place, _: Place) -> Result<(), TapeError> {
+        Err(self.says(
+            "it has no robot; put the tape in by hand, or take it out after `capstan library unload`",
+        ))
+    }
+
+    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
+        self.refuse_other(number)?;
+        Ok(Box::new(self.drive()?))
+    }
+
+    fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
+        self.refuse_other(number)?;
+        Ok(info_of(&self.found))
+    }
+
+    fn clean(&mut self, _: u32, _: Place) -> Result<Option<u32>, TapeError> {
+        Err(self.says("it has no robot; put the cleaning tape in by hand, the drive does the rest"))
+    }
+}

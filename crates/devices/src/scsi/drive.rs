@@ -1,0 +1,396 @@
+//! A real drive as a [`TapeDrive`].
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::time::Duration;
+
+use capstan_scsi::log::Statistics as Counted;
+use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, alerts};
+use capstan_tape::lock;
+use capstan_tape::mechanics::Statistics;
+use capstan_tape::{
+    Alert, Counters, DriveModel, Read, Severity, Spot, TapeDrive, TapeError, Written,
+};
+
+use super::errors::explain;
+use super::{lock_path, transport};
+
+/// Loading takes minutes, and for a new LTO-9 tape, which the drive first gets to know, up to two hours.
+const LOAD: Duration = Duration::from_secs(150 * 60);
+
+/// What to expect in a drive that is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect<'a> {
+    /// A tape with that barcode: the library says so.
+    Tape(&'a str),
+    /// Nothing: the library says so.
+    Nothing,
+    /// Nobody knows.
+    Anything,
+}
+
+/// A drive of this process.
+pub(super) struct ScsiDrive {
+    name: String,
+    pub(super) drive: Drive,
+    /// What is in it, for messages.
+    tape: String,
+    loaded: bool,
+    write_protected: bool,
+    block_max: usize,
+    capacity: Option<u64>,
+    /// The drive's own number of the first block, where that is known.
+    pub(super) origin: Option<u64>,
+    /// It does not say where it stands.
+    pub(super) blind: bool,
+    /// What the drive had counted when it was opened.
+    before: Counted,
+    told: BTreeSet<alerts::Alert>,
+    /// The way to it is lost.
+    gone: bool,
+    reserved: bool,
+    _lock: File,
+}
+
+impl ScsiDrive {
+    /// Opens a drive for this process alone, and gets ready what is in it.
+    pub fn open(device: &str, name: &str, expect: Expect<'_>) -> Result<Self, TapeError> {
+        let tape = match expect {
+            Expect::Tape(barcode) if !barcode.is_empty() => barcode.to_owned(),
+            _ => format!("in {name}"),
+        };
+        let why = |e| explain(e, &tape);
+        let mut drive = transport(device).and_then(Drive::on).map_err(why)?;
+        let path = lock_path("drive", drive.identity(), device);
+        let lock = lock::take(&path, name)?;
+        // Some answer neither without a tape.
+        let block_max = match drive.block_limits() {
+            Err(Error::NoMedium { .. }) => BLOCK_MAX,
+            limits => limits.map_err(why)?.max,
+        };
+        let reserved = match drive.reserve() {
+            Err(Error::NoMedium { .. }) => false,
+            reserved => reserved.map_err(why)?,
+        };
+        let mut this = Self {
+            name: name.to_owned(),
+            drive,
+            tape,
+            loaded: false,
+            write_protected: false,
+            block_max,
+            capacity: None,
+            origin: None,
+            blind: false,
+            before: Counted::default(),
+            told: BTreeSet::new(),
+            gone: false,
+            reserved,
+            _lock: lock,
+        };
+        this.loaded = this.wait_for_tape(expect).map_err(|e| this.failed(e))?;
+        if this.loaded {
+            this.get_ready().map_err(|e| this.failed(e))?;
+        }
+        Ok(this)
+    }
+
+    /// Whether a tape is in it, ready.
+    pub fn is_loaded(&self) -> bool {
+        self.loaded
+    }
+
+    /// Whether there is a tape, when it has settled.
+    fn wait_for_tape(&mut self, expect: Expect<'_>) -> Result<bool, Error> {
+        let first = self.drive.wait_ready(Duration::ZERO);
+        let is_empty = matches!(first, Err(Error::NoMedium { .. }));
+        match expect {
+            _ if first.is_ok() => return Ok(true),
+            Expect::Nothing | Expect::Anything if is_empty => return Ok(false),
+            _ => {}
+        }
+        // The drive waits for itself, and says that it is empty for a while after the robot has put a tape in.
+        match self.drive.wait_ready(LOAD) {
+            Err(Error::NoMedium { .. }) if matches!(expect, Expect::Tape(_)) => {
+                // Unloaded and left there. A drive that cannot take it in again by itself needs the robot.
+                match self.drive.load() {
+                    Err(e) if e.is_lost() => Err(e),
+                    loaded => Ok(loaded.is_ok()),
+                }
+            }
+            Err(Error::NoMedium { .. }) => Ok(false),
+            ready => ready.map(|()| true),
+        }
+    }
+
+    /// Makes drive and tape ready, at its begin, and keeps anybody from taking the tape out.
+    fn get_ready(&mut self) -> Result<(), Error> {
+        self.drive.rewind()?;
+        let medium = self.drive.prepare()?;
+        self.write_protected = medium.write_protected;
+        self.block_max = self.drive.block_limits()?.max;
+        self.find_origin()?;
+        self.capacity = self.drive.capacity()?.or_else(|| capacity_of(medium.density));
+        self.before = self.drive.statistics()?;
+        // Not every drive has that.
+        match self.drive.prevent_removal(true) {
+            Err(e) if e.is_lost() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn failed(&mut self, error: Error) -> TapeError {
+        self.gone |= error.is_lost();
+        match error {
+            Error::NoMedium { .. } => TapeError::NoTape { drive: self.name.clone() },
+            error => explain(error, &self.tape),
+        }
+    }
+
+    fn beyond_end(&self, spot: Spot) -> TapeError {
+        TapeError::BeyondEnd { tape: self.tape.clone(), spot }
+    }
+
+    fn full(&self) -> TapeError {
+        TapeError::EndOfMedium { tape: self.tape.clone() }
+    }
+
+    fn refuse_empty(&self) -> Result<(), TapeError> {
+        match self.loaded {
+            true => Ok(()),
+            false => Err(TapeError::NoTape { drive: self.name.clone() }),
+        }
+    }
+
+    fn writable(&self) -> Result<(), TapeError> {
+        self.refuse_empty()?;
+        match self.write_protected {
+            true => Err(TapeError::WriteProtected { tape: self.tape.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens the way to the drive again where it was lost: only where the next thing is to go to a place.
+    fn come_back(&mut self) -> Result<(), TapeError> {
+        if !self.gone {
+            return self.refuse_empty();
+        }
+        let again = |this: &mut Self| {
+            this.drive.reconnect()?;
+            this.gone = false;
+            this.reserved = this.drive.reserve()?;
+            this.loaded = this.wait_for_tape(Expect::Anything)?;
+            if this.loaded { this.get_ready() } else { Ok(()) }
+        };
+        again(self).map_err(|e| self.failed(e))?;
+        self.refuse_empty()
+    }
+
+    fn came(&self, came: Came) -> Result<Written, TapeError> {
+        match came {
+            Came::Done => Ok(Written { early_warning: false }),
+            Came::EarlyWarning => Ok(Written { early_warning: true }),
+            Came::NoRoom => Err(self.full()),
+        }
+    }
+
+    fn say_too_long(&mut self, length: usize, asked: usize) -> TapeError {
+        let here = self.drive.position().ok().and_then(|here| here.count.or(here.object));
+        let at = here.unwrap_or(0).saturating_sub(1);
+        TapeError::TooLong { tape: self.tape.clone(), at, length, asked }
+    }
+}
+
+impl TapeDrive for ScsiDrive {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn write_block(&mut self, block: &[u8]) -> Result<Written, TapeError> {
+        self.writable()?;
+        let came = self.drive.write_block(block).map_err(|e| self.failed(e))?;
+        self.came(came)
+    }
+
+    fn write_filemark(&mut self) -> Result<Written, TapeError> {
+        self.writable()?;
+        let came = self.drive.write_filemarks(1, true).map_err(|e| self.failed(e))?;
+        self.came(came)
+    }
+
+    fn sync(&mut self) -> Result<(), TapeError> {
+        self.refuse_empty()?;
+        let came = self.drive.sync().map_err(|e| self.failed(e))?;
+        self.came(came).map(drop)
+    }
+
+    fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
+        self.refuse_empty()?;
+        match self.drive.read_block(into).map_err(|e| self.failed(e))? {
+            Found::Block(length) => Ok(Read::Block(length)),
+            Found::Filemark => Ok(Read::Filemark),
+            Found::EndOfData | Found::EndOfMedium => Ok(Read::EndOfData),
+            Found::TooLong(length) => Err(self.say_too_long(length, into.len())),
+        }
+    }
+
+    fn locate(&mut self, to: Spot) -> Result<(), TapeError> {
+        self.come_back()?;
+        match self.go_to(to) {
+            Err(Error::NotThere { .. }) => Err(self.beyond_end(to)),
+            gone => gone.map_err(|e| self.failed(e)),
+        }
+    }
+
+    fn locate_end(&mut self) -> Result<Spot, TapeError> {
+        self.come_back()?;
+        self.go_to_end().map_err(|e| self.failed(e))
+    }
+
+    fn block_max(&self) -> usize {
+        self.block_max
+    }
+
+    fn capacity(&self) -> Option<u64> {
+        self.capacity
+    }
+
+    fn unload(&mut self) -> Result<(), TapeError> {
+        self.refuse_empty()?;
+        // What has no lock need not be unlocked.
+        let _ = self.drive.prevent_removal(false);
+        self.drive.unload().map_err(|e| self.failed(e))?;
+        self.loaded = false;
+        Ok(())
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        None
+    }
+
+    fn counters(&mut self) -> Counters {
+        let now = self.drive.statistics().unwrap_or_default();
+        counted_since(&self.before, &now)
+    }
+
+    fn alerts(&mut self) -> Vec<Alert> {
+        // A report is not worth an error: what the drive does next will say that it is gone.
+        let raised = self.drive.alerts().unwrap_or_default();
+        raised.into_iter().filter(|alert| self.told.insert(*alert)).map(alert).collect()
+    }
+
+    fn set_compression(&mut self, on: bool) -> Result<(), TapeError> {
+        match self.drive.compression() {
+            Err(e) if e.is_unsupported() => Ok(()),
+            Err(e) => Err(self.failed(e)),
+            Ok(_) => self.drive.set_compression(on).map_err(|e| self.failed(e)),
+        }
+    }
+}
+
+impl Drop for ScsiDrive {
+    fn drop(&mut self) {
+        if self.gone {
+            return;
+        }
+        // The tape stays in the drive, and others may have both now. Who cannot be told will find out.
+        if self.loaded {
+            let _ = self.drive.prevent_removal(false);
+        }
+        if self.reserved {
+            let _ = self.drive.release();
+        }
+    }
+}
+
+fn alert(raised: alerts::Alert) -> Alert {
+    Alert {
+        severity: match raised.severity() {
+            alerts::Severity::Information => Severity::Information,
+            alerts::Severity::Warning => Severity::Warning,
+            alerts::Severity::Critical => Severity::Critical,
+        },
+        text: raised.to_string(),
+        wants_cleaning: raised.wants_cleaning(),
+        blames_tape: raised.blames_medium(),
+    }
+}
+
+/// What was counted since then. Counters that were cleared meanwhile are taken as they are.
+fn counted_since(before: &Counted, now: &Counted) -> Counters {
+    let since = |before: Option<u64>, now: Option<u64>| {
+        now.map(|now| now.checked_sub(before.unwrap_or(0)).unwrap_or(now))
+    };
+    let both = |write: Option<u64>, read: Option<u64>| match (write, read) {
+        (None, None) => None,
+        (write, read) => Some(write.unwrap_or(0) + read.unwrap_or(0)),
+    };
+    let bytes_written = since(before.bytes_written, now.bytes_written);
+    let bytes_on_tape = since(before.bytes_on_tape, now.bytes_on_tape);
+    let counted = match (bytes_written, bytes_on_tape) {
+        (Some(from), Some(to)) if to > 0 && from > 0 => Some(from as f64 / to as f64),
+        _ => None,
+    };
+    Counters {
+        bytes_written,
+        bytes_on_tape,
+        compression_ratio: counted.or(now.compression_ratio),
+        corrected_errors: both(
+            since(before.write.corrected, now.write.corrected),
+            since(before.read.corrected, now.read.corrected),
+        ),
+        hard_errors: both(
+            since(before.write.uncorrected, now.write.uncorrected),
+            since(before.read.uncorrected, now.read.uncorrected),
+        ),
+    }
+}
+
+/// What a tape of that density holds: of LTO, whose makers share the codes.
+fn capacity_of(density: u8) -> Option<u64> {
+    let model = match density {
+        0x40 => "lto-1",
+        0x42 => "lto-2",
+        0x44 => "lto-3",
+        0x46 => "lto-4",
+        0x58 => "lto-5",
+        0x5a => "lto-6",
+        0x5c => "lto-7",
+        0x5e => "lto-8",
+        0x60 => "lto-9",
+        _ => return None,
+    };
+    DriveModel::named(model).map(|model| model.capacity as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_scsi::log::ErrorCounters;
+
+    #[test]
+    fn counters_are_those_since_the_drive_was_opened() {
+        let counted = |written, on_tape, corrected| Counted {
+            bytes_written: Some(written),
+            bytes_on_tape: Some(on_tape),
+            compression_ratio: Some(9.0),
+            write: ErrorCounters { corrected: Some(corrected), ..ErrorCounters::default() },
+            ..Counted::default()
+        };
+        let done = counted_since(&counted(1000, 900, 3), &counted(4000, 1900, 5));
+        assert_eq!((done.bytes_written, done.bytes_on_tape), (Some(3000), Some(1000)));
+        assert_eq!((done.compression_ratio, done.corrected_errors), (Some(3.0), Some(2)));
+        assert_eq!(done.hard_errors, None);
+        // A new tape: the drive began to count anew.
+        let anew = counted_since(&counted(4000, 1900, 5), &counted(10, 10, 0));
+        assert_eq!((anew.bytes_written, anew.corrected_errors), (Some(10), Some(0)));
+        assert_eq!(counted_since(&Counted::default(), &Counted::default()), Counters::default());
+    }
+
+    #[test]
+    fn densities_of_lto_tell_the_capacity() {
+        assert_eq!(capacity_of(0x60), Some(18_000_000_000_000));
+        assert_eq!(capacity_of(0x5a), Some(2_500_000_000_000));
+        assert_eq!(capacity_of(0x41), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! What devices say, sorted by what can be done about it.
+
+use capstan_scsi::sense::{DATA_PROTECT, MEDIUM_ERROR};
+use capstan_scsi::{Error, holders};
+use capstan_tape::TapeError;
+
+/// An error of a drive or robot. `tape` is what is in it, for messages: a barcode.
+pub(super) fn explain(error: Error, tape: &str) -> TapeError {
+    const WRITE_PROTECTED: u8 = 0x27;
+    let key = error.sense().map(|sense| (sense.key, sense.asc));
+    let tape = tape.to_owned();
+    match error {
+        Error::NoMedium { device } => TapeError::NoTape { drive: device },
+        Error::Busy { device, holders } => {
+            TapeError::Busy { what: device, holder: holders::list(&holders) }
+        }
+        Error::Reserved { device } => {
+            TapeError::Busy { what: device, holder: "another host".to_owned() }
+        }
+        Error::BlockSize { device, len, max, .. } => {
+            TapeError::BlockSize { drive: device, most: max, length: len }
+        }
+        error => match key {
+            Some((MEDIUM_ERROR, _)) => TapeError::BadTape { tape, source: Box::new(error) },
+            Some((DATA_PROTECT, WRITE_PROTECTED)) => TapeError::WriteProtected { tape },
+            _ => TapeError::Device(Box::new(error)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_scsi::sense::Sense;
+
+    #[test]
+    fn the_tape_is_blamed_only_where_the_drive_does() {
+        let check = |key, asc| {
+            let sense = Sense { key, asc, ..Sense::default() };
+            let error = Error::Check { device: "/dev/sg3".into(), doing: "writing a block", sense };
+            explain(error, "A00001L9")
+        };
+        let bad = check(MEDIUM_ERROR, 0x0c);
+        assert!(bad.blames_tape(), "{bad}");
+        assert!(bad.to_string().starts_with("tape A00001L9: /dev/sg3 failed while"), "{bad}");
+        assert!(matches!(check(DATA_PROTECT, 0x27), TapeError::WriteProtected { .. }));
+        let drive = check(0x4, 0x44);
+        assert!(matches!(&drive, TapeError::Device(_)) && !drive.blames_tape(), "{drive}");
+        let busy = explain(Error::Reserved { device: "/dev/sg3".into() }, "");
+        assert!(busy.to_string().contains("in use by another host"), "{busy}");
+    }
+}

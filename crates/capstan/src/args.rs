@@ -10,6 +10,7 @@ mod export;
 mod find;
 mod idb;
 mod key;
+mod library;
 mod media;
 mod pool;
 mod protect;
@@ -17,6 +18,7 @@ mod restore;
 mod run;
 mod status;
 mod time;
+mod vtl;
 
 use std::path::PathBuf;
 
@@ -33,6 +35,7 @@ pub use export::ExportArgs;
 pub use find::FindArgs;
 pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 pub use key::{KeyCommand, LockArgs, SecretArgs};
+pub use library::{LibraryCommand, OfLibrary};
 pub use media::MediaCommand;
 pub use pool::{PolicyArgs, PoolCommand};
 pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
@@ -40,6 +43,7 @@ pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, Ver
 pub use run::RunArgs;
 pub use status::StatusArgs;
 pub use time::parse_age;
+pub use vtl::{CreateVtlArgs, VtlCommand};
 
 const AFTER: &str = "\
 Examples:
@@ -62,6 +66,7 @@ Environment:
   CAPSTAN_PASSPHRASE      opens the key ring
   CAPSTAN_KEY_FILE        path of a key file that opens the key ring
   CAPSTAN_RECOVERY_CODE   opens the key ring
+  CAPSTAN_CHAP_SECRET     the secret of an iSCSI login whose user the device's name has
   CAPSTAN_IDB_RECOVERY    opens the backup of the internal database (`capstan idb recover`)
   CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)
 
@@ -132,6 +137,12 @@ pub enum Command {
     /// Manage media: their labels, pools, condition, and what becomes of them
     #[command(subcommand)]
     Media(MediaCommand),
+    /// Show tape libraries and move their tapes
+    #[command(subcommand)]
+    Library(LibraryCommand),
+    /// Make virtual tape libraries, and make them fail
+    #[command(subcommand)]
+    Vtl(VtlCommand),
     /// Manage pools of media and their policies
     #[command(subcommand)]
     Pool(PoolCommand),

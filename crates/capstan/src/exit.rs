@@ -73,7 +73,7 @@ impl Failure {
 
     /// What clap says of a command line, in our form.
     pub fn usage(error: &clap::Error) -> Self {
-        let rendered = error.render().to_string();
+        let rendered = without_secrets(&error.render().to_string());
         let (text, usage) = rendered.split_once("\n\nUsage:").unwrap_or((&rendered, ""));
         let text = text.strip_prefix("error: ").unwrap_or(text);
         let mut what = String::new();
@@ -128,6 +128,27 @@ fn is_hint(text: &str) -> bool {
     text.contains(' ') && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '`')
 }
 
+/// The text without the secrets that iSCSI names in it have: clap repeats what it was given.
+fn without_secrets(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("iscsi://") {
+        let end = rest[at..].find(|c: char| c.is_whitespace() || c == '\'');
+        let end = end.map_or(rest.len(), |end| at + end);
+        let name = &rest[at..end];
+        shown.push_str(&rest[..at]);
+        match (name.find('%'), name.rfind('@')) {
+            (Some(percent), Some(sign)) if percent < sign => {
+                shown.push_str(&name[..percent]);
+                shown.push_str(&name[sign..]);
+            }
+            _ => shown.push_str(name),
+        }
+        rest = &rest[end..];
+    }
+    shown + rest
+}
+
 /// The text without line ends and what else moves a terminal.
 pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -171,6 +192,15 @@ mod tests {
         let f = Failure::new(FAILED, &Outer(io_error()));
         assert_eq!(f.error, "cannot read the ring: not for you");
         assert_eq!(f.hint.as_deref(), Some("do it again"));
+    }
+
+    #[test]
+    fn secrets_of_devices_are_not_repeated() {
+        let text = "invalid value 'iscsi://me%hu@sh@h/t/1' and iscsi://h/t%20/1 for '<X>'";
+        let shown = without_secrets(text);
+        assert_eq!(shown, "invalid value 'iscsi://me@h/t/1' and iscsi://h/t%20/1 for '<X>'");
+        assert_eq!(without_secrets("iscsi://u%s@"), "iscsi://u@");
+        assert_eq!(without_secrets("no device"), "no device");
     }
 
     #[test]

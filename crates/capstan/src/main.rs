@@ -14,6 +14,7 @@ mod export;
 mod home;
 mod idb;
 mod key;
+mod library;
 mod ls;
 mod manual;
 mod media;
@@ -31,6 +32,7 @@ mod sizes;
 mod spec;
 mod status;
 mod table;
+mod vtl;
 mod webhook;
 
 use std::process::ExitCode;
@@ -76,6 +78,8 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Consolidate(args) => copy::consolidate(global, args),
         Command::Import(args) => restore::import(global, args),
         Command::Media(command) => media::run(global, command),
+        Command::Library(command) => library::run(global, command),
+        Command::Vtl(command) => vtl::run(command),
         Command::Pool(command) => pool::run(global, command),
         Command::Idb(command) => idb::run(global, command),
         Command::Catalog(command) => idb::catalog(global, command),

@@ -67,6 +67,7 @@ impl CellError {
             Self::Idb(e) if e.is_bad_input() => 2,
             Self::Device(e) => match e {
                 DeviceError::Io { .. } if e.is_full() => 1,
+                DeviceError::Tape(e) if e.is_failure() => 1,
                 _ => 2,
             },
             _ => 1,

@@ -26,6 +26,7 @@ mod indexed;
 mod input;
 mod judge;
 pub mod keyring;
+pub mod library;
 mod lock;
 mod logging;
 pub mod media;

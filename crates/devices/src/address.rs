@@ -46,13 +46,7 @@ pub enum LibraryName {
 impl TapeAddress {
     /// The same with the library's full path, where it is a directory that is there.
     pub fn resolved(&self) -> Self {
-        let library = match &self.library {
-            LibraryName::Virtual(dir) => {
-                LibraryName::Virtual(std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone()))
-            }
-            scsi => scsi.clone(),
-        };
-        Self { library, ..self.clone() }
+        Self { library: self.library.resolved(), ..self.clone() }
     }
 
     /// The same library, that tape.
@@ -76,6 +70,16 @@ impl TapeAddress {
 }
 
 impl LibraryName {
+    /// The same with its full path, where it is a directory that is there.
+    pub fn resolved(&self) -> Self {
+        match self {
+            Self::Virtual(dir) => {
+                Self::Virtual(std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone()))
+            }
+            scsi => scsi.clone(),
+        }
+    }
+
     fn parse(name: &str) -> Option<Self> {
         match name.split_once(':')? {
             ("vtape", path) if !path.is_empty() => Some(Self::Virtual(PathBuf::from(path))),

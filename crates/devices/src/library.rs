@@ -1,14 +1,59 @@
-//! Libraries by their names.
+//! Libraries by their names, and which there are.
 
+use capstan_scsi::find;
+use capstan_scsi::inquiry::Kind;
+use capstan_scsi::iscsi::Target;
+use capstan_tape::changer::DriveInfo;
 use capstan_tape::library::Library;
 use capstan_tape::{Changer, TapeError};
 
+use crate::DeviceError;
 use crate::address::LibraryName;
+use crate::scsi::{explain, info_of, with_secret};
 
 /// Opens a library, or a drive that stands alone, which is a library without slots.
 pub fn open(name: &LibraryName) -> Result<Box<dyn Changer>, TapeError> {
     match name {
         LibraryName::Virtual(dir) => Ok(Box::new(Library::open(dir)?)),
         LibraryName::Scsi(name) => crate::scsi::open(name),
+    }
+}
+
+/// A drive or changer that was found.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Its name as a device.
+    pub name: LibraryName,
+    /// Whether it is the robot of a library; else it is a drive.
+    pub is_changer: bool,
+    /// What it is, and who uses it.
+    pub info: DriveInfo,
+    /// The node of the tape driver, on this machine.
+    pub tape_node: Option<String>,
+}
+
+/// Drives and changers of this machine.
+pub fn here() -> Vec<Seen> {
+    find::local().into_iter().map(seen).collect()
+}
+
+/// Drives and changers of an iSCSI host, `[user@]host[:port]`; and why some of its targets could not be asked.
+pub fn at_host(host: &str) -> Result<(Vec<Seen>, Vec<String>), DeviceError> {
+    let host = Target::parse_host(host).map_err(DeviceError::BadUrl)?;
+    if host.secret().is_some() {
+        return Err(DeviceError::SecretInName(host.portal()));
+    }
+    let host = with_secret(host);
+    let at_host = find::at_host(&host).map_err(|e| explain(e, &host.portal()))?;
+    let failed = at_host.failed.into_iter().map(|(name, e)| format!("{name}: {e}")).collect();
+    Ok((at_host.found.into_iter().map(seen).collect(), failed))
+}
+
+fn seen(found: find::Found) -> Seen {
+    Seen {
+        is_changer: found.kind == Kind::Changer,
+        info: info_of(&found),
+        tape_node: found.tape_node.as_ref().map(|node| node.display().to_string()),
+        name: LibraryName::Scsi(found.name),
     }
 }

@@ -22,7 +22,8 @@ use capstan_scsi::iscsi::{Iscsi, Target};
 use capstan_scsi::transport::Transport;
 use capstan_tape::{Changer, TapeError};
 
-use errors::explain;
+pub(crate) use changer::info_of;
+pub(crate) use errors::explain;
 
 /// Where the secret of an iSCSI login is: not in a device's name, which others see.
 pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";

@@ -1,8 +1,11 @@
 //! What is asked of a library: where tapes are, moving them, and its drives.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::drive::{TapeDrive, TapeError};
+use crate::library::CLEANING;
 
 /// A place for a tape, by its number from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,17 +29,56 @@ impl std::fmt::Display for Place {
     }
 }
 
+impl Place {
+    /// As people write it: `slot:3`.
+    pub fn short(&self) -> String {
+        match self {
+            Self::Drive(n) => format!("drive:{n}"),
+            Self::Slot(n) => format!("slot:{n}"),
+            Self::Mail(n) => format!("mail:{n}"),
+        }
+    }
+}
+
+/// A text that is no place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no place of a library; write slot:N, drive:N or mail:N, N from 1")]
+pub struct BadPlace(String);
+
+impl FromStr for Place {
+    type Err = BadPlace;
+
+    fn from_str(text: &str) -> Result<Self, BadPlace> {
+        let bad = || BadPlace(text.to_owned());
+        let (kind, n) = text.split_once(':').ok_or_else(bad)?;
+        let n = n.parse().ok().filter(|n| *n > 0).ok_or_else(bad)?;
+        match kind {
+            "drive" => Ok(Self::Drive(n)),
+            "slot" => Ok(Self::Slot(n)),
+            "mail" => Ok(Self::Mail(n)),
+            _ => Err(bad()),
+        }
+    }
+}
+
 /// A tape in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
     /// Where it is.
     pub place: Place,
-    /// What is on its sticker.
+    /// What is on its sticker; empty where it has none that could be read.
     pub barcode: String,
     /// Of one in a drive: where it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Place>,
+}
+
+impl Held {
+    /// Whether it cleans drives: such tapes have barcodes of their own.
+    pub fn is_cleaning(&self) -> bool {
+        self.barcode.starts_with(CLEANING)
+    }
 }
 
 /// How many elements of a kind a library has; each kind is numbered from 1.
@@ -77,6 +119,8 @@ pub trait Changer: Send {
     fn rescan(&mut self) -> Result<(), TapeError> {
         Ok(())
     }
+    /// Rewinds the tape in a drive and unloads it, also one that cannot be read, so that the robot or somebody can take it.
+    fn unload_drive(&mut self, number: u32) -> Result<(), TapeError>;
     /// Moves a tape. One in a drive must have been unloaded.
     fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError>;
     /// Opens a drive for this process alone, with the tape that is in it. [`TapeError::Busy`] where another has it.
@@ -86,4 +130,19 @@ pub trait Changer: Send {
     /// Cleans an empty drive with the cleaning tape at a place, and puts that back. Returns how many uses of it are left, where
     /// that is known.
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_as_they_are_written() {
+        for place in [Place::Drive(1), Place::Slot(30), Place::Mail(2)] {
+            assert_eq!(place.short().parse(), Ok(place));
+        }
+        for bad in ["", "slot", "slot:0", "slot:x", "shelf:1", "slot:1:2", "slot:-1"] {
+            assert_eq!(bad.parse::<Place>(), Err(BadPlace(bad.to_owned())));
+        }
+    }
 }

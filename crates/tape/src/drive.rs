@@ -113,7 +113,15 @@ pub enum TapeError {
     /// The device says what is wrong, in words that say what to do.
     #[error("{0}")]
     Device(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The robot could not move a tape.
+    /// The robot failed.
+    #[error("library {library}: {problem}")]
+    Robot {
+        /// Its directory or device.
+        library: String,
+        /// What happened, and what to do.
+        problem: String,
+    },
+    /// What was asked of a library cannot be done as asked.
     #[error("library {library}: {problem}")]
     Library {
         /// Its directory or device.
@@ -124,6 +132,14 @@ pub enum TapeError {
 }
 
 impl TapeError {
+    /// Whether a drive, a tape or a robot failed; else it was asked for what cannot be done.
+    pub fn is_failure(&self) -> bool {
+        matches!(
+            self,
+            Self::EndOfMedium { .. } | Self::Offline { .. } | Self::Device(_) | Self::Robot { .. }
+        ) || self.blames_tape()
+    }
+
     /// Whether the tape is at fault, so that another one may do in the same drive.
     pub fn blames_tape(&self) -> bool {
         matches!(self, Self::Medium { .. } | Self::BadTape { .. })

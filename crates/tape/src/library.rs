@@ -7,6 +7,7 @@
 mod cleaning;
 mod stock;
 
+pub(crate) use stock::CLEANING;
 pub use stock::NewTape;
 
 use std::fs::{self, File};
@@ -204,7 +205,10 @@ impl Library {
         }
         if self.jammed || self.faults.next(Operation::Move) == Some(Fault::Jam) {
             self.jammed = true;
-            return Err(self.says("its robot is jammed; open it and look".to_owned()));
+            return Err(TapeError::Robot {
+                library: self.name.clone(),
+                problem: "its robot is jammed; open it and look".to_owned(),
+            });
         }
         Ok(())
     }
@@ -288,6 +292,13 @@ impl Changer for Library {
 
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
         Ok(Box::new(self.drive(number)?))
+    }
+
+    fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
+        self.refuse_nowhere(Place::Drive(number))?;
+        let _lock = self.lock_drive(number)?;
+        self.clock.pass(self.model.unload_s);
+        Ok(())
     }
 
     fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {

@@ -22,6 +22,7 @@ mod independent_reader;
 mod input;
 mod keys;
 mod kills;
+mod library;
 mod listing;
 mod machine;
 mod media;
@@ -39,5 +40,7 @@ mod server;
 mod status;
 mod support;
 mod tape;
+#[path = "../../../scsi/tests/support/mod.rs"]
+mod tape_software;
 mod verdict;
 mod verify;

@@ -60,6 +60,16 @@ fn refuse_locked(medium: &FileMedium) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a place that cannot be shown.
+pub(crate) fn check_location(to: &str) -> Result<()> {
+    match to.chars().any(char::is_control) {
+        true => Err(CellError::BadInput(
+            "where it goes has control characters; give a text that can be typed".to_owned(),
+        )),
+        false => Ok(()),
+    }
+}
+
 impl Cell {
     /// Makes a medium in an empty or new directory, or on a blank tape.
     pub fn media_init(&self, address: &Address, wanted: &Initialise) -> Result<MediumInfo> {
@@ -116,12 +126,7 @@ impl Cell {
     /// Records that a medium leaves the house.
     pub fn media_export(&self, name: &str, to: &str) -> Result<MediumInfo> {
         let medium = self.find_medium(name)?;
-        if to.chars().any(char::is_control) {
-            return Err(CellError::BadInput(
-                "where it goes has control characters; give --to a text that can be typed"
-                    .to_owned(),
-            ));
-        }
+        check_location(to)?;
         self.idb.set_medium_exported(medium.id, Some((now_us(), to.trim())))?;
         self.medium_info(&medium)
     }

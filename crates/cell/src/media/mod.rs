@@ -25,7 +25,7 @@ pub use self::state::{Facts, MediumState};
 
 pub(crate) use self::allocate::unusable;
 use self::keeps::Kept;
-pub(crate) use self::life::BLOCK_SIZE;
+pub(crate) use self::life::{BLOCK_SIZE, check_location};
 pub(crate) use self::owner::{exported, identity};
 use crate::Cell;
 use crate::error::{CellError, Result, plain};

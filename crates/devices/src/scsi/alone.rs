@@ -5,7 +5,7 @@ use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
 use capstan_tape::{Changer, TapeDrive, TapeError};
 
 use super::changer::info_of;
-use super::drive::{Expect, ScsiDrive};
+use super::drive::{Expect, ScsiDrive, eject};
 
 /// A drive that stands alone.
 pub(super) struct Alone {
@@ -59,6 +59,11 @@ impl Changer for Alone {
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
         self.refuse_other(number)?;
         Ok(Box::new(self.drive()?))
+    }
+
+    fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
+        self.refuse_other(number)?;
+        eject(&self.name, &self.name)
     }
 
     fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {

@@ -14,7 +14,7 @@ use capstan_scsi::{self as scsi, Drive, Inventory, holders};
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
 use capstan_tape::{Changer, TapeDrive, TapeError, lock};
 
-use super::drive::{Expect, ScsiDrive};
+use super::drive::{Expect, ScsiDrive, eject};
 use super::errors::explain;
 use super::units::{Reached, Unit};
 use super::{lock_path, transport};
@@ -215,6 +215,12 @@ impl Changer for ScsiLibrary {
         Ok(Box::new(ScsiDrive::open(&unit.found.name, &name, expect)?))
     }
 
+    fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
+        let inventory = self.look()?;
+        let unit = self.device(number, &inventory)?;
+        eject(&unit.found.name, &format!("drive {number} of {}", self.name))
+    }
+
     fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
         let address = self.address(Place::Drive(number))?;
         let inventory = self.look()?;
@@ -253,7 +259,7 @@ impl Changer for ScsiLibrary {
 }
 
 /// What is known of a device without opening it.
-pub(super) fn info_of(found: &scsi::find::Found) -> DriveInfo {
+pub(crate) fn info_of(found: &scsi::find::Found) -> DriveInfo {
     let identity = &found.identity;
     let ours = lock::holder(&lock_path("drive", identity, &found.name));
     let others = || Some(holders::find(&found.numbers)).filter(|o| !o.is_empty());

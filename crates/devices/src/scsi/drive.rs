@@ -52,6 +52,19 @@ pub(super) struct ScsiDrive {
     _lock: File,
 }
 
+/// Unloads what is in a drive, whether it can be read or not.
+pub(super) fn eject(device: &str, name: &str) -> Result<(), TapeError> {
+    let why = |e| explain(e, &format!("in {name}"));
+    let mut drive = transport(device).and_then(Drive::on).map_err(why)?;
+    let _lock = lock::take(&lock_path("drive", drive.identity(), device), name)?;
+    // Whoever locked it in, perhaps, was killed.
+    let _ = drive.prevent_removal(false);
+    match drive.unload() {
+        Err(Error::NoMedium { .. }) => Ok(()),
+        unloaded => unloaded.map_err(why),
+    }
+}
+
 impl ScsiDrive {
     /// Opens a drive for this process alone, and gets ready what is in it.
     pub fn open(device: &str, name: &str, expect: Expect<'_>) -> Result<Self, TapeError> {

@@ -5,7 +5,7 @@ use capstan_scsi::{Error, holders};
 use capstan_tape::TapeError;
 
 /// An error of a drive or robot. `tape` is what is in it, for messages: a barcode.
-pub(super) fn explain(error: Error, tape: &str) -> TapeError {
+pub(crate) fn explain(error: Error, tape: &str) -> TapeError {
     const WRITE_PROTECTED: u8 = 0x27;
     let key = error.sense().map(|sense| (sense.key, sense.asc));
     let tape = tape.to_owned();

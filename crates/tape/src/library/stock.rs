@@ -8,6 +8,8 @@ use super::{Library, suffix, tape_path, write_inventory};
 
 /// Uses of a cleaning tape of which the makers of the drive say nothing: what most are rated for.
 const CLEANINGS: u32 = 20;
+/// By this the cleaning tapes of all makers are told.
+pub(crate) const CLEANING: &str = "CLN";
 /// A barcode is a file's name, too.
 const BARCODE_MAX: usize = 32;
 
@@ -39,7 +41,7 @@ impl Library {
             return Err(self.says("all its slots and mail slots are taken; export a tape".into()));
         };
         let barcode = match &new.barcode {
-            Some(barcode) => self.checked(barcode)?,
+            Some(barcode) => self.checked(barcode, new.cleanings.is_some())?,
             None => self.next_barcode(new.cleanings.is_some()),
         };
         let label = Label {
@@ -58,7 +60,7 @@ impl Library {
     }
 
     /// A barcode that can be the name of a file, and that no other tape has.
-    fn checked(&self, barcode: &str) -> Result<String, TapeError> {
+    fn checked(&self, barcode: &str, cleaning: bool) -> Result<String, TapeError> {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
         if !(1..=BARCODE_MAX).contains(&barcode.len()) || !barcode.bytes().all(fits) {
             return Err(self.says(format!(
@@ -69,13 +71,18 @@ impl Library {
         if tape_path(&self.dir, barcode).exists() {
             return Err(self.says(format!("it has a tape {barcode} already; choose another")));
         }
+        if cleaning != barcode.starts_with(CLEANING) {
+            return Err(self.says(format!(
+                "barcodes of cleaning tapes, and of no others, begin with {CLEANING}; choose another than {barcode}"
+            )));
+        }
         Ok(barcode.to_owned())
     }
 
     fn next_barcode(&self, cleaning: bool) -> String {
         let suffix = suffix(&self.design.model);
         let name = |n: u32| match cleaning {
-            true => format!("CLN{n:03}{suffix}"),
+            true => format!("{CLEANING}{n:03}{suffix}"),
             false => format!("V{n:05}{suffix}"),
         };
         let free = |barcode: &String| !tape_path(&self.dir, barcode).exists();
@@ -97,7 +104,12 @@ mod tests {
             library.add_tape(&new).map(|h| (h.place, h.barcode)).map_err(|e| e.to_string())
         };
         assert_eq!(add(None, None).unwrap(), (Place::Mail(1), "V00004L9".to_owned()));
-        for (bad, why) in [("../x", "no barcode"), ("", "no barcode"), ("V00001L9", "already")] {
+        for (bad, why) in [
+            ("../x", "no barcode"),
+            ("", "no barcode"),
+            ("V00001L9", "already"),
+            ("CLN9", "begin with CLN"),
+        ] {
             assert!(add(Some(bad), None).unwrap_err().contains(why), "{bad}");
         }
         assert_eq!(add(None, Some(20)).unwrap(), (Place::Slot(4), "CLN001L9".to_owned()));

@@ -1,0 +1,127 @@
+//! The options of `capstan vtl`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use super::library::drive;
+use crate::sizes::parse_size;
+
+const AFTER: &str = "\
+A virtual library is a directory with drives, slots, a robot and tapes that behave as real ones do, and take their time: for
+trying things out, for tests, for training, and to plan purchases. As a device it is vtape:DIR; `capstan library` shows it
+and moves its tapes.";
+const AFTER_CREATE: &str = "\
+Examples:
+  capstan vtl create /srv/vtl
+  capstan vtl create /srv/vtl --model lto-7 --drives 4 --slots 96 --tapes 40
+  capstan vtl create /tmp/vtl --capacity 40M --scale 1000
+
+The tapes are files below DIR that grow as they are written: give --capacity, or have as much room as is written.";
+const AFTER_FAULT: &str = "\
+Examples:
+  capstan vtl fault /srv/vtl --drive 1 write:120=error
+  capstan vtl fault /srv/vtl --drive 2 read:1=offline
+  capstan vtl fault /srv/vtl move:3=jam
+
+PLAN is OPERATION:N=FAULT, several joined by commas: the N-th write, read or mark (filemark) of the drive, or move of the
+robot, counted from its next use on. Faults: error (the tape cannot be written or read there), offline (the drive stops
+answering), power (the same, and what was in its buffer is lost), dirty (it asks to be cleaned), jam (of the robot).";
+const AFTER_ADD: &str = "\
+Examples:
+  capstan vtl add-tape /srv/vtl
+  capstan vtl add-tape /srv/vtl --barcode OLD042L6 --write-protected
+  capstan vtl add-tape /srv/vtl --cleaning 50
+
+It comes into a mail slot (`capstan library import` puts it away), or where none is free into a slot.";
+
+/// The commands of `vtl`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = AFTER)]
+pub enum VtlCommand {
+    /// Make a virtual library in a new directory
+    #[command(after_help = AFTER_CREATE)]
+    Create(CreateVtlArgs),
+    /// List the drive models that there are
+    #[command(after_help = "Examples:\n  capstan vtl models\n  capstan vtl models --json")]
+    Models {
+        /// Print a JSON object per model
+        #[arg(long)]
+        json: bool,
+    },
+    /// Plan what goes wrong
+    #[command(after_help = AFTER_FAULT)]
+    Fault {
+        /// The library's directory
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
+        dir: PathBuf,
+        /// Of this drive; of the robot, if not given
+        #[arg(long, value_name = "N", value_parser = drive)]
+        drive: Option<u32>,
+        /// What, and when
+        #[arg(value_name = "PLAN")]
+        plan: String,
+    },
+    /// Put a new tape into a mail slot
+    #[command(after_help = AFTER_ADD)]
+    AddTape {
+        /// The library's directory
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
+        dir: PathBuf,
+        /// What is on its sticker [default: the next number that is free]
+        #[arg(long, value_name = "BARCODE")]
+        barcode: Option<String>,
+        /// It cleans drives, so often
+        #[arg(long, value_name = "USES")]
+        cleaning: Option<u32>,
+        /// Its write-protect tab is set
+        #[arg(long)]
+        write_protected: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Arguments of `vtl create`.
+#[derive(Debug, Args)]
+pub struct CreateVtlArgs {
+    /// A new directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
+    pub dir: PathBuf,
+    /// The model of its drives: one of `capstan vtl models`
+    #[arg(long, value_name = "MODEL", default_value = "lto-9")]
+    pub model: String,
+    /// How many drives
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub drives: u32,
+    /// How many slots for tapes
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    pub slots: u32,
+    /// How many slots by which tapes come and go
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub mail_slots: u32,
+    /// How many tapes it has at first [default: one in each slot]
+    #[arg(long, value_name = "N")]
+    pub tapes: Option<u32>,
+    /// What a tape holds [default: what the model's tapes hold]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub capacity: Option<u64>,
+    /// How many times as fast as the world its clock runs
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub scale: f64,
+    /// How many bytes the drives' compression makes one
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub ratio: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A directory, also as a device.
+fn directory(text: &str) -> Result<PathBuf, String> {
+    match text.strip_prefix("vtape:").unwrap_or(text) {
+        "" => Err("it names no directory; write its path".to_owned()),
+        path => Ok(PathBuf::from(path)),
+    }
+}

@@ -1,0 +1,155 @@
+//! `capstan vtl`: virtual libraries are made, added to, and made to fail.
+
+use std::path::Path;
+
+use capstan_cell::CellError;
+use capstan_devices::DeviceError;
+use capstan_engine::message::path_text;
+use capstan_tape::library::{Design, Library, NewTape};
+use capstan_tape::{DriveModel, TapeError};
+use serde_json::{Value, json};
+
+use crate::args::{CreateVtlArgs, VtlCommand};
+use crate::exit::{COMPLETED, Failure};
+use crate::output::Output;
+use crate::sizes::{bytes_text, grouped};
+use crate::table::{Align, table};
+
+/// Runs `vtl`.
+pub fn run(command: &VtlCommand) -> Result<u8, Failure> {
+    let mut out = Output::new();
+    match command {
+        VtlCommand::Create(args) => create(args, &mut out)?,
+        VtlCommand::Models { json } => {
+            let models = DriveModel::names().into_iter().filter_map(DriveModel::named);
+            let models: Vec<_> = models.collect();
+            if *json {
+                models.iter().try_for_each(|model| out.json(&json_of(model)))?;
+            } else {
+                out.text(&lines(&models))?;
+            }
+        }
+        VtlCommand::Fault { dir, drive, plan } => {
+            let library = Library::open(dir).map_err(failure)?;
+            library.plan_faults(*drive, plan).map_err(failure)?;
+        }
+        VtlCommand::AddTape { dir, barcode, cleaning, write_protected, json } => {
+            let library = Library::open(dir).map_err(failure)?;
+            let new = NewTape {
+                barcode: barcode.clone(),
+                cleanings: *cleaning,
+                write_protected: *write_protected,
+            };
+            let tape = library.add_tape(&new).map_err(failure)?;
+            if *json {
+                out.json(&json!({ "barcode": tape.barcode, "place": tape.place.short() }))?;
+            } else {
+                out.text(&format!("tape {} is in {}\n", tape.barcode, tape.place))?;
+            }
+        }
+    }
+    out.finish().map(|()| COMPLETED)
+}
+
+fn failure(error: TapeError) -> Failure {
+    CellError::from(DeviceError::from(error)).into()
+}
+
+fn create(args: &CreateVtlArgs, out: &mut Output) -> Result<(), Failure> {
+    let design = Design {
+        model: args.model.clone(),
+        drives: args.drives,
+        slots: args.slots,
+        mail_slots: args.mail_slots,
+        capacity: args.capacity,
+        scale: args.scale,
+        ratio: args.ratio,
+    };
+    let tapes = args.tapes.unwrap_or(args.slots);
+    Library::create(&args.dir, &design, tapes).map_err(failure)?;
+    let device = device_of(&args.dir);
+    if args.json {
+        return out.json(&json!({
+            "device": device,
+            "model": design.model,
+            "drives": design.drives,
+            "slots": design.slots,
+            "mail_slots": design.mail_slots,
+            "tapes": tapes,
+            "capacity": design.capacity,
+            "scale": design.scale,
+            "ratio": design.ratio,
+        }));
+    }
+    out.text(&format!(
+        "{} is a library of {} {} drives, {} slots and {} tapes; `capstan backup PATH --to {}` uses it\n",
+        path_text(device.as_bytes()),
+        grouped(design.drives.into()),
+        design.model,
+        grouped(design.slots.into()),
+        grouped(tapes.into()),
+        path_text(device.as_bytes()),
+    ))
+}
+
+fn device_of(dir: &Path) -> String {
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    format!("vtape:{}", dir.display())
+}
+
+fn lines(models: &[&DriveModel]) -> String {
+    use Align::{Left, Right};
+    let head = [
+        ("Model", Left),
+        ("Native", Right),
+        ("Lowest", Right),
+        ("Tape", Right),
+        ("Buffer", Right),
+        ("Load", Right),
+        ("Locate", Right),
+        ("Rewind", Right),
+        ("Unload", Right),
+        ("Backhitch", Right),
+    ];
+    let rate = |bytes: f64| format!("{}/s", bytes_text(bytes as u64));
+    let seconds = |s: f64, name: &str, model: &DriveModel| {
+        let guess = if model.estimates.iter().any(|e| e == name) { "~" } else { "" };
+        format!("{guess}{s} s")
+    };
+    let row = |m: &&DriveModel| {
+        [
+            m.name.clone(),
+            rate(m.native()),
+            rate(m.speeds.first().copied().unwrap_or_default()),
+            bytes_text(m.capacity as u64),
+            bytes_text(m.buffer as u64),
+            seconds(m.load_s, "load", m),
+            seconds(m.locate_s, "average_locate", m),
+            seconds(m.rewind_s, "average_rewind", m),
+            seconds(m.unload_s, "unload", m),
+            seconds(m.backhitch_s, "backhitch", m),
+        ]
+    };
+    table(head, models.iter().map(row).collect())
+}
+
+fn json_of(m: &DriveModel) -> Value {
+    json!({
+        "name": m.name,
+        "native": m.native(),
+        "speeds": m.speeds,
+        "host_max": m.host_max,
+        "capacity": m.capacity,
+        "buffer": m.buffer,
+        "load_s": m.load_s,
+        "locate_s": m.locate_s,
+        "rewind_s": m.rewind_s,
+        "unload_s": m.unload_s,
+        "backhitch_s": m.backhitch_s,
+        "wraps": m.wraps,
+        "block_max": m.block_max,
+        "cleaning_cycles": m.cleaning_cycles,
+        "passes": m.passes,
+        "estimates": m.estimates,
+    })
+}

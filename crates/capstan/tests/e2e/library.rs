@@ -1,0 +1,205 @@
+//! Commands for tape libraries: on a virtual one, and on one that is not ours (tgt).
+
+use capstan_tape::library::Library as Virtual;
+use serde_json::Value;
+
+use crate::support::{Lab, Run, noise};
+use crate::tape_software::tgt::{CHANGER, Library as Tgt};
+
+fn run(lab: &Lab, line: &str) -> Run {
+    lab.run(line.split_whitespace())
+}
+
+fn json(lab: &Lab, line: &str) -> Vec<Value> {
+    let line = format!("{line} --json");
+    let run = run(lab, &line);
+    run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Where tapes are: `V00001L9 in slot:1`.
+fn places(lab: &Lab, library: &str) -> Vec<String> {
+    let tapes = json(lab, &format!("library inventory {library}"));
+    let text = |tape: &Value, name: &str| tape[name].as_str().unwrap().to_owned();
+    tapes.iter().map(|t| format!("{} in {}", text(t, "barcode"), text(t, "place"))).collect()
+}
+
+/// A library in the lab, a hundred thousand times as fast as the world.
+fn vtl(lab: &Lab, options: &str) {
+    run(lab, &format!("vtl create vtl --capacity 40M --scale 1e5 {options}")).ok();
+}
+
+#[test]
+fn a_virtual_library_is_made_and_shown() {
+    let lab = Lab::new();
+    let made = &json(&lab, "vtl create vtl --model lto-7 --drives 3 --slots 5 --tapes 2")[0];
+    assert_eq!((&made["tapes"], &made["mail_slots"]), (&2.into(), &2.into()));
+    let device = made["device"].as_str().unwrap();
+    assert_eq!(device, format!("vtape:{}", lab.path("vtl").display()));
+    run(&lab, "vtl create vtl").refused(&["vtl", "exists"]);
+    run(&lab, "vtl create other --model floppy").refused(&["no drive model 'floppy'", "lto-9"]);
+    run(&lab, "vtl create other --slots 2 --tapes 3").refused(&["fewer slots than tapes"]);
+    let status = &json(&lab, "library status vtape:vtl")[0];
+    assert_eq!(status["drives"].as_array().unwrap().len(), 3);
+    assert_eq!(status["drives"][0]["model"], "virtual lto-7");
+    let text = run(&lab, "library status vtape:vtl").ok().stdout.clone();
+    assert!(text.contains("5, 2 with tapes") && text.contains("drive:3"), "{text}");
+    let models = json(&lab, "vtl models");
+    let lto9 = models.iter().find(|m| m["name"] == "lto-9").unwrap();
+    assert_eq!((&lto9["native"], &lto9["capacity"]), (&408e6.into(), &18e12.into()));
+    assert!(run(&lab, "vtl models").ok().stdout.contains("408 MB/s"));
+    run(&lab, "library status vtape:nowhere").refused(&["nowhere/library.toml"]);
+    run(&lab, "library status nowhere").refused(&["not a tape library", "vtape:"]);
+    let secret = run(&lab, "library status iscsi://me%hush@h/iqn.x:y/1");
+    secret.refused(&["secret", "CAPSTAN_CHAP_SECRET"]);
+    assert!(!secret.stderr.contains("hush"), "{}", secret.stderr);
+}
+
+#[test]
+fn tapes_are_moved_loaded_and_unloaded() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 2 --slots 4 --tapes 3 --mail-slots 1");
+    let to = |moved: Vec<Value>| moved[0]["to"].as_str().unwrap().to_owned();
+    assert_eq!(to(json(&lab, "library load vtape:vtl V00002L9")), "drive:1");
+    assert_eq!(to(json(&lab, "library load vtape:vtl slot:3 2")), "drive:2");
+    run(&lab, "library load vtape:vtl V00002L9").refused(&["V00002L9 is in drive 1 already"]);
+    run(&lab, "library load vtape:vtl V00001L9").refused(&["all drives", "unload one"]);
+    run(&lab, "library load vtape:vtl V00001L9 drive:2").refused(&["drive 2 holds tape V00003L9"]);
+    run(&lab, "library load vtape:vtl X").refused(&["no tape X", "library inventory"]);
+    let status = &json(&lab, "library status vtape:vtl")[0];
+    assert_eq!(status["drives"][1]["tape"], "V00003L9");
+    assert_eq!(status["drives"][1]["tape_from"], "slot:3");
+    // What is in use says by whom, and stays.
+    let held = Virtual::open(&lab.path("vtl")).unwrap().drive(2).unwrap();
+    let own = format!("process {} (", std::process::id());
+    run(&lab, "library unload vtape:vtl drive:2").refused(&["drive 2", "in use by", &own]);
+    run(&lab, "library move vtape:vtl drive:2 slot:4").refused(&["in use by", &own]);
+    let status = &json(&lab, "library status vtape:vtl")[0];
+    assert!(status["drives"][1]["in_use_by"].as_str().unwrap().starts_with(&own), "{status}");
+    drop(held);
+    assert_eq!(to(json(&lab, "library unload vtape:vtl 2")), "slot:3");
+    run(&lab, "library unload vtape:vtl 2").refused(&["drive 2", "holds no tape"]);
+    // Its own slot is taken meanwhile.
+    run(&lab, "library move vtape:vtl slot:1 slot:2").ok();
+    assert_eq!(to(json(&lab, "library unload vtape:vtl 1")), "slot:1");
+    assert_eq!(to(json(&lab, "library move vtape:vtl slot:1 mail:1")), "mail:1");
+    let found = places(&lab, "vtape:vtl");
+    assert_eq!(found, ["V00001L9 in slot:2", "V00003L9 in slot:3", "V00002L9 in mail:1"]);
+    run(&lab, "library move vtape:vtl slot:1 slot:4").refused(&["slot 1 holds no tape"]);
+    run(&lab, "library move vtape:vtl slot:9 slot:4").refused(&["no slot 9"]);
+    run(&lab, "library move vtape:vtl shelf:1 slot:4").refused(&["'shelf:1' is no place"]);
+    // A robot that jams is no bad input.
+    run(&lab, "vtl fault vtape:vtl move:1=jam").ok();
+    let jammed = run(&lab, "library move vtape:vtl slot:3 slot:4");
+    assert_eq!((jammed.code, jammed.stderr.contains("jammed")), (1, true), "{}", jammed.stderr);
+    run(&lab, "vtl fault vtl write:1=jam").refused(&["no fault"]);
+    run(&lab, "vtl fault vtl --drive 7 write:1=error").refused(&["no drive 7"]);
+}
+
+#[test]
+fn what_is_exported_is_recorded_and_comes_back() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 1 --slots 4 --tapes 3 --mail-slots 1");
+    lab.file("tree/a", noise(1, 100_000));
+    let report = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    let label = report["media"][0].as_str().unwrap();
+    run(&lab, "library unload vtape:vtl 1").ok();
+    let known = |lab: &Lab| {
+        let tapes = json(lab, "library inventory vtape:vtl");
+        let ours: Vec<_> = tapes.into_iter().filter(|t| !t["known"].is_null()).collect();
+        assert_eq!(ours.len(), 1, "{ours:?}");
+        ours[0].clone()
+    };
+    let tape = known(&lab);
+    let barcode = tape["barcode"].as_str().unwrap();
+    assert_eq!(tape["known"]["label"], label);
+    assert_eq!(tape["known"]["state"], "appendable");
+    let text = run(&lab, "library inventory vtape:vtl").ok().stdout.clone();
+    assert_eq!((text.matches("unknown").count(), text.matches(label).count() > 0), (2, true));
+
+    let other = if barcode == "V00001L9" { "V00002L9" } else { "V00001L9" };
+    let export = format!("library export vtape:vtl {barcode} {other} --location");
+    let both: Vec<&str> = export.split(' ').chain(["the bank"]).collect();
+    lab.run(both).refused(&["1 free mail slots for 2 tapes"]);
+    run(&lab, &format!("library export vtape:vtl {barcode} X")).refused(&["no tape X"]);
+    let mut export = vec!["library", "export", "vtape:vtl", barcode, "--location", "bank, box 7"];
+    let said = lab.run(export.clone()).ok().stdout.clone();
+    assert!(said.contains("to mail slot 1") && said.contains(label), "{said}");
+    assert_eq!(known(&lab)["place"], "mail:1");
+    let medium = &json(&lab, &format!("media show {label}"))[0];
+    assert_eq!(
+        (&medium["state"], &medium["exported_to"]),
+        (&"exported".into(), &"bank, box 7".into())
+    );
+    // Again, to correct the place.
+    export[5] = "bank, box 8";
+    lab.run(export).ok();
+    assert_eq!(json(&lab, &format!("media show {label}"))[0]["exported_to"], "bank, box 8");
+
+    let back = &json(&lab, "library import vtape:vtl")[0];
+    assert_eq!((&back["from"], &back["label"]), (&"mail:1".into(), &label.into()));
+    assert_eq!(json(&lab, &format!("media show {label}"))[0]["state"], "appendable");
+    assert!(run(&lab, "library import vtape:vtl").ok().stdout.contains("no tapes"));
+}
+
+#[test]
+fn drives_are_cleaned_until_the_tape_is_used_up() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 2 --slots 3 --tapes 1 --mail-slots 1");
+    run(&lab, "library clean vtape:vtl 1").refused(&["no cleaning tape", "CLN"]);
+    run(&lab, "vtl add-tape vtl --cleaning 0 --barcode CLNOLDL9").ok();
+    run(&lab, "vtl add-tape vtl --cleaning 1").ok();
+    run(&lab, "vtl add-tape vtl --barcode CLNL9").refused(&["cleaning tapes", "begin with CLN"]);
+    let new = &json(&lab, "vtl add-tape vtl --barcode NEW --write-protected")[0];
+    assert_eq!((&new["barcode"], &new["place"]), (&"NEW".into(), &"slot:3".into()));
+    run(&lab, "vtl add-tape vtl").refused(&["taken", "export a tape"]);
+    run(&lab, "library load vtape:vtl CLN001L9").refused(&["cleans drives", "library clean"]);
+    // The one that is used up does not keep the other from being used.
+    let cleaned = &json(&lab, "library clean vtape:vtl drive:1")[0];
+    assert_eq!((&cleaned["barcode"], &cleaned["uses_left"]), (&"CLN001L9".into(), &0.into()));
+    run(&lab, "library clean vtape:vtl 1").refused(&["CLN", "used up", "put a new one in"]);
+    run(&lab, "library load vtape:vtl V00001L9 1").ok();
+    run(&lab, "library clean vtape:vtl 1").refused(&["holds tape V00001L9", "unload it first"]);
+}
+
+#[test]
+fn a_library_that_is_not_ours_does_the_same() {
+    let lab = Lab::new();
+    let Some(tgt) = Tgt::start(8, None) else { return };
+    let host = format!("127.0.0.1:{}", tgt.port());
+    let seen = json(&lab, &format!("library scan --iscsi {host}"));
+    let devices: Vec<_> = seen.iter().map(|s| (&s["device"], &s["kind"])).collect();
+    let library = tgt.url(CHANGER);
+    assert_eq!(devices[2], (&library.as_str().into(), &"library".into()));
+    assert_eq!(devices[0], (&tgt.url("1").into(), &"drive".into()));
+    assert_eq!(seen[0]["serial"], tgt.serial("1"));
+    let text = run(&lab, &format!("library scan --iscsi {host}")).ok().stdout.clone();
+    assert!(text.contains("STK L700") && text.contains("HP Ultrium 6-SCSI"), "{text}");
+
+    let moved = &json(&lab, &format!("library load {library} TAPE03L6"))[0];
+    assert_eq!((&moved["from"], &moved["to"]), (&"slot:3".into(), &"drive:1".into()));
+    let status = &json(&lab, &format!("library status {library}"))[0];
+    assert_eq!(status["drives"][0]["tape"], "TAPE03L6");
+    assert_eq!(status["drives"][1]["serial"], tgt.serial("2"));
+    assert_eq!((&status["slots"], &status["mail_slots"]), (&8.into(), &1.into()));
+    run(&lab, &format!("library load {library} TAPE01L6 drive:1")).refused(&["drive 1 holds tape"]);
+    let moved = &json(&lab, &format!("library unload {library} drive:1"))[0];
+    assert_eq!(moved["to"], "slot:3");
+    run(&lab, &format!("library export {library} TAPE03L6 --location vault")).ok();
+    assert_eq!(places(&lab, &library).last().unwrap(), "TAPE03L6 in mail:1");
+    let back = &json(&lab, &format!("library import {library}"))[0];
+    assert_eq!(back["to"], "slot:3");
+    let rescanned = run(&lab, &format!("library inventory {library} --rescan"));
+    assert_eq!(rescanned.ok().stdout.matches("unknown").count(), 6, "{}", rescanned.stdout);
+    // A drive by itself is a library of one drive.
+    let alone = &json(&lab, &format!("library status {}", tgt.url("2")))[0];
+    assert_eq!((&alone["slots"], &alone["drives"][0]["tape"]), (&0.into(), &Value::Null));
+    run(&lab, &format!("library move {} drive:1 slot:1", tgt.url("2"))).refused(&["by hand"]);
+    drop(tgt);
+    let gone = run(&lab, &format!("library status {library}"));
+    assert_eq!(gone.code, 1, "{}", gone.stderr);
+    assert!(
+        gone.stderr.contains("cannot connect") && gone.stderr.contains("hint"),
+        "{}",
+        gone.stderr
+    );
+}

@@ -1,0 +1,235 @@
+//! What the internal database knows of the tapes in a library, and what it is told when they leave and come back.
+
+use std::collections::BTreeMap;
+
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_format::id::MediumId;
+use capstan_idb::Medium;
+use capstan_tape::changer::{Held, Place};
+
+use super::{Moved, TapeName, at, called, carry, find, free_slot, no_room, of_tape, open, refused};
+use crate::Cell;
+use crate::error::Result;
+use crate::media::{MediumInfo, MediumState};
+
+/// A tape in its place, and what is known of it.
+#[derive(Debug, Clone)]
+pub struct Inventoried {
+    /// The tape.
+    pub tape: Held,
+    /// The medium on it; nothing where this cell knows of none.
+    pub known: Option<KnownTape>,
+}
+
+/// What the database has of a tape's medium.
+#[derive(Debug, Clone)]
+pub struct KnownTape {
+    /// Its id.
+    pub id: MediumId,
+    /// Its label.
+    pub label: String,
+    /// The pool it is in.
+    pub pool: Option<String>,
+    /// Its state.
+    pub state: MediumState,
+    /// Bytes on it.
+    pub bytes: u64,
+}
+
+/// A tape that was moved to a mail slot.
+#[derive(Debug, Clone)]
+pub struct Exported {
+    /// The move.
+    pub moved: Moved,
+    /// The label of its medium, which is recorded as exported now; nothing where this cell knows of none.
+    pub label: Option<String>,
+}
+
+impl Cell {
+    /// All tapes of a library by place; where asked for, after the library has looked into every slot.
+    pub fn library_inventory(&self, name: &LibraryName, rescan: bool) -> Result<Vec<Inventoried>> {
+        let mut library = open(name)?;
+        if rescan {
+            library.rescan().map_err(of_tape)?;
+        }
+        let held = library.inventory().map_err(of_tape)?;
+        drop(library);
+        let known = self.tapes_known(name)?;
+        let inventoried = held.into_iter().map(|tape| {
+            let medium = known.of_barcode(&tape.barcode);
+            let known = medium.map(|medium| self.medium_info(medium)).transpose()?;
+            Ok(Inventoried { known: known.map(KnownTape::of), tape })
+        });
+        inventoried.collect()
+    }
+
+    /// Moves the tapes in the mail slots to free slots, and records that their media are back. `on` is told of each.
+    pub fn library_import(&self, name: &LibraryName, on: &mut dyn FnMut(&Exported)) -> Result<u64> {
+        let mut library = open(name)?;
+        let elements = library.elements();
+        if elements.mail_slots == 0 {
+            return Err(refused(format!(
+                "{name} has no mail slots; put the tapes into its slots, and let it look: `capstan library inventory \
+                 --rescan`"
+            )));
+        }
+        let known = self.tapes_known(name)?;
+        let mut held = library.inventory().map_err(of_tape)?;
+        let waiting: Vec<Held> =
+            held.iter().filter(|h| matches!(h.place, Place::Mail(_))).cloned().collect();
+        let mut count = 0;
+        for tape in waiting {
+            let to = free_slot(&held, elements).ok_or_else(|| no_room(name))?;
+            let moved = carry(&mut *library, &tape.barcode, tape.place, to)?;
+            held.push(Held { place: to, ..tape.clone() });
+            let medium = known.of_barcode(&tape.barcode);
+            if let Some(medium) = medium {
+                self.idb.set_medium_exported(medium.id, None)?;
+            }
+            on(&Exported { moved, label: medium.map(|medium| medium.label.clone()) });
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Moves tapes to mail slots, and records where their media go. Before anything is moved it is seen that all of them are
+    /// there and have room. `on` is told of each.
+    pub fn library_export(
+        &self,
+        name: &LibraryName,
+        barcodes: &[String],
+        location: &str,
+        on: &mut dyn FnMut(&Exported),
+    ) -> Result<()> {
+        crate::media::check_location(location)?;
+        let mut library = open(name)?;
+        let held = library.inventory().map_err(of_tape)?;
+        let mut tapes = Vec::new();
+        for barcode in barcodes {
+            let tape = find(&held, &TapeName::Barcode(barcode.clone()), name)?;
+            if let Place::Drive(n) = tape.place {
+                return Err(refused(format!("{} is in drive {n}; unload it first", called(tape))));
+            }
+            if !tapes.contains(&tape) {
+                tapes.push(tape);
+            }
+        }
+        let free = (1..=library.elements().mail_slots).map(Place::Mail);
+        let mut free: Vec<Place> = free.filter(|place| at(&held, *place).is_none()).collect();
+        let wanted = tapes.iter().filter(|t| !matches!(t.place, Place::Mail(_))).count();
+        if wanted > free.len() {
+            return Err(refused(format!(
+                "{name} has {} free mail slots for {wanted} tapes; take out what is in them, or export fewer at once",
+                free.len()
+            )));
+        }
+        free.reverse();
+        let known = self.tapes_known(name)?;
+        for tape in tapes {
+            let (from, barcode) = (tape.place, tape.barcode.clone());
+            let moved = match (from, free.pop()) {
+                (Place::Slot(_), Some(to)) => carry(&mut *library, &barcode, from, to)?,
+                (_, unused) => {
+                    free.extend(unused);
+                    Moved { barcode, from, to: Some(from) }
+                }
+            };
+            let medium = known.of_barcode(&tape.barcode);
+            if let Some(medium) = medium {
+                self.media_export(&medium.id.to_string(), location)?;
+            }
+            on(&Exported { moved, label: medium.map(|medium| medium.label.clone()) });
+        }
+        Ok(())
+    }
+
+    /// The media that may be in a library, by barcode.
+    fn tapes_known(&self, library: &LibraryName) -> Result<Tapes> {
+        let media = self.idb.media()?;
+        Ok(Tapes::of(media, &library.resolved()))
+    }
+}
+
+impl KnownTape {
+    fn of(info: MediumInfo) -> Self {
+        Self {
+            id: info.medium.id,
+            label: info.medium.label,
+            pool: info.management.pool,
+            state: info.state,
+            bytes: info.holdings.bytes,
+        }
+    }
+}
+
+/// Media on tapes, by barcode.
+#[derive(Debug, Default)]
+struct Tapes(BTreeMap<String, Vec<(bool, Medium)>>);
+
+impl Tapes {
+    /// A tape that was last seen in this library is it. One of another may have come from there, if that is no virtual one:
+    /// these give the same barcodes all over.
+    fn of(media: Vec<Medium>, library: &LibraryName) -> Self {
+        let mut tapes = Self::default();
+        for medium in media {
+            let Ok(Address::Tape(TapeAddress { library: of, tape: Some(barcode), .. })) =
+                medium.device.parse()
+            else {
+                continue;
+            };
+            let may_travel = |name: &LibraryName| matches!(name, LibraryName::Scsi(_));
+            let here = of == *library;
+            if here || (may_travel(&of) && may_travel(library)) {
+                tapes.0.entry(barcode).or_default().push((here, medium));
+            }
+        }
+        tapes
+    }
+
+    /// The medium of a barcode, where that is certain.
+    fn of_barcode(&self, barcode: &str) -> Option<&Medium> {
+        let all = self.0.get(barcode)?;
+        let mut here = all.iter().filter(|(here, _)| *here);
+        match (here.next(), here.next(), all.as_slice()) {
+            (Some((_, medium)), None, _) | (None, _, [(_, medium)]) => Some(medium),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_barcode_is_a_medium_where_that_is_certain() {
+        let medium = |n: u8, device: &str| Medium {
+            id: MediumId([n; 16]),
+            label: format!("m{n}"),
+            device: device.to_owned(),
+            block_size: 1 << 19,
+            created_us: 0,
+        };
+        let all = || {
+            vec![
+                medium(1, "vtape:/v?tape=V00001L9"),
+                medium(2, "vtape:/w?tape=V00001L9"),
+                medium(3, "scsi:/dev/sg3?tape=A1"),
+                medium(4, "scsi:/dev/sg9?tape=A1"),
+                medium(5, "scsi:/dev/sg9?tape=A2"),
+                medium(6, "/mnt/A2"),
+            ]
+        };
+        let of = |library: &str, barcode: &str| {
+            let tapes = Tapes::of(all(), &library.parse().unwrap());
+            tapes.of_barcode(barcode).map(|medium| medium.label.clone())
+        };
+        assert_eq!(of("vtape:/w", "V00001L9").as_deref(), Some("m2"));
+        assert_eq!(of("vtape:/x", "V00001L9"), None);
+        assert_eq!(of("scsi:/dev/sg3", "A1").as_deref(), Some("m3"));
+        assert_eq!(of("scsi:/dev/sg3", "A2").as_deref(), Some("m5"), "it came from there");
+        assert_eq!(of("scsi:/dev/sg4", "A1"), None, "one of two");
+        assert_eq!(of("vtape:/w", "A2"), None);
+        assert_eq!(of("vtape:/w", ""), None);
+    }
+}

@@ -3,7 +3,8 @@
 use capstan_tape::library::Library as Virtual;
 use serde_json::Value;
 
-use crate::support::{Lab, Run, noise};
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Run, below, noise};
 use crate::tape_software::tgt::{CHANGER, Library as Tgt};
 
 fn run(lab: &Lab, line: &str) -> Run {
@@ -202,4 +203,22 @@ fn a_library_that_is_not_ours_does_the_same() {
         "{}",
         gone.stderr
     );
+}
+
+#[test]
+fn a_backup_spans_real_tapes_and_comes_back() {
+    let lab = Lab::new();
+    let Some(tgt) = Tgt::start(24, None) else { return };
+    crate::mirror::tree(&lab);
+    for n in 0..5 {
+        lab.file(&format!("tree/big-{n}"), noise(n, 10_000_000));
+    }
+    let library = tgt.url(CHANGER);
+    let full = lab.backed_up(["tree", "--to", &library, "--name", "t"]);
+    assert!(full["media"].as_array().unwrap().len() >= 3, "{full}");
+    lab.sh("cd tree; rm big-1; echo new >new; touch big-2");
+    lab.backed_up(["tree", "--to", &library, "--name", "t", "--incr"]);
+    let into = lab.path("restored");
+    lab.restored(["t", "--into", into.to_str().unwrap()]);
+    same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
 }

@@ -1,153 +1,50 @@
-//! SG_IO for real: a kernel as a process (user-mode-linux) logs in to tgt by its own iSCSI initiator, and its drivers sg
-//! and st give `/dev/sgN` and `/dev/nstN`.
-//!
-//! Needs Debian's user-mode-linux and open-iscsi, installed, or unpacked with `dpkg -x` below the directory that
-//! CAPSTAN_UML names, and root; else it is skipped. `make setup` installs neither: they are large and replace system parts.
+//! SG_IO for real: `/dev/sgN` and `/dev/nstN` of a kernel as a process (see support/uml.rs).
 
 #[path = "support/signals.rs"]
 mod signals;
 mod support;
 
-use std::fs;
-use std::io::Read as _;
-use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use capstan_scsi::element::ElementKind;
-use capstan_scsi::{Changer, Drive, Error, Read, Written};
+use capstan_scsi::inquiry::Kind;
+use capstan_scsi::{Changer, Drive, Error, Read, Written, find};
 use rustix::fs::{Mode, OFlags};
 use signals::under_signals;
-use support::block;
-use support::tgt::{Library, TARGET};
-
-const DONE: &str = "inside: all is well";
-/// In the order in which they need each other.
-const MODULES: [&str; 9] = [
-    "scsi_common",
-    "scsi_mod",
-    "sg",
-    "st",
-    "ch",
-    "scsi_transport_iscsi",
-    "libiscsi",
-    "libiscsi_tcp",
-    "iscsi_tcp",
-];
-
-fn unpacked() -> PathBuf {
-    std::env::var_os("CAPSTAN_UML").map_or_else(|| "/".into(), PathBuf::from)
-}
+use support::tgt::{CHANGER, Library};
+use support::{block, uml};
 
 #[test]
 fn commands_go_through_the_kernels_own_drivers() {
-    let root = unpacked();
-    let (linux, login) = (root.join("usr/bin/linux.uml"), root.join("sbin/iscsistart"));
-    if !linux.is_file() || !login.is_file() || !rustix::process::geteuid().is_root() {
-        println!(
-            "skipped: user-mode-linux and open-iscsi are not at hand (CAPSTAN_UML), or this is not root"
-        );
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let script = dir.path().join("init");
-    let test = std::env::current_exe().unwrap();
-    let text = format!(
-        "#!/bin/sh\nmount -t proc proc /proc\nmount -t sysfs sys /sys\nmount -t devtmpfs dev /dev\n\
-         mount -t tmpfs run /run\nexport TMPDIR=/run CAPSTAN_UML={} PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
-         ip link set lo up\n{} --ignored --exact inside --nocapture\n{} --ignored --exact power_off\n",
-        root.display(),
-        test.display(),
-        test.display()
-    );
-    fs::write(&script, text).unwrap();
-    let init = format!("init=/bin/sh -- {}", script.display());
-    let mut kernel = Command::new(linux);
-    kernel.args(["mem=256M", "rootfstype=hostfs", "ro", "con=null", "con0=null,fd:1", "quiet"]);
-    // The kernel is several processes of ours; as a group they are ended together.
-    kernel.args(init.split(' ')).process_group(0);
-    let mut kernel =
-        kernel.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut out = kernel.stdout.take().unwrap();
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = out.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    let end = Instant::now() + Duration::from_secs(120);
-    while kernel.try_wait().unwrap().is_none() {
-        if Instant::now() > end {
-            let group = rustix::process::Pid::from_child(&kernel);
-            rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let text = reader.join().unwrap();
-    assert!(text.contains(DONE), "{text}");
+    uml::run_inside();
 }
 
 #[test]
 #[ignore = "is called inside user-mode-linux"]
 fn power_off() {
-    if std::process::id() != 1
-        && fs::read_to_string("/proc/cpuinfo").unwrap().contains("User Mode Linux")
-    {
-        // SAFETY: takes no pointers; only inside user-mode-linux, which it ends.
-        unsafe { libc::reboot(libc::LINUX_REBOOT_CMD_POWER_OFF) };
-    }
+    uml::power_off();
 }
 
 #[test]
 #[ignore = "is called inside user-mode-linux"]
 fn inside() {
-    if !fs::read_to_string("/proc/cpuinfo").unwrap().contains("User Mode Linux") {
-        return;
-    }
-    MODULES.iter().for_each(|name| load(name));
-    let library = Library::start(16, None).expect("tgt");
-    let root = unpacked();
-    let mut login = Command::new(root.join("sbin/iscsistart"));
-    login.args([
-        "-i",
-        "iqn.2026-11.test:uml",
-        "-t",
-        TARGET,
-        "-g",
-        "1",
-        "-a",
-        "127.0.0.1",
-        "-p",
-        &library.port().to_string(),
-    ]);
-    login.env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
-    let output = login.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let changer = wait_for("/dev/sch0");
-    let (first, second) = (wait_for("/dev/nst0"), wait_for("/dev/nst1"));
-    use_library(&changer, &first);
-    hold_and_name(&second);
-    println!("{DONE}");
+    uml::inside(|library| {
+        find_all(library);
+        use_library("/dev/sch0", "/dev/nst0");
+        hold_and_name("/dev/nst1");
+    });
 }
 
-fn load(name: &str) {
-    let modules = unpacked().join("usr/lib/uml/modules");
-    let version = fs::read_dir(&modules).unwrap().next().unwrap().unwrap().path();
-    let file = fs::File::open(version.join(format!("kernel/drivers/scsi/{name}.ko"))).unwrap();
-    // SAFETY: an open file and a string with an end.
-    let loaded =
-        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
-    assert_eq!(loaded, 0, "{name}: {}", std::io::Error::last_os_error());
-}
-
-fn wait_for(node: &str) -> String {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !Path::new(node).exists() {
-        assert!(Instant::now() < end, "no {node}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    node.to_owned()
+/// The kernel says what there is, also of what is in use.
+fn find_all(library: &Library) {
+    let _drive = Drive::open("/dev/nst1").unwrap();
+    let found = find::local();
+    let kinds: Vec<_> = found.iter().map(|f| (f.kind, f.identity.serial.clone())).collect();
+    let tape = |lun| (Kind::Tape, library.serial(lun));
+    assert_eq!(kinds, [tape("1"), tape("2"), (Kind::Changer, library.serial(CHANGER))]);
+    assert_eq!(found[1].tape_node.as_deref(), Some("/dev/nst1".as_ref()));
+    assert!(found[1].numbers.len() >= 3 && found[0].name.starts_with("/dev/sg"), "{found:?}");
 }
 
 /// The same as over iSCSI of our own, in short.

@@ -3,6 +3,7 @@
 
 pub mod istgt;
 pub mod tgt;
+pub mod uml;
 
 use std::path::PathBuf;
 

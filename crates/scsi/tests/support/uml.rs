@@ -1,0 +1,138 @@
+//! A Linux kernel as a process (user-mode-linux) that logs in to tgt by its own iSCSI initiator, so that its drivers give
+//! `/dev/sgN`, `/dev/nstN` and `/dev/schN`.
+//!
+//! Needs Debian's user-mode-linux and open-iscsi, installed, or unpacked with `dpkg -x` below the directory that
+//! CAPSTAN_UML names, and root; else it is skipped. `make setup` installs neither: they are large and replace system parts.
+//!
+//! A test binary that calls [`run_inside`] has two more tests, ignored: `inside`, which calls [`inside`], and `power_off`.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::tgt::{Library, TARGET};
+
+const DONE: &str = "inside: all is well";
+/// In the order in which they need each other.
+const MODULES: [&str; 9] = [
+    "scsi_common",
+    "scsi_mod",
+    "sg",
+    "st",
+    "ch",
+    "scsi_transport_iscsi",
+    "libiscsi",
+    "libiscsi_tcp",
+    "iscsi_tcp",
+];
+
+fn unpacked() -> PathBuf {
+    std::env::var_os("CAPSTAN_UML").map_or_else(|| "/".into(), PathBuf::from)
+}
+
+/// Runs this test binary's tests `inside` and `power_off` in such a kernel.
+pub fn run_inside() {
+    let root = unpacked();
+    let (linux, login) = (root.join("usr/bin/linux.uml"), root.join("sbin/iscsistart"));
+    if !linux.is_file() || !login.is_file() || !rustix::process::geteuid().is_root() {
+        println!(
+            "skipped: user-mode-linux and open-iscsi are not at hand (CAPSTAN_UML), or this is not root"
+        );
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("init");
+    let test = std::env::current_exe().unwrap();
+    let text = format!(
+        "#!/bin/sh\nmount -t proc proc /proc\nmount -t sysfs sys /sys\nmount -t devtmpfs dev /dev\n\
+         mount -t tmpfs run /run\nexport TMPDIR=/run CAPSTAN_UML={} PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
+         ip link set lo up\n{} --ignored --exact inside --nocapture\n{} --ignored --exact power_off\n",
+        root.display(),
+        test.display(),
+        test.display()
+    );
+    fs::write(&script, text).unwrap();
+    let init = format!("init=/bin/sh -- {}", script.display());
+    let mut kernel = Command::new(linux);
+    kernel.args(["mem=256M", "rootfstype=hostfs", "ro", "con=null", "con0=null,fd:1", "quiet"]);
+    // The kernel is several processes of ours; as a group they are ended together.
+    kernel.args(init.split(' ')).process_group(0);
+    let mut kernel =
+        kernel.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut out = kernel.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = out.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let end = Instant::now() + Duration::from_secs(120);
+    while kernel.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            let group = rustix::process::Pid::from_child(&kernel);
+            rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = reader.join().unwrap();
+    assert!(text.contains(DONE), "{text}");
+}
+
+/// Ends the kernel. Only inside.
+pub fn power_off() {
+    if std::process::id() != 1 && is_inside() {
+        rustix::system::reboot(rustix::system::RebootCommand::PowerOff).unwrap();
+    }
+}
+
+fn is_inside() -> bool {
+    fs::read_to_string("/proc/cpuinfo").unwrap().contains("User Mode Linux")
+}
+
+/// Does something inside, where a library's devices are nodes below `/dev`.
+pub fn inside(what: impl FnOnce(&Library)) {
+    if !is_inside() {
+        return;
+    }
+    MODULES.iter().for_each(|name| load(name));
+    let library = Library::start(16, None).expect("tgt");
+    let root = unpacked();
+    let mut login = Command::new(root.join("sbin/iscsistart"));
+    login.args([
+        "-i",
+        "iqn.2026-11.test:uml",
+        "-t",
+        TARGET,
+        "-g",
+        "1",
+        "-a",
+        "127.0.0.1",
+        "-p",
+        &library.port().to_string(),
+    ]);
+    login.env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
+    let output = login.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for node in ["/dev/sch0", "/dev/nst0", "/dev/nst1"] {
+        wait_for(node);
+    }
+    what(&library);
+    println!("{DONE}");
+}
+
+fn load(name: &str) {
+    let modules = unpacked().join("usr/lib/uml/modules");
+    let version = fs::read_dir(&modules).unwrap().next().unwrap().unwrap().path();
+    let file = fs::File::open(version.join(format!("kernel/drivers/scsi/{name}.ko"))).unwrap();
+    rustix::system::finit_module(&file, c"", 0).unwrap();
+}
+
+fn wait_for(node: &str) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !Path::new(node).exists() {
+        assert!(Instant::now() < end, "no {node}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -5,6 +5,7 @@
 
 mod alone;
 mod changer;
+mod cleaning;
 mod drive;
 mod errors;
 mod place;

@@ -235,3 +235,17 @@ fn a_drive_with_locate_goes_by_its_own_numbers() {
     let mut drive = library.open_drive(1).unwrap();
     check(&mut *drive, &places, &[3]);
 }
+
+/// No software has drives that clean themselves: this one takes the tape for one with data, which is seen, and the tape put
+/// back.
+#[test]
+fn a_drive_that_does_not_clean_itself_is_found_out() {
+    let Some(tgt) = Library::start(4, None) else { return };
+    tgt.add_cleaning_tape("CLN001L6");
+    let mut library = open(&tgt.url(CHANGER));
+    let there = library.inventory().unwrap();
+    assert!(there.iter().any(|h| h.is_cleaning() && h.place == Place::Slot(7)), "{there:?}");
+    let why = library.clean(2, Place::Slot(7)).unwrap_err().to_string();
+    assert!(why.contains("drive 2 was not cleaned"), "{why}");
+    assert_eq!(library.inventory().unwrap(), there);
+}

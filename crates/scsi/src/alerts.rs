@@ -51,6 +51,11 @@ impl Alert {
         matches!(self.0, 20 | 21)
     }
 
+    /// The cleaning tape is used up, or not one for this drive: nothing was cleaned.
+    pub fn refuses_cleaning_tape(self) -> bool {
+        matches!(self.0, 22 | 23)
+    }
+
     /// The medium is at fault, not the drive.
     pub fn blames_medium(self) -> bool {
         matches!(self.0, 4 | 7 | 13 | 14 | 15 | 16 | 18 | 19 | 51 | 52 | 54 | 55)
@@ -227,6 +232,7 @@ mod tests {
         assert!(text(13).what().contains("snapped"));
         assert!(text(20).what().contains("cleaned now") && text(20).severity() == C);
         assert!(text(21).wants_cleaning() && !text(22).wants_cleaning());
+        assert!(text(22).refuses_cleaning_tape() && !text(21).refuses_cleaning_tape());
         assert!(text(30).what().contains("hardware fault"));
         assert!(text(38).what().contains("expects to fail"));
         assert!(text(60).what().contains("WORM"));

@@ -74,11 +74,14 @@ pub struct Library {
 }
 
 impl Library {
-    /// Makes a library in a new directory, with a tape in each of the first `tapes` slots.
+    /// Makes a library in a new or empty directory, with a tape in each of the first `tapes` slots.
     pub fn create(dir: &Path, design: &Design, tapes: u32) -> Result<Self, TapeError> {
         check(dir, design, tapes)?;
         let model = model_of(dir, design)?;
-        fs::create_dir(dir).map_err(failed("make the directory", dir))?;
+        let is_blank = fs::read_dir(dir).is_ok_and(|mut names| names.next().is_none());
+        if !is_blank {
+            fs::create_dir(dir).map_err(failed("make the directory", dir))?;
+        }
         let inside = dir.join("tapes");
         fs::create_dir(&inside).map_err(failed("make the directory", &inside))?;
         let capacity = design.capacity.map_or(model.capacity, |bytes| bytes as f64);
@@ -470,6 +473,7 @@ mod tests {
             assert!(Library::create(&path, &design, 3).is_err(), "{design:?}");
             assert!(!path.exists());
         }
+        fs::create_dir(&path).unwrap();
         Library::create(&path, &design(), 0).unwrap();
         assert!(Library::create(&path, &design(), 0).is_err(), "there is one already");
         fs::write(path.join("library.toml"), "model = 1").unwrap();

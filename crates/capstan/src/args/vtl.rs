@@ -39,7 +39,7 @@ It comes into a mail slot (`capstan library import` puts it away), or where none
 #[derive(Debug, Subcommand)]
 #[command(after_help = AFTER)]
 pub enum VtlCommand {
-    /// Make a virtual library in a new directory
+    /// Make a virtual library in a new or empty directory
     #[command(after_help = AFTER_CREATE)]
     Create(CreateVtlArgs),
     /// List the drive models that there are
@@ -86,7 +86,7 @@ pub enum VtlCommand {
 /// Arguments of `vtl create`.
 #[derive(Debug, Args)]
 pub struct CreateVtlArgs {
-    /// A new directory
+    /// A new or empty directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
     pub dir: PathBuf,
     /// The model of its drives: one of `capstan vtl models`

@@ -5,19 +5,18 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use capstan_scsi::element::{Element, ElementKind};
 use capstan_scsi::inquiry::Identity;
-use capstan_scsi::{self as scsi, Drive, Inventory, holders};
+use capstan_scsi::{self as scsi, Inventory, holders};
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
 use capstan_tape::{Changer, TapeDrive, TapeError, lock};
 
 use super::drive::{Expect, ScsiDrive, eject};
 use super::errors::explain;
 use super::units::{Reached, Unit};
-use super::{lock_path, transport};
+use super::{cleaning, lock_path, transport};
 
 /// How long a robot that another process uses is waited for: a move takes minutes, a look into every slot up to an hour.
 const ROBOT_PATIENCE: Duration = Duration::from_secs(20 * 60);
@@ -28,6 +27,8 @@ pub(super) struct ScsiLibrary {
     lock: PathBuf,
     /// Addresses of the elements, in their order.
     drives: Vec<u16>,
+    /// What the library says of its drives themselves; that stays.
+    drive_elements: Inventory,
     slots: Vec<u16>,
     mail: Vec<u16>,
     /// Which device is which drive, by the drive's address, once that was asked for.
@@ -46,6 +47,7 @@ impl ScsiLibrary {
             name: device.to_owned(),
             lock: lock_path("changer", identity, device),
             drives: Vec::new(),
+            drive_elements: Inventory::default(),
             slots: Vec::new(),
             mail: Vec::new(),
             units: None,
@@ -55,6 +57,7 @@ impl ScsiLibrary {
         this.drives = addresses(ElementKind::Drive);
         this.slots = addresses(ElementKind::Slot);
         this.mail = addresses(ElementKind::ImportExport);
+        this.drive_elements.elements = inventory.of(ElementKind::Drive).cloned().collect();
         Ok(this)
     }
 
@@ -92,36 +95,41 @@ impl ScsiLibrary {
     }
 
     /// The device that a drive is.
-    fn unit(&mut self, address: u16, inventory: &Inventory) -> Result<Option<&Unit>, TapeError> {
+    fn unit(&mut self, address: u16) -> Result<Option<&Unit>, TapeError> {
         if self.units.is_none() {
             let reached = Reached::from(&self.name, self.drives.len());
             let reached = reached.map_err(|e| explain(e, &self.name))?;
-            self.units = Some(reached.assign(inventory));
+            self.units = Some(reached.assign(&self.drive_elements));
         }
         Ok(self.units.as_ref().and_then(|units| units.get(&address)))
     }
 
     /// The same where there must be one.
-    fn device(&mut self, number: u32, inventory: &Inventory) -> Result<Unit, TapeError> {
+    fn device(&mut self, number: u32) -> Result<Unit, TapeError> {
         let address = self.address(Place::Drive(number))?;
-        if let Some(unit) = self.unit(address, inventory)? {
+        if let Some(unit) = self.unit(address)? {
             return Ok(unit.clone());
         }
-        let name = inventory.at(address).and_then(|e| e.drive.as_ref()).map(|name| &name.text);
-        let who = name.map_or(String::new(), |name| format!(" ({name})"));
+        let who = self.named(address).map_or(String::new(), |name| format!(" ({name})"));
         Err(self.says(format!(
             "drive {number}{who} is none of the tape drives that this host reaches; connect it to this host, or use \
              another one"
         )))
     }
 
+    /// What the library says of a drive.
+    fn named(&self, address: u16) -> Option<String> {
+        let element = self.drive_elements.at(address)?;
+        element.drive.as_ref().map(|name| name.text.clone())
+    }
+
     /// Holds the drives of places, so that nobody begins to use one whose tape is about to go.
-    fn hold_drives(&mut self, places: &[Place], seen: &Inventory) -> Result<Vec<File>, TapeError> {
+    fn hold_drives(&mut self, places: &[Place]) -> Result<Vec<File>, TapeError> {
         let mut held = Vec::new();
         for place in places {
             let Place::Drive(number) = place else { continue };
             // One that this host cannot reach, nobody here can use.
-            let Some(unit) = self.unit(self.address(*place)?, seen)?.cloned() else { continue };
+            let Some(unit) = self.unit(self.address(*place)?)?.cloned() else { continue };
             let what = format!("drive {number} of library {}", self.name);
             let path = lock_path("drive", &unit.found.identity, &unit.found.name);
             held.push(lock::take(&path, &what)?);
@@ -142,21 +150,6 @@ impl ScsiLibrary {
             barcode: element.barcode.clone().unwrap_or_default(),
             from: from.filter(|from| matches!(place, Place::Drive(_)) && *from != place),
         })
-    }
-
-    /// Waits until a drive has cleaned itself, and takes the cleaning tape back.
-    fn take_back(&self, robot: &mut Robot, drive: u16, to: u16) -> Result<(), TapeError> {
-        const LONGEST: Duration = Duration::from_secs(20 * 60);
-        const PAUSE: Duration = Duration::from_secs(2);
-        let start = Instant::now();
-        loop {
-            match robot.changer.move_medium(drive, to) {
-                Ok(()) => return Ok(()),
-                // While it cleans, it does not let the tape go.
-                Err(e) if e.sense().is_some() && start.elapsed() < LONGEST => thread::sleep(PAUSE),
-                Err(e) => return Err(explain(e, &self.name)),
-            }
-        }
     }
 }
 
@@ -198,14 +191,14 @@ impl Changer for ScsiLibrary {
             let barcode = there.barcode.clone().unwrap_or_else(|| "without a barcode".to_owned());
             return Err(self.says(format!("{to} holds tape {barcode} already; move that first")));
         }
-        let _drives = self.hold_drives(&[from, to], &seen)?;
+        let _drives = self.hold_drives(&[from, to])?;
         robot.changer.move_medium(source, target).map_err(|e| explain(e, &self.name))
     }
 
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
         let address = self.address(Place::Drive(number))?;
+        let unit = self.device(number)?;
         let inventory = self.look()?;
-        let unit = self.device(number, &inventory)?;
         let name = format!("drive {number} of {}", self.name);
         let element = inventory.at(address).filter(|element| element.full);
         let expect = match element {
@@ -216,44 +209,33 @@ impl Changer for ScsiLibrary {
     }
 
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
-        let inventory = self.look()?;
-        let unit = self.device(number, &inventory)?;
+        let unit = self.device(number)?;
         eject(&unit.found.name, &format!("drive {number} of {}", self.name))
     }
 
     fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
         let address = self.address(Place::Drive(number))?;
-        let inventory = self.look()?;
-        let named = inventory.at(address).and_then(|e| e.drive.as_ref()).map(|n| n.text.clone());
-        let Some(unit) = self.unit(address, &inventory)? else {
+        let Some(unit) = self.unit(address)?.cloned() else {
+            let model = self.named(address).unwrap_or_default();
             let note = Some("not reached from this host".to_owned());
-            return Ok(DriveInfo {
-                model: named.unwrap_or_default(),
-                note,
-                ..DriveInfo::default()
-            });
+            return Ok(DriveInfo { model, note, ..DriveInfo::default() });
         };
         let note = "its device is told by its order, since the library does not say serial numbers";
         Ok(DriveInfo { note: unit.by_order.then(|| note.to_owned()), ..info_of(&unit.found) })
     }
 
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
-        const SPENT: u8 = 22;
-        const UNFIT: u8 = 23;
-        let (source, target) = (self.address(tape_at)?, self.address(Place::Drive(drive))?);
+        let (from, to) = (self.address(tape_at)?, self.address(Place::Drive(drive))?);
+        let unit = self.device(drive)?;
         let mut robot = self.robot()?;
-        let seen = robot.changer.inventory().map_err(|e| explain(e, &self.name))?;
-        let unit = self.device(drive, &seen)?;
-        let held = self.hold_drives(&[Place::Drive(drive)], &seen)?;
-        robot.changer.move_medium(source, target).map_err(|e| explain(e, &self.name))?;
-        self.take_back(&mut robot, target, source)?;
-        drop(held);
-        // What the drive thinks of the tape it says afterwards.
-        let said = transport(&unit.found.name).and_then(Drive::on).and_then(|mut d| d.alerts());
-        let said = said.map_err(|e| explain(e, &self.name))?;
-        match said.iter().find(|alert| matches!(alert.number(), SPENT | UNFIT)) {
-            Some(alert) => Err(self.says(format!("drive {drive} was not cleaned: {alert}"))),
+        let _held = self.hold_drives(&[Place::Drive(drive)])?;
+        let why = |e| explain(e, &self.name);
+        robot.changer.move_medium(from, to).map_err(why)?;
+        let cleaned = cleaning::wait(&unit.found.name);
+        cleaning::take_back(&mut robot.changer, to, from).map_err(why)?;
+        match cleaned.map_err(why)? {
             None => Ok(None),
+            Some(problem) => Err(self.says(format!("drive {drive} was not cleaned: {problem}"))),
         }
     }
 }

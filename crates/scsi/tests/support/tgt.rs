@@ -117,6 +117,12 @@ impl Library {
         self.set_up();
     }
 
+    /// Puts a cleaning tape into slot 7.
+    pub fn add_cleaning_tape(&self, barcode: &str) {
+        self.make_tape(barcode, "clean", 1, &self.tape(barcode));
+        self.update(CHANGER, &format!("element_type=2,address=1006,barcode={barcode},sides=1"));
+    }
+
     fn make_tape(&self, barcode: &str, kind: &str, size_mib: u32, file: &Path) {
         let size = size_mib.to_string();
         let args = [

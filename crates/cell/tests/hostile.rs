@@ -40,6 +40,7 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
         created_us: 1,
         protection: Protection::None,
         cell: None,
+        array: None,
     };
     let label = SessionLabel {
         session: SessionId([2; 16]),

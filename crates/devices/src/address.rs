@@ -7,6 +7,7 @@ use std::str::FromStr;
 use capstan_scsi::iscsi::Target;
 
 use crate::DeviceError;
+use crate::rait::address::ArrayAddress;
 
 /// A device, as named on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub enum Address {
     },
     /// A tape in a drive or library.
     Tape(TapeAddress),
+    /// An array of devices: `rait5:DEVICE,DEVICE,DEVICE`.
+    Array(ArrayAddress),
 }
 
 /// Where a tape is: `vtape:/path` (a virtual library), `scsi:/dev/sgN`, `iscsi://host/target-iqn/lun` (a changer or a
@@ -153,7 +156,20 @@ impl fmt::Display for TapeAddress {
 impl Address {
     /// Whether its media are read from begin to end best: to go to and fro takes long.
     pub fn is_sequential(&self) -> bool {
-        matches!(self, Self::Tape(_))
+        match self {
+            Self::Tape(_) => true,
+            Self::Array(array) => array.members.iter().any(Self::is_sequential),
+            _ => false,
+        }
+    }
+
+    /// Whether what is written there is gone.
+    pub fn keeps_nothing(&self) -> bool {
+        match self {
+            Self::Null { .. } => true,
+            Self::Array(array) => array.members.iter().all(Self::keeps_nothing),
+            Self::File(_) | Self::Tape(_) => false,
+        }
     }
 }
 
@@ -180,6 +196,9 @@ impl FromStr for Address {
         if let Some(tape) = TapeAddress::parse(s) {
             return Ok(Self::Tape(tape));
         }
+        if let Some(array) = ArrayAddress::parse(s) {
+            return array.map(Self::Array);
+        }
         let path = s.strip_prefix("file:").unwrap_or(s);
         // `scheme:` of a device this version does not drive is an error, not a directory of that name.
         let scheme = path.split_once(':').map(|(scheme, _)| scheme);
@@ -198,6 +217,7 @@ impl fmt::Display for Address {
         match self {
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Tape(tape) => write!(f, "{tape}"),
+            Self::Array(array) => write!(f, "{array}"),
             Self::Null { rate: None } => f.write_str("null:"),
             Self::Null { rate: Some(rate) } => write!(f, "null:rate={}", rate / 1_000_000),
         }

@@ -3,6 +3,7 @@
 use std::io;
 
 use capstan_format::FormatError;
+use capstan_format::id::SegmentNumber;
 use capstan_tape::TapeError;
 
 use crate::scsi::SECRET_VARIABLE;
@@ -108,6 +109,65 @@ pub enum DeviceError {
         /// What was asked for.
         want: u32,
     },
+    /// An array's name cannot be understood.
+    #[error(
+        "'{text}' is no array: {problem}; write it as rait5:DEVICE,DEVICE,DEVICE or rait:N+K:DEVICE,…, and arrays \
+         in it in parentheses"
+    )]
+    BadArray {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A medium that is a member of an array is named alone.
+    #[error(
+        "the medium in {path} is a part of an array{place}, and cannot be used alone; name the array with all its \
+         members, as rait5:DEVICE,DEVICE,DEVICE"
+    )]
+    ArrayMember {
+        /// Where it is.
+        path: String,
+        /// Which part of what, in words that follow "array".
+        place: String,
+    },
+    /// A medium that is named as a member of an array is none, or one of another array.
+    #[error("{path} is not a member of the array: {problem}")]
+    NotOfArray {
+        /// Where it is.
+        path: String,
+        /// Why not, and what to do.
+        problem: String,
+    },
+    /// Too many members of an array are lost.
+    #[error(
+        "the array {array} lacks {lost} of its {members} members and can do without {spare}: {source}; bring members \
+         back, or name them where they are now"
+    )]
+    ArrayBroken {
+        /// Its name.
+        array: String,
+        /// Members that are lost.
+        lost: usize,
+        /// All its members.
+        members: usize,
+        /// As many may be lost.
+        spare: usize,
+        /// Why the last of them was lost.
+        #[source]
+        source: Box<DeviceError>,
+    },
+    /// A member counts its segments otherwise than the array.
+    #[error(
+        "it would give its next segment the number {}, the array's is {}; rebuild this member",
+        given.0, number.0
+    )]
+    ArrayOutOfStep {
+        /// The member's number.
+        given: SegmentNumber,
+        /// The array's.
+        number: SegmentNumber,
+    },
 }
 
 fn hint(action: &str, error: &io::Error) -> &'static str {
@@ -137,9 +197,14 @@ fn header_hint(error: &FormatError) -> &'static str {
 impl DeviceError {
     /// Whether the device is full.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull
-            || source.kind() == io::ErrorKind::QuotaExceeded)
-            || matches!(self, Self::Tape(TapeError::EndOfMedium { .. }))
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            Self::Tape(TapeError::EndOfMedium { .. }) => true,
+            Self::ArrayBroken { source, .. } => source.is_full(),
+            _ => false,
+        }
     }
 
     /// Whether another process has the device.

@@ -16,11 +16,11 @@ use capstan_format::record::{MediumHeader, decode_record, encode_record};
 
 use crate::held::HeldMedium;
 use crate::storage::{ReadFile, RealStorage, Storage, WriteFile};
-use crate::{Device, DeviceError};
+use crate::{Device, DeviceError, rait};
 
 /// Name of the medium's header in its directory.
 pub const HEADER_NAME: &str = "medium.capstan";
-const HEADER_TEMPORARY: &str = "medium.capstan.new";
+pub(crate) const HEADER_TEMPORARY: &str = "medium.capstan.new";
 pub(crate) const SUFFIX: &str = ".segment";
 const PART_SUFFIX: &str = ".segment.part";
 /// Ends the name of an empty file that says: this number was given, its segment was removed, the next writer goes on
@@ -72,14 +72,28 @@ impl FileMedium {
         Self::on(Arc::new(storage), &at)
     }
 
-    /// Opens the medium in a storage; `path` is what errors call it.
+    /// Opens the medium in a storage; `path` is what errors call it. A member of an array is none.
     pub fn on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
+        let medium = Self::member_on(storage, path)?;
+        if medium.header.is_array() && !medium.storage.is_array() {
+            return Err(rait::open::member_alone(&medium.header, path));
+        }
+        Ok(medium)
+    }
+
+    /// Opens the medium in a storage, which may be a member of an array.
+    pub(crate) fn member_on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
         let (header, header_problem) = match read_header(&*storage, path)? {
             Ok(header) => (header, None),
             // A medium whose header file is lost still says in every segment what it is.
             Err(problem) => (header_from_segments(&storage, path)?, Some(problem)),
         };
         Ok(Self { storage, path: path.to_owned(), header, header_problem })
+    }
+
+    /// What is wrong with where it lies, though it can be read: of an array the members that are lost.
+    pub fn problems(&self) -> Vec<String> {
+        self.storage.problems()
     }
 
     /// What is wrong with the header file, if [`Self::header`] had to be taken from a segment.
@@ -119,7 +133,7 @@ fn segments(storage: &dyn Storage, path: &str) -> Result<Vec<SegmentNumber>, Dev
 pub(crate) fn io_error(
     action: &'static str,
     path: &str,
-) -> impl FnOnce(std::io::Error) -> DeviceError {
+) -> impl FnOnce(std::io::Error) -> DeviceError + use<> {
     let path = path.to_owned();
     move |source| DeviceError::Io { action, path, source }
 }
@@ -177,8 +191,8 @@ fn header_from_segments(
 /// A medium in a directory, held for writing.
 pub struct FileDevice {
     medium: FileMedium,
-    /// Holds the lock as long as the device lives; a kill frees it.
-    lock: Option<File>,
+    /// Hold the lock as long as the device lives; a kill frees it.
+    locks: Vec<File>,
     next: u32,
     open: Option<(SegmentNumber, Box<dyn WriteFile>)>,
     ended: Vec<(SegmentNumber, Box<dyn WriteFile>)>,
@@ -189,6 +203,19 @@ impl FileDevice {
     /// Opens the medium in the directory `path` to write, and makes directory and medium where there is none.
     /// `new` is the header of a medium made now; `block_size` the block size asked for, if any.
     pub fn open(
+        path: &Path,
+        new: impl FnOnce() -> std::io::Result<MediumHeader>,
+        block_size: Option<u32>,
+    ) -> Result<Self, DeviceError> {
+        let device = Self::open_member(path, new, block_size)?;
+        match device.medium.header.is_array() {
+            true => Err(rait::open::member_alone(&device.medium.header, &device.medium.path)),
+            false => Ok(device),
+        }
+    }
+
+    /// The same, of a medium that may be a member of an array.
+    pub(crate) fn open_member(
         path: &Path,
         new: impl FnOnce() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
@@ -205,7 +232,7 @@ impl FileDevice {
         ensure_medium(&real, &at, new)?;
         real.unlock().map_err(io_error("unlock", &at))?;
         let lock = lock_header(&real, &at)?;
-        Self::on(Arc::new(real), &at, Some(lock), block_size)
+        Self::on(Arc::new(real), &at, vec![lock], block_size)
     }
 
     /// Opens a medium in a storage to write; for tests on a storage that fails, which has no lock.
@@ -215,16 +242,17 @@ impl FileDevice {
         new: impl FnOnce() -> std::io::Result<MediumHeader>,
     ) -> Result<Self, DeviceError> {
         ensure_medium(&*storage, path, new)?;
-        Self::on(storage, path, None, None)
+        Self::on(storage, path, Vec::new(), None)
     }
 
-    fn on(
+    /// Opens a medium that is there and held by these locks.
+    pub(crate) fn on(
         storage: Arc<dyn Storage>,
         path: &str,
-        lock: Option<File>,
+        locks: Vec<File>,
         block_size: Option<u32>,
     ) -> Result<Self, DeviceError> {
-        let medium = FileMedium::on(storage, path)?;
+        let medium = FileMedium::member_on(storage, path)?;
         let have = medium.header.block_size;
         if let Some(want) = block_size.filter(|want| *want != have) {
             return Err(DeviceError::BlockSize { path: path.to_owned(), have, want });
@@ -240,7 +268,7 @@ impl FileDevice {
         let next = last.map_or(1, |n| n.0.saturating_add(1));
         Ok(Self {
             medium,
-            lock,
+            locks,
             next,
             open: None,
             ended: Vec::new(),
@@ -255,9 +283,13 @@ impl FileDevice {
 
     /// The medium, held on beyond the life of the device.
     pub fn hold(&self) -> Result<HeldMedium, DeviceError> {
-        let lock = self.lock.as_ref().map(File::try_clone).transpose();
-        let lock = lock.map_err(io_error("hold", &self.medium.path))?;
-        Ok(HeldMedium::new(self.medium.clone(), lock))
+        Ok(HeldMedium::new(self.medium.clone(), self.locks()?))
+    }
+
+    /// The locks that hold the medium, once more.
+    pub(crate) fn locks(&self) -> Result<Vec<File>, DeviceError> {
+        let locks = self.locks.iter().map(File::try_clone).collect::<std::io::Result<_>>();
+        locks.map_err(io_error("hold", &self.medium.path))
     }
 
     fn name_of(&self, number: SegmentNumber) -> String {
@@ -303,7 +335,7 @@ fn ensure_medium(
 }
 
 /// A medium header as it lies in its file, in memory that suits direct writing.
-fn header_block(header: &MediumHeader, path: &str) -> Result<Buffer, DeviceError> {
+pub(crate) fn header_block(header: &MediumHeader, path: &str) -> Result<Buffer, DeviceError> {
     let segment = SegmentId([0; 16]);
     let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, BLOCK_ALIGN)
         .map_err(|source| DeviceError::Medium { path: path.to_owned(), source })?;
@@ -313,6 +345,14 @@ fn header_block(header: &MediumHeader, path: &str) -> Result<Buffer, DeviceError
 }
 
 impl Device for FileDevice {
+    fn next_number(&self) -> SegmentNumber {
+        SegmentNumber(self.next)
+    }
+
+    fn advance(&mut self, to: SegmentNumber) {
+        self.next = self.next.max(to.0);
+    }
+
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError> {
         let number = SegmentNumber(self.next);
         let file = self.medium.storage.create(&segment_name(number, PART_SUFFIX));

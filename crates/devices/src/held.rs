@@ -20,7 +20,7 @@ use crate::file::{
 };
 use crate::storage::RealStorage;
 
-const LOCK_SUFFIX: &str = ".lock";
+pub(crate) const LOCK_SUFFIX: &str = ".lock";
 const LOCK_TEMPORARY: &str = ".lock.new";
 
 /// A lock found on a medium.
@@ -80,8 +80,8 @@ impl FileMedium {
 /// A medium that nobody else writes to.
 pub struct HeldMedium {
     medium: FileMedium,
-    /// Holds the lock as long as this lives; a kill frees it.
-    _lock: Option<File>,
+    /// Hold the lock as long as this lives; a kill frees it.
+    _locks: Vec<File>,
 }
 
 impl HeldMedium {
@@ -95,12 +95,12 @@ impl HeldMedium {
             return Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME });
         }
         let lock = lock_header(&real, &at)?;
-        Ok(Self::new(FileMedium::on(Arc::new(real), &at)?, Some(lock)))
+        Ok(Self::new(FileMedium::on(Arc::new(real), &at)?, vec![lock]))
     }
 
     /// A medium that is held already; without a lock on a storage that has none, for tests.
-    pub fn new(medium: FileMedium, lock: Option<File>) -> Self {
-        Self { medium, _lock: lock }
+    pub fn new(medium: FileMedium, locks: Vec<File>) -> Self {
+        Self { medium, _locks: locks }
     }
 
     /// The medium.
@@ -233,6 +233,7 @@ mod tests {
                 created_us: 0,
                 protection: Protection::None,
                 cell: None,
+                array: None,
             })
         };
         FileDevice::on_storage(Arc::new(storage.clone()), "m", header).unwrap()

@@ -3,7 +3,7 @@
 //! Devices know blocks and segments as byte strings and file marks; they know nothing of sessions, streams or frames.
 //! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
 //! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`held`] is what is done to a medium of
-//! files but writing segments, [`null`] the null device; [`storage`] is the narrow
+//! files but writing segments, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
 pub mod address;
@@ -14,6 +14,7 @@ pub mod held;
 pub mod library;
 pub mod null;
 pub mod open;
+pub mod rait;
 pub mod scsi;
 pub mod storage;
 pub mod tape;
@@ -25,6 +26,10 @@ use capstan_tape::mechanics::Statistics;
 
 /// What a media agent writes a session to. One process, one thread.
 pub trait Device: Send {
+    /// The number that the next segment gets.
+    fn next_number(&self) -> SegmentNumber;
+    /// Lets the next segment have at least that number: members of an array all give a segment the same one.
+    fn advance(&mut self, to: SegmentNumber);
     /// Begins a segment: the next free number of the medium.
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError>;
     /// Appends a block to the segment.

@@ -22,6 +22,14 @@ impl NullDevice {
 }
 
 impl Device for NullDevice {
+    fn next_number(&self) -> SegmentNumber {
+        SegmentNumber(self.last.saturating_add(1))
+    }
+
+    fn advance(&mut self, to: SegmentNumber) {
+        self.last = self.last.max(to.0.saturating_sub(1));
+    }
+
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError> {
         self.last = self.last.saturating_add(1);
         Ok(SegmentNumber(self.last))

@@ -27,6 +27,19 @@ pub trait Storage: Send + Sync {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals durable.
     fn sync(&self) -> io::Result<()>;
+    /// Whether it is an array of storages.
+    fn is_array(&self) -> bool {
+        false
+    }
+    /// Reads what of a file nobody reads while all else is whole, and notes what is damaged.
+    fn check_spare(&self, name: &str) -> io::Result<()> {
+        let _ = name;
+        Ok(())
+    }
+    /// What is wrong with it, though it can be read.
+    fn problems(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A file being written from begin to end.

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::array::{ArrayPlace, Layout};
 use crate::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader};
 use crate::bytes::{is_zero, le32};
 use crate::crc::crc32c;
@@ -14,8 +15,10 @@ use crate::keys::Cipher;
 
 /// The version of the format that this program writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
-/// Incompatible features that this program knows: none yet.
-pub const INCOMPATIBLE_KNOWN: u64 = 0;
+/// Incompatible feature: the medium is an array, or a member of one ([`crate::array`]).
+pub const FEATURE_ARRAY: u64 = 1;
+/// Incompatible features that this program knows.
+pub const INCOMPATIBLE_KNOWN: u64 = FEATURE_ARRAY;
 /// Most bytes of a record's JSON.
 pub const RECORD_MAX: usize = 1 << 20;
 /// Bytes of a record block before its JSON.
@@ -55,9 +58,35 @@ pub struct MediumHeader {
     /// The cell that writes it; media of earlier versions of the program belong to nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<CellId>,
+    /// Its place in the array that it is a member of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayPlace>,
 }
 
 impl MediumHeader {
+    /// Whether it is an array or a member of one, which cannot be read like an ordinary medium.
+    pub fn is_array(&self) -> bool {
+        self.incompatible & FEATURE_ARRAY != 0
+    }
+
+    /// The same header, of an array.
+    pub fn as_array(&self) -> Self {
+        Self { incompatible: self.incompatible | FEATURE_ARRAY, ..self.clone() }
+    }
+
+    /// The header of a member, this being the array's.
+    pub fn of_member(&self, medium: MediumId, layout: Layout, member: usize) -> Self {
+        let place = ArrayPlace::new(self.medium, layout, member, self.array.clone());
+        Self { medium, array: Some(place), ..self.as_array() }
+    }
+
+    /// The header of the array, this being a member's.
+    pub fn of_array(&self) -> Option<Self> {
+        let place = self.array.as_ref()?;
+        let array = place.of.as_deref().cloned();
+        Some(Self { medium: place.array, array, ..self.clone() })
+    }
+
     /// Refuses what this program cannot read: a newer format, unknown incompatible features, an impossible block size.
     pub fn check(&self) -> Result<()> {
         if self.format > FORMAT_VERSION {
@@ -71,7 +100,8 @@ impl MediumHeader {
         if unknown != 0 {
             return Err(FormatError::UnknownFeatures(unknown));
         }
-        if !crate::block::is_block_size(self.block_size) {
+        let place_ok = self.array.as_ref().is_none_or(|p| self.is_array() && p.layout().is_ok());
+        if !crate::block::is_block_size(self.block_size) || !place_ok {
             return Err(FormatError::Invalid("medium header"));
         }
         Ok(())

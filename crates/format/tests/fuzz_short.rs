@@ -222,6 +222,7 @@ fn records() -> Vec<Vec<u8>> {
         created_us: 1_700_000_000_000_000,
         protection: Protection::UntilUs(5),
         cell: None,
+        array: None,
     };
     let (segment, number) = (SegmentId([3; 16]), SegmentNumber(9));
     let header = SegmentHeader {

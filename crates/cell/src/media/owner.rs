@@ -43,6 +43,7 @@ impl Cell {
             created_us: now_us(),
             protection: Protection::None,
             cell: Some(self.id),
+            array: None,
         })
     }
 

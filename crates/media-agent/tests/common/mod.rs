@@ -178,6 +178,7 @@ pub fn medium(block_size: u32) -> MediumHeader {
         created_us: 5,
         protection: Protection::None,
         cell: None,
+        array: None,
     }
 }
 

@@ -1,0 +1,34 @@
+//! Arrays of devices (RAIT): blocks striped over several media, with parity, or the same on all of them.
+//!
+//! An array is a device and a storage like any other: [`device`] writes to its members, each of which is a device with a
+//! thread of its own, [`storage`] and [`segment`] read what is on them as if it were one medium, and make up for members
+//! and blocks that are lost. So arrays can be members of arrays. [`address`] reads their names, [`open`] opens them by
+//! name, [`rebuild`] writes a lost member anew. What lies where is in `capstan_format::array`.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub mod address;
+pub mod device;
+mod member;
+pub mod open;
+pub mod rebuild;
+pub mod segment;
+pub mod storage;
+#[cfg(test)]
+mod tests;
+
+/// A member that failed, and was left; the others go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostMember {
+    /// Its place in the array, from 0.
+    pub member: usize,
+    /// Its device.
+    pub device: String,
+    /// Why.
+    pub error: String,
+}
+
+/// Members that failed since somebody looked.
+pub type LostMembers = Arc<Mutex<Vec<LostMember>>>;

@@ -1,0 +1,372 @@
+//! Arrays opened by their names: to read, to hold, to write; and made where there is none.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use capstan_format::id::MediumId;
+use capstan_format::record::MediumHeader;
+
+use super::address::ArrayAddress;
+use super::device::RaitDevice;
+use super::storage::{RaitStorage, StoredMember};
+use super::{LostMember, LostMembers};
+use crate::address::Address;
+use crate::file::{FileDevice, FileMedium, io_error, lock_header};
+use crate::held::HeldMedium;
+use crate::null::NullDevice;
+use crate::storage::{RealStorage, Storage};
+use crate::{Device, DeviceError};
+
+/// An array that was opened.
+pub struct Opened {
+    /// What it holds.
+    pub storage: Arc<RaitStorage>,
+    /// Its name, with its members in their places.
+    pub address: ArrayAddress,
+    /// The directories that are there.
+    directories: Vec<PathBuf>,
+}
+
+/// A member that was opened.
+struct Member {
+    storage: Arc<dyn Storage>,
+    header: MediumHeader,
+    directories: Vec<PathBuf>,
+    address: Address,
+}
+
+/// Makes identities for new members.
+pub type NewId<'a> = &'a dyn Fn() -> io::Result<MediumId>;
+
+/// That a medium is a part of an array and cannot be used alone.
+pub fn member_alone(header: &MediumHeader, path: &str) -> DeviceError {
+    let place = header.array.as_ref().map_or_else(String::new, |p| {
+        format!(" ({}: member {} of {} of {})", p.layout, p.member + 1, p.members, p.array.short())
+    });
+    DeviceError::ArrayMember { path: path.to_owned(), place }
+}
+
+/// Opens the medium that an array is, to read.
+pub fn medium(address: &ArrayAddress) -> Result<FileMedium, DeviceError> {
+    open(address)?.medium()
+}
+
+/// The medium that an array is, held: nobody else writes to it.
+pub fn hold(address: &ArrayAddress) -> Result<HeldMedium, DeviceError> {
+    let opened = open(address)?;
+    let locks = opened.lock()?;
+    Ok(HeldMedium::new(opened.medium()?, locks))
+}
+
+/// The medium that an array is, held for changes of its header and its segments. Segments are written by [`device`].
+pub fn manage(address: &ArrayAddress) -> Result<FileDevice, DeviceError> {
+    let opened = open(address)?;
+    let locks = opened.lock()?;
+    FileDevice::on(opened.storage.clone(), &opened.address.to_string(), locks, None)
+}
+
+impl Opened {
+    /// The medium that it is.
+    pub fn medium(&self) -> Result<FileMedium, DeviceError> {
+        FileMedium::on(self.storage.clone(), &self.address.to_string())
+    }
+
+    /// Keeps others from writing to its members.
+    pub fn lock(&self) -> Result<Vec<File>, DeviceError> {
+        let lock = |path: &PathBuf| {
+            let at = path.display().to_string();
+            let real = RealStorage::open(path).map_err(io_error("open", &at))?;
+            lock_header(&real, &at)
+        };
+        self.directories.iter().map(lock).collect()
+    }
+}
+
+/// Opens an array of which enough is there.
+pub fn open(address: &ArrayAddress) -> Result<Opened, DeviceError> {
+    let found = address.members.iter().map(open_member).collect();
+    assemble(address, found)
+}
+
+fn open_member(address: &Address) -> Result<Member, DeviceError> {
+    match address {
+        Address::File(path) => {
+            let at = path.display().to_string();
+            let storage: Arc<dyn Storage> =
+                Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
+            let medium = FileMedium::member_on(storage.clone(), &at)?;
+            let header = medium.header().clone();
+            let directories = vec![path.clone()];
+            Ok(Member { storage, header, directories, address: address.clone() })
+        }
+        Address::Array(array) => {
+            let opened = open(array)?;
+            Ok(Member {
+                header: opened.storage.header(),
+                storage: opened.storage,
+                directories: opened.directories,
+                address: Address::Array(opened.address),
+            })
+        }
+        Address::Null { .. } => Err(DeviceError::NoMedium(address.to_string())),
+    }
+}
+
+/// What most of these are; of those that are as many the first.
+fn most<T: Eq + std::hash::Hash + Clone>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: HashMap<T, usize> = HashMap::new();
+    let values: Vec<T> = values.collect();
+    values.iter().for_each(|v| *counts.entry(v.clone()).or_default() += 1);
+    values.into_iter().rev().max_by_key(|v| counts[v])
+}
+
+/// Puts members into their places, wherever they were named.
+fn assemble(
+    address: &ArrayAddress,
+    found: Vec<Result<Member, DeviceError>>,
+) -> Result<Opened, DeviceError> {
+    let layout = address.layout;
+    let there = || found.iter().flatten().filter_map(|m| m.header.array.as_ref());
+    let array = most(there().map(|place| place.array));
+    let mut places: Vec<Option<Result<Member, DeviceError>>> =
+        (0..layout.members()).map(|_| None).collect();
+    let mut lost = Vec::new();
+    for (named, member) in found.into_iter().enumerate() {
+        match member.and_then(|m| place_of(m, address, array)) {
+            Ok((place, member)) if places[place].is_none() => places[place] = Some(Ok(member)),
+            Ok((place, member)) => {
+                let problem = format!("member {} is there already", place + 1);
+                let path = member.address.to_string();
+                lost.push((named, DeviceError::NotOfArray { path, problem }));
+            }
+            Err(e) => lost.push((named, e)),
+        }
+    }
+    let mut names = vec![None; layout.members()];
+    let total = lost.len();
+    // Those that are lost are taken for the ones that are named where they are, then for any.
+    for (named, why) in lost {
+        let free = |place: &usize| places[*place].is_none();
+        let place = Some(named).filter(free).or_else(|| (0..layout.members()).find(free));
+        if let Some(place) = place {
+            names[place] = Some(address.members[named].clone());
+            places[place] = Some(Err(why));
+        }
+    }
+    let headers = || places.iter().flatten().flatten().filter_map(|m| m.header.of_array());
+    let count = |header: &MediumHeader| headers().filter(|h| h == header).count();
+    let all: Vec<MediumHeader> = headers().collect();
+    let header = all.iter().rev().max_by_key(|h| count(h)).cloned();
+    let is_enough = total <= layout.parity();
+    let (mut members, mut addresses, mut directories) = (Vec::new(), Vec::new(), Vec::new());
+    let mut failure = None;
+    for (place, (member, name)) in places.into_iter().zip(names).enumerate() {
+        match member {
+            Some(Ok(member)) => {
+                directories.extend(member.directories);
+                addresses.push(member.address.clone());
+                members.push(Ok(StoredMember {
+                    name: member.address.to_string(),
+                    storage: member.storage,
+                    medium: member.header.medium,
+                }));
+            }
+            other => {
+                let name = name.unwrap_or_else(|| address.members[place].clone());
+                let device = name.to_string();
+                addresses.push(name);
+                let error = other.and_then(Result::err);
+                let text = error.as_ref().map_or_else(String::new, ToString::to_string);
+                failure = failure.or(error);
+                members.push(Err(LostMember { member: place, device, error: text }));
+            }
+        }
+    }
+    let Some(header) = header.filter(|_| is_enough) else {
+        let none = || DeviceError::NoMedium(address.to_string());
+        return Err(DeviceError::ArrayBroken {
+            array: address.to_string(),
+            lost: total,
+            members: layout.members(),
+            spare: layout.parity(),
+            source: Box::new(failure.unwrap_or_else(none)),
+        });
+    };
+    let address = ArrayAddress { layout, members: addresses };
+    let storage = Arc::new(RaitStorage::new(layout, header, members));
+    Ok(Opened { storage, address, directories })
+}
+
+/// The place that a member says it has, if it is one of this array.
+fn place_of(
+    member: Member,
+    address: &ArrayAddress,
+    array: Option<MediumId>,
+) -> Result<(usize, Member), DeviceError> {
+    let path = member.address.to_string();
+    let not = |problem: String| DeviceError::NotOfArray { path: path.clone(), problem };
+    let Some(place) = &member.header.array else {
+        return Err(not("the medium in it is of no array, or its header is lost".to_owned()));
+    };
+    let layout =
+        place.layout().map_err(|source| DeviceError::Medium { path: path.clone(), source })?;
+    if layout != address.layout {
+        return Err(not(format!(
+            "it is of an array {layout} with {} members; name the array so",
+            layout.members()
+        )));
+    }
+    if Some(place.array) != array {
+        return Err(not(format!("it is of another array, {}", place.array.short())));
+    }
+    Ok((place.member as usize, member))
+}
+
+/// An array to write to.
+pub struct ArrayDevice {
+    /// The device.
+    pub device: RaitDevice,
+    /// What the array says of itself.
+    pub header: MediumHeader,
+    /// Its name, with its members in their places.
+    pub address: ArrayAddress,
+    /// The medium that it is, held as long as this lives; none if it keeps nothing.
+    pub held: Option<HeldMedium>,
+    /// Members that are lost, and those that will be.
+    pub lost: LostMembers,
+}
+
+/// Opens an array to write, and makes it where all members are blank. `new` is the header of an array made now;
+/// `block_size` the block size asked for, if any.
+pub fn device(
+    address: &ArrayAddress,
+    new: impl FnOnce() -> io::Result<MediumHeader>,
+    new_id: NewId<'_>,
+    block_size: Option<u32>,
+) -> Result<ArrayDevice, DeviceError> {
+    if address.members.iter().all(Address::keeps_nothing) {
+        let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
+        let device = null_device(address, header.block_size)?;
+        let (address, lost) = (address.clone(), device.lost());
+        return Ok(ArrayDevice { device, header, address, held: None, lost });
+    }
+    if is_blank(address)? {
+        let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
+        make_members(address, &header.as_array(), new_id)?;
+    }
+    let opened = open(address)?;
+    let header = opened.storage.header();
+    if let Some(want) = block_size.filter(|want| *want != header.block_size) {
+        let (path, have) = (opened.address.to_string(), header.block_size);
+        return Err(DeviceError::BlockSize { path, have, want });
+    }
+    let mut locks = Vec::new();
+    let device = write_to(&opened, &mut locks)?;
+    let lost = device.lost();
+    let held = Some(HeldMedium::new(opened.medium()?, locks));
+    Ok(ArrayDevice { device, header, address: opened.address, held, lost })
+}
+
+/// The device of an array that was opened to read; its members are locked.
+fn write_to(opened: &Opened, locks: &mut Vec<File>) -> Result<RaitDevice, DeviceError> {
+    let lost = opened.storage.lost();
+    let block_size = opened.storage.header().block_size;
+    let mut members = Vec::new();
+    for (place, member) in opened.address.members.iter().enumerate() {
+        let device = match lost.iter().find(|l| l.member == place) {
+            Some(lost) => Err(DeviceError::NotOfArray {
+                path: lost.device.clone(),
+                problem: lost.error.clone(),
+            }),
+            None => member_device(member, locks),
+        };
+        match device {
+            // Another process writes to the array, with that member.
+            Err(e @ DeviceError::Busy { .. }) => return Err(e),
+            device => members.push((member.to_string(), device)),
+        }
+    }
+    RaitDevice::new(opened.address.to_string(), opened.storage.layout(), members, block_size)
+}
+
+fn member_device(address: &Address, locks: &mut Vec<File>) -> Result<Box<dyn Device>, DeviceError> {
+    match address {
+        Address::File(path) => {
+            let nobody = || Err(io::ErrorKind::NotFound.into());
+            let device = FileDevice::open_member(path, nobody, None)?;
+            locks.extend(device.locks()?);
+            Ok(Box::new(device))
+        }
+        Address::Array(array) => Ok(Box::new(write_to(&open(array)?, locks)?)),
+        Address::Null { .. } => Err(DeviceError::NoMedium(address.to_string())),
+    }
+}
+
+/// An array of devices that keep nothing: for measuring.
+fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice, DeviceError> {
+    let device = |member: &Address| -> Result<Box<dyn Device>, DeviceError> {
+        match member {
+            Address::Null { rate } => Ok(Box::new(NullDevice::new(*rate))),
+            Address::Array(array) => Ok(Box::new(null_device(array, block_size)?)),
+            Address::File(_) => Err(DeviceError::NoMedium(member.to_string())),
+        }
+    };
+    let members = address.members.iter().map(|m| (m.to_string(), device(m))).collect();
+    RaitDevice::new(address.to_string(), address.layout, members, block_size)
+}
+
+/// Whether an array is to be made: nothing is in any of its directories. An error if something is in the way.
+fn is_blank(address: &ArrayAddress) -> Result<bool, DeviceError> {
+    let directories = address.directories();
+    for path in &directories {
+        let at = path.display().to_string();
+        match std::fs::read_dir(path) {
+            Ok(mut names) => {
+                let is_empty = names.all(|n| n.is_ok_and(|n| n.file_name() == "lost+found"));
+                if !is_empty {
+                    return Ok(false);
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(io_error("list", &at)(e)),
+        }
+    }
+    // All that has to be there to make it is there before anything is made.
+    for path in &directories {
+        if let Err(e) = std::fs::create_dir(path)
+            && e.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(io_error("create the directory", &path.display().to_string())(e));
+        }
+    }
+    Ok(true)
+}
+
+/// Makes all members of an array with that header.
+pub(super) fn make_members(
+    address: &ArrayAddress,
+    header: &MediumHeader,
+    new_id: NewId<'_>,
+) -> Result<(), DeviceError> {
+    for (place, member) in address.members.iter().enumerate() {
+        let id = new_id().map_err(io_error("make a new medium in", &member.to_string()))?;
+        make_member(member, &header.of_member(id, address.layout, place), new_id)?;
+    }
+    Ok(())
+}
+
+/// Makes a member with that header.
+pub(super) fn make_member(
+    member: &Address,
+    header: &MediumHeader,
+    new_id: NewId<'_>,
+) -> Result<(), DeviceError> {
+    match member {
+        Address::File(path) => FileDevice::open_member(path, || Ok(header.clone()), None).map(drop),
+        Address::Array(array) => make_members(array, header, new_id),
+        Address::Null { .. } => Err(DeviceError::NoMedium(member.to_string())),
+    }
+}

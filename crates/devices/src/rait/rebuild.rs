@@ -1,0 +1,159 @@
+//! A lost member of an array written anew, from what the others have.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use capstan_engine::buffer::Buffer;
+use capstan_format::array::stamp::{Role, Stamp};
+use capstan_format::id::SegmentNumber;
+
+use super::open::{NewId, Opened, make_member};
+use super::segment::ArraySegment;
+use super::storage::number_of;
+use crate::address::Address;
+use crate::file::{FileDevice, GONE_SUFFIX, io_error, segment_number};
+use crate::storage::{RealStorage, Storage};
+use crate::{Device, DeviceError};
+
+/// What was written of a member.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// Segments.
+    pub segments: u64,
+    /// Their bytes on the member.
+    pub bytes: u64,
+    /// Segments of which some blocks could not be computed: they are marked as damaged on the new member.
+    pub damaged: Vec<SegmentNumber>,
+}
+
+/// Who follows a rebuilding: is told the bytes of each block, and says whether to go on.
+pub type Follow<'a> = &'a mut dyn FnMut(u64) -> bool;
+
+/// Writes a member of an array anew, in a blank directory. The array is to be held meanwhile.
+pub fn member(
+    array: &Opened,
+    place: usize,
+    onto: &Path,
+    new_id: NewId<'_>,
+    follow: Follow<'_>,
+) -> Result<Rebuilt, DeviceError> {
+    let at = onto.display().to_string();
+    if std::fs::read_dir(onto).is_ok_and(|mut names| names.next().is_some()) {
+        return Err(DeviceError::NotOurs(at));
+    }
+    let id = new_id().map_err(io_error("make a new medium in", &at))?;
+    let header = array.storage.header().of_member(id, array.storage.layout(), place);
+    make_member(&Address::File(onto.to_owned()), &header, new_id)?;
+    let nobody = || Err(io::ErrorKind::NotFound.into());
+    let mut device = FileDevice::open_member(onto, nobody, None)?;
+    let mut names = array.storage.list().map_err(io_error("list", &array.address.to_string()))?;
+    names.sort_by_key(|name| number_of(name));
+    let mut rebuilt = Rebuilt::default();
+    for name in names.iter().filter(|name| number_of(name).is_some()) {
+        let failed = io_error("read", &format!("{name} of {}", array.address));
+        let segment = array.storage.open_segment(name).map_err(failed)?;
+        let number = number_of(name).unwrap_or(SegmentNumber(0));
+        device.advance(number);
+        device.begin_segment()?;
+        let (bytes, whole) = write_segment(&segment, place, &mut device, follow)?;
+        device.end_segment()?;
+        device.commit()?;
+        rebuilt.segments += 1;
+        rebuilt.bytes += bytes;
+        if !whole {
+            rebuilt.damaged.push(number);
+        }
+    }
+    let target = RealStorage::open(onto).map_err(io_error("open", &at))?;
+    for name in names.iter().filter(|name| is_beside(name)) {
+        copy(&*array.storage, &target, name)
+            .map_err(io_error("copy", &format!("{name} to {at}")))?;
+    }
+    target.sync().map_err(io_error("synchronise", &at))?;
+    Ok(rebuilt)
+}
+
+/// Writes what a member has of a segment; returns its bytes, and whether it is whole.
+fn write_segment(
+    segment: &ArraySegment,
+    place: usize,
+    device: &mut dyn Device,
+    follow: Follow<'_>,
+) -> Result<(u64, bool), DeviceError> {
+    let (mut bytes, mut whole) = (0, true);
+    let mut write = |block: &[u8]| {
+        bytes += block.len() as u64;
+        let stopped = || DeviceError::Io {
+            action: "go on with",
+            path: "the member".to_owned(),
+            source: io::ErrorKind::Interrupted.into(),
+        };
+        match follow(block.len() as u64) {
+            true => device.write(block),
+            false => Err(stopped()),
+        }
+    };
+    let common = |block: &mut Buffer, len: usize| {
+        let is_whole = Stamp::check(&block[..len]).is_ok();
+        if is_whole {
+            let crc = Stamp::crc_of(&block[..len]);
+            let stamp = Stamp { role: Role::Common, member: place as u8, stripe: 0, crc };
+            stamp.put(&mut block[..len]);
+        }
+        is_whole
+    };
+    let mut block = Buffer::new(segment.map().header_len() as usize);
+    let len = segment.read_common(0, &mut block);
+    whole &= common(&mut block, len);
+    write(&block[..len])?;
+    for stripe in 0..segment.map().stripes() {
+        let role = segment.map().layout().role_of(stripe, place);
+        let len = segment.map().len_of(stripe, role) as usize;
+        if len == 0 {
+            continue;
+        }
+        if block.len() < len {
+            block = Buffer::new(len);
+        }
+        let out = &mut block[..len];
+        if segment.member_block(stripe, place, out).is_none() {
+            // It is known for damaged wherever it is read.
+            out.fill(0);
+            whole = false;
+        }
+        write(out)?;
+    }
+    let mut at = segment.map().catalog_at();
+    loop {
+        let len = segment.read_common(at, &mut block);
+        if len == 0 {
+            return Ok((bytes, whole));
+        }
+        whole &= common(&mut block, len);
+        write(&block[..len])?;
+        at += len as u64;
+    }
+}
+
+/// Whether a file lies beside the segments and is the same on all members.
+fn is_beside(name: &str) -> bool {
+    let is_idb_backup = name.starts_with("idb-") && name.ends_with(".capstan");
+    crate::file::is_our_name(name)
+        && (is_idb_backup
+            || crate::held::is_lock_name(name) && !name.ends_with(".new")
+            || segment_number(name, GONE_SUFFIX).is_some())
+}
+
+fn copy(from: &dyn Storage, to: &RealStorage, name: &str) -> io::Result<()> {
+    let (file, mut block) = (from.open(name)?, Buffer::new(1 << 20));
+    let mut copied = std::fs::File::create_new(to.path().join(name))?;
+    let mut at = 0;
+    loop {
+        let n = file.read_at(&mut block, at)?;
+        if n == 0 {
+            return copied.sync_all();
+        }
+        copied.write_all(&block[..n])?;
+        at += n as u64;
+    }
+}

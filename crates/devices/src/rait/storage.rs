@@ -1,0 +1,398 @@
+//! An array as one storage: what its members hold, as if it were one medium's.
+//!
+//! Segments are read through [`super::segment`]. All other files are the same on all members; the header is that of the
+//! array, and each member has one of its own made from it. A member that fails is left, and said, while those that are
+//! left are enough.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use capstan_engine::buffer::Buffer;
+use capstan_format::array::Layout;
+use capstan_format::block::BlockKind;
+use capstan_format::id::{MediumId, SegmentNumber};
+use capstan_format::lock::VersionLock;
+use capstan_format::record::{MediumHeader, decode_record};
+use parking_lot::Mutex;
+
+use super::segment::{ArraySegment, Part};
+use super::{LostMember, LostMembers};
+use crate::file::{HEADER_NAME, HEADER_TEMPORARY, SUFFIX, header_block, segment_number};
+use crate::held::LOCK_SUFFIX;
+use crate::storage::{ReadFile, Storage, WriteFile};
+
+/// A member that was opened.
+#[derive(Clone)]
+pub struct StoredMember {
+    /// Its device, as people name it.
+    pub name: String,
+    /// What it holds.
+    pub storage: Arc<dyn Storage>,
+    /// Its own identity.
+    pub medium: MediumId,
+}
+
+/// What there is of an array, to read.
+pub struct RaitStorage {
+    state: Arc<State>,
+}
+
+/// What is shared with the files that are open.
+pub(super) struct State {
+    layout: Layout,
+    header: Mutex<MediumHeader>,
+    members: Mutex<Vec<Option<StoredMember>>>,
+    lost: LostMembers,
+    repairs: Mutex<BTreeMap<usize, Repairs>>,
+}
+
+/// What was made up for of a member that is there.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Repairs {
+    pub blocks: u64,
+    pub files: u64,
+    /// Blocks for which too little was left.
+    pub lost_blocks: u64,
+}
+
+impl RaitStorage {
+    /// An array with that header, of these members by their places, or why they are not there.
+    pub fn new(
+        layout: Layout,
+        header: MediumHeader,
+        members: Vec<Result<StoredMember, LostMember>>,
+    ) -> Self {
+        let lost = LostMembers::default();
+        let keep = |member| match member {
+            Ok(member) => Some(member),
+            Err(why) => {
+                lost.lock().push(why);
+                None
+            }
+        };
+        let members = Mutex::new(members.into_iter().map(keep).collect());
+        let (header, repairs) = (Mutex::new(header), Mutex::default());
+        Self { state: Arc::new(State { layout, header, members, lost, repairs }) }
+    }
+
+    /// How blocks lie on it.
+    pub fn layout(&self) -> Layout {
+        self.state.layout
+    }
+
+    /// What the array says of itself.
+    pub fn header(&self) -> MediumHeader {
+        self.state.header.lock().clone()
+    }
+
+    /// Its members by their places, those that are lost left out.
+    pub fn members(&self) -> Vec<Option<StoredMember>> {
+        self.state.members.lock().clone()
+    }
+
+    /// Members that are lost.
+    pub fn lost(&self) -> Vec<LostMember> {
+        self.state.lost.lock().clone()
+    }
+
+    /// Opens a segment of which some member has something.
+    pub fn open_segment(&self, name: &str) -> io::Result<ArraySegment> {
+        let mut parts = Vec::new();
+        let mut failures = Vec::new();
+        for (place, member) in self.members().into_iter().enumerate() {
+            let Some(member) = member else {
+                parts.push(None);
+                continue;
+            };
+            match member.storage.open(name) {
+                Ok(file) => {
+                    parts.push(Some(Part { file, nested: member.storage.is_array() }));
+                }
+                Err(e) => {
+                    parts.push(None);
+                    failures.push((place, e));
+                }
+            }
+        }
+        if parts.iter().all(Option::is_none) {
+            let first = failures.into_iter().next().map(|f| f.1);
+            return Err(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()));
+        }
+        for (place, _) in failures {
+            self.state.repaired(place, |r| r.files += 1);
+        }
+        let header = self.header();
+        ArraySegment::open(self.state.clone(), self.state.layout, &header, parts)
+    }
+
+    /// Does something on all members that are there. One that fails is left, while enough remain; that something is not
+    /// there is no failure where others have it.
+    fn each<T>(
+        &self,
+        run: impl Fn(usize, &StoredMember) -> io::Result<T>,
+    ) -> io::Result<Vec<(usize, T)>> {
+        let mut done = Vec::new();
+        let mut missing = None;
+        let mut failed = Vec::new();
+        for (place, member) in self.members().into_iter().enumerate() {
+            let Some(member) = member else { continue };
+            match run(place, &member) {
+                Ok(value) => done.push((place, value)),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => missing = Some((place, e)),
+                Err(e) => failed.push((place, member.name, e)),
+            }
+        }
+        if done.is_empty() && failed.is_empty() {
+            return Err(missing.map_or_else(|| io::ErrorKind::NotFound.into(), |m| m.1));
+        }
+        if self.members().iter().flatten().count() - failed.len() < self.state.layout.data()
+            && let Some((_, _, e)) = failed.pop()
+        {
+            return Err(e);
+        }
+        for (place, name, e) in failed {
+            self.state.lose(place, name, &e);
+        }
+        Ok(done)
+    }
+
+    /// The lock in a file: of all copies the latest time and all segments, so that one left behind does not shorten it.
+    fn read_lock(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        let copies = self.each(|_, m| read_all(&*m.storage.open(name)?))?;
+        let locks = copies.iter().filter_map(|(_, bytes)| VersionLock::decode(bytes).ok());
+        let joined = locks.reduce(|a, b| if a.version == b.version { a.joined(&b) } else { a });
+        let block = joined.and_then(|lock| lock.encode().ok());
+        let first = || copies.first().map(|c| c.1.clone()).unwrap_or_default();
+        Ok(Box::new(InMemory(block.unwrap_or_else(first))))
+    }
+
+    /// Gives every member its header, made from the array's.
+    fn put_headers(&self, header: &MediumHeader) -> io::Result<()> {
+        let layout = self.state.layout;
+        let blocks: Vec<Buffer> = self
+            .members()
+            .into_iter()
+            .enumerate()
+            .map(|(place, member)| match member {
+                Some(m) => header_block(&header.of_member(m.medium, layout, place), &m.name),
+                None => Ok(Buffer::new(0)),
+            })
+            .collect::<Result<_, _>>()
+            .map_err(io::Error::other)?;
+        self.each(|place, m| {
+            match m.storage.remove(HEADER_TEMPORARY) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            let mut file = m.storage.create(HEADER_TEMPORARY)?;
+            file.append(&blocks[place])?;
+            file.sync()?;
+            m.storage.replace(HEADER_TEMPORARY, HEADER_NAME)
+        })?;
+        *self.state.header.lock() = header.clone();
+        Ok(())
+    }
+}
+
+impl State {
+    /// Leaves a member that failed.
+    fn lose(&self, place: usize, name: String, why: &io::Error) {
+        if let Some(member) = self.members.lock().get_mut(place) {
+            *member = None;
+        }
+        self.lost.lock().push(LostMember { member: place, device: name, error: why.to_string() });
+    }
+
+    /// Notes what had to be made up for.
+    pub fn repaired(&self, place: usize, note: impl FnOnce(&mut Repairs)) {
+        note(self.repairs.lock().entry(place).or_default());
+    }
+}
+
+impl Storage for RaitStorage {
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        let files = self.each(|_, m| m.storage.create(name))?;
+        Ok(Box::new(OnAll { state: self.state.clone(), files }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        if name == HEADER_NAME {
+            let header = self.state.header.lock().clone();
+            let block = header_block(&header, name).map_err(io::Error::other)?;
+            return Ok(Box::new(InMemory(block.to_vec())));
+        }
+        if segment_number(name, SUFFIX).is_some() {
+            return Ok(Box::new(self.open_segment(name)?));
+        }
+        if name.ends_with(LOCK_SUFFIX) {
+            return self.read_lock(name);
+        }
+        let mut failure = io::ErrorKind::NotFound.into();
+        for member in self.members().into_iter().flatten() {
+            match member.storage.open(name) {
+                Ok(file) => return Ok(file),
+                Err(e) => failure = e,
+            }
+        }
+        Err(failure)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.each(|_, m| m.storage.rename(from, to)).map(drop)
+    }
+
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        if (from, to) != (HEADER_TEMPORARY, HEADER_NAME) {
+            return self.each(|_, m| m.storage.replace(from, to)).map(drop);
+        }
+        // What was written there is the array's header; members have their own.
+        let bytes = read_all(&*self.open(from)?)?;
+        let header = decode_record::<MediumHeader>(BlockKind::MediumHeader, &bytes);
+        self.put_headers(&header.map_err(io::Error::other)?.1)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let removed = self.each(|_, m| Ok(m.storage.remove(name)))?;
+        // A copy that stays would come back: here no member may fail.
+        let mut was_there = false;
+        for (_, result) in removed {
+            match result {
+                Ok(()) => was_there = true,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if was_there { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let lists = self.each(|_, m| m.storage.list())?;
+        let mut found: BTreeMap<String, usize> = BTreeMap::new();
+        for name in lists.iter().flat_map(|(_, names)| names) {
+            *found.entry(name.clone()).or_default() += 1;
+        }
+        // Of a segment that was removed, or never ended, while a member was away too little is left to be one.
+        let enough = self.state.layout.data().min(lists.len());
+        let is_one = |name: &str, on| segment_number(name, SUFFIX).is_none() || on >= enough;
+        Ok(found.into_iter().filter(|(name, on)| is_one(name, *on)).map(|f| f.0).collect())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.each(|_, m| m.storage.sync()).map(drop)
+    }
+
+    fn is_array(&self) -> bool {
+        true
+    }
+
+    fn check_spare(&self, name: &str) -> io::Result<()> {
+        if segment_number(name, SUFFIX).is_some() {
+            self.open_segment(name)?.check_spare();
+            for member in self.members().into_iter().flatten() {
+                // That it is not there was noted above.
+                let _ = member.storage.check_spare(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let lost = self.state.lost.lock();
+        let mut problems: Vec<String> = lost
+            .iter()
+            .map(|l| format!("member {} ({}) is lost: {}", l.member + 1, l.device, l.error))
+            .collect();
+        let members = self.members();
+        for (place, repairs) in self.state.repairs.lock().iter() {
+            let name = members.get(*place).and_then(|m| Some(m.as_ref()?.name.clone()));
+            let Some(name) = name else { continue };
+            let at = format!("member {} ({name})", place + 1);
+            if repairs.files > 0 {
+                problems.push(format!("{at} lacks {} of the segments read", repairs.files));
+            }
+            if repairs.blocks > 0 {
+                problems.push(format!(
+                    "{at} has {} damaged or missing blocks among those read, which the other members can make up for",
+                    repairs.blocks
+                ));
+            }
+            if repairs.lost_blocks > 0 {
+                let lost = repairs.lost_blocks;
+                problems
+                    .push(format!("{lost} blocks of {at} are lost: what is left is not enough"));
+            }
+        }
+        for member in members.into_iter().flatten() {
+            problems.extend(member.storage.problems());
+        }
+        problems
+    }
+}
+
+/// A whole file that is small.
+pub(super) fn read_all(file: &dyn ReadFile) -> io::Result<Vec<u8>> {
+    const MOST: u64 = 8 << 20;
+    let mut bytes = vec![0; file.len()?.min(MOST) as usize];
+    let n = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(n);
+    Ok(bytes)
+}
+
+/// The number in a segment's file name.
+pub(super) fn number_of(name: &str) -> Option<SegmentNumber> {
+    segment_number(name, SUFFIX)
+}
+
+struct InMemory(Vec<u8>);
+
+impl ReadFile for InMemory {
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
+        let n = out.len().min(self.0.len() - from);
+        out[..n].copy_from_slice(&self.0[from..from + n]);
+        Ok(n)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+/// A file that is written on all members.
+struct OnAll {
+    state: Arc<State>,
+    files: Vec<(usize, Box<dyn WriteFile>)>,
+}
+
+impl OnAll {
+    fn each(&mut self, run: impl Fn(&mut dyn WriteFile) -> io::Result<()>) -> io::Result<()> {
+        let mut failure = None;
+        for (place, mut file) in std::mem::take(&mut self.files) {
+            match run(&mut *file) {
+                Ok(()) => self.files.push((place, file)),
+                Err(e) => {
+                    let members = self.state.members.lock();
+                    let name = members.get(place).and_then(|m| Some(m.as_ref()?.name.clone()));
+                    drop(members);
+                    self.state.lose(place, name.unwrap_or_default(), &e);
+                    failure = Some(e);
+                }
+            }
+        }
+        match failure {
+            Some(e) if self.files.len() < self.state.layout.data() => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl WriteFile for OnAll {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.each(|file| file.append(bytes))
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.each(|file| file.sync())
+    }
+}

@@ -1,0 +1,461 @@
+//! What an array writes is read back whatever may be lost of it.
+
+use std::sync::Arc;
+
+use capstan_engine::buffer::Buffer;
+use capstan_format::array::Layout;
+use capstan_format::array::stamp::Stamp;
+use capstan_format::block::{BLOCK_ALIGN, BlockKind, HEADER_LEN, MaHeader};
+use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber, SessionId};
+use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection, SegmentEnd, encode_record};
+
+use super::LostMember;
+use super::device::RaitDevice;
+use super::storage::{RaitStorage, StoredMember};
+use crate::faulty::FaultyStorage;
+use crate::file::FileDevice;
+use crate::storage::Storage;
+use crate::{Device, DeviceError};
+
+const B: usize = 64 << 10;
+
+fn header() -> MediumHeader {
+    let header = MediumHeader {
+        format: FORMAT_VERSION,
+        incompatible: 0,
+        compatible: 0,
+        medium: MediumId([1; 16]),
+        label: "array".to_owned(),
+        block_size: B as u32,
+        created_us: 0,
+        protection: Protection::None,
+        cell: None,
+        array: None,
+    };
+    header.as_array()
+}
+
+/// An array whose leaves are directories in memory.
+#[derive(Clone)]
+enum Node {
+    Leaf(FaultyStorage),
+    Array(Layout, Vec<Option<Node>>),
+}
+
+impl Node {
+    fn array(name: &str, members: Vec<Self>) -> Self {
+        let layout = Layout::of(name, members.len()).unwrap();
+        Self::Array(layout, members.into_iter().map(Some).collect())
+    }
+
+    fn leaves(name: &str, members: usize) -> Self {
+        Self::array(name, (0..members).map(|_| Self::Leaf(FaultyStorage::new(None))).collect())
+    }
+
+    fn device(&self, header: &MediumHeader) -> Result<Box<dyn Device>, DeviceError> {
+        match self {
+            Self::Leaf(storage) => {
+                let new = || Ok(header.clone());
+                Ok(Box::new(FileDevice::on_storage(Arc::new(storage.clone()), "leaf", new)?))
+            }
+            Self::Array(..) => Ok(Box::new(self.rait(header)?)),
+        }
+    }
+
+    fn rait(&self, header: &MediumHeader) -> Result<RaitDevice, DeviceError> {
+        let Self::Array(layout, members) = self else { panic!("a leaf") };
+        let open = |(place, node): (usize, &Option<Self>)| {
+            let header = header.of_member(MediumId([place as u8 + 100; 16]), *layout, place);
+            let gone = || DeviceError::NoMedium(format!("m{place}"));
+            let device = node.as_ref().ok_or_else(gone).and_then(|n| n.device(&header));
+            (format!("m{place}"), device)
+        };
+        let members = members.iter().enumerate().map(open).collect();
+        RaitDevice::new("array".to_owned(), *layout, members, B as u32)
+    }
+
+    fn storage(&self) -> Arc<dyn Storage> {
+        self.storage_of(&header())
+    }
+
+    fn storage_of(&self, header: &MediumHeader) -> Arc<dyn Storage> {
+        match self {
+            Self::Leaf(storage) => Arc::new(storage.clone()),
+            Self::Array(..) => Arc::new(self.rait_storage(header)),
+        }
+    }
+
+    fn rait_storage(&self, header: &MediumHeader) -> RaitStorage {
+        let Self::Array(layout, members) = self else { panic!("a leaf") };
+        let open = |(place, node): (usize, &Option<Self>)| match node {
+            Some(node) => Ok(StoredMember {
+                name: format!("m{place}"),
+                storage: {
+                    let id = MediumId([place as u8 + 100; 16]);
+                    node.storage_of(&header.of_member(id, *layout, place))
+                },
+                medium: MediumId([place as u8 + 100; 16]),
+            }),
+            None => Err(LostMember {
+                member: place,
+                device: format!("m{place}"),
+                error: "gone".to_owned(),
+            }),
+        };
+        let members = members.iter().enumerate().map(open).collect();
+        RaitStorage::new(*layout, header.clone(), members)
+    }
+
+    fn without(&self, lost: &[usize]) -> Self {
+        let Self::Array(layout, members) = self else { panic!("a leaf") };
+        let keep =
+            |(place, node): (usize, &Option<Self>)| node.clone().filter(|_| !lost.contains(&place));
+        Self::Array(*layout, members.iter().enumerate().map(keep).collect())
+    }
+
+    fn leaf(&self, place: usize) -> FaultyStorage {
+        let Self::Array(_, members) = self else { panic!("a leaf") };
+        match &members[place] {
+            Some(Self::Leaf(storage)) => storage.clone(),
+            _ => panic!("no leaf"),
+        }
+    }
+}
+
+fn block(kind: BlockKind, index: u32, length: usize, seed: u64) -> Buffer {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(index);
+    let mut bytes = Buffer::new(length);
+    for byte in &mut bytes[HEADER_LEN..] {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        *byte = (state >> 33) as u8;
+    }
+    let segment = SegmentId([seed as u8; 16]);
+    MaHeader { kind, segment, index: BlockIndex(index), length: length as u32 }.encode(&mut bytes);
+    bytes
+}
+
+/// The blocks of a segment with data blocks of these lengths.
+fn segment(seed: u64, lengths: &[usize]) -> Vec<Buffer> {
+    let mut blocks = vec![block(BlockKind::SegmentHeader, 0, 8192, seed)];
+    let data = lengths.len() as u32;
+    blocks.extend((1..).zip(lengths).map(|(i, len)| block(BlockKind::Data, i, *len, seed)));
+    let catalog_at = blocks.iter().map(|b| b.len() as u64).sum();
+    for (i, length) in [B, B, 12288].into_iter().enumerate() {
+        blocks.push(block(BlockKind::Catalog, data + 1 + i as u32, length, seed));
+    }
+    let odd = |(i, b): (usize, &Buffer)| (b.len() != B).then_some((i as u32, b.len() as u32));
+    let end = SegmentEnd {
+        segment: SegmentId([seed as u8; 16]),
+        number: SegmentNumber(1),
+        session: SessionId([2; 16]),
+        data_blocks: data,
+        blocks: data + 5,
+        catalog_at,
+        short_blocks: blocks[..=data as usize].iter().enumerate().filter_map(odd).collect(),
+        streams: Vec::new(),
+        session_end: None,
+        written_us: 0,
+    };
+    let (index, id) = (BlockIndex(data + 4), end.segment);
+    let bytes = encode_record(BlockKind::SegmentEnd, id, index, &end, BLOCK_ALIGN).unwrap();
+    let mut last = Buffer::new(bytes.len());
+    last.copy_from_slice(&bytes);
+    blocks.push(last);
+    blocks
+}
+
+fn write(device: &mut dyn Device, blocks: &[Buffer]) -> Result<u32, DeviceError> {
+    let number = device.begin_segment()?;
+    for block in blocks {
+        device.write(block)?;
+    }
+    device.end_segment()?;
+    device.commit()?;
+    Ok(number.0)
+}
+
+/// The blocks' bytes but the headers, which have stamps on a medium.
+fn contents<'a>(blocks: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    blocks.flat_map(|b| &b[HEADER_LEN..]).copied().collect()
+}
+
+fn name(number: u32) -> String {
+    format!("{number:08}.segment")
+}
+
+/// Reads a segment in pieces of `step` bytes and compares it.
+fn reads_back(array: &Node, number: u32, blocks: &[Buffer], step: usize) {
+    let file = array.storage().open(&name(number)).unwrap();
+    let total: usize = blocks.iter().map(|b| b.len()).sum();
+    assert_eq!(file.len().unwrap(), total as u64);
+    let mut bytes = vec![0; total];
+    for (i, piece) in bytes.chunks_mut(step).enumerate() {
+        let want = piece.len();
+        assert_eq!(file.read_at(piece, (i * step) as u64).unwrap(), want);
+    }
+    assert_eq!(file.read_at(&mut [0; 10], total as u64).unwrap(), 0);
+    let mut at = 0;
+    for (i, block) in blocks.iter().enumerate() {
+        let read = &bytes[at..at + block.len()];
+        assert_eq!(MaHeader::decode(read), MaHeader::decode(block), "block {i}");
+        assert!(read[HEADER_LEN..] == block[HEADER_LEN..], "block {i} differs");
+        assert!(Stamp::check(read).is_ok(), "block {i}");
+        at += block.len();
+    }
+    assert_eq!(contents(std::iter::once(&bytes[..HEADER_LEN])).len(), 0);
+}
+
+const LENGTHS: [usize; 11] = [B, B, 4096, B, B, B, 8192, B, B, 40960, B];
+
+fn made(array: Node) -> (Node, Vec<Buffer>) {
+    let blocks = segment(7, &LENGTHS);
+    let mut device = array.rait(&header()).unwrap();
+    assert_eq!(write(&mut device, &blocks).unwrap(), 1);
+    drop(device);
+    (array, blocks)
+}
+
+#[test]
+fn every_layout_reads_back_without_any_members_it_can_lose() {
+    for (layout, members) in
+        [("rait0", 3), ("rait1", 2), ("rait1", 3), ("rait5", 3), ("rait5", 4), ("rait:3+2", 5)]
+    {
+        let (array, blocks) = made(Node::leaves(layout, members));
+        let spare = Layout::of(layout, members).unwrap().parity();
+        for set in 0..1_u32 << members {
+            let lost: Vec<usize> = (0..members).filter(|m| set & (1 << m) != 0).collect();
+            if lost.len() <= spare {
+                for step in [B, 5000, 1 << 20] {
+                    reads_back(&array.without(&lost), 1, &blocks, step);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn segments_of_any_number_of_blocks_read_back() {
+    for blocks in 0..8 {
+        let array = Node::leaves("rait:3+1", 4);
+        let blocks = segment(9, &LENGTHS[..blocks]);
+        write(&mut array.rait(&header()).unwrap(), &blocks).unwrap();
+        for lost in 0..4 {
+            reads_back(&array.without(&[lost]), 1, &blocks, B);
+        }
+    }
+}
+
+#[test]
+fn arrays_of_arrays_read_back() {
+    let mirror = Node::array("rait1", vec![Node::leaves("rait0", 2), Node::leaves("rait0", 2)]);
+    let parity = Node::array("rait5", (0..3).map(|_| Node::leaves("rait5", 3)).collect());
+    let mixed = Node::array(
+        "rait:2+1",
+        vec![
+            Node::leaves("rait1", 2),
+            Node::leaves("rait0", 3),
+            Node::Leaf(FaultyStorage::new(None)),
+        ],
+    );
+    for (array, members) in [(mirror, 2), (parity, 3), (mixed, 3)] {
+        let (array, blocks) = made(array);
+        reads_back(&array, 1, &blocks, B);
+        let storage = array.storage();
+        let file = storage.open(&name(1)).unwrap();
+        file.read_at(&mut vec![0; file.len().unwrap() as usize], 0).unwrap();
+        storage.check_spare(&name(1)).unwrap();
+        assert_eq!(storage.problems(), [""; 0]);
+        for lost in 0..members {
+            reads_back(&array.without(&[lost]), 1, &blocks, B);
+        }
+    }
+}
+
+/// A member of a member is lost, and another member whole.
+#[test]
+fn losses_inside_members_count_there() {
+    let (array, blocks) =
+        made(Node::array("rait5", (0..3).map(|_| Node::leaves("rait5", 3)).collect()));
+    let Node::Array(layout, members) = &array else { panic!() };
+    let mut members = members.clone();
+    members[0] = members[0].as_ref().map(|m| m.without(&[1]));
+    members[1] = members[1].as_ref().map(|m| m.without(&[2]));
+    members[2] = None;
+    reads_back(&Node::Array(*layout, members), 1, &blocks, 1 << 20);
+}
+
+/// Damages every member in another stripe: more members than parity, but never two blocks of one stripe.
+#[test]
+fn damage_is_made_good_block_by_block() {
+    let (array, blocks) = made(Node::leaves("rait5", 3));
+    for (place, at) in
+        [(0, 8192 + 100), (1, 8192 + B as u64 + 100), (2, 8192 + 2 * B as u64 + 9000)]
+    {
+        damage(&array.leaf(place), &name(1), at);
+    }
+    reads_back(&array, 1, &blocks, B);
+    reads_back(&array, 1, &blocks, 4096);
+    let storage = array.rait_storage(&header());
+    let file = storage.open(&name(1)).unwrap();
+    file.read_at(&mut vec![0; 1 << 20], 0).unwrap();
+    let problems = storage.problems();
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert!(problems[0].contains("damaged or missing blocks"), "{problems:?}");
+}
+
+/// Parity, and copies that nobody needs, are read when somebody asks.
+#[test]
+fn damage_of_what_is_spare_is_found() {
+    for (layout, members) in [("rait5", 3), ("rait1", 2), ("rait:2+2", 4)] {
+        let (array, _) = made(Node::leaves(layout, members));
+        let last = array.leaf(members - 1);
+        let len = last.open(&name(1)).unwrap().len().unwrap();
+        // Parity of the first stripe, and the catalog.
+        for at in [8192 + 80, len - 4096 - 100] {
+            damage(&last, &name(1), at);
+        }
+        let storage = array.rait_storage(&header());
+        let total = storage.open(&name(1)).unwrap().len().unwrap() as usize;
+        storage.open(&name(1)).unwrap().read_at(&mut vec![0; total], 0).unwrap();
+        assert_eq!(storage.problems(), [""; 0]);
+        storage.check_spare(&name(1)).unwrap();
+        let problems = storage.problems();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("has 2 damaged"), "{problems:?}");
+    }
+}
+
+/// Headers, catalogs and end records are on every member: any one of them is enough.
+#[test]
+fn what_all_have_is_read_from_any() {
+    let (array, blocks) = made(Node::leaves("rait0", 3));
+    let len = |place: usize| array.leaf(place).open(&name(1)).unwrap().len().unwrap();
+    damage(&array.leaf(0), &name(1), 100);
+    damage(&array.leaf(0), &name(1), len(0) - 4000);
+    damage(&array.leaf(1), &name(1), len(1) - 4096 - 12288 + 70);
+    damage(&array.leaf(2), &name(1), len(2) - 4096 - 12288 - 70);
+    reads_back(&array, 1, &blocks, B);
+}
+
+/// Too much is lost of one stripe: the others are read, and those blocks that are there.
+#[test]
+fn damage_beyond_parity_costs_only_what_it_touches() {
+    let (array, blocks) = made(Node::leaves("rait5", 3));
+    let array = array.without(&[0]);
+    damage(&array.leaf(1), &name(1), 8192 + 200);
+    let file = array.storage().open(&name(1)).unwrap();
+    let total: usize = blocks.iter().map(|b| b.len()).sum();
+    let mut bytes = vec![0; total];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), total);
+    let mut at = 0;
+    let mut bad = Vec::new();
+    for (i, block) in blocks.iter().enumerate() {
+        if bytes[at + HEADER_LEN..at + block.len()] != block[HEADER_LEN..] {
+            bad.push(i);
+        }
+        at += block.len();
+    }
+    assert_eq!(bad, [1, 2], "block 1 was on the lost member, block 2 is damaged");
+}
+
+fn damage(storage: &FaultyStorage, file: &str, at: u64) {
+    let old = storage.open(file).unwrap();
+    let mut bytes = Buffer::new(old.len().unwrap() as usize);
+    old.read_at(&mut bytes, 0).unwrap();
+    bytes[at as usize] ^= 0x40;
+    storage.remove(file).unwrap();
+    let mut new = storage.create(file).unwrap();
+    new.append(&bytes).unwrap();
+    new.sync().unwrap();
+    storage.sync().unwrap();
+}
+
+/// Whenever a member fails while it is written to: the others go on, and everything reads back.
+#[test]
+fn a_member_that_fails_is_left() {
+    let sessions = [segment(3, &LENGTHS), segment(4, &LENGTHS[..4]), segment(5, &[])];
+    let mut operations = 0;
+    loop {
+        let array = Node::leaves("rait5", 3);
+        let mut device = array.rait(&header()).unwrap();
+        let lost = device.lost();
+        array.leaf(1).fail_after(operations);
+        let numbers: Vec<u32> =
+            sessions.iter().map(|blocks| write(&mut device, blocks).unwrap()).collect();
+        drop(device);
+        let left = array.without(&[1]);
+        for (number, blocks) in numbers.iter().zip(&sessions) {
+            reads_back(&left, *number, blocks, B);
+        }
+        let lost = lost.lock().clone();
+        if lost.is_empty() {
+            assert!(operations > 15);
+            return;
+        }
+        assert_eq!((lost.len(), lost[0].member), (1, 1), "{lost:?}");
+        assert!(lost[0].error.contains("power has failed"), "{lost:?}");
+        operations += 1;
+    }
+}
+
+#[test]
+fn an_array_without_spare_members_fails_with_the_first() {
+    let array = Node::leaves("rait0", 2);
+    let mut device = array.rait(&header()).unwrap();
+    array.leaf(0).full_after(200_000);
+    let failed = (0..3).map(|i| write(&mut device, &segment(i, &LENGTHS))).find_map(Result::err);
+    let failed = failed.expect("it is full");
+    assert!(failed.is_full(), "{failed}");
+    assert!(matches!(failed, DeviceError::ArrayBroken { lost: 1, members: 2, spare: 0, .. }));
+}
+
+/// Members that write without each other never give two segments one number.
+#[test]
+fn numbers_differ_where_members_were_apart() {
+    let (array, _) = made(Node::leaves("rait1", 2));
+    let mut numbers = vec![1];
+    for lost in [1, 0, 1, 1, 0] {
+        let mut device = array.without(&[lost]).rait(&header()).unwrap();
+        numbers.push(write(&mut device, &segment(1, &[])).unwrap());
+        numbers.push(write(&mut device, &segment(1, &[])).unwrap());
+    }
+    let mut device = array.rait(&header()).unwrap();
+    numbers.push(write(&mut device, &segment(1, &[])).unwrap());
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), numbers.len(), "{numbers:?}");
+    assert_eq!(array.storage().list().unwrap().len(), 1 + numbers.len(), "all of them are there");
+}
+
+/// A segment that was removed, or never committed, while a member was away is none when the member is back.
+#[test]
+fn what_too_few_members_have_is_no_segment() {
+    let (array, _) = made(Node::leaves("rait5", 3));
+    array.without(&[2]).storage().remove(&name(1)).unwrap();
+    let names = array.storage().list().unwrap();
+    assert!(!names.contains(&name(1)), "{names:?}");
+    assert!(array.leaf(2).list().unwrap().contains(&name(1)));
+}
+
+#[test]
+fn a_header_is_changed_on_all_members() {
+    use crate::file::{FileMedium, HEADER_NAME};
+    let (array, _) = made(Node::leaves("rait1", 2));
+    let storage: Arc<dyn Storage> = array.storage();
+    let device = FileDevice::on(storage.clone(), "array", Vec::new(), None).unwrap();
+    assert_eq!(device.medium().header(), &header());
+    let named = MediumHeader { label: "other".to_owned(), ..header() };
+    device.replace_header(&named).unwrap();
+    assert_eq!(FileMedium::on(storage, "array").unwrap().header(), &named);
+    for place in 0..2 {
+        let leaf = Arc::new(array.leaf(place));
+        assert!(leaf.list().unwrap().contains(&HEADER_NAME.to_owned()));
+        let alone = FileMedium::on(leaf.clone(), "leaf").err().expect("a member is no medium");
+        assert!(matches!(alone, DeviceError::ArrayMember { .. }), "{alone}");
+        let header = FileMedium::member_on(leaf, "leaf").unwrap().header().clone();
+        assert_eq!(header.label, "other");
+        assert_eq!(header.array.as_ref().map(|a| a.member), Some(place as u32));
+        assert_eq!(header.of_array().as_ref(), Some(&named));
+    }
+}

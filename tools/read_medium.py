@@ -9,7 +9,7 @@ tools/requirements.txt. What is written "format.md: X" names the section of that
     read_medium.py check MEDIUM
     read_medium.py extract MEDIUM --into DIR [--session ID] [PATH...]
 
-Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit
+Of an array MEDIUM is one member's directory; --member DIR names each of the others that are there. Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit
 status: 0 all well, 1 the request failed, 3 something is damaged or incomplete (each is named).
 """
 
@@ -225,8 +225,12 @@ def parse_record(block, kind, fields):
     return parse_json(block[72:72 + count], fields), ma
 
 
+ARRAY = 1  # the incompatible feature that the medium is an array, or a member of one
+PLACE_FIELDS = {"array": str, "layout": str, "members": int, "member": int}
+
+
 def check_medium_header(header):
-    if header["format"] != 1 or header["incompatible"]:
+    if header["format"] != 1 or header["incompatible"] & ~ARRAY:
         raise Failure("the medium needs a newer program: format {format}, features {incompatible:#x}".format(**header))
     if not 65536 <= header["block_size"] <= MAX_BLOCK or header["block_size"] % STEP:
         raise Damage("block size of the medium header")
@@ -598,6 +602,357 @@ def prefix(count, previous):
     return count
 
 
+# ---- Where files lie: a directory, or an array of them (format.md: Arrays)
+
+class Directory:
+    """A directory that is a medium, or a member of an array."""
+
+    def __init__(self, path):
+        self.path, self.opened = path.removeprefix("file:"), OrderedDict()
+
+    def names(self):
+        return os.listdir(self.path)
+
+    def size(self, name):
+        return os.stat(os.path.join(self.path, name)).st_size
+
+    def read(self, name, at, count):
+        if name not in self.opened:
+            if len(self.opened) >= 64:
+                self.opened.popitem(last=False)[1].close()
+            self.opened[name] = open(os.path.join(self.path, name), "rb", 0)
+        return os.pread(self.opened[name].fileno(), count, at)
+
+
+def gf_multiply(a, b):
+    product = 0
+    while b:
+        product ^= a if b & 1 else 0
+        a, b = a << 1 ^ (0x11d if a & 0x80 else 0), b >> 1
+    return product
+
+
+def gf_inverse(a):
+    return next(b for b in range(1, 256) if gf_multiply(a, b) == 1)
+
+
+def gf_times(factor, data):
+    """All bytes times a factor."""
+    return data if factor == 1 else data.translate(bytes(gf_multiply(factor, b) for b in range(256)))
+
+
+def xor(a, b):
+    """The bytes added, the shorter one as if zeros followed."""
+    size = max(len(a), len(b))
+    return (int.from_bytes(a, "little") ^ int.from_bytes(b, "little")).to_bytes(size, "little")
+
+
+def gf_solve(rows, values):
+    """Solves a system of equations whose right sides are byte strings."""
+    rows, values = [list(row) for row in rows], list(values)
+    for column in range(len(rows)):
+        pivot = next(r for r in range(column, len(rows)) if rows[r][column])
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        values[column], values[pivot] = values[pivot], values[column]
+        scale = gf_inverse(rows[column][column])
+        rows[column] = [gf_multiply(scale, v) for v in rows[column]]
+        values[column] = gf_times(scale, values[column])
+        for r, row in enumerate(rows):
+            if r != column and row[column]:
+                share = row[column]
+                values[r] = xor(values[r], gf_times(share, values[column]))
+                rows[r] = [v ^ gf_multiply(share, w) for v, w in zip(row, rows[column])]
+    return values
+
+
+def shape(layout, members):
+    """Numbers of data and parity blocks in a stripe."""
+    plain = {"rait0": (members, 0), "rait1": (1, members - 1), "rait5": (members - 1, 1)}
+    if match := re.fullmatch(r"rait:([1-9]\d*)\+([1-9]\d*)", layout):
+        plain[layout] = int(match[1]), int(match[2])
+    n, k = plain.get(layout, (0, 0))
+    if n < 1 or n + k != members or not 2 <= members <= 256:
+        raise Damage(f"layout {layout} of {members} members")
+    return n, k
+
+
+class ArraySegment:
+    """Where the blocks of a segment lie on an array: laid out one after the other, as they were written."""
+
+    def __init__(self, array, name, first, lengths, end):
+        """`lengths` are those of the data blocks, `first` that of block 0; `end` the end record's id, or None."""
+        self.array, self.name, self.segment = array, name, end
+        n, members = array.n, array.n + array.k
+        self.data, self.first, self.tails, at = [], first, [], first
+        self.offsets = [first] * members
+        self.lengths = [[] for _ in range(members)]  # of each member's blocks that are there
+        self.roles = {}  # (stripe, role): (member, offset, length)
+        for stripe in range(-(-len(lengths) // n)):
+            here = lengths[stripe * n:(stripe + 1) * n]
+            for role in range(members):
+                length = max(here) if role >= n else here[role] if role < len(here) else 0
+                member = (stripe + role) % members
+                self.roles[stripe, role] = member, self.offsets[member], length
+                if role < len(here):
+                    self.data.append((at, length, stripe, role))
+                    at += length
+                if length:
+                    self.offsets[member] += length
+                    self.lengths[member].append(length)
+        self.catalog_at = at
+        for number, (header, files) in array.members.items():
+            if isinstance(files, Array):
+                files.segments[name] = ArraySegment(files, name, first, self.lengths[number], end)
+        tails = [files.size(name) - self.offsets[number] for number, files in array.having(name)]
+        self.tail = max(tails, key=tails.count)
+        self.size = at + self.tail
+
+    def good(self, member, stripe, role, block, length):
+        """Whether a block is the one that belongs there."""
+        try:
+            ma = parse_ma(block)
+        except Damage:
+            return False
+        if len(block) != length or ma.length != length or (self.segment and ma.segment != self.segment):
+            return False
+        if not isinstance(self.array.members[member][1], Array):
+            is_copy = self.array.layout == "rait1"
+            expected = (3, member, 0) if role is None else (
+                (1 if role < self.array.n or is_copy else 2), 0 if is_copy else member, stripe)
+            if (block[32], block[33], struct.unpack_from("<Q", block, 40)[0]) != expected:
+                return False
+        return crc32c(block[64:]) == struct.unpack_from("<I", block, 48)[0]
+
+    def block_of(self, stripe, role):
+        """The block of a role as a member has it, None if none has it whole."""
+        member, offset, length = self.roles[stripe, role]
+        if not length:
+            return b""
+        places = range(self.array.n + self.array.k) if self.array.layout == "rait1" else [member]
+        for place in places:
+            if place in self.array.members:
+                block = self.array.read_member(place, self.name, offset, length)
+                if self.good(place, stripe, role, block, length):
+                    return block
+        return None
+
+    def data_block(self, index):
+        """A data block, computed from the others of its stripe where it is not there."""
+        _, length, stripe, role = self.data[index - 1]
+        block = self.block_of(stripe, role)
+        if block is None and self.array.layout != "rait1":
+            block = self.computed(stripe, role, length)
+        if block is None:
+            return bytes(length)
+        header = bytearray(b"CpMA" + bytes(60))
+        struct.pack_into("<BBH16sII", header, 4, 1, DATA, 0, parse_ma(block[:64]).segment if block[:4] == b"CpMA"
+                         else self.segment or bytes(16), index, length)
+        struct.pack_into("<I", header, 48, crc32c(block[64:]))
+        header[32], header[33] = block[32], block[33]
+        header[40:48] = block[40:48]
+        if not self.array.place:  # the index is that of the outermost array
+            struct.pack_into("<I", header, 60, crc32c(bytes(header[:60])))
+            return bytes(header) + block[64:]
+        return block if block[:4] == b"CpMA" else bytes(64) + block[64:]
+
+    def computed(self, stripe, role, length):
+        n, k = self.array.n, self.array.k
+        blocks = {r: b for r in range(n + k) if r != role and (b := self.block_of(stripe, r)) is not None}
+        lost = [j for j in range(n) if j not in blocks]
+        parity = [i for i in range(k) if n + i in blocks][:len(lost)]
+        if len(parity) < len(lost):
+            return None
+
+        def factor(i, j):
+            return 1 if self.array.layout == "rait5" else gf_inverse(i ^ (k + j))
+        values = []
+        for i in parity:
+            value = blocks[n + i][64:]
+            for j in range(n):
+                if j in blocks:
+                    value = xor(value, gf_times(factor(i, j), blocks[j][64:]))
+            values.append(value)
+        solved = dict(zip(lost, gf_solve([[factor(i, j) for j in lost] for i in parity], values)))
+        if role < n:
+            content = solved[role]
+        else:
+            content = b""
+            for j in range(n):
+                content = xor(content, gf_times(factor(role - n, j), solved.get(j, blocks.get(j, b"")[64:])))
+        content = (content + bytes(length))[:length - 64]
+        ma = bytearray(64)
+        struct.pack_into("<4sBBH16sII", ma, 0, b"CpMA", 1, DATA, 0, self.segment or bytes(16), 0, length)
+        ma[32], ma[33] = (1 if role < n else 2), self.roles[stripe, role][0]
+        struct.pack_into("<Q", ma, 40, stripe)
+        struct.pack_into("<I", ma, 48, crc32c(content))
+        struct.pack_into("<I", ma, 60, crc32c(bytes(ma[:60])))
+        return bytes(ma) + content
+
+    def common(self, at, behind, count):
+        """Bytes that all members have: of block 0, or behind the data. Block by block from the first that has it whole."""
+        out = b""
+        for member, files in self.array.having(self.name):
+            base = self.offsets[member] if behind else 0
+            block = self.array.read_member(member, self.name, base + at, count)
+            out = out or block
+            if self.good(member, 0, None, block, count):
+                return block
+        return out
+
+    def tail_blocks(self):
+        """(offset behind the data, length) of the catalog's blocks and the end record."""
+        if self.tails:
+            return self.tails
+        at, blocks = 0, []
+        while at < self.tail:
+            length = min(self.array.header["block_size"], self.tail - at)
+            for member, _ in self.array.having(self.name):
+                try:
+                    length = parse_ma(self.array.read_member(member, self.name, self.offsets[member] + at, 64)).length
+                    break
+                except Damage:
+                    pass
+            blocks.append((at, length))
+            at += length
+        self.tails = blocks
+        return blocks
+
+    def read(self, at, count):
+        out = b""
+        while count > 0 and at < self.size:
+            if at < self.first:
+                begin, block = 0, self.array.kept(self.name, 0, lambda: self.common(0, False, self.first))
+            elif at < self.catalog_at:
+                index = bisect_right(self.data, at, key=lambda place: place[0])
+                begin = self.data[index - 1][0]
+                block = self.array.kept(self.name, begin, lambda: self.data_block(index))
+            else:
+                offset, length = next((o, n) for o, n in reversed(self.tail_blocks()) if o <= at - self.catalog_at)
+                begin = self.catalog_at + offset
+                block = self.array.kept(self.name, begin, lambda: self.common(offset, True, length))
+            piece = block[at - begin:at - begin + count]
+            if not piece:
+                break
+            out, at, count = out + piece, at + len(piece), count - len(piece)
+        return out
+
+
+class Array:
+    """Members of an array, read as one directory."""
+
+    def __init__(self, members):
+        """`members`: (header, files) of each by its number."""
+        self.members, header = members, next(iter(members.values()))[0]
+        place = header["array"]
+        self.layout, total = place["layout"], place["members"]
+        self.n, self.k = shape(self.layout, total)
+        self.place = place.get("of")
+        self.header = {key: value for key, value in header.items() if key != "array"} | {"medium": place["array"]}
+        if self.place:
+            self.header["array"] = self.place
+        self.path = ",".join(files.path for _, files in members.values())
+        self.segments, self.cache = {}, OrderedDict()
+
+    def having(self, name):
+        return [(number, files) for number, (_, files) in self.members.items() if name in files.names()]
+
+    def read_member(self, member, name, at, count):
+        try:
+            return self.members[member][1].read(name, at, count)
+        except OSError:
+            return b""
+
+    def kept(self, name, at, load):
+        """One of the blocks read last."""
+        if (name, at) not in self.cache:
+            self.cache[name, at] = load()
+            if len(self.cache) > 32:
+                self.cache.popitem(last=False)
+        return self.cache[name, at]
+
+    def names(self):
+        names = [name for _, files in self.members.values() for name in files.names()]
+        enough = min(self.n, len(self.members))
+        return [n for n in sorted(set(names)) if names.count(n) >= enough or not n.endswith(".segment")]
+
+    def segment(self, name):
+        if name not in self.segments:
+            self.segments[name] = self.open_segment(name)
+        return self.segments[name]
+
+    def open_segment(self, name):
+        """By the first sound end record; of the outermost array, which lays out those in it."""
+        for files in leaves(self):
+            try:
+                size = files.size(name)
+            except OSError:
+                continue
+            for at in range(size - STEP, max(size - MAX_BLOCK, 0) - 1, -STEP):
+                try:
+                    ma = parse_ma(files.read(name, at, 64))
+                    if ma.kind == SEGMENT_END and at + ma.length == size:
+                        end, _ = parse_record(files.read(name, at, ma.length), SEGMENT_END, END_FIELDS)
+                        short = dict(end["short_blocks"])
+                        size = self.header["block_size"]
+                        lengths = [short.get(i, size) for i in range(1, end["data_blocks"] + 1)]
+                        return ArraySegment(self, name, short.get(0, size), lengths, ma.segment)
+                except (Damage, TypeError, ValueError):
+                    pass
+        raise Failure(f"{name}: no member has its end record whole")
+
+    def size(self, name):
+        return self.segment(name).size if name.endswith(".segment") else min(
+            files.size(name) for _, files in self.having(name))
+
+    def read(self, name, at, count):
+        if name.endswith(".segment"):
+            return self.segment(name).read(at, count)
+        return next((files.read(name, at, count) for _, files in self.having(name)), b"")
+
+
+def leaves(files):
+    """The directories of an array, and of the arrays in it."""
+    if isinstance(files, Directory):
+        return [files]
+    return [leaf for _, inner in files.members.values() for leaf in leaves(inner)]
+
+
+def assemble(paths):
+    """The directory, or the array that directories make, and its header where it is known already."""
+    if len(paths) == 1:
+        return Directory(paths[0]), None
+    found = []
+    for path in paths:
+        files = Directory(path)
+        try:
+            header = check_medium_header(parse_record(files.read("medium.capstan", 0, MAX_BLOCK), MEDIUM_HEADER, MEDIUM_FIELDS)[0])
+            found.append((header, files))
+        except (OSError, Damage) as problem:
+            print(f"note: {path} is left out: {problem}", file=sys.stderr)
+    while any(header.get("array") for header, _ in found):
+        # The innermost arrays first: those whose place has the most others around it.
+        def depth(header):
+            place, deep = header.get("array"), 0
+            while place:
+                place, deep = place.get("of"), deep + 1
+            return deep
+        deepest = max(depth(header) for header, _ in found)
+        groups, rest = {}, []
+        for header, files in found:
+            if depth(header) == deepest:
+                parse_json(json.dumps(header["array"]).encode(), PLACE_FIELDS)
+                groups.setdefault(header["array"]["array"], {}).setdefault(header["array"]["member"], (header, files))
+            else:
+                rest.append((header, files))
+        arrays = [Array(dict(sorted(members.items()))) for members in groups.values()]
+        # One that lacks too many members is lost itself, unless it is all there is: then it can be listed.
+        whole = [array for array in arrays if len(array.members) >= array.n] if len(arrays) + len(rest) > 1 else arrays
+        found = rest + [(array.header, array) for array in whole]
+    if len(found) != 1:
+        raise Failure("the directories are not members of one array")
+    return found[0][1], found[0][0]
+
+
 # ---- Reading a segment's blocks (format.md: Blocks, The medium on a file device, Damage)
 
 @dataclass
@@ -615,10 +970,9 @@ class Block:
 class Segment:
     """A segment file: its records, and its blocks with or without damage."""
 
-    def __init__(self, path, block_size, opened):
-        self.path, self.name, self.block_size = path, os.path.basename(path), block_size
-        self.opened = opened  # path -> file of the segments read last, shared by those of a medium
-        self.size = os.stat(path).st_size
+    def __init__(self, files, name, block_size):
+        self.files, self.name, self.block_size = files, name, block_size
+        self.size = files.size(name)
         self.header = self.end = self.end_at = self.id = self.content = None
         self.short, self.problems = {}, []  # short: lengths of the blocks that have not the block size
         try:
@@ -636,11 +990,7 @@ class Segment:
         self.header, self.block_size = header, header["medium"]["block_size"]
 
     def read(self, at, count):
-        if self.path not in self.opened:
-            if len(self.opened) >= 64:
-                self.opened.popitem(last=False)[1].close()
-            self.opened[self.path] = open(self.path, "rb", 0)
-        return os.pread(self.opened[self.path].fileno(), count, at)
+        return self.files.read(self.name, at, count)
 
     def find_end(self):
         """Looks for the end record, from the end of the file backwards."""
@@ -1143,24 +1493,29 @@ class Tree:
 class Medium:
     """A file device: its segments and sessions."""
 
-    def __init__(self, path, keys, report, torn=False):
-        self.path, self.keys, self.report = path.removeprefix("file:"), keys, report
-        self.header, self.header_problem, self.segments, self.sessions, self.trees = None, None, [], {}, {}
+    def __init__(self, paths, keys, report, torn=False):
+        self.keys, self.report = keys, report
+        self.header_problem, self.segments, self.sessions, self.trees = None, [], {}, {}
         self.cache = OrderedDict()
+        self.files, self.header = assemble(paths)
+        self.path = self.files.path
+        if not self.header:
+            try:
+                head = self.files.read("medium.capstan", 0, MAX_BLOCK)
+                self.header = check_medium_header(parse_record(head, MEDIUM_HEADER, MEDIUM_FIELDS)[0])
+            except (OSError, Damage) as problem:
+                self.header_problem = str(problem)
+            if self.header and self.header.get("array"):
+                raise Failure("{path} is member {member} (from 0) of an array {layout} of {members}; name the others with "
+                              "--member".format(path=self.path, **self.header["array"]))
         try:
-            with open(os.path.join(self.path, "medium.capstan"), "rb") as file:
-                self.header = check_medium_header(parse_record(file.read(MAX_BLOCK), MEDIUM_HEADER, MEDIUM_FIELDS)[0])
-        except (OSError, Damage) as problem:
-            self.header_problem = str(problem)
-        try:
-            names = os.listdir(self.path)
+            names = self.files.names()
         except OSError as error:
             raise Failure(f"the medium cannot be opened: {error}") from None
-        opened = OrderedDict()
         names = [n for n in names if re.fullmatch(r"\d{8,}\.segment" + (r"(\.part)?" if torn else ""), n)]
         for name in sorted(names, key=lambda n: (int(n.split(".")[0]), n)):
             block_size = self.header["block_size"] if self.header else 262144
-            self.segments.append(Segment(os.path.join(self.path, name), block_size, opened))
+            self.segments.append(Segment(self.files, name, block_size))
         if not self.header and not self.segments:
             raise Failure(f"{self.path} is no medium: neither medium.capstan nor a segment can be read")
         for segment in self.segments:
@@ -1177,12 +1532,11 @@ class Medium:
     def locks(self):
         """Until when each locked version is locked, as text (format.md: Locks)."""
         locks = {}
-        for name in sorted(os.listdir(self.path)):
+        for name in sorted(self.files.names()):
             if not (match := re.fullmatch(r"([0-9a-f]{32})\.lock", name)):
                 continue
             try:
-                with open(os.path.join(self.path, name), "rb") as file:
-                    lock = parse_record(file.read(MAX_BLOCK), LOCK, LOCK_FIELDS)[0]
+                lock = parse_record(self.files.read(name, 0, MAX_BLOCK), LOCK, LOCK_FIELDS)[0]
                 if lock["version"].lower() != match[1]:
                     raise Damage("it is of another version")
                 locks[match[1]] = f"locked until {stamp(lock['until_us'])}"
@@ -1988,13 +2342,14 @@ def main():
     parser.add_argument("--passphrase-file", help="file with the passphrase; one line end at its end is dropped")
     parser.add_argument("--key-file", help="key file")
     parser.add_argument("--recovery-code", help="recovery code, or @FILE with it")
+    parser.add_argument("--member", action="append", default=[], metavar="DIR", help="another member of the array")
     parser.add_argument("--torn", action="store_true", help="also read segments whose writing was cut off (.part)")
     args = parser.parse_intermixed_args()
     if (args.command == "extract") != bool(args.into) or (args.paths and not args.into):
         parser.error("extract needs --into DIR; list and check take neither --into nor paths")
     try:
         report = Report(sys.stdout if args.command == "check" else sys.stderr)
-        medium = Medium(args.medium, read_secrets(args, report), report, args.torn)
+        medium = Medium([args.medium, *args.member], read_secrets(args, report), report, args.torn)
         if args.command == "check":
             Checker(medium).run()
         else:

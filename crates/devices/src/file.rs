@@ -276,6 +276,12 @@ impl FileDevice {
         })
     }
 
+    /// The device of a medium that is held.
+    pub(crate) fn of_held(held: HeldMedium) -> Result<Self, DeviceError> {
+        let (medium, locks) = held.into_parts();
+        Self::on(medium.storage, &medium.path, locks, None)
+    }
+
     /// The medium.
     pub fn medium(&self) -> &FileMedium {
         &self.medium

@@ -81,7 +81,7 @@ impl FileMedium {
 pub struct HeldMedium {
     medium: FileMedium,
     /// Hold the lock as long as this lives; a kill frees it.
-    _locks: Vec<File>,
+    locks: Vec<File>,
 }
 
 impl HeldMedium {
@@ -100,7 +100,19 @@ impl HeldMedium {
 
     /// A medium that is held already; without a lock on a storage that has none, for tests.
     pub fn new(medium: FileMedium, locks: Vec<File>) -> Self {
-        Self { medium, _locks: locks }
+        Self { medium, locks }
+    }
+
+    /// The medium, and what holds it.
+    pub(crate) fn into_parts(self) -> (FileMedium, Vec<File>) {
+        (self.medium, self.locks)
+    }
+
+    /// The medium, held once more.
+    pub fn again(&self) -> Result<Self, DeviceError> {
+        let locks = self.locks.iter().map(File::try_clone).collect::<std::io::Result<_>>();
+        let locks = locks.map_err(io_error("hold", &self.medium.path))?;
+        Ok(Self::new(self.medium.clone(), locks))
     }
 
     /// The medium.

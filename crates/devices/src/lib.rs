@@ -30,6 +30,10 @@ pub trait Device: Send {
     fn next_number(&self) -> SegmentNumber;
     /// Lets the next segment have at least that number: members of an array all give a segment the same one.
     fn advance(&mut self, to: SegmentNumber);
+    /// Whether numbers can be left out at no cost.
+    fn can_leave_out_numbers(&self) -> bool {
+        true
+    }
     /// Begins a segment: the next free number of the medium.
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError>;
     /// Appends a block to the segment.

@@ -5,6 +5,8 @@ use capstan_format::record::MediumHeader;
 use crate::address::{Address, TapeAddress};
 use crate::file::{FileDevice, FileMedium};
 use crate::held::HeldMedium;
+use crate::rait::open::ArrayDevice;
+use crate::rait::{self, LostMembers};
 use crate::tape::{self, TapeDevice};
 use crate::{Device, DeviceError};
 
@@ -13,6 +15,7 @@ pub fn medium(address: &Address) -> Result<FileMedium, DeviceError> {
     match address {
         Address::File(path) => FileMedium::open(path),
         Address::Tape(tape) => tape::open(named(tape)?),
+        Address::Array(array) => rait::open::medium(array),
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }
@@ -21,7 +24,8 @@ pub fn medium(address: &Address) -> Result<FileMedium, DeviceError> {
 pub fn held(address: &Address) -> Result<HeldMedium, DeviceError> {
     match address {
         Address::File(path) => HeldMedium::open(path),
-        Address::Tape(tape) => Ok(HeldMedium::new(tape::open(named(tape)?)?, None)),
+        Address::Tape(tape) => Ok(HeldMedium::new(tape::open(named(tape)?)?, Vec::new())),
+        Address::Array(array) => rait::open::hold(array),
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }
@@ -30,12 +34,15 @@ pub fn held(address: &Address) -> Result<HeldMedium, DeviceError> {
 /// asked for, if any.
 pub fn writable(
     address: &Address,
-    new: impl FnOnce() -> std::io::Result<MediumHeader>,
+    new: impl Fn() -> std::io::Result<MediumHeader>,
     block_size: Option<u32>,
 ) -> Result<Writable, DeviceError> {
     match address {
         Address::File(path) => Ok(Writable::File(FileDevice::open(path, new, block_size)?)),
         Address::Tape(tape) => Ok(Writable::Tape(TapeDevice::open(named(tape)?, new, block_size)?)),
+        Address::Array(array) => {
+            Ok(Writable::Array(Box::new(rait::open::device(array, &new, block_size)?)))
+        }
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }
@@ -57,6 +64,8 @@ pub enum Writable {
     File(FileDevice),
     /// On a tape.
     Tape(TapeDevice),
+    /// On an array.
+    Array(Box<ArrayDevice>),
 }
 
 impl Writable {
@@ -65,6 +74,7 @@ impl Writable {
         match self {
             Self::File(device) => device.medium(),
             Self::Tape(device) => device.medium(),
+            Self::Array(array) => array.held.medium(),
         }
     }
 
@@ -72,7 +82,16 @@ impl Writable {
     pub fn hold(&self) -> Result<HeldMedium, DeviceError> {
         match self {
             Self::File(device) => device.hold(),
-            Self::Tape(device) => Ok(HeldMedium::new(device.medium().clone(), None)),
+            Self::Tape(device) => Ok(HeldMedium::new(device.medium().clone(), Vec::new())),
+            Self::Array(array) => array.held.again(),
+        }
+    }
+
+    /// Members of an array that are lost, and those that will be.
+    pub fn lost(&self) -> LostMembers {
+        match self {
+            Self::Array(array) => array.lost.clone(),
+            _ => LostMembers::default(),
         }
     }
 
@@ -81,6 +100,7 @@ impl Writable {
         match self {
             Self::File(device) => Box::new(device),
             Self::Tape(device) => Box::new(device),
+            Self::Array(array) => Box::new(array.device),
         }
     }
 
@@ -92,6 +112,7 @@ impl Writable {
                 device.begin_anew(header)
             }
             Self::Tape(device) => Err(DeviceError::HeaderStays(device.medium().path().to_owned())),
+            Self::Array(array) => array.manage()?.replace_header(&header.as_array()),
         }
     }
 
@@ -103,6 +124,11 @@ impl Writable {
                 device.replace_header(header)
             }
             Self::Tape(device) => device.begin_anew(header),
+            Self::Array(array) => {
+                let mut device = array.manage()?;
+                device.remove_segments()?;
+                device.replace_header(&header.as_array())
+            }
         }
     }
 }

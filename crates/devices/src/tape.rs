@@ -13,6 +13,7 @@ mod writer;
 
 pub use deck::{Tape, WINDOW, inventory, release_idle};
 pub use storage::open;
+pub(crate) use storage::{is_blank, open_member};
 pub use writer::TapeDevice;
 
 use capstan_format::id::SegmentNumber;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use capstan_format::array::{DEPTH_MAX, Layout};
 
 use crate::DeviceError;
-use crate::address::Address;
+use crate::address::{Address, TapeAddress};
 
 /// An array of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +77,16 @@ impl ArrayAddress {
         let of = |member: &Address| match member {
             Address::File(path) => vec![path.clone()],
             Address::Array(array) => array.directories(),
+            _ => Vec::new(),
+        };
+        self.members.iter().flat_map(of).collect()
+    }
+
+    /// The tapes that its members are, and those of arrays among them.
+    pub fn tapes(&self) -> Vec<TapeAddress> {
+        let of = |member: &Address| match member {
+            Address::Tape(tape) => vec![tape.clone()],
+            Address::Array(array) => array.tapes(),
             _ => Vec::new(),
         };
         self.members.iter().flat_map(of).collect()

@@ -4,6 +4,7 @@
 //! read everything. That a block could not be written shows at a later call, at the latest when the segment is committed.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_format::array::code::{add, factor};
 use capstan_format::array::stamp::{Role, Stamp};
@@ -26,6 +27,10 @@ pub struct RaitDevice {
     last_failure: Option<DeviceError>,
     pool: Pool,
     short_blocks: bool,
+    can_leave_out_numbers: bool,
+    commits_each_segment: bool,
+    /// Bytes of a segment that suit the member that takes the least.
+    segment_size: Option<u64>,
     next: u32,
     /// The next segment's number was given by an array that this one is a member of.
     is_told: bool,
@@ -62,6 +67,9 @@ impl RaitDevice {
             last_failure: None,
             pool: Pool::new(block_size as usize),
             short_blocks: true,
+            can_leave_out_numbers: true,
+            commits_each_segment: true,
+            segment_size: None,
             next: 1,
             is_told: false,
             stripe: Stripe::default(),
@@ -69,6 +77,10 @@ impl RaitDevice {
         for (member, (name, opened)) in members.into_iter().enumerate() {
             let started = opened.and_then(|opened| {
                 device.short_blocks &= opened.short_blocks();
+                device.can_leave_out_numbers &= opened.can_leave_out_numbers();
+                device.commits_each_segment &= opened.commits_each_segment();
+                let sizes = opened.segment_size().into_iter().chain(device.segment_size);
+                device.segment_size = sizes.min();
                 device.next = device.next.max(opened.next_number().0);
                 let failed =
                     |source| DeviceError::Io { action: "write to", path: name.clone(), source };
@@ -83,7 +95,7 @@ impl RaitDevice {
             }
         }
         device.check()?;
-        if device.is_degraded() {
+        if device.is_degraded() && device.can_leave_out_numbers {
             // A segment that the lost ones may still have a part of keeps its number for itself.
             device.next = device.next.saturating_add(1);
         }
@@ -245,6 +257,7 @@ impl RaitDevice {
         let members = self.members.len() as u32;
         if !std::mem::take(&mut self.is_told)
             && self.is_degraded()
+            && self.can_leave_out_numbers
             && let Some(first) = self.members.iter().position(Option::is_some)
         {
             let off = (first as u32 + members - self.next % members) % members;
@@ -264,6 +277,10 @@ impl Device for RaitDevice {
     fn advance(&mut self, to: SegmentNumber) {
         self.next = self.next.max(to.0);
         self.is_told = self.next == to.0;
+    }
+
+    fn can_leave_out_numbers(&self) -> bool {
+        self.can_leave_out_numbers
     }
 
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError> {
@@ -287,6 +304,11 @@ impl Device for RaitDevice {
         self.common(block)
     }
 
+    fn begin_catalog(&mut self) -> Result<(), DeviceError> {
+        self.end_stripe()?;
+        self.tell_all(|_| Order::Catalog, false)
+    }
+
     fn end_segment(&mut self) -> Result<(), DeviceError> {
         self.end_stripe()?;
         self.tell_all(|_| Order::End, false)
@@ -304,5 +326,17 @@ impl Device for RaitDevice {
 
     fn short_blocks(&self) -> bool {
         self.short_blocks
+    }
+
+    fn commits_each_segment(&self) -> bool {
+        self.commits_each_segment
+    }
+
+    fn is_ending(&self) -> bool {
+        self.members.iter().flatten().any(|m| m.ending.load(Relaxed))
+    }
+
+    fn segment_size(&self) -> Option<u64> {
+        self.segment_size.map(|size| size.saturating_mul(self.layout.data() as u64))
     }
 }

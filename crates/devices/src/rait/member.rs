@@ -1,6 +1,7 @@
 //! A member that is written to: a thread of its own, with a short queue before it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -77,6 +78,8 @@ impl Drop for Piece {
 pub(super) enum Order {
     /// Begin the segment of that number.
     Begin(SegmentNumber),
+    /// The catalog comes next.
+    Catalog,
     /// Append a block.
     Write(Arc<Piece>),
     /// End the segment.
@@ -91,6 +94,8 @@ pub(super) enum Order {
 pub(super) struct Member {
     /// Its device, as people name it.
     pub name: String,
+    /// Its medium ends soon.
+    pub ending: Arc<AtomicBool>,
     orders: Option<SyncSender<Order>>,
     done: Receiver<()>,
     failure: Arc<Mutex<Option<DeviceError>>>,
@@ -108,13 +113,14 @@ impl Member {
         let (orders, queue) = sync_channel(depth);
         let (say_done, done) = channel();
         let failure = Arc::new(Mutex::new(None));
-        let noted = failure.clone();
+        let ending = Arc::new(AtomicBool::new(device.is_ending()));
+        let (noted, ends) = (failure.clone(), ending.clone());
         let thread = std::thread::Builder::new().name("rait".to_owned()).spawn(move || {
-            if let Err(e) = serve(device, &queue, &say_done) {
+            if let Err(e) = serve(device, &queue, &say_done, &ends) {
                 *noted.lock() = Some(e);
             }
         })?;
-        Ok(Self { name, orders: Some(orders), done, failure, thread: Some(thread) })
+        Ok(Self { name, ending, orders: Some(orders), done, failure, thread: Some(thread) })
     }
 
     /// Tells it to do something, and waits while its queue is full. `false` if it has failed.
@@ -156,11 +162,13 @@ fn serve(
     mut device: Box<dyn Device>,
     orders: &Receiver<Order>,
     done: &Sender<()>,
+    ending: &AtomicBool,
 ) -> Result<(), DeviceError> {
     while let Ok(order) = orders.recv() {
         let answer = matches!(order, Order::Commit | Order::Abandon);
         let result = match order {
             Order::Begin(number) => begin(&mut *device, number),
+            Order::Catalog => device.begin_catalog(),
             Order::Write(piece) => device.write(piece.bytes()),
             Order::End => device.end_segment(),
             Order::Commit => device.commit(),
@@ -173,6 +181,7 @@ fn serve(
             device.abandon_segment();
             return Err(e);
         }
+        ending.store(device.is_ending(), Relaxed);
         if answer {
             // Nobody waits any more: the array is let go.
             let _ = done.send(());

@@ -18,6 +18,7 @@ use crate::file::{FileDevice, FileMedium, io_error, lock_header};
 use crate::held::HeldMedium;
 use crate::null::NullDevice;
 use crate::storage::{RealStorage, Storage};
+use crate::tape::TapeDevice;
 use crate::{Device, DeviceError};
 
 /// An array that was opened.
@@ -92,16 +93,19 @@ pub fn open(address: &ArrayAddress) -> Result<Opened, DeviceError> {
 }
 
 fn open_member(address: &Address) -> Result<Member, DeviceError> {
+    let member = |medium: FileMedium, directories| Member {
+        storage: medium.storage.clone(),
+        header: medium.header().clone(),
+        directories,
+        address: address.clone(),
+    };
     match address {
         Address::File(path) => {
             let at = path.display().to_string();
-            let storage: Arc<dyn Storage> =
-                Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
-            let medium = FileMedium::member_on(storage.clone(), &at)?;
-            let header = medium.header().clone();
-            let directories = vec![path.clone()];
-            Ok(Member { storage, header, directories, address: address.clone() })
+            let storage = Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
+            Ok(member(FileMedium::member_on(storage, &at)?, vec![path.clone()]))
         }
+        Address::Tape(tape) => Ok(member(crate::tape::open_member(tape)?, Vec::new())),
         Address::Array(array) => {
             let opened = open(array)?;
             Ok(Member {
@@ -111,7 +115,7 @@ fn open_member(address: &Address) -> Result<Member, DeviceError> {
                 address: Address::Array(opened.address),
             })
         }
-        Address::Null { .. } => Err(DeviceError::NoMedium(address.to_string())),
+        Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }
 
@@ -233,29 +237,31 @@ pub struct ArrayDevice {
     pub header: MediumHeader,
     /// Its name, with its members in their places.
     pub address: ArrayAddress,
-    /// The medium that it is, held as long as this lives; none if it keeps nothing.
-    pub held: Option<HeldMedium>,
+    /// The medium that it is, held as long as this lives.
+    pub held: HeldMedium,
     /// Members that are lost, and those that will be.
     pub lost: LostMembers,
+}
+
+impl ArrayDevice {
+    /// For changes of what is on it: nothing is written through the device any more.
+    pub fn manage(self) -> Result<FileDevice, DeviceError> {
+        drop(self.device);
+        FileDevice::of_held(self.held)
+    }
 }
 
 /// Opens an array to write, and makes it where all members are blank. `new` is the header of an array made now;
 /// `block_size` the block size asked for, if any.
 pub fn device(
     address: &ArrayAddress,
-    new: impl FnOnce() -> io::Result<MediumHeader>,
-    new_id: NewId<'_>,
+    new: &dyn Fn() -> io::Result<MediumHeader>,
     block_size: Option<u32>,
 ) -> Result<ArrayDevice, DeviceError> {
-    if address.members.iter().all(Address::keeps_nothing) {
-        let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
-        let device = null_device(address, header.block_size)?;
-        let (address, lost) = (address.clone(), device.lost());
-        return Ok(ArrayDevice { device, header, address, held: None, lost });
-    }
+    let new_id = || Ok(new()?.medium);
     if is_blank(address)? {
         let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
-        make_members(address, &header.as_array(), new_id)?;
+        make_members(address, &header.as_array(), &new_id)?;
     }
     let opened = open(address)?;
     let header = opened.storage.header();
@@ -266,7 +272,7 @@ pub fn device(
     let mut locks = Vec::new();
     let device = write_to(&opened, &mut locks)?;
     let lost = device.lost();
-    let held = Some(HeldMedium::new(opened.medium()?, locks));
+    let held = HeldMedium::new(opened.medium()?, locks);
     Ok(ArrayDevice { device, header, address: opened.address, held, lost })
 }
 
@@ -295,23 +301,27 @@ fn write_to(opened: &Opened, locks: &mut Vec<File>) -> Result<RaitDevice, Device
 fn member_device(address: &Address, locks: &mut Vec<File>) -> Result<Box<dyn Device>, DeviceError> {
     match address {
         Address::File(path) => {
-            let nobody = || Err(io::ErrorKind::NotFound.into());
             let device = FileDevice::open_member(path, nobody, None)?;
             locks.extend(device.locks()?);
             Ok(Box::new(device))
         }
+        Address::Tape(tape) => Ok(Box::new(TapeDevice::open_member(tape, nobody, None)?)),
         Address::Array(array) => Ok(Box::new(write_to(&open(array)?, locks)?)),
-        Address::Null { .. } => Err(DeviceError::NoMedium(address.to_string())),
+        Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }
 
+fn nobody() -> io::Result<MediumHeader> {
+    Err(io::ErrorKind::NotFound.into())
+}
+
 /// An array of devices that keep nothing: for measuring.
-fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice, DeviceError> {
+pub fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice, DeviceError> {
     let device = |member: &Address| -> Result<Box<dyn Device>, DeviceError> {
         match member {
             Address::Null { rate } => Ok(Box::new(NullDevice::new(*rate))),
             Address::Array(array) => Ok(Box::new(null_device(array, block_size)?)),
-            Address::File(_) => Err(DeviceError::NoMedium(member.to_string())),
+            Address::File(_) | Address::Tape(_) => Err(DeviceError::NoMedium(member.to_string())),
         }
     };
     let members = address.members.iter().map(|m| (m.to_string(), device(m))).collect();
@@ -320,6 +330,11 @@ fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice, De
 
 /// Whether an array is to be made: nothing is in any of its directories. An error if something is in the way.
 fn is_blank(address: &ArrayAddress) -> Result<bool, DeviceError> {
+    for tape in address.tapes() {
+        if !crate::tape::is_blank(&tape)? {
+            return Ok(false);
+        }
+    }
     let directories = address.directories();
     for path in &directories {
         let at = path.display().to_string();
@@ -366,7 +381,8 @@ pub(super) fn make_member(
 ) -> Result<(), DeviceError> {
     match member {
         Address::File(path) => FileDevice::open_member(path, || Ok(header.clone()), None).map(drop),
+        Address::Tape(tape) => TapeDevice::open_member(tape, || Ok(header.clone()), None).map(drop),
         Address::Array(array) => make_members(array, header, new_id),
-        Address::Null { .. } => Err(DeviceError::NoMedium(member.to_string())),
+        Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }

@@ -84,17 +84,23 @@ impl ArraySegment {
         state: Arc<State>,
         layout: Layout,
         header: &MediumHeader,
-        parts: Vec<Option<Part>>,
+        mut parts: Vec<Option<Part>>,
     ) -> io::Result<Self> {
         let block_size = header.block_size;
         let mut ends = Vec::new();
         let mut failure = io::Error::other("no member has the segment's end record whole");
-        for (place, part) in parts.iter().enumerate() {
-            let Some(part) = part else { continue };
+        for (place, slot) in parts.iter_mut().enumerate() {
+            let Some(part) = slot else { continue };
             match find_end(&*part.file) {
                 Ok((end, len)) => ends.push((place, end, len)),
                 Err(e) if e.kind() == io::ErrorKind::InvalidData => {
                     state.repaired(place, |r| r.blocks += 1);
+                }
+                // A tape has a place for it, and nothing there.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    state.repaired(place, |r| r.files += 1);
+                    *slot = None;
+                    failure = e;
                 }
                 Err(e) => failure = e,
             }
@@ -522,6 +528,16 @@ fn map_of(
     let Some(place) = place else { return SegmentMap::new(layout, block_size, end) };
     let outer = map_of(place.layout()?, place.of.as_deref(), block_size, end)?;
     Ok(outer.of_member(place.member as usize, layout))
+}
+
+/// Blocks of stripes that a member has of a segment, where all of them are full ones.
+pub(crate) fn blocks_on(place: &ArrayPlace, block_size: u64, end: &SegmentEnd) -> io::Result<u64> {
+    let size = u32::try_from(block_size).map_err(invalid)?;
+    let layout = place.layout().map_err(invalid)?;
+    let map = map_of(layout, place.of.as_deref(), size, end).map_err(invalid)?;
+    let member = place.member as usize;
+    let bytes = map.member_at(member, map.stripes()) - u64::from(map.header_len());
+    Ok(bytes / block_size.max(1))
 }
 
 /// The end record of a member's file, and its length.

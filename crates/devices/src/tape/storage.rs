@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
+use capstan_format::array::ArrayPlace;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind};
 use capstan_format::id::SegmentNumber;
-use capstan_format::record::{SegmentEnd, decode_record};
+use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{Spot, TapeError};
 use parking_lot::Mutex;
 
@@ -14,6 +15,7 @@ use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::DeviceError;
 use crate::address::TapeAddress;
 use crate::file::{FileMedium, HEADER_NAME, SUFFIX, segment_name, segment_number};
+use crate::rait::segment::blocks_on;
 use crate::storage::{ReadFile, Storage, WriteFile};
 
 /// The longest block that a tape of ours has.
@@ -26,6 +28,19 @@ pub fn open(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
     let tape = Tape::of(address);
     let name = tape.name();
     FileMedium::on(Arc::new(TapeStorage { tape }), &name)
+}
+
+/// The same, of a tape that may be a member of an array.
+pub(crate) fn open_member(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
+    let tape = Tape::of(address);
+    let name = tape.name();
+    FileMedium::member_on(Arc::new(TapeStorage { tape }), &name)
+}
+
+/// Whether nothing was ever written to a tape.
+pub(crate) fn is_blank(address: &TapeAddress) -> Result<bool, DeviceError> {
+    let end = Tape::of(address).with(|deck| deck.end())?;
+    Ok((end.file, end.block) == (0, 0))
 }
 
 /// A tape as a flat directory: its header, and its complete segments.
@@ -57,7 +72,11 @@ impl Storage for TapeStorage {
         let Some(number) = segment_number(name, SUFFIX) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        Ok(Box::new(SegmentFile { tape: self.tape.clone(), number, layout: Mutex::default() }))
+        // A member of an array has only its share of the blocks that the end record counts.
+        let header = decode_record::<MediumHeader>(BlockKind::MediumHeader, &self.header()?);
+        let array = header.ok().and_then(|(_, header)| header.array);
+        let tape = self.tape.clone();
+        Ok(Box::new(SegmentFile { tape, number, array, layout: Mutex::default() }))
     }
 
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
@@ -148,6 +167,7 @@ impl Layout {
 struct SegmentFile {
     tape: Arc<Tape>,
     number: SegmentNumber,
+    array: Option<ArrayPlace>,
     layout: Mutex<Layout>,
 }
 
@@ -215,7 +235,10 @@ impl SegmentFile {
         }
         let end = decode_record::<SegmentEnd>(BlockKind::SegmentEnd, &bytes[last..]);
         let data_blocks = match end {
-            Ok((_, end)) => end.data_blocks.into(),
+            Ok((_, end)) => match &self.array {
+                Some(place) => blocks_on(place, full, &end)?,
+                None => end.data_blocks.into(),
+            },
             // Without its end record they are counted.
             Err(_) => self.count()?,
         };

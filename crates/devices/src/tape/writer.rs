@@ -13,6 +13,7 @@ use super::storage::TapeStorage;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::address::TapeAddress;
 use crate::file::FileMedium;
+use crate::rait::open::member_alone;
 use crate::{Device, DeviceError};
 
 /// A tape that is written.
@@ -21,6 +22,8 @@ pub struct TapeDevice {
     medium: FileMedium,
     /// The number of the next segment.
     next: u32,
+    /// The least number that it may have; those before it are left out.
+    told: u32,
     /// Where the next block of the segment goes, while one is open.
     at: Option<Spot>,
     /// The drive has warned that the tape ends soon.
@@ -31,6 +34,19 @@ pub struct TapeDevice {
 impl TapeDevice {
     /// Opens a tape to write. `new` makes the header of one that is blank.
     pub fn open(
+        address: &TapeAddress,
+        new: impl FnOnce() -> std::io::Result<MediumHeader>,
+        block_size: Option<u32>,
+    ) -> Result<Self, DeviceError> {
+        let device = Self::open_member(address, new, block_size)?;
+        match device.medium.header().is_array() {
+            true => Err(member_alone(device.medium.header(), device.medium.path())),
+            false => Ok(device),
+        }
+    }
+
+    /// The same, of a tape that may be a member of an array.
+    pub(crate) fn open_member(
         address: &TapeAddress,
         new: impl FnOnce() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
@@ -63,7 +79,7 @@ impl TapeDevice {
             write_header(tape, &header)?;
         }
         let storage = Arc::new(TapeStorage { tape: tape.clone() });
-        let medium = FileMedium::on(storage, &name).map_err(|e| match e {
+        let medium = FileMedium::member_on(storage, &name).map_err(|e| match e {
             DeviceError::Medium { .. } | DeviceError::NoMedium(_) => {
                 DeviceError::NotOurs(name.clone())
             }
@@ -79,7 +95,8 @@ impl TapeDevice {
         if end.file == 0 && end.block > 0 {
             tape.with(|deck| deck.mark(Spot { block: 1, ..Spot::BEGIN }).map(drop))?;
         }
-        Ok(Self { tape: tape.clone(), medium, next, at: None, ending: false, capacity })
+        let told = next;
+        Ok(Self { tape: tape.clone(), medium, next, told, at: None, ending: false, capacity })
     }
 
     /// The medium.
@@ -124,7 +141,27 @@ fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {
 }
 
 impl Device for TapeDevice {
+    fn next_number(&self) -> SegmentNumber {
+        SegmentNumber(self.next)
+    }
+
+    fn advance(&mut self, to: SegmentNumber) {
+        self.told = self.told.max(to.0);
+    }
+
+    fn can_leave_out_numbers(&self) -> bool {
+        false
+    }
+
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError> {
+        while self.next < self.told {
+            // A number is a place among filemarks: one that is left out has two files with nothing in them.
+            self.at =
+                Some(Spot { file: data_file(SegmentNumber(self.next)), block: 0, object: None });
+            self.mark()?;
+            self.mark()?;
+            self.next += 1;
+        }
         let number = SegmentNumber(self.next);
         self.at = Some(Spot { file: data_file(number), block: 0, object: None });
         Ok(number)

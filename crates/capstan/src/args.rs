@@ -14,6 +14,7 @@ mod library;
 mod media;
 mod pool;
 mod protect;
+mod rait;
 mod restore;
 mod run;
 mod status;
@@ -39,6 +40,7 @@ pub use library::{LibraryCommand, OfLibrary};
 pub use media::MediaCommand;
 pub use pool::{PolicyArgs, PoolCommand};
 pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
+pub use rait::RaitCommand;
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
 pub use run::RunArgs;
 pub use status::StatusArgs;
@@ -146,6 +148,9 @@ pub enum Command {
     /// Manage pools of media and their policies
     #[command(subcommand)]
     Pool(PoolCommand),
+    /// Look after arrays of devices: how their members are, a lost one written anew
+    #[command(subcommand)]
+    Rait(RaitCommand),
     /// Check the internal database, back it up with the data, bring it back
     #[command(subcommand)]
     Idb(IdbCommand),

@@ -23,6 +23,7 @@ mod pool;
 mod progress;
 mod protect;
 mod prune;
+mod rait;
 mod report_text;
 mod restore;
 mod run;
@@ -81,6 +82,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Library(command) => library::run(global, command),
         Command::Vtl(command) => vtl::run(command),
         Command::Pool(command) => pool::run(global, command),
+        Command::Rait(command) => rait::run(global, command),
         Command::Idb(command) => idb::run(global, command),
         Command::Catalog(command) => idb::catalog(global, command),
         Command::Protect(args) => protect::protect(global, args),

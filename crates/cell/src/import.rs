@@ -51,6 +51,17 @@ struct Imported {
     bytes: u64,
 }
 
+/// The name of a device; of an array with its members in their places.
+fn placed(device: &Address) -> Address {
+    match device {
+        Address::Array(array) => {
+            let opened = capstan_devices::rait::open::open(array);
+            Address::Array(opened.map_or_else(|_| array.clone(), |o| o.address))
+        }
+        other => other.clone(),
+    }
+}
+
 impl Cell {
     /// Imports a medium, or all tapes of a library.
     pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
@@ -107,7 +118,7 @@ impl Cell {
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
-        self.put_medium_of(device, &header)?;
+        self.put_medium_of(&placed(device), &header)?;
         // It is here, wherever it was.
         self.idb.set_medium_exported(header.medium, None)?;
         let mut found = Imports { keys: opened.keys, ..Imports::default() };
@@ -133,6 +144,7 @@ impl Cell {
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
         self.import_locks(&medium, &ears)?;
+        Self::say_problems(&medium, &ears);
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
         let elapsed = begun.elapsed().as_secs_f64();

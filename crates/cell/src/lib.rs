@@ -5,6 +5,7 @@
 //! [`observe`] and gets a [`report`].
 
 mod anomaly;
+pub mod arrays;
 mod backup;
 mod change;
 mod compare;

@@ -88,6 +88,11 @@ impl Cell {
                     if stop.0.load(Relaxed) {
                         break;
                     }
+                    // What nobody reads while all else is whole: parity, and further copies.
+                    if let Err(e) = part.medium.check_spare(*number) {
+                        let what = format!("segment {} of {}", number.0, part.medium.path());
+                        ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
+                    }
                     let mut frames = Frames::new(&keys);
                     let scanned = SegmentReader::open(&part.medium, *number).and_then(|r| {
                         let mut open = |label: Option<&_>, stream, header: &_, stored: &[u8]| {
@@ -139,6 +144,8 @@ impl Cell {
             );
             ears.say(Code::Sealed, "cell", &name, text);
         }
+        let degraded =
+            parts.iter().filter(|part| Self::say_problems(&part.medium, &ears)).count() > 0;
         let mut missing = 0;
         if let Some(version) = version.filter(|_| !stop.0.load(Relaxed)) {
             let mut view = VersionView::open(&self.idb, version)?;
@@ -154,7 +161,7 @@ impl Cell {
         }
         let status = match stop.0.load(Relaxed) {
             true => Status::Incomplete,
-            false if ears.error_count() > 0 => Status::CompletedWithErrors,
+            false if ears.error_count() > 0 || degraded => Status::CompletedWithErrors,
             false => Status::Completed,
         };
         let elapsed = begun.elapsed().as_secs_f64();

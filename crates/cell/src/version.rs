@@ -23,6 +23,7 @@ use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 use crate::error::{CellError, Result, plain};
 pub(crate) use crate::places::SegmentPlace;
 use crate::places::places_of;
+use crate::session::Ears;
 use crate::sparse::row_number;
 
 /// The order of rows in a version: session, segment, then place in its stream there.
@@ -232,6 +233,13 @@ impl<'a> VersionView<'a> {
         }
         media.insert(id, medium.clone());
         Ok(medium)
+    }
+
+    /// Says what had to be made up for on the media that were read.
+    pub fn say_problems(&self, ears: &Ears<'_>) {
+        self.media.lock().values().for_each(|medium| {
+            crate::Cell::say_problems(medium, ears);
+        });
     }
 
     /// Whether a medium is read from begin to end best, as tapes are.

@@ -163,6 +163,24 @@ impl Address {
         }
     }
 
+    /// The directories that it is: one, those of an array's members, or none.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        match self {
+            Self::File(path) => vec![path.clone()],
+            Self::Array(array) => array.members.iter().flat_map(Self::directories).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The tapes that it is: one, those of an array's members, or none.
+    pub fn tapes(&self) -> Vec<TapeAddress> {
+        match self {
+            Self::Tape(tape) => vec![tape.clone()],
+            Self::Array(array) => array.members.iter().flat_map(Self::tapes).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether what is written there is gone.
     pub fn keeps_nothing(&self) -> bool {
         match self {

@@ -47,6 +47,9 @@ pub enum DeviceError {
         "{0} is not empty and not a Capstan medium; name an empty or new directory, or one made by capstan"
     )]
     NotOurs(String),
+    /// Something is on a device that is to be blank.
+    #[error("{0} is not blank; name an empty or new directory, or a blank tape")]
+    NotBlank(String),
     /// The directory holds no medium.
     #[error("{0} holds no Capstan medium; check the path, or back up to it first")]
     NoMedium(String),

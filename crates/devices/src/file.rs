@@ -91,6 +91,13 @@ impl FileMedium {
         Ok(Self { storage, path: path.to_owned(), header, header_problem })
     }
 
+    /// Reads what of a segment nobody reads while all else is whole; [`Self::problems`] says what is damaged.
+    pub fn check_spare(&self, number: SegmentNumber) -> Result<(), DeviceError> {
+        let name = segment_name(number, SUFFIX);
+        let checked = self.storage.check_spare(&name);
+        checked.map_err(io_error("read", &format!("{}/{name}", self.path)))
+    }
+
     /// What is wrong with where it lies, though it can be read: of an array the members that are lost.
     pub fn problems(&self) -> Vec<String> {
         self.storage.problems()

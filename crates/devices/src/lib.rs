@@ -62,6 +62,10 @@ pub trait Device: Send {
     fn segment_size(&self) -> Option<u64> {
         None
     }
+    /// Parts of it that failed since somebody asked, while the others go on: what, and why.
+    fn take_lost(&mut self) -> Vec<(String, String)> {
+        Vec::new()
+    }
     /// What its drive did, where it has one and that is known.
     fn statistics(&self) -> Option<Statistics> {
         None

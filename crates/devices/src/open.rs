@@ -5,8 +5,8 @@ use capstan_format::record::MediumHeader;
 use crate::address::{Address, TapeAddress};
 use crate::file::{FileDevice, FileMedium};
 use crate::held::HeldMedium;
+use crate::rait;
 use crate::rait::open::ArrayDevice;
-use crate::rait::{self, LostMembers};
 use crate::tape::{self, TapeDevice};
 use crate::{Device, DeviceError};
 
@@ -78,20 +78,20 @@ impl Writable {
         }
     }
 
+    /// The name it was opened by; of an array with its members in their places.
+    pub fn address(&self, named: &Address) -> Address {
+        match self {
+            Self::Array(array) => Address::Array(array.address.clone()),
+            _ => named.clone(),
+        }
+    }
+
     /// The medium, held on beyond the life of the device.
     pub fn hold(&self) -> Result<HeldMedium, DeviceError> {
         match self {
             Self::File(device) => device.hold(),
             Self::Tape(device) => Ok(HeldMedium::new(device.medium().clone(), Vec::new())),
             Self::Array(array) => array.held.again(),
-        }
-    }
-
-    /// Members of an array that are lost, and those that will be.
-    pub fn lost(&self) -> LostMembers {
-        match self {
-            Self::Array(array) => array.lost.clone(),
-            _ => LostMembers::default(),
         }
     }
 

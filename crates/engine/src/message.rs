@@ -67,6 +67,8 @@ pub enum Code {
     DeviceFailed,
     /// A mirror failed; the others go on.
     MirrorFailed,
+    /// A member of an array is lost; the others go on.
+    MemberLost,
     /// The internal database's own backup was not written.
     IdbNotSaved,
     /// The server of the internal database went away, or is back.
@@ -77,7 +79,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -103,6 +105,7 @@ impl Code {
         Self::Stopped,
         Self::DeviceFailed,
         Self::MirrorFailed,
+        Self::MemberLost,
         Self::IdbNotSaved,
         Self::IdbAway,
         Self::NotLocked,
@@ -189,6 +192,12 @@ impl Code {
                 "mirror-failed",
                 Warning,
                 "mend the device, then bring its medium up to date with `capstan copy`",
+            ),
+            Self::MemberLost => (
+                208,
+                "member-lost",
+                Warning,
+                "bring the member back, or write it anew onto another device with `capstan rait rebuild`",
             ),
             Self::Sealed => (
                 205,

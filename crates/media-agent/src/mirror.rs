@@ -47,6 +47,8 @@ pub struct LostMirror {
     pub label: String,
     /// Why.
     pub error: String,
+    /// It is a member of an array, whose others are written; not a mirror.
+    pub is_member: bool,
 }
 
 /// Mirrors that failed since somebody looked.
@@ -97,7 +99,9 @@ impl Mirrors {
     ) -> Result<(), WriteError> {
         let [first, others @ ..] = &mut self.members[..] else { return Err(WriteError::Thread) };
         if others.is_empty() {
-            return run(first);
+            let result = run(first);
+            self.note_members();
+            return result;
         }
         let run = &run;
         let results: Vec<_> = std::thread::scope(|scope| {
@@ -116,12 +120,30 @@ impl Mirrors {
                 Err(e) => {
                     member.device.abandon_segment();
                     let (medium, label) = (member.medium.medium, member.medium.label);
-                    self.lost.lock().push(LostMirror { medium, label, error: e.to_string() });
+                    self.lost.lock().push(LostMirror {
+                        medium,
+                        label,
+                        error: e.to_string(),
+                        is_member: false,
+                    });
                 }
             }
         }
         self.members = kept;
+        self.note_members();
         Ok(())
+    }
+
+    /// Notes members of arrays that failed.
+    fn note_members(&mut self) {
+        for member in &mut self.members {
+            for (part, error) in member.device.take_lost() {
+                let (medium, label) = (member.medium.medium, &member.medium.label);
+                let label = format!("{part} of {label}");
+                let lost = LostMirror { medium, label, error, is_member: true };
+                self.lost.lock().push(lost);
+            }
+        }
     }
 
     /// Drops what was begun.

@@ -7,6 +7,7 @@ use capstan_devices::address::Address;
 use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
 use capstan_devices::open;
+use capstan_devices::rait::open::null_device;
 use capstan_engine::message::Code;
 use capstan_media_agent::mirror::Member;
 
@@ -95,16 +96,28 @@ impl Cell {
             Address::Tape(library) if library.tape.is_none() && has_slots(library)? => {
                 Ok((self.open_tape_of(library, size, avoid)?, None))
             }
-            Address::File(_) | Address::Tape(_) => {
+            Address::Array(array) if address.keeps_nothing() => {
+                let header = self
+                    .new_medium("null", new_size)
+                    .map_err(CellError::io("read", "/dev/urandom"))?;
+                let device = null_device(array, header.block_size)?;
+                Ok((Member::new(Box::new(device), header), None))
+            }
+            Address::File(_) | Address::Tape(_) | Address::Array(_) => {
                 let label = label_of(address);
                 let new = || self.new_medium(&label, new_size);
-                if let Address::File(path) = address {
-                    check_space(path)?;
+                match address {
+                    Address::File(path) => check_space(path)?,
+                    // A member without room is not there yet when the array is made: then all are looked at.
+                    Address::Array(_) if open::medium(address).is_err() => {
+                        address.directories().iter().try_for_each(|path| check_space(path))?;
+                    }
+                    _ => {}
                 }
                 self.refuse_others(address)?;
                 let device = open::writable(address, new, size)?;
                 let header = device.medium().header().clone();
-                self.put_medium_of(address, &header)?;
+                self.put_medium_of(&device.address(address), &header)?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
                 Ok((Member::new(device.into_device(), header), held))
@@ -138,6 +151,12 @@ pub(super) fn segment_size(request: &BackupRequest, members: &[Member]) -> u64 {
 pub(super) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
     let text = format!("this mirror is not written any more, the others are: {error}");
     ears.say(Code::MirrorFailed, "media agent", what, text);
+}
+
+/// Says that a member of an array is not written any more.
+pub(super) fn say_member_lost(what: &str, error: &str, ears: &Ears<'_>) {
+    let text = format!("this member is not written any more, the others are: {error}");
+    ears.say(Code::MemberLost, "media agent", what, text);
 }
 
 /// Whether it is the device that is not there now, rather than a mistake of who named it.

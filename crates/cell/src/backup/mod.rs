@@ -28,7 +28,7 @@ use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
 };
 
-use self::medium::{Opened, say_lost, segment_size};
+use self::medium::{Opened, say_lost, say_member_lost, segment_size};
 use self::plan::Plan;
 pub(crate) use self::plan::never_entered;
 use crate::Cell;
@@ -175,7 +175,12 @@ impl Cell {
         let lost_mirrors = writer.lost_mirrors();
         let say_lost_mirrors = || {
             let lost = std::mem::take(&mut *lost_mirrors.lock());
-            lost.iter().for_each(|m| say_lost(&m.label, &m.error, &ears));
+            for m in &lost {
+                match m.is_member {
+                    true => say_member_lost(&m.label, &m.error, &ears),
+                    false => say_lost(&m.label, &m.error, &ears),
+                }
+            }
             mirrors_lost.fetch_add(lost.len() as u64, Relaxed);
         };
         let ladder = Arc::new(Ladder::default());

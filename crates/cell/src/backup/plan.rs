@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
+use capstan_devices::open;
 use capstan_disk_agent::backup::{ReadOptions, count, roots};
 use capstan_disk_agent::linux::source;
 use capstan_disk_agent::select::Selection;
@@ -75,7 +76,7 @@ impl Cell {
                 "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
             )));
         }
-        let null = |a: &Address| matches!(a, Address::Null { .. });
+        let null = Address::keeps_nothing;
         if request.mirrors.iter().any(null) || null(&request.device) && !request.mirrors.is_empty()
         {
             return Err(CellError::BadInput(
@@ -87,7 +88,7 @@ impl Cell {
                 "a segment size of 0 is out of range; it is at least one block".to_owned(),
             ));
         }
-        request.keep.check(matches!(request.device, Address::Null { .. }))?;
+        request.keep.check(request.device.keeps_nothing())?;
         let mut selection = Selection::new(&request.exclude, &request.include)
             .map_err(|e| CellError::BadInput(e.to_string()))?;
         selection.exclude_caches = request.exclude_caches;
@@ -121,7 +122,7 @@ impl Cell {
             },
             streams,
             buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
-            null: matches!(request.device, Address::Null { .. }),
+            null: request.device.keeps_nothing(),
             method: Level::Full.to_string(),
         })
     }
@@ -200,15 +201,17 @@ pub(crate) fn never_entered(
     };
     let root = |r: &Vec<u8>| identity(Path::new(OsStr::from_bytes(&[b"/", &r[..]].concat())));
     let roots: Vec<_> = roots.iter().filter_map(root).collect();
-    let others = cell.idb.media()?.into_iter().filter_map(|known| {
-        let Ok(Address::File(path)) = known.device.parse() else { return None };
+    let others = cell.idb.media()?.into_iter().flat_map(|known| {
+        let address = known.device.parse::<Address>().ok();
+        let directories = address.as_ref().map(Address::directories).unwrap_or_default();
         // Where a medium was there may be other things now: those are backed up.
-        let there = FileMedium::open(&path).is_ok_and(|m| m.header().medium == known.id);
-        identity(&path).filter(|id| there && !roots.contains(id))
+        let is_there = |m: FileMedium| m.header().medium == known.id;
+        let there = !directories.is_empty()
+            && address.is_some_and(|address| open::medium(&address).is_ok_and(is_there));
+        let found: Vec<_> = directories.iter().filter_map(|path| identity(path)).collect();
+        found.into_iter().filter(|id| there && !roots.contains(id)).collect::<Vec<_>>()
     });
-    let mut own = vec![cell.home.as_path()];
-    if let Some(Address::File(path)) = device {
-        own.push(path);
-    }
-    Ok(others.chain(own.into_iter().filter_map(identity)).collect())
+    let mut own = vec![cell.home.clone()];
+    own.extend(device.into_iter().flat_map(Address::directories));
+    Ok(others.chain(own.iter().filter_map(|path| identity(path))).collect())
 }

@@ -137,7 +137,7 @@ impl Cell {
                 self.home.display()
             )));
         }
-        if let Address::Null { .. } = device {
+        if device.keeps_nothing() {
             return Err(CellError::BadInput(
                 "the null device keeps nothing to restore from; name a directory".to_owned(),
             ));

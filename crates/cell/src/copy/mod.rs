@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_devices::address::Address;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, ObjectId, SessionId};
@@ -55,7 +54,7 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         let plan = self.copy_plan(request)?;
-        if let Address::Null { .. } = request.device {
+        if request.device.keeps_nothing() {
             return Err(CellError::BadInput(
                 "the null device keeps no copy; name a directory".to_owned(),
             ));

@@ -66,7 +66,10 @@ pub struct MediumInfo {
 }
 
 /// What is found where a medium was last seen.
+#[derive(Default)]
 struct AtHand {
+    /// Members of an array that are lost.
+    lost: Vec<String>,
     header: Option<MediumHeader>,
     problem: Option<String>,
     absent: Option<String>,
@@ -124,6 +127,10 @@ impl Cell {
                     .find(|m| m.device == text || m.label == *barcode)
                     .ok_or_else(unknown);
             }
+            Address::Array(_) => {
+                let id = open::medium(&address)?.header().medium;
+                return self.idb.medium(id)?.ok_or_else(unknown);
+            }
             _ => return Err(unknown()),
         };
         if std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none()) {
@@ -162,6 +169,7 @@ impl Cell {
         let age_us = now.saturating_sub(management.first_us);
         let (condition, mut reasons) = limits.judge(age_us, passes, management.errors);
         reasons.extend(at_hand.problem);
+        reasons.extend(at_hand.lost);
         let cell = at_hand.header.as_ref().and_then(|h| h.cell);
         Ok(MediumInfo {
             medium: medium.clone(),
@@ -220,6 +228,7 @@ pub(crate) fn label_of(address: &Address) -> String {
     let label = match address {
         Address::File(path) => path.file_name().map(|n| n.to_string_lossy().into_owned()),
         Address::Tape(tape) => tape.tape.clone(),
+        Address::Array(array) => array.members.first().map(label_of),
         Address::Null { .. } => Some("null".to_owned()),
     };
     label.unwrap_or_else(|| "medium".to_owned())
@@ -227,9 +236,10 @@ pub(crate) fn label_of(address: &Address) -> String {
 
 /// Looks whether a medium is where it was last seen.
 fn look(medium: &Medium) -> AtHand {
-    let mut found = AtHand { header: None, problem: None, absent: None, free_bytes: None };
+    let mut found = AtHand::default();
     let path = match medium.device.parse() {
         Ok(Address::File(path)) => path,
+        Ok(address @ Address::Array(_)) => return look_at_array(medium, &address, found),
         // Nobody loads a tape to look at it.
         Ok(Address::Tape(tape)) => return AtHand { absent: absent_tape(&tape), ..found },
         Ok(Address::Null { .. }) => {
@@ -252,6 +262,30 @@ fn look(medium: &Medium) -> AtHand {
             found.absent = Some("no medium is there".to_owned());
         }
         Err(e) => found.problem = Some(crate::error::chain(&e)),
+    }
+    found
+}
+
+/// The same of an array: it is at hand if enough of its members are.
+fn look_at_array(medium: &Medium, address: &Address, mut found: AtHand) -> AtHand {
+    // Nobody loads tapes to look at them.
+    if address.is_sequential() {
+        found.absent = address.tapes().iter().find_map(absent_tape);
+        return found;
+    }
+    match open::medium(address) {
+        Ok(there) if there.header().medium != medium.id => {
+            let other = &there.header().label;
+            found.absent = Some(format!("medium '{other}' is in its place"));
+        }
+        Ok(there) => {
+            found.lost = there.problems();
+            found.header = Some(there.header().clone());
+            // The fullest member is full first.
+            let free = address.directories().iter().filter_map(|path| free_bytes(path)).min();
+            found.free_bytes = free;
+        }
+        Err(e) => found.absent = Some(crate::error::chain(&e)),
     }
     found
 }

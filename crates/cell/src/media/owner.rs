@@ -101,6 +101,7 @@ impl Cell {
                 Address::File(place.map_err(CellError::io("resolve", path.display()))?)
             }
             Address::Tape(tape) => Address::Tape(tape.resolved()),
+            Address::Array(array) => Address::Array(array.with_whole_paths()),
             Address::Null { .. } => address.clone(),
         };
         let row = Medium {

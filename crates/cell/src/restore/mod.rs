@@ -265,6 +265,7 @@ impl Cell {
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
+        view.say_problems(ears);
         ears.fill(&mut report);
         if arc.is_none() {
             run.record_end(status, &report)?;

@@ -3,10 +3,10 @@
 //! The home has the public half of that key and what the recovery code opens, never the code: so every session writes
 //! such a backup and nobody who takes home or medium reads one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
-use capstan_devices::file::write_idb_backup;
+use capstan_devices::file::{HEADER_NAME, write_idb_backup};
 use capstan_engine::message::Code;
 use capstan_format::id::StreamId;
 use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};
@@ -36,6 +36,15 @@ pub struct RecoveryKey {
     pub id: String,
     /// The code, as it is written down.
     pub code: Zeroizing<String>,
+}
+
+/// The directories of a device in which a backup of the database is laid: of an array those that are there.
+fn places_for_idb(device: &Address) -> Vec<PathBuf> {
+    let mut places = device.directories();
+    if let Address::Array(_) = device {
+        places.retain(|path| path.join(HEADER_NAME).exists());
+    }
+    places
 }
 
 impl Cell {
@@ -73,7 +82,12 @@ impl Cell {
     /// Lays a backup of the internal database beside the data of a session that ended. What fails does not make the session
     /// fail: it is said, and in the report.
     pub(crate) fn back_up_idb(&self, device: &Address, ears: &Ears<'_>, report: &mut Report) {
-        let Address::File(path) = device else { return };
+        for path in places_for_idb(device) {
+            self.back_up_idb_in(&path, ears, report);
+        }
+    }
+
+    fn back_up_idb_in(&self, path: &Path, ears: &Ears<'_>, report: &mut Report) {
         match self.write_idb_backup(path) {
             Ok(true) => {}
             Ok(false) => report.notes.extend(self.recovery_key_note()),
@@ -89,11 +103,15 @@ impl Cell {
 
     /// The same, on media on which something was removed: what their backups said of it is no longer so.
     pub(crate) fn back_up_idb_on<'m>(&self, media: impl Iterator<Item = &'m str>, ears: &Ears<'_>) {
-        for path in media {
-            if let Err(e) = self.write_idb_backup(Path::new(path)) {
+        let places = |text: &str| match text.parse() {
+            Ok(address) => places_for_idb(&address),
+            Err(_) => vec![PathBuf::from(text)],
+        };
+        for path in media.flat_map(places) {
+            if let Err(e) = self.write_idb_backup(&path) {
                 let text =
                     format!("the backup of the internal database was not written: {}", chain(&e));
-                ears.say(Code::IdbNotSaved, "cell", path, text);
+                ears.say(Code::IdbNotSaved, "cell", &path.display().to_string(), text);
             }
         }
     }

@@ -144,7 +144,7 @@ impl Cell {
         let name = shown(medium.id, &medium.label);
         let Ok(address) = medium.device.parse() else { return Ok(()) };
         // Tapes are not loaded for it: `verify --medium` reads them.
-        if let Address::Tape(_) = address {
+        if Address::is_sequential(&address) {
             return Ok(());
         }
         // One that is elsewhere is no contradiction; `media list` shows it.

@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
 use capstan_devices::file::idb_backups;
@@ -58,7 +58,9 @@ pub fn recover(
     observer: &dyn Observer,
     stop: &Stop,
 ) -> Result<Recovered> {
-    let Address::File(dir) = device else {
+    let places = device.directories();
+    let has_one = |dir: &&PathBuf| idb_backups(dir).is_ok_and(|names| !names.is_empty());
+    let Some(dir) = places.iter().find(has_one).or(places.first()) else {
         return Err(CellError::BadInput(
             "only directories keep backups of a database; name one that holds a medium".to_owned(),
         ));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use capstan_format::array::{DEPTH_MAX, Layout};
 
 use crate::DeviceError;
-use crate::address::{Address, TapeAddress};
+use crate::address::Address;
 
 /// An array of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,30 +72,11 @@ impl ArrayAddress {
         1 + self.members.iter().map(depth).max().unwrap_or(0)
     }
 
-    /// The directories that its members are, and those of arrays among them.
-    pub fn directories(&self) -> Vec<PathBuf> {
-        let of = |member: &Address| match member {
-            Address::File(path) => vec![path.clone()],
-            Address::Array(array) => array.directories(),
-            _ => Vec::new(),
-        };
-        self.members.iter().flat_map(of).collect()
-    }
-
-    /// The tapes that its members are, and those of arrays among them.
-    pub fn tapes(&self) -> Vec<TapeAddress> {
-        let of = |member: &Address| match member {
-            Address::Tape(tape) => vec![tape.clone()],
-            Address::Array(array) => array.tapes(),
-            _ => Vec::new(),
-        };
-        self.members.iter().flat_map(of).collect()
-    }
-
     /// The same with whole paths, so that it means the same wherever it is read.
     pub fn with_whole_paths(&self) -> Self {
         let whole = |member: &Address| match member {
             Address::File(path) => Address::File(whole_path(path)),
+            Address::Tape(tape) => Address::Tape(tape.resolved()),
             Address::Array(array) => Address::Array(array.with_whole_paths()),
             other => other.clone(),
         };

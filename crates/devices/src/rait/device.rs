@@ -332,6 +332,12 @@ impl Device for RaitDevice {
         self.commits_each_segment
     }
 
+    fn take_lost(&mut self) -> Vec<(String, String)> {
+        let lost = std::mem::take(&mut *self.lost.lock());
+        let name = |l: &LostMember| format!("member {} ({})", l.member + 1, l.device);
+        lost.into_iter().map(|l| (name(&l), l.error)).collect()
+    }
+
     fn is_ending(&self) -> bool {
         self.members.iter().flatten().any(|m| m.ending.load(Relaxed))
     }

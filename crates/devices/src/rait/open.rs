@@ -9,10 +9,10 @@ use std::sync::Arc;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
+use super::LostMember;
 use super::address::ArrayAddress;
 use super::device::RaitDevice;
 use super::storage::{RaitStorage, StoredMember};
-use super::{LostMember, LostMembers};
 use crate::address::Address;
 use crate::file::{FileDevice, FileMedium, io_error, lock_header};
 use crate::held::HeldMedium;
@@ -48,6 +48,18 @@ pub fn member_alone(header: &MediumHeader, path: &str) -> DeviceError {
         format!(" ({}: member {} of {} of {})", p.layout, p.member + 1, p.members, p.array.short())
     });
     DeviceError::ArrayMember { path: path.to_owned(), place }
+}
+
+/// The identity of the medium that a member has, whatever array it is of.
+pub fn look(member: &Address) -> Result<MediumId, DeviceError> {
+    let found = open_member(member)?;
+    match found.header.array {
+        Some(_) => Ok(found.header.medium),
+        None => Err(DeviceError::NotOfArray {
+            path: member.to_string(),
+            problem: "the medium in it is of no array".to_owned(),
+        }),
+    }
 }
 
 /// Opens the medium that an array is, to read.
@@ -239,8 +251,6 @@ pub struct ArrayDevice {
     pub address: ArrayAddress,
     /// The medium that it is, held as long as this lives.
     pub held: HeldMedium,
-    /// Members that are lost, and those that will be.
-    pub lost: LostMembers,
 }
 
 impl ArrayDevice {
@@ -259,7 +269,7 @@ pub fn device(
     block_size: Option<u32>,
 ) -> Result<ArrayDevice, DeviceError> {
     let new_id = || Ok(new()?.medium);
-    if is_blank(address)? {
+    if is_blank(&address.members)? {
         let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
         make_members(address, &header.as_array(), &new_id)?;
     }
@@ -271,9 +281,8 @@ pub fn device(
     }
     let mut locks = Vec::new();
     let device = write_to(&opened, &mut locks)?;
-    let lost = device.lost();
     let held = HeldMedium::new(opened.medium()?, locks);
-    Ok(ArrayDevice { device, header, address: opened.address, held, lost })
+    Ok(ArrayDevice { device, header, address: opened.address, held })
 }
 
 /// The device of an array that was opened to read; its members are locked.
@@ -298,7 +307,10 @@ fn write_to(opened: &Opened, locks: &mut Vec<File>) -> Result<RaitDevice, Device
     RaitDevice::new(opened.address.to_string(), opened.storage.layout(), members, block_size)
 }
 
-fn member_device(address: &Address, locks: &mut Vec<File>) -> Result<Box<dyn Device>, DeviceError> {
+pub(super) fn member_device(
+    address: &Address,
+    locks: &mut Vec<File>,
+) -> Result<Box<dyn Device>, DeviceError> {
     match address {
         Address::File(path) => {
             let device = FileDevice::open_member(path, nobody, None)?;
@@ -328,14 +340,14 @@ pub fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice
     RaitDevice::new(address.to_string(), address.layout, members, block_size)
 }
 
-/// Whether an array is to be made: nothing is in any of its directories. An error if something is in the way.
-fn is_blank(address: &ArrayAddress) -> Result<bool, DeviceError> {
-    for tape in address.tapes() {
+/// Whether nothing is on any of the members: then they are to be made. An error if something is in the way.
+pub(super) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
+    for tape in members.iter().flat_map(Address::tapes) {
         if !crate::tape::is_blank(&tape)? {
             return Ok(false);
         }
     }
-    let directories = address.directories();
+    let directories: Vec<PathBuf> = members.iter().flat_map(Address::directories).collect();
     for path in &directories {
         let at = path.display().to_string();
         match std::fs::read_dir(path) {

@@ -1,17 +1,16 @@
 //! A lost member of an array written anew, from what the others have.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::id::SegmentNumber;
 
-use super::open::{NewId, Opened, make_member};
+use super::open::{NewId, Opened, is_blank, make_member, member_device};
 use super::segment::ArraySegment;
 use super::storage::number_of;
 use crate::address::Address;
-use crate::file::{FileDevice, GONE_SUFFIX, io_error, segment_number};
+use crate::file::{GONE_SUFFIX, io_error, segment_number};
 use crate::storage::{RealStorage, Storage};
 use crate::{Device, DeviceError};
 
@@ -29,23 +28,23 @@ pub struct Rebuilt {
 /// Who follows a rebuilding: is told the bytes of each block, and says whether to go on.
 pub type Follow<'a> = &'a mut dyn FnMut(u64) -> bool;
 
-/// Writes a member of an array anew, in a blank directory. The array is to be held meanwhile.
+/// Writes a member of an array anew, on a blank device. The array is to be held meanwhile.
 pub fn member(
     array: &Opened,
     place: usize,
-    onto: &Path,
+    onto: &Address,
     new_id: NewId<'_>,
     follow: Follow<'_>,
 ) -> Result<Rebuilt, DeviceError> {
-    let at = onto.display().to_string();
-    if std::fs::read_dir(onto).is_ok_and(|mut names| names.next().is_some()) {
-        return Err(DeviceError::NotOurs(at));
+    let at = onto.to_string();
+    if !is_blank(std::slice::from_ref(onto))? {
+        return Err(DeviceError::NotBlank(at));
     }
     let id = new_id().map_err(io_error("make a new medium in", &at))?;
     let header = array.storage.header().of_member(id, array.storage.layout(), place);
-    make_member(&Address::File(onto.to_owned()), &header, new_id)?;
-    let nobody = || Err(io::ErrorKind::NotFound.into());
-    let mut device = FileDevice::open_member(onto, nobody, None)?;
+    make_member(onto, &header, new_id)?;
+    let mut locks = Vec::new();
+    let mut device = member_device(onto, &mut locks)?;
     let mut names = array.storage.list().map_err(io_error("list", &array.address.to_string()))?;
     names.sort_by_key(|name| number_of(name));
     let mut rebuilt = Rebuilt::default();
@@ -55,7 +54,7 @@ pub fn member(
         let number = number_of(name).unwrap_or(SegmentNumber(0));
         device.advance(number);
         device.begin_segment()?;
-        let (bytes, whole) = write_segment(&segment, place, &mut device, follow)?;
+        let (bytes, whole) = write_segment(&segment, place, &mut *device, follow)?;
         device.end_segment()?;
         device.commit()?;
         rebuilt.segments += 1;
@@ -64,12 +63,14 @@ pub fn member(
             rebuilt.damaged.push(number);
         }
     }
-    let target = RealStorage::open(onto).map_err(io_error("open", &at))?;
-    for name in names.iter().filter(|name| is_beside(name)) {
-        copy(&*array.storage, &target, name)
-            .map_err(io_error("copy", &format!("{name} to {at}")))?;
+    for directory in onto.directories() {
+        let target = RealStorage::open(&directory).map_err(io_error("open", &at))?;
+        for name in names.iter().filter(|name| is_beside(name)) {
+            let failed = io_error("copy", &format!("{name} to {at}"));
+            copy(&*array.storage, &target, name).map_err(failed)?;
+        }
+        target.sync().map_err(io_error("synchronise", &at))?;
     }
-    target.sync().map_err(io_error("synchronise", &at))?;
     Ok(rebuilt)
 }
 
@@ -81,12 +82,12 @@ fn write_segment(
     follow: Follow<'_>,
 ) -> Result<(u64, bool), DeviceError> {
     let (mut bytes, mut whole) = (0, true);
-    let mut write = |block: &[u8]| {
+    let mut write = |device: &mut dyn Device, block: &[u8]| {
         bytes += block.len() as u64;
         let stopped = || DeviceError::Io {
             action: "go on with",
             path: "the member".to_owned(),
-            source: io::ErrorKind::Interrupted.into(),
+            source: io::Error::other("it was stopped; remove what was begun, and do it again"),
         };
         match follow(block.len() as u64) {
             true => device.write(block),
@@ -105,7 +106,7 @@ fn write_segment(
     let mut block = Buffer::new(segment.map().header_len() as usize);
     let len = segment.read_common(0, &mut block);
     whole &= common(&mut block, len);
-    write(&block[..len])?;
+    write(device, &block[..len])?;
     for stripe in 0..segment.map().stripes() {
         let role = segment.map().layout().role_of(stripe, place);
         let len = segment.map().len_of(stripe, role) as usize;
@@ -121,8 +122,9 @@ fn write_segment(
             out.fill(0);
             whole = false;
         }
-        write(out)?;
+        write(device, out)?;
     }
+    device.begin_catalog()?;
     let mut at = segment.map().catalog_at();
     loop {
         let len = segment.read_common(at, &mut block);
@@ -130,7 +132,7 @@ fn write_segment(
             return Ok((bytes, whole));
         }
         whole &= common(&mut block, len);
-        write(&block[..len])?;
+        write(device, &block[..len])?;
         at += len as u64;
     }
 }

@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 
 use super::segment::{ArraySegment, Part};
 use super::{LostMember, LostMembers};
-use crate::file::{HEADER_NAME, HEADER_TEMPORARY, SUFFIX, header_block, segment_number};
+use crate::DeviceError;
+use crate::file::{HEADER_NAME, HEADER_TEMPORARY, SUFFIX, header_block, io_error, segment_number};
 use crate::held::LOCK_SUFFIX;
 use crate::storage::{ReadFile, Storage, WriteFile};
 
@@ -31,6 +32,14 @@ pub struct StoredMember {
     pub storage: Arc<dyn Storage>,
     /// Its own identity.
     pub medium: MediumId,
+}
+
+impl StoredMember {
+    /// Numbers of the segments that it has.
+    pub fn segments(&self) -> Result<Vec<SegmentNumber>, DeviceError> {
+        let names = self.storage.list().map_err(io_error("list", &self.name))?;
+        Ok(names.iter().filter_map(|name| number_of(name)).collect())
+    }
 }
 
 /// What there is of an array, to read.

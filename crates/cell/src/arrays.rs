@@ -1,0 +1,233 @@
+//! Arrays of devices: how their members are, and a lost member written anew.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_devices::rait::address::ArrayAddress;
+use capstan_devices::rait::open as arrays;
+use capstan_devices::rait::rebuild::{self, Rebuilt};
+use capstan_engine::message::Code;
+use capstan_format::id::{MediumId, SegmentNumber};
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::observe::{Observer, Progress, Stop};
+use crate::session::Ears;
+
+/// How often a rebuilding says how far it is.
+const EACH_MS: u128 = 250;
+
+/// How an array is.
+#[derive(Debug, Clone)]
+pub struct ArrayInfo {
+    /// Its label and identity, where enough of it is there.
+    pub medium: Option<(String, MediumId)>,
+    /// Its device, with its members in their places.
+    pub device: String,
+    /// `rait5`, …
+    pub layout: String,
+    /// As many members may be lost.
+    pub spare: usize,
+    /// Its segments.
+    pub segments: u64,
+    /// Its members, by their places.
+    pub members: Vec<MemberInfo>,
+    /// Why it cannot be used; nothing where it can.
+    pub broken: Option<String>,
+}
+
+/// How a member of an array is.
+#[derive(Debug, Clone)]
+pub struct MemberInfo {
+    /// Its device.
+    pub device: String,
+    /// Its identity, where it is there.
+    pub medium: Option<MediumId>,
+    /// Segments that it has.
+    pub segments: u64,
+    /// Segments of the array that it lacks.
+    pub lacking: Vec<SegmentNumber>,
+    /// Why it is lost, or what is wrong in it.
+    pub problems: Vec<String>,
+}
+
+impl MemberInfo {
+    /// In a word.
+    pub fn state(&self) -> &'static str {
+        match (self.medium, self.lacking.is_empty() && self.problems.is_empty()) {
+            (None, _) => "lost",
+            (_, true) => "whole",
+            (_, false) => "incomplete",
+        }
+    }
+}
+
+impl ArrayInfo {
+    /// In a word.
+    pub fn state(&self) -> &'static str {
+        match self.members.iter().all(|m| m.state() == "whole") {
+            _ if self.broken.is_some() => "broken",
+            true => "whole",
+            false => "degraded",
+        }
+    }
+}
+
+impl Cell {
+    /// How an array is, by the medium that it is, or by its device.
+    pub fn array_status(&self, name: &str) -> Result<ArrayInfo> {
+        let address = self.array_of(name)?;
+        let layout = address.layout;
+        let mut info = ArrayInfo {
+            medium: None,
+            device: address.to_string(),
+            layout: layout.to_string(),
+            spare: layout.parity(),
+            segments: 0,
+            members: Vec::new(),
+            broken: None,
+        };
+        let opened = match arrays::open(&address) {
+            Ok(opened) => opened,
+            Err(e) => {
+                info.broken = Some(chain(&e));
+                info.members = address.members.iter().map(alone).collect();
+                return Ok(info);
+            }
+        };
+        let header = opened.storage.header();
+        info.medium = Some((header.label, header.medium));
+        info.device = opened.address.to_string();
+        let all = opened.medium()?.segments()?;
+        info.segments = all.len() as u64;
+        let lost = opened.storage.lost();
+        for (place, member) in opened.storage.members().into_iter().enumerate() {
+            let device = opened.address.members[place].to_string();
+            let Some(member) = member else {
+                let why = lost.iter().find(|l| l.member == place).map(|l| l.error.clone());
+                let (medium, segments, lacking) = (None, 0, Vec::new());
+                let problems = why.into_iter().collect();
+                info.members.push(MemberInfo { device, medium, segments, lacking, problems });
+                continue;
+            };
+            let has = member.segments()?;
+            let lacking: Vec<_> = all.iter().filter(|n| !has.contains(n)).copied().collect();
+            info.members.push(MemberInfo {
+                device,
+                medium: Some(member.medium),
+                segments: (all.len() - lacking.len()) as u64,
+                lacking,
+                problems: member.storage.problems(),
+            });
+        }
+        Ok(info)
+    }
+
+    /// Writes a member of an array anew onto another device, which takes its place. `member` is its device, or its number
+    /// from 1.
+    pub fn array_rebuild(
+        &self,
+        name: &str,
+        member: &str,
+        onto: &Address,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<(Rebuilt, ArrayInfo)> {
+        let opened = arrays::open(&self.array_of(name)?)?;
+        let place = place_of(&opened.address, member)?;
+        let header = opened.storage.header();
+        if let Some(other) = header.cell.filter(|cell| *cell != self.id) {
+            return Err(CellError::BadInput(format!(
+                "the array belongs to another cell ({}); `capstan media adopt` makes it one of this cell",
+                other.short()
+            )));
+        }
+        let _locks = opened.lock()?;
+        let begun = Instant::now();
+        let mut progress = Progress::default();
+        let mut said = 0;
+        let mut follow = |bytes: u64| {
+            progress.bytes += bytes;
+            let ms = begun.elapsed().as_millis();
+            if ms / EACH_MS != said {
+                said = ms / EACH_MS;
+                progress.elapsed_s = begun.elapsed().as_secs_f64();
+                progress.rate_out = progress.bytes as f64 / progress.elapsed_s;
+                observer.progress(&progress);
+            }
+            !stop.0.load(Relaxed)
+        };
+        let new_id = || self.entropy.id().map(MediumId);
+        let rebuilt = rebuild::member(&opened, place, onto, &new_id, &mut follow)?;
+        let ears = Ears::new(observer);
+        for number in &rebuilt.damaged {
+            let what = format!("segment {} of {}", number.0, opened.address);
+            let text =
+                "too little of it is left: some of its blocks are damaged on the new member too";
+            ears.say(Code::Damaged, "media agent", &what, text.to_owned());
+        }
+        let mut address = opened.address.clone();
+        address.members[place] = onto.clone();
+        let address = Address::Array(address.with_whole_paths());
+        self.put_medium_of(&address, &header)?;
+        let info = self.array_status(&address.to_string())?;
+        Ok((rebuilt, info))
+    }
+
+    fn array_of(&self, name: &str) -> Result<ArrayAddress> {
+        let named = match name.parse::<Address>() {
+            Ok(address @ Address::Array(_)) => address,
+            _ => self.find_medium(name)?.device.parse()?,
+        };
+        match named {
+            Address::Array(array) => Ok(array),
+            other => Err(CellError::BadInput(format!(
+                "{other} is no array; name one by its label or as rait5:DEVICE,DEVICE,DEVICE"
+            ))),
+        }
+    }
+
+    /// Says what an array that was read had to be made up for; returns whether there was anything.
+    pub(crate) fn say_problems(medium: &FileMedium, ears: &Ears<'_>) -> bool {
+        let problems = medium.problems();
+        for problem in &problems {
+            ears.say(Code::MemberLost, "media agent", &medium.header().label, problem.clone());
+        }
+        !problems.is_empty()
+    }
+}
+
+/// A member of an array that is broken, looked at by itself.
+fn alone(member: &Address) -> MemberInfo {
+    let looked = arrays::look(member);
+    MemberInfo {
+        device: member.to_string(),
+        medium: looked.as_ref().ok().copied(),
+        segments: 0,
+        lacking: Vec::new(),
+        problems: looked.err().map(|e| chain(&e)).into_iter().collect(),
+    }
+}
+
+/// The place of the member that somebody names.
+fn place_of(array: &ArrayAddress, name: &str) -> Result<usize> {
+    if let Ok(number) = name.parse::<usize>()
+        && (1..=array.members.len()).contains(&number)
+    {
+        return Ok(number - 1);
+    }
+    let whole = |a: &Address| match a {
+        Address::File(path) => Address::File(std::path::absolute(path).unwrap_or(path.clone())),
+        other => other.clone(),
+    };
+    let named = name.parse::<Address>().ok().map(|a| whole(&a));
+    let found = array.members.iter().position(|m| Some(whole(m)) == named || m.to_string() == name);
+    found.ok_or_else(|| {
+        CellError::BadInput(format!(
+            "'{name}' is not a member of {array}; name one of its devices, or its number from 1 to {}",
+            array.members.len()
+        ))
+    })
+}

@@ -32,6 +32,7 @@ mod page_cache;
 mod policies;
 mod postgres;
 mod protection;
+mod rait;
 mod refusals;
 mod runs;
 mod selection;

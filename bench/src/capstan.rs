@@ -20,6 +20,8 @@ const NAME: &str = "bench";
 pub enum Target {
     /// `null:`
     Null,
+    /// A device that keeps nothing, by its name.
+    Named(&'static str),
     /// A directory.
     Directory(Place),
 }
@@ -78,7 +80,7 @@ impl Backup {
     pub fn run(&self, context: &Context, tag: &str) -> Result<Archive, BenchError> {
         let home = self.make_home(context, tag)?;
         let medium = match self.target {
-            Target::Null => None,
+            Target::Null | Target::Named(_) => None,
             Target::Directory(place) => Some(context.fresh(place, &format!("medium-{tag}"))?),
         };
         if self.target == Target::Directory(Place::Disk) {
@@ -98,9 +100,10 @@ impl Backup {
             .arg("backup")
             .arg(&self.data.path)
             .args(["--name", NAME, "--full", "--json", "--to"]);
-        match &medium {
-            None => command.arg("null:"),
-            Some(path) => command.arg(path),
+        match (&medium, self.target) {
+            (Some(path), _) => command.arg(path),
+            (None, Target::Named(name)) => command.arg(name),
+            (None, _) => command.arg("null:"),
         };
         let ran = context.run(command.args(&self.options))?;
         let report = check(&ran.stdout, "capstan backup", self.data.files)?;

@@ -5,6 +5,7 @@
 
 mod cold;
 mod files;
+mod parity;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,13 +16,15 @@ use crate::error::BenchError;
 use crate::options::Arguments;
 
 /// The subcommands' names.
-pub const NAMES: [&str; 5] = ["raw-read", "raw-write", "cold-read", "make-files", "touch-memory"];
+pub const NAMES: [&str; 6] =
+    ["raw-read", "raw-write", "cold-read", "make-files", "touch-memory", "parity"];
 
 /// Runs one of them with the arguments that follow its name.
 pub fn run(name: &str, mut arguments: Arguments) -> Result<(), BenchError> {
     let threads = arguments.number("--threads")?.unwrap_or(2).clamp(1, 1024) as usize;
     let buffer = arguments.number("--buffer")?.unwrap_or(256 << 10).clamp(512, 1 << 30) as usize;
     let count = arguments.number("--files")?.unwrap_or(30_000);
+    let bytes = arguments.number("--bytes")?.unwrap_or(1 << 30);
     let mut path = || arguments.positional().map(PathBuf::from);
     let done = match name {
         "raw-read" => {
@@ -57,6 +60,7 @@ pub fn run(name: &str, mut arguments: Arguments) -> Result<(), BenchError> {
             touch_memory(bytes);
             (start.elapsed(), Done { files: 0, bytes })
         }
+        "parity" => parity::compute(&arguments.positional()?, bytes)?,
         other => return Err(BenchError::Usage(format!("no raw loop is called '{other}'"))),
     };
     arguments.end()?;

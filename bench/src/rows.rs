@@ -8,6 +8,7 @@ mod incremental;
 mod memory;
 mod null;
 mod peers;
+mod rait;
 mod restore;
 mod stores;
 mod sweep;
@@ -130,6 +131,11 @@ pub const ROWS: &[Row] = &[
         name: "postgres",
         about: "PostgreSQL instead of SQLite: commits of segments, a list of 300 sessions",
         run: stores::postgres,
+    },
+    Row {
+        name: "rait",
+        about: "arrays: rait5 against rait0 on drives with a rate and to null, n+k, XOR per core",
+        run: rait::all,
     },
     Row {
         name: "overhead",

@@ -142,6 +142,9 @@ pub enum DeviceError {
         /// Why not, and what to do.
         problem: String,
     },
+    /// A member of an array is lost already.
+    #[error("{0}")]
+    MemberLost(String),
     /// Too many members of an array are lost.
     #[error(
         "the array {array} lacks {lost} of its {members} members and can do without {spare}: {source}; bring members \

@@ -25,11 +25,14 @@ Examples:
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
   capstan backup /home --to pool:office
+  capstan backup /srv --to rait5:/mnt/a,/mnt/b,/mnt/c --name srv
 
 Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in
 the root. Braces are themselves. What --include matches is kept. Capstan's own home and all media it knows are left out,
 but a medium that is named as a PATH is taken. The device is a directory (file:/path or just its path) or null:, which keeps
-nothing.
+nothing, or an array of devices: rait0:A,B (stripes), rait1:A,B (the same on each), rait5:A,B,C (stripes with parity: any
+one may be lost), rait:N+K:A,B,... (any K may be lost); arrays stand in parentheses in one another. A member that fails is
+left and said (status completed with errors); `capstan rait` shows them and writes a lost one anew.
 
 A backup has what changed since the object's last version where that, and all it builds on, is on the same medium; else it
 has everything. --full, --incr (wherever the last version is) and --level say otherwise. A mirror that fails is left and said
@@ -44,7 +47,8 @@ pub struct BackupArgs {
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     #[arg(required_unless_present_any = ["files_from", "stdin", "from_command"])]
     pub paths: Vec<PathBuf>,
-    /// Device to write to: a directory, file:/path, or null:; or pool:NAME, whose policy chooses the medium
+    /// Device to write to: a directory, file:/path, an array as rait5:A,B,C, or null:; or pool:NAME, whose policy chooses
+    /// the medium
     #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
     pub to: Destination,
     /// Write the same to another device, a directory, at once; can be given several times

@@ -4,6 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use capstan_tape::Changer;
+use capstan_tape::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
@@ -262,4 +264,61 @@ fn what_is_no_array_is_refused() {
 fn comes_back_as_one(lab: &Lab) {
     let name = lab.path("tree").display().to_string();
     comes_back_as(lab, &name, "tree");
+}
+
+/// A library whose tapes hold 100 MB, a hundred thousand times as fast as the world.
+fn library(lab: &Lab, name: &str, drives: u32) {
+    let design = Design {
+        model: "lto-9".into(),
+        drives,
+        slots: drives + 2,
+        mail_slots: 1,
+        capacity: Some(100_000_000),
+        scale: 1e5,
+        ratio: 1.0,
+    };
+    Library::create(&lab.path(name), &design, drives).unwrap();
+}
+
+/// The barcodes of a library's tapes.
+fn tapes(lab: &Lab, name: &str) -> Vec<String> {
+    let held = Library::open(&lab.path(name)).unwrap().inventory().unwrap();
+    held.into_iter().map(|h| h.barcode).filter(|b| !b.starts_with("CLN")).collect()
+}
+
+#[test]
+fn arrays_of_tapes_do_without_one() {
+    let lab = Lab::new();
+    tree(&lab);
+    library(&lab, "vtl", 3);
+    library(&lab, "other", 1);
+    let names: Vec<String> =
+        tapes(&lab, "vtl").iter().map(|barcode| format!("vtape:vtl?tape={barcode}")).collect();
+    let array = format!("rait5:{}", names[..3].join(","));
+    lab.backed_up(["tree", "--name", "t", "--to", &array, "--block-size", "64K"]);
+    comes_back(&lab);
+    lab.sh("cp -a tree state-0; echo more >>tree/text; rm tree/d2/f2");
+    lab.backed_up(["tree", "--name", "t", "--incr", "--to", &array]);
+    comes_back(&lab);
+    lab.run(["verify", "t"]).ok();
+    assert_eq!(member_states(&status(&lab, &array, 0)), ["whole"; 3]);
+    // One tape is not there; what is written now it lacks.
+    let named = |n: usize| if n == 1 { "vtape:vtl?tape=NONE01L9" } else { names[n].as_str() };
+    let degraded = format!("rait5:{},{},{}", named(0), named(1), named(2));
+    lab.sh("echo even more >>tree/text");
+    let report = lab.backup(["tree", "--name", "t", "--incr", "--to", &degraded]);
+    assert_eq!(report["status"], "completed_with_errors", "{report:#}");
+    comes_back(&lab);
+    // It comes back, and goes on behind a gap.
+    lab.sh("echo still more >>tree/text");
+    lab.backed_up(["tree", "--name", "t", "--incr", "--to", &array]);
+    comes_back(&lab);
+    let other = format!("vtape:other?tape={}", tapes(&lab, "other")[0]);
+    lab.run(["rait", "rebuild", &array, "--member", "2", "--onto", &other]).ok();
+    let rebuilt = format!("rait5:{},{other},{}", names[0], names[2]);
+    assert_eq!(member_states(&status(&lab, &rebuilt, 0)), ["whole"; 3]);
+    let run = lab.run(["import", &format!("rait5:vtape:vtl?tape=NONE01L9,{other},{}", names[2])]);
+    assert!(matches!(run.code, 0 | 3), "{}", run.stderr);
+    comes_back(&lab);
+    lab.run(["backup", "tree", "--to", &names[0]]).refused(&["part of an array"]);
 }

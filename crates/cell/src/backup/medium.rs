@@ -9,7 +9,7 @@ use capstan_devices::null::NullDevice;
 use capstan_devices::open;
 use capstan_devices::rait::open::null_device;
 use capstan_engine::message::Code;
-use capstan_media_agent::mirror::Member;
+use capstan_media_agent::mirror::{LostMirrors, Member};
 
 use super::plan::SEGMENT_SIZE;
 use crate::Cell;
@@ -153,16 +153,29 @@ pub(super) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
     ears.say(Code::MirrorFailed, "media agent", what, text);
 }
 
-/// Says that a member of an array is not written any more.
-pub(super) fn say_member_lost(what: &str, error: &str, ears: &Ears<'_>) {
-    let text = format!("this member is not written any more, the others are: {error}");
-    ears.say(Code::MemberLost, "media agent", what, text);
+/// Says which mirrors, and members of arrays, were lost since it was asked; returns how many.
+pub(crate) fn say_all_lost(lost: &LostMirrors, ears: &Ears<'_>) -> u64 {
+    let lost = std::mem::take(&mut *lost.lock());
+    for m in &lost {
+        match m.is_member {
+            true => {
+                let error = &m.error;
+                let text = format!("this member is not written any more, the others are: {error}");
+                ears.say(Code::MemberLost, "media agent", &m.label, text);
+            }
+            false => say_lost(&m.label, &m.error, ears),
+        }
+    }
+    lost.len() as u64
 }
 
 /// Whether it is the device that is not there now, rather than a mistake of who named it.
 fn is_unavailable(error: &CellError) -> bool {
     match error {
-        CellError::Device(e) => matches!(e, DeviceError::Io { .. } | DeviceError::Busy { .. }),
+        CellError::Device(e) => matches!(
+            e,
+            DeviceError::Io { .. } | DeviceError::Busy { .. } | DeviceError::ArrayBroken { .. }
+        ),
         CellError::Io { .. } => true,
         _ => false,
     }

@@ -28,7 +28,8 @@ use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
 };
 
-use self::medium::{Opened, say_lost, say_member_lost, segment_size};
+pub(crate) use self::medium::say_all_lost;
+use self::medium::{Opened, segment_size};
 use self::plan::Plan;
 pub(crate) use self::plan::never_entered;
 use crate::Cell;
@@ -174,14 +175,7 @@ impl Cell {
             Writer::start_on(members, options, self.entropy.clone(), meters.clone(), on_commit);
         let lost_mirrors = writer.lost_mirrors();
         let say_lost_mirrors = || {
-            let lost = std::mem::take(&mut *lost_mirrors.lock());
-            for m in &lost {
-                match m.is_member {
-                    true => say_member_lost(&m.label, &m.error, &ears),
-                    false => say_lost(&m.label, &m.error, &ears),
-                }
-            }
-            mirrors_lost.fetch_add(lost.len() as u64, Relaxed);
+            mirrors_lost.fetch_add(say_all_lost(&lost_mirrors, &ears), Relaxed);
         };
         let ladder = Arc::new(Ladder::default());
         let mut streams = Vec::new();

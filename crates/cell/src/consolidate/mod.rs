@@ -32,6 +32,7 @@ use self::live::{Frames, Live};
 use self::pass::Pass;
 use self::rows::{Counted, Rows};
 use crate::Cell;
+use crate::backup::say_all_lost;
 use crate::backup::{key_json, record_commit};
 use crate::contents::FileContents;
 use crate::elsewhere::Spans;
@@ -345,7 +346,10 @@ impl Run<'_> {
         let passed = pass.run(live);
         drop(pass);
         // Why the target takes no more is what the writer ended with.
-        let (members, written) = transfer.finish()?;
+        let lost = transfer.lost_mirrors();
+        let finished = transfer.finish();
+        say_all_lost(&lost, self.ears);
+        let (members, written) = finished?;
         passed?.map_err(|_| capstan_media_agent::writer::WriteError::Thread)?;
         Ok((members, written.bytes))
     }
@@ -407,7 +411,10 @@ impl Run<'_> {
             bytes_read: 0,
             bytes_written: 0,
         });
-        let written = writer.finish(end)?;
+        let lost = writer.lost_mirrors();
+        let written = writer.finish(end);
+        say_all_lost(&lost, self.ears);
+        let written = written?;
         handed?.map_err(|_| capstan_media_agent::writer::WriteError::Thread)?;
         Ok((rows.counted, written.bytes))
     }

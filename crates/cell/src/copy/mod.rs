@@ -17,7 +17,7 @@ use capstan_media_agent::writer::Committed;
 
 use self::segment::Copier;
 use crate::Cell;
-use crate::backup::record_commit;
+use crate::backup::{record_commit, say_all_lost};
 use crate::error::{CellError, Result, chain};
 use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
@@ -116,8 +116,10 @@ impl Cell {
         let failed = copier.closed;
         drop(copier);
         // Without the media: what holds them would keep us from locking.
+        let lost_members = transfer.lost_mirrors();
         let finished = transfer.finish().map(|(_, written)| written.bytes);
         moves.say(&ears);
+        let degraded = say_all_lost(&lost_members, &ears) > 0;
         let written = *finished.as_ref().unwrap_or(&0);
         if let Err(e) = &finished {
             ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), chain(e));
@@ -130,7 +132,9 @@ impl Cell {
             (Err(_), _) => Status::Failed,
             _ if failed => Status::Failed,
             (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 || lost > 0 || !locked => Status::CompletedWithErrors,
+            _ if ears.error_count() > 0 || lost > 0 || degraded || !locked => {
+                Status::CompletedWithErrors
+            }
             _ => Status::Completed,
         };
         let moved = Moved {

@@ -292,10 +292,7 @@ fn write_to(opened: &Opened, locks: &mut Vec<File>) -> Result<RaitDevice, Device
     let mut members = Vec::new();
     for (place, member) in opened.address.members.iter().enumerate() {
         let device = match lost.iter().find(|l| l.member == place) {
-            Some(lost) => Err(DeviceError::NotOfArray {
-                path: lost.device.clone(),
-                problem: lost.error.clone(),
-            }),
+            Some(lost) => Err(DeviceError::MemberLost(lost.error.clone())),
             None => member_device(member, locks),
         };
         match device {

@@ -64,6 +64,7 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
         segment_time: Duration::from_secs(60),
         buffers: 4,
         now_us: || 3,
+        next_media: None,
     };
     let (entropy, meters) = (Arc::new(Entropy::seeded(1)), Arc::new(Meters::default()));
     let writer =

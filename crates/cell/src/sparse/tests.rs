@@ -109,6 +109,7 @@ fn secret(n: u8) -> (KeyId, VersionKeys) {
 
 fn places(of: std::ops::Range<u8>) -> Vec<SegmentPlace> {
     let place = |n| SegmentPlace {
+        bytes: 0,
         segment: segment(n),
         media: Vec::new(),
         copies: Vec::new(),

@@ -66,7 +66,8 @@ impl Cell {
                 unfit.push(format!("{barcode} {why}"));
                 continue;
             }
-            let tape = TapeAddress { drive: library.drive, ..library.with_tape(&barcode) };
+            let (drive, spool) = (library.drive, library.spool.clone());
+            let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
             match self.open_device(&Address::Tape(tape), size, &Silent) {
                 Err(CellError::Device(e)) if e.is_busy() => {
                     unfit.push(format!("{barcode} is in use, or all drives are"));

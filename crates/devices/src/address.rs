@@ -8,6 +8,7 @@ use capstan_scsi::iscsi::Target;
 
 use crate::DeviceError;
 use crate::rait::address::ArrayAddress;
+use crate::tape::SpoolPlan;
 
 /// A device, as named on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,9 @@ pub enum Address {
     Array(ArrayAddress),
 }
 
+/// The size of a spool, if it is not given: ten times the buffer of a large drive, and more.
+const SPOOL_SIZE: u64 = 16 << 30;
+
 /// Where a tape is: `vtape:/path` (a virtual library), `scsi:/dev/sgN`, `iscsi://host/target-iqn/lun` (a changer or a
 /// drive); behind it, as they are needed, `?drive=N` and `tape=BARCODE`, joined by `&`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,6 +39,8 @@ pub struct TapeAddress {
     pub drive: Option<u32>,
     /// The tape, by its barcode; chosen by who writes, if not given.
     pub tape: Option<String>,
+    /// The spool before it, when it is written.
+    pub spool: Option<SpoolPlan>,
 }
 
 /// A library, or a drive that stands alone.
@@ -54,22 +60,50 @@ impl TapeAddress {
 
     /// The same library, that tape.
     pub fn with_tape(&self, barcode: &str) -> Self {
-        Self { library: self.library.clone(), drive: None, tape: Some(barcode.to_owned()) }
+        let tape = Some(barcode.to_owned());
+        Self { library: self.library.clone(), drive: None, tape, spool: None }
+    }
+
+    /// The same as it is recorded: what a session asks for beside the tape is left out.
+    pub fn recorded(&self) -> Self {
+        Self { drive: None, spool: None, ..self.resolved() }
     }
 
     fn parse(text: &str) -> Option<Self> {
         let (name, options) = text.split_once('?').unwrap_or((text, ""));
         let library = LibraryName::parse(name)?;
-        let mut address = Self { library, drive: None, tape: None };
+        let mut address = Self { library, drive: None, tape: None, spool: None };
+        let (mut dir, mut size) = (None, None);
         for option in options.split('&').filter(|o| !o.is_empty()) {
             match option.split_once('=')? {
                 ("drive", n) => address.drive = Some(n.parse().ok().filter(|n| *n > 0)?),
                 ("tape", barcode) if is_barcode(barcode) => address.tape = Some(barcode.to_owned()),
+                ("spool", path) if path.starts_with('/') => dir = Some(PathBuf::from(path)),
+                ("spool-size", text) => size = Some(size_of(text)?),
                 _ => return None,
             }
         }
+        address.spool = match (dir, size) {
+            (Some(dir), size) => Some(SpoolPlan { dir, size: size.unwrap_or(SPOOL_SIZE) }),
+            (None, None) => None,
+            (None, Some(_)) => return None,
+        };
         Some(address)
     }
+}
+
+/// Bytes, or with K, M, G, T as powers of 1024.
+fn size_of(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor).filter(|size| *size > 0)
 }
 
 impl LibraryName {
@@ -146,8 +180,14 @@ impl fmt::Display for TapeAddress {
             write!(f, "{sign}drive={drive}")?;
             sign = '&';
         }
-        match &self.tape {
-            Some(barcode) => write!(f, "{sign}tape={barcode}"),
+        if let Some(barcode) = &self.tape {
+            write!(f, "{sign}tape={barcode}")?;
+            sign = '&';
+        }
+        match &self.spool {
+            Some(plan) => {
+                write!(f, "{sign}spool={}&spool-size={}", plan.dir.display(), plan.size)
+            }
             None => Ok(()),
         }
     }
@@ -258,7 +298,12 @@ mod tests {
             Address::Null { rate: Some(50_000_000) }
         );
         let tape = |library, drive, tape: Option<&str>| {
-            Address::Tape(TapeAddress { library, drive, tape: tape.map(str::to_owned) })
+            Address::Tape(TapeAddress {
+                library,
+                drive,
+                tape: tape.map(str::to_owned),
+                spool: None,
+            })
         };
         let scsi = |name: &str| LibraryName::Scsi(name.to_owned());
         for (text, address) in [

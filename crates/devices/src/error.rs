@@ -73,6 +73,9 @@ pub enum DeviceError {
         /// The header file's name.
         name: &'static str,
     },
+    /// The tape behind a spool failed before, which was said then.
+    #[error("the tape behind the spool failed: {0}")]
+    SpoolFailed(String),
     /// The null device was asked for what it took.
     #[error("the null device keeps nothing; name a directory or a tape that holds a medium")]
     KeepsNothing,

@@ -7,7 +7,7 @@ use crate::file::{FileDevice, FileMedium};
 use crate::held::HeldMedium;
 use crate::rait;
 use crate::rait::open::ArrayDevice;
-use crate::tape::{self, TapeDevice};
+use crate::tape::{self, SpoolPlan, SpooledTape, TapeDevice};
 use crate::{Device, DeviceError};
 
 /// Opens the medium on a device to read.
@@ -39,7 +39,9 @@ pub fn writable(
 ) -> Result<Writable, DeviceError> {
     match address {
         Address::File(path) => Ok(Writable::File(FileDevice::open(path, new, block_size)?)),
-        Address::Tape(tape) => Ok(Writable::Tape(TapeDevice::open(named(tape)?, new, block_size)?)),
+        Address::Tape(tape) => {
+            Ok(Writable::Tape(TapeDevice::open(named(tape)?, new, block_size)?, tape.spool.clone()))
+        }
         Address::Array(array) => {
             Ok(Writable::Array(Box::new(rait::open::device(array, &new, block_size)?)))
         }
@@ -62,8 +64,8 @@ fn named(tape: &TapeAddress) -> Result<&TapeAddress, DeviceError> {
 pub enum Writable {
     /// In a directory.
     File(FileDevice),
-    /// On a tape.
-    Tape(TapeDevice),
+    /// On a tape, with the spool that it is written through.
+    Tape(TapeDevice, Option<SpoolPlan>),
     /// On an array.
     Array(Box<ArrayDevice>),
 }
@@ -73,7 +75,7 @@ impl Writable {
     pub fn medium(&self) -> &FileMedium {
         match self {
             Self::File(device) => device.medium(),
-            Self::Tape(device) => device.medium(),
+            Self::Tape(device, _) => device.medium(),
             Self::Array(array) => array.held.medium(),
         }
     }
@@ -90,28 +92,31 @@ impl Writable {
     pub fn hold(&self) -> Result<HeldMedium, DeviceError> {
         match self {
             Self::File(device) => device.hold(),
-            Self::Tape(device) => Ok(HeldMedium::new(device.medium().clone(), Vec::new())),
+            Self::Tape(device, _) => Ok(HeldMedium::new(device.medium().clone(), Vec::new())),
             Self::Array(array) => array.held.again(),
         }
     }
 
     /// To write segments.
-    pub fn into_device(self) -> Box<dyn Device> {
-        match self {
+    pub fn into_device(self) -> Result<Box<dyn Device>, DeviceError> {
+        Ok(match self {
             Self::File(device) => Box::new(device),
-            Self::Tape(device) => Box::new(device),
+            Self::Tape(device, None) => Box::new(device),
+            Self::Tape(device, Some(plan)) => Box::new(SpooledTape::new(device, &plan)?),
             Self::Array(array) => Box::new(array.device),
-        }
+        })
     }
 
     /// Gives the medium another header, and keeps what is on it. A tape that has segments cannot do that.
     pub fn replace_header(self, header: &MediumHeader) -> Result<(), DeviceError> {
         match self {
             Self::File(device) => device.replace_header(header),
-            Self::Tape(device) if device.medium().segments()?.is_empty() => {
+            Self::Tape(device, _) if device.medium().segments()?.is_empty() => {
                 device.begin_anew(header)
             }
-            Self::Tape(device) => Err(DeviceError::HeaderStays(device.medium().path().to_owned())),
+            Self::Tape(device, _) => {
+                Err(DeviceError::HeaderStays(device.medium().path().to_owned()))
+            }
             Self::Array(array) => array.manage()?.replace_header(&header.as_array()),
         }
     }
@@ -123,7 +128,7 @@ impl Writable {
                 device.remove_segments()?;
                 device.replace_header(header)
             }
-            Self::Tape(device) => device.begin_anew(header),
+            Self::Tape(device, _) => device.begin_anew(header),
             Self::Array(array) => {
                 let mut device = array.manage()?;
                 device.remove_segments()?;

@@ -5,13 +5,16 @@
 //! filemarks alone, and a segment whose second filemark is missing is a torn one, which the next writer overwrites. Every
 //! block is as long as the medium's block size says; only records that do not fit are longer.
 //!
-//! [`deck`] gets the tape into a drive, [`storage`] reads it, [`writer`] writes it.
+//! [`deck`] gets the tape into a drive, [`storage`] reads it, [`writer`] writes it, [`spool`] is
+//! what may lie between that and who writes.
 
 mod deck;
+mod spool;
 mod storage;
 mod writer;
 
 pub use deck::{Tape, WINDOW, inventory, release_idle};
+pub use spool::{SpoolPlan, SpooledTape};
 pub use storage::open;
 pub(crate) use storage::{is_blank, open_member};
 pub use writer::TapeDevice;

@@ -120,7 +120,7 @@ impl Cell {
                 self.put_medium_of(&device.address(address), &header)?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
-                Ok((Member::new(device.into_device(), header), held))
+                Ok((Member::new(device.into_device()?, header), held))
             }
         }
     }

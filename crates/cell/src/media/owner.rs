@@ -100,7 +100,7 @@ impl Cell {
                 let place = std::fs::canonicalize(path);
                 Address::File(place.map_err(CellError::io("resolve", path.display()))?)
             }
-            Address::Tape(tape) => Address::Tape(tape.resolved()),
+            Address::Tape(tape) => Address::Tape(tape.recorded()),
             Address::Array(array) => Address::Array(array.with_whole_paths()),
             Address::Null { .. } => address.clone(),
         };

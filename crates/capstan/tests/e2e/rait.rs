@@ -322,3 +322,41 @@ fn arrays_of_tapes_do_without_one() {
     comes_back(&lab);
     lab.run(["backup", "tree", "--to", &names[0]]).refused(&["part of an array"]);
 }
+
+#[test]
+fn an_array_is_a_medium_like_any_other() {
+    let lab = Lab::new();
+    tree(&lab);
+    let array = "rait1:(rait0:a,b),c";
+    lab.run(["media", "init", array, "--label", "both", "--block-size", "64K"]).ok();
+    backed_up(&lab, array);
+    // Copied from one array to another.
+    lab.run(["copy", "t", "--to", "rait5:d,e,f"]).ok();
+    lab.sh("mkdir away; mv a b c e away");
+    comes_back(&lab);
+    lab.sh("mv away/* .");
+    lab.sh("cp -a tree state-0; echo more >>tree/text");
+    lab.backed_up(["tree", "--name", "t", "--incr", "--to", array]);
+    lab.run(["consolidate", "t", "--to", "rait5:d,e,f"]).ok();
+    lab.run(["verify", "--medium", "d"]).ok();
+    comes_back(&lab);
+    // A member that was away while the array was recycled is of another one when it is back.
+    let other = "rait5:g,h,i";
+    let failing = ["--from-command", "cat tree/text; false", "--name", "f", "--to", other];
+    assert_eq!(lab.backup(failing)["status"], "failed");
+    lab.sh("mv i away");
+    lab.run(["media", "recycle", "g"]).ok();
+    lab.sh("mv away/i .");
+    let info = status(&lab, other, 3);
+    let problem = info["members"][2]["problems"][0].as_str().unwrap();
+    assert!(problem.contains("another array"), "{info:#}");
+    // Another cell's array is read, and written to when it is adopted.
+    lab.sh("mv home first");
+    lab.run(["backup", "tree", "--to", array]).refused(&["another cell", "media adopt"]);
+    lab.run(["import", array]).ok();
+    comes_back(&lab);
+    lab.run(["media", "adopt", array]).ok();
+    lab.sh("echo still more >>tree/text");
+    lab.backed_up(["tree", "--name", "t", "--to", array]);
+    comes_back(&lab);
+}

@@ -734,6 +734,8 @@ class ArraySegment:
                 block = self.array.read_member(place, self.name, offset, length)
                 if self.good(place, stripe, role, block, length):
                     return block
+                if self.array.report:
+                    self.array.report.note(f"{self.name} member {place} stripe {stripe}", "its block is missing or damaged there")
         return None
 
     def data_block(self, index):
@@ -851,7 +853,7 @@ class Array:
         if self.place:
             self.header["array"] = self.place
         self.path = ",".join(files.path for _, files in members.values())
-        self.segments, self.cache = {}, OrderedDict()
+        self.segments, self.cache, self.report = {}, OrderedDict(), None
 
     def having(self, name):
         return [(number, files) for number, (_, files) in self.members.items() if name in files.names()]
@@ -908,6 +910,13 @@ class Array:
         if name.endswith(".segment"):
             return self.segment(name).read(at, count)
         return next((files.read(name, at, count) for _, files in self.having(name)), b"")
+
+
+def arrays_in(files):
+    """An array, and the arrays in it."""
+    if isinstance(files, Directory):
+        return []
+    return [files, *(array for _, inner in files.members.values() for array in arrays_in(inner))]
 
 
 def leaves(files):
@@ -1499,6 +1508,8 @@ class Medium:
         self.cache = OrderedDict()
         self.files, self.header = assemble(paths)
         self.path = self.files.path
+        for array in arrays_in(self.files):
+            array.report = report
         if not self.header:
             try:
                 head = self.files.read("medium.capstan", 0, MAX_BLOCK)

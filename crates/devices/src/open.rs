@@ -49,6 +49,16 @@ pub fn writable(
     }
 }
 
+/// A member of an array, to be given up.
+pub(crate) fn writable_member(address: &Address) -> Result<Writable, DeviceError> {
+    let nobody = || Err(std::io::ErrorKind::NotFound.into());
+    match address {
+        Address::File(path) => Ok(Writable::File(FileDevice::open_member(path, nobody, None)?)),
+        Address::Tape(tape) => Ok(Writable::Tape(TapeDevice::open_member(tape, nobody, None)?)),
+        other => writable(other, nobody, None),
+    }
+}
+
 /// A tape of a library is named by its barcode.
 fn named(tape: &TapeAddress) -> Result<&TapeAddress, DeviceError> {
     let alone = || -> Result<bool, DeviceError> {
@@ -129,11 +139,7 @@ impl Writable {
                 device.replace_header(header)
             }
             Self::Tape(device, _) => device.begin_anew(header),
-            Self::Array(array) => {
-                let mut device = array.manage()?;
-                device.remove_segments()?;
-                device.replace_header(&header.as_array())
-            }
+            Self::Array(array) => array.begin_anew(&header.as_array()),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod decoders;
 
+use capstan_format::array::Layout;
 use capstan_format::batch::BatchEncoder;
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, PAYLOAD_AT};
 use capstan_format::codec::{Codec, Compressor, Method};
@@ -224,6 +225,8 @@ fn records() -> Vec<Vec<u8>> {
         cell: None,
         array: None,
     };
+    let layout = Layout::of("rait:2+1", 3).unwrap();
+    let member = medium.as_array().of_member(MediumId([2; 16]), layout, 1);
     let (segment, number) = (SegmentId([3; 16]), SegmentNumber(9));
     let header = SegmentHeader {
         medium: medium.clone(),
@@ -258,7 +261,7 @@ fn records() -> Vec<Vec<u8>> {
         session: SessionId([4; 16]),
         data_blocks: 2000,
         blocks: 2010,
-        catalog_at: 1 << 30,
+        catalog_at: 4096 + 1999 * (1 << 19) + 8192,
         short_blocks: vec![(0, 4096), (2000, 8192)],
         streams: vec![stream],
         session_end: Some(session_end),
@@ -267,6 +270,7 @@ fn records() -> Vec<Vec<u8>> {
     let at = BlockIndex(0);
     vec![
         encode_record(BlockKind::MediumHeader, SegmentId([0; 16]), at, &medium, 0).unwrap(),
+        encode_record(BlockKind::MediumHeader, SegmentId([0; 16]), at, &member, 0).unwrap(),
         encode_record(BlockKind::SegmentHeader, segment, at, &header, 0).unwrap(),
         encode_record(BlockKind::SegmentEnd, segment, at, &end, 0).unwrap(),
         VersionLock::new(VersionId([6; 16]), 7, &[3, 4, 9].map(SegmentNumber)).encode().unwrap(),

@@ -360,3 +360,23 @@ fn an_array_is_a_medium_like_any_other() {
     lab.backed_up(["tree", "--name", "t", "--to", array]);
     comes_back(&lab);
 }
+
+#[test]
+fn an_array_of_tapes_is_given_up() {
+    let lab = Lab::new();
+    lab.file("tree/x", noise(5, 3_000_000));
+    library(&lab, "vtl", 2);
+    let names: Vec<String> =
+        tapes(&lab, "vtl").iter().map(|barcode| format!("vtape:vtl?tape={barcode}")).collect();
+    let array = format!("rait1:{}", names.join(","));
+    let failing = ["--from-command", "cat tree/x; false", "--name", "f", "--to", &array];
+    assert_eq!(lab.backup(failing)["status"], "failed");
+    let before = status(&lab, &array, 0);
+    lab.run(["media", "recycle", &array]).ok();
+    let after = status(&lab, &array, 0);
+    assert_ne!(before["id"], after["id"]);
+    assert_eq!(after["segments"], 0, "{after:#}");
+    lab.backed_up(["tree", "--name", "t", "--to", &array]);
+    comes_back(&lab);
+    assert_eq!(status(&lab, &array, 0)["segments"], 1);
+}

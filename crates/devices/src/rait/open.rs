@@ -17,6 +17,7 @@ use crate::address::Address;
 use crate::file::{FileDevice, FileMedium, io_error, lock_header};
 use crate::held::HeldMedium;
 use crate::null::NullDevice;
+use crate::open;
 use crate::storage::{RealStorage, Storage};
 use crate::tape::TapeDevice;
 use crate::{Device, DeviceError};
@@ -251,6 +252,8 @@ pub struct ArrayDevice {
     pub address: ArrayAddress,
     /// The medium that it is, held as long as this lives.
     pub held: HeldMedium,
+    /// Places of members that are not there.
+    lost: Vec<usize>,
 }
 
 impl ArrayDevice {
@@ -258,6 +261,27 @@ impl ArrayDevice {
     pub fn manage(self) -> Result<FileDevice, DeviceError> {
         drop(self.device);
         FileDevice::of_held(self.held)
+    }
+
+    /// Gives up all that is on the members that are there, and gives the array another header.
+    pub fn begin_anew(self, header: &MediumHeader) -> Result<(), DeviceError> {
+        let address = Address::Array(self.address.clone());
+        if !address.is_sequential() {
+            let mut device = self.manage()?;
+            device.remove_segments()?;
+            return device.replace_header(header);
+        }
+        // Tapes are overwritten from their begin, each by itself.
+        let lost = self.lost;
+        drop((self.device, self.held));
+        for (place, member) in self.address.members.iter().enumerate() {
+            if !lost.contains(&place) {
+                let id = open_member(member)?.header.medium;
+                let header = header.of_member(id, self.address.layout, place);
+                open::writable_member(member)?.begin_anew(&header)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -282,7 +306,8 @@ pub fn device(
     let mut locks = Vec::new();
     let device = write_to(&opened, &mut locks)?;
     let held = HeldMedium::new(opened.medium()?, locks);
-    Ok(ArrayDevice { device, header, address: opened.address, held })
+    let lost = opened.storage.lost().into_iter().map(|l| l.member).collect();
+    Ok(ArrayDevice { device, header, address: opened.address, held, lost })
 }
 
 /// The device of an array that was opened to read; its members are locked.

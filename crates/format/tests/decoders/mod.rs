@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each fuzz target uses one")]
 
+use capstan_format::array::Layout;
+use capstan_format::array::map::SegmentMap;
 use capstan_format::batch::{Batch, BatchEncoder};
 use capstan_format::block::{Block, BlockKind, DaHeader, HEADER_LEN, MaHeader};
 use capstan_format::bytes::Cursor;
@@ -157,17 +159,44 @@ pub fn record(data: &[u8]) {
 
 fn records(bytes: &[u8]) {
     if let Ok((_, header)) = decode_record::<MediumHeader>(BlockKind::MediumHeader, bytes) {
-        let _ = header.check();
+        if header.check().is_ok()
+            && let Some(array) = header.of_array()
+        {
+            array.check().expect("the array of a member that can be can be");
+        }
     }
     if let Ok((_, header)) = decode_record::<SegmentHeader>(BlockKind::SegmentHeader, bytes) {
         for key in &header.keys {
             key_record(key.to_string().as_bytes());
         }
     }
-    let _ = decode_record::<SegmentEnd>(BlockKind::SegmentEnd, bytes);
+    if let Ok((_, end)) = decode_record::<SegmentEnd>(BlockKind::SegmentEnd, bytes) {
+        for (name, members) in [("rait0", 2), ("rait1", 2), ("rait:3+2", 5)] {
+            let layout = Layout::of(name, members).expect("a layout");
+            if let Ok(map) = SegmentMap::new(layout, 1 << 19, &end) {
+                map_holds(&map, end.data_blocks);
+                map_holds(&map.of_member(1, layout), map.stripes());
+            }
+        }
+    }
     if let Ok(lock) = VersionLock::decode(bytes) {
         let again = lock.encode().expect("what was read can be written");
         assert_eq!(VersionLock::decode(&again), Ok(lock));
+    }
+}
+
+/// What a map says of its first and last blocks fits together.
+fn map_holds(map: &SegmentMap, most: u32) {
+    assert!(map.data_blocks() <= most);
+    for index in [1, map.data_blocks()].into_iter().filter(|i| (1..=map.data_blocks()).contains(i))
+    {
+        let (stripe, role) = map.place_of(index);
+        assert_eq!(map.index_of(stripe, role), Some(index));
+        assert_eq!(map.block_with(map.block_at(index)), Some(index));
+        assert_eq!(map.len_of(stripe, role), map.block_len(index));
+    }
+    for member in 0..map.layout().members() {
+        assert!(map.member_at(member, map.stripes()) <= map.catalog_at());
     }
 }
 

@@ -9,6 +9,8 @@ mod cleaning;
 mod drive;
 mod errors;
 mod place;
+#[cfg(test)]
+mod tests;
 mod units;
 
 use std::env;
@@ -102,7 +104,7 @@ fn is_writable(dir: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+mod names {
     use super::*;
 
     #[test]

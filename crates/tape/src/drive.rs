@@ -134,10 +134,14 @@ pub enum TapeError {
 impl TapeError {
     /// Whether a drive, a tape or a robot failed; else it was asked for what cannot be done.
     pub fn is_failure(&self) -> bool {
-        matches!(
-            self,
-            Self::EndOfMedium { .. } | Self::Offline { .. } | Self::Device(_) | Self::Robot { .. }
-        ) || self.blames_tape()
+        matches!(self, Self::EndOfMedium { .. } | Self::Robot { .. })
+            || self.blames_tape()
+            || self.blames_drive()
+    }
+
+    /// Whether the drive is at fault, so that another one may do.
+    pub fn blames_drive(&self) -> bool {
+        matches!(self, Self::Offline { .. } | Self::Device(_))
     }
 
     /// Whether the tape is at fault, so that another one may do in the same drive.

@@ -68,12 +68,21 @@ pub(super) fn eject(device: &str, name: &str) -> Result<(), TapeError> {
 impl ScsiDrive {
     /// Opens a drive for this process alone, and gets ready what is in it.
     pub fn open(device: &str, name: &str, expect: Expect<'_>) -> Result<Self, TapeError> {
+        let drive = transport(device).and_then(Drive::on);
+        Self::on(drive.map_err(|e| explain(e, &format!("in {name}")))?, device, name, expect)
+    }
+
+    pub(super) fn on(
+        mut drive: Drive,
+        device: &str,
+        name: &str,
+        expect: Expect<'_>,
+    ) -> Result<Self, TapeError> {
         let tape = match expect {
             Expect::Tape(barcode) if !barcode.is_empty() => barcode.to_owned(),
             _ => format!("in {name}"),
         };
         let why = |e| explain(e, &tape);
-        let mut drive = transport(device).and_then(Drive::on).map_err(why)?;
         let path = lock_path("drive", drive.identity(), device);
         let lock = lock::take(&path, name)?;
         // Some answer neither without a tape.
@@ -266,6 +275,10 @@ impl TapeDrive for ScsiDrive {
 
     fn capacity(&self) -> Option<u64> {
         self.capacity
+    }
+
+    fn is_write_protected(&self) -> bool {
+        self.write_protected
     }
 
     fn unload(&mut self) -> Result<(), TapeError> {

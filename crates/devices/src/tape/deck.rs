@@ -220,7 +220,7 @@ impl Tape {
             })();
             match taken {
                 Err(TapeError::Busy { .. }) => {}
-                Err(e @ TapeError::Offline { .. }) => offline = Some(e),
+                Err(e) if e.blames_drive() => offline = Some(e),
                 other => return other,
             }
         }

@@ -229,7 +229,8 @@ impl SegmentFile {
             Ok(())
         });
         if let Err(e) = read
-            && !matches!(e, TapeError::BeyondEnd { .. } | TapeError::Medium { .. })
+            && !matches!(e, TapeError::BeyondEnd { .. })
+            && !e.blames_tape()
         {
             return Err(failed(e));
         }

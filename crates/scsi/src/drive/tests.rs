@@ -5,6 +5,7 @@ mod model;
 use std::time::Duration;
 
 use super::*;
+use crate as scsi;
 use crate::encryption::DriveKey;
 use crate::position::Position;
 use crate::transport::{Outcome, TransportError};
@@ -191,6 +192,42 @@ fn locating_without_locate_counts() {
     assert!(matches!(drive.locate(&beyond), Err(Error::NotThere { .. })));
     // Whoever did not get where it wanted does not write where it got.
     assert!(matches!(drive.write_block(&[1; 64]), Err(Error::PositionUnknown { .. })));
+}
+
+/// A drive that knows its files is not rewound to find one that lies behind it.
+#[test]
+fn places_behind_are_found_without_a_rewind() {
+    let model = Model::new();
+    let mut drive = recorded(&model);
+    let place =
+        |file, block| Position { file: Some(file), block: Some(block), ..Position::UNKNOWN };
+    drive.position().unwrap();
+    let all: Vec<(usize, Position)> = model.with(|state| {
+        let (mut file, mut block) = (0, 0);
+        let mut places = Vec::new();
+        for (at, object) in state.tape.iter().enumerate() {
+            places.push((at, place(file, block)));
+            (file, block) = match object {
+                Object::Filemark => (file + 1, 0),
+                Object::Block(_) => (file, block + 1),
+            };
+        }
+        places
+    });
+    for from in 0..all.len() {
+        for (at, to) in &all {
+            drive.locate(&all[from].1).unwrap();
+            drive.space_to_end().unwrap();
+            model.sent();
+            drive.locate(to).unwrap();
+            assert_eq!(model.with(|state| state.at), *at, "{to}");
+            assert_eq!(model.sent().contains(&0x01), to.file == Some(0), "{to}");
+            drive.locate(&all[from].1).unwrap();
+            drive.locate(to).unwrap();
+            assert_eq!(model.with(|state| state.at), *at, "{from} to {to}");
+        }
+    }
+    assert!(matches!(drive.locate(&place(99, 0)), Err(Error::NotThere { .. })));
 }
 
 #[test]

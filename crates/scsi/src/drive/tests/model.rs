@@ -1,12 +1,12 @@
 //! A drive in memory that does what the standard says, with all that no emulation at hand has: LOCATE(16), log pages,
-//! encryption; and that can be told to misbehave.
+//! encryption; and that can be told to misbehave. Tests of other crates have it too, each with its own name `scsi`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::Error;
-use crate::transport::{CHECK_CONDITION, Data, GOOD, Outcome, Transport, TransportError};
+use super::scsi::Error;
+use super::scsi::transport::{CHECK_CONDITION, Data, GOOD, Outcome, Transport, TransportError};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {

@@ -1,0 +1,151 @@
+//! The adapter against a drive in memory that does what the standard says, with all that no emulation at hand has:
+//! LOCATE(16), the long form of READ POSITION, tape alerts, counters.
+
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../../../scsi/src/drive/tests/model.rs"]
+mod model;
+
+use capstan_scsi as scsi;
+use capstan_tape::{Counters, Read, Spot, TapeDrive, TapeError, Written};
+use model::{Model, Object, Positions};
+
+use super::drive::{Expect, ScsiDrive};
+
+const MARK: Object = Object::Filemark;
+
+fn block(n: u8) -> Object {
+    Object::Block(vec![n; 1000])
+}
+
+fn spot(file: u64, block: u64, object: u64) -> Spot {
+    Spot { file, block, object: Some(object) }
+}
+
+/// A drive with a serial number of its own: its lock is nobody else's.
+fn model(serial: &'static str) -> Model {
+    let model = Model::new();
+    model.with(|state| state.serial = serial);
+    model
+}
+
+fn open(model: &Model) -> ScsiDrive {
+    let drive = scsi::Drive::on(Box::new(model.clone())).unwrap();
+    let opened = ScsiDrive::on(drive, "model", "drive 1", Expect::Tape("A00001L9"));
+    let serial = model.with(|state| state.serial);
+    let name = format!("capstan-drive-{serial}.lock");
+    let _ = std::fs::remove_file(std::path::Path::new("/run/lock").join(&name));
+    let _ = std::fs::remove_file(std::env::temp_dir().join(name));
+    opened.unwrap()
+}
+
+fn read(drive: &mut ScsiDrive) -> u8 {
+    let mut buffer = vec![0; 1000];
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Block(1000));
+    buffer[0]
+}
+
+#[test]
+fn places_and_the_end_are_found_by_whatever_the_drive_can() {
+    for (serial, positions, locate) in [
+        ("T-LONG", Positions::Long, vec![0x92]),
+        ("T-SHORT", Positions::Short, vec![0x2b]),
+        ("T-LONG-ONLY", Positions::Long, vec![]),
+        ("T-BLIND", Positions::Lies, vec![]),
+    ] {
+        let model = model(serial);
+        let says = positions != Positions::Lies;
+        model.with(|state| {
+            (state.positions, state.locate) = (positions, locate);
+            state.tape = vec![block(1), MARK, MARK, block(2), block(3), MARK, block(4), block(5)];
+        });
+        let mut drive = open(&model);
+        let end = drive.locate_end().unwrap();
+        assert_eq!((end.file, end.block), (3, 2), "{positions:?}");
+        assert_eq!(end.object, says.then_some(8), "{positions:?}");
+        assert_eq!(model.with(|state| state.at), 8);
+        for (to, n) in
+            [(spot(2, 1, 4), 3), (spot(3, 0, 6), 4), (spot(0, 0, 0), 1), (spot(2, 0, 3), 2)]
+        {
+            drive.locate(to).unwrap();
+            assert_eq!(read(&mut drive), n, "{positions:?}");
+            drive.locate_end().unwrap();
+            drive.locate(Spot { object: None, ..to }).unwrap();
+            assert_eq!(read(&mut drive), n, "{positions:?}");
+        }
+        let beyond = drive.locate(Spot { object: None, ..spot(5, 0, 0) }).unwrap_err();
+        assert!(matches!(beyond, TapeError::BeyondEnd { .. }), "{beyond}");
+        // To go on there is allowed.
+        drive.locate_end().unwrap();
+        assert_eq!(drive.write_block(&[6; 1000]).unwrap(), Written::default());
+        drive.write_filemark().unwrap();
+        assert_eq!(drive.locate_end().unwrap().file, 4);
+        let tape = model.with(|state| state.tape.clone());
+        assert_eq!(tape[6..], [block(4), block(5), block(6), MARK]);
+    }
+}
+
+#[test]
+fn a_hint_that_is_wrong_is_found_out() {
+    let model = model("T-HINT");
+    model.with(|state| state.tape = vec![block(1), MARK, block(2), MARK, block(3)]);
+    let mut drive = open(&model);
+    // Another file's number, and one beyond the end.
+    for object in [0, 4, 99] {
+        drive.locate(spot(1, 0, object)).unwrap();
+        assert_eq!(read(&mut drive), 2, "{object}");
+    }
+}
+
+#[test]
+fn the_end_of_the_tape_comes_in_two_steps() {
+    let model = model("T-FULL");
+    model.with(|state| (state.early_warning, state.capacity) = (2, 4));
+    let mut drive = open(&model);
+    let mut warned = Vec::new();
+    let full = loop {
+        match drive.write_block(&[1; 1000]) {
+            Ok(written) => warned.push(written.early_warning),
+            Err(e) => break e,
+        }
+    };
+    assert_eq!(warned, [false, false, true, true]);
+    assert!(matches!(&full, TapeError::EndOfMedium { tape } if tape == "A00001L9"), "{full}");
+    let end = drive.locate_end().unwrap();
+    assert_eq!((end.file, end.block, end.object), (0, 4, Some(4)));
+}
+
+#[test]
+fn what_the_drive_raises_and_counts_is_told() {
+    let model = model("T-ALERTS");
+    let mut drive = open(&model);
+    let alerts = drive.alerts();
+    assert_eq!(alerts.iter().map(|a| a.wants_cleaning).collect::<Vec<_>>(), [true]);
+    assert!(alerts[0].text.contains("must be cleaned now (tape alert 20); load"), "{alerts:?}");
+    assert!(drive.alerts().is_empty(), "each comes once");
+    // Nothing was counted since it was opened; the ratio is that of the tape.
+    let counted = drive.counters();
+    assert_eq!((counted.bytes_written, counted.bytes_on_tape), (Some(0), Some(0)));
+    assert_ne!(counted, Counters::default());
+    drive.set_compression(false).unwrap();
+    assert!(!model.with(|state| state.compression));
+    drive.set_compression(true).unwrap();
+    assert!(model.with(|state| state.compression));
+}
+
+#[test]
+fn errors_say_whose_fault_they_are() {
+    let model = model("T-FAULTS");
+    let mut drive = open(&model);
+    drive.write_block(&[1; 1000]).unwrap();
+    model.fail(0x0a, 0x03, None, (0x0c, 0x00));
+    let tape = drive.write_block(&[2; 1000]).unwrap_err();
+    assert!(tape.blames_tape() && tape.to_string().contains("tape A00001L9"), "{tape}");
+    // Nothing is written where nobody knows where; who goes to the end knows.
+    assert!(drive.write_block(&[2; 1000]).is_err());
+    assert_eq!(drive.locate_end().unwrap(), spot(0, 1, 1));
+    model.fail(0x0a, 0x04, None, (0x44, 0x00));
+    let broken = drive.write_block(&[2; 1000]).unwrap_err();
+    assert!(broken.blames_drive() && broken.is_failure(), "{broken}");
+    drive.locate(Spot::BEGIN).unwrap();
+    assert_eq!(read(&mut drive), 1);
+}

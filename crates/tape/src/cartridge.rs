@@ -1,7 +1,7 @@
 //! A tape in a file: blocks and filemarks, one after the other.
 //!
-//! The file is 16 bytes that say what it is, then records: a byte `B` or `F`, three zeros, the length in bytes (4, little
-//! endian), and as many bytes. A record that was cut by a crash ends the tape before it. Beside it lies `….json` with what is
+//! The file is 16 bytes that say what it is, then records: a byte `B` or `F`, 256 times the ratio of the drive's compression (2,
+//! little endian; 0 without any), a zero, the length in bytes (4, little endian), and as many bytes. A record that was cut by a crash ends the tape before it. Beside it lies `….json` with what is
 //! known of the cartridge.
 
 use std::fs::{self, File, OpenOptions};
@@ -41,12 +41,14 @@ pub struct Label {
 }
 
 /// One record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Record {
     /// Where its header lies.
     offset: u64,
     length: u32,
     filemark: bool,
+    /// Bytes on the medium before it.
+    medium: f64,
 }
 
 /// A tape.
@@ -61,6 +63,8 @@ pub struct Cartridge {
     marks: Vec<u64>,
     /// Where the next record comes in the file.
     end: u64,
+    /// Bytes on the medium.
+    medium: f64,
 }
 
 impl Cartridge {
@@ -93,16 +97,16 @@ impl Cartridge {
             records: Vec::new(),
             marks: Vec::new(),
             end: MAGIC.len() as u64,
+            medium: 0.0,
         };
-        while let Some(record) = this.record_at(this.end, length)? {
-            this.push(record);
-            this.end = record.offset + RECORD + u64::from(record.length);
+        while let Some((record, ratio)) = this.record_at(this.end, length)? {
+            this.push(record, ratio);
         }
         Ok(this)
     }
 
-    /// The record there, if it is whole.
-    fn record_at(&self, offset: u64, file_length: u64) -> Result<Option<Record>, TapeError> {
+    /// The record there, if it is whole, and its compression.
+    fn record_at(&self, offset: u64, file_length: u64) -> Result<Option<(Record, u16)>, TapeError> {
         if offset + RECORD > file_length {
             return Ok(None);
         }
@@ -113,23 +117,26 @@ impl Cartridge {
             // Its header never came.
             return Ok(None);
         }
-        let [kind, 0, 0, 0, length @ ..] = header else {
+        let [kind, low, high, 0, length @ ..] = header else {
             return Err(damaged(&self.path, &format!("no record begins at byte {offset}")));
         };
-        let length = u32::from_le_bytes(length);
+        let (length, ratio) = (u32::from_le_bytes(length), u16::from_le_bytes([low, high]));
         let filemark = match kind {
             b'B' if (1..=BLOCK_MAX).contains(&length) => false,
             b'F' if length == 0 => true,
             _ => return Err(damaged(&self.path, &format!("no record begins at byte {offset}"))),
         };
         let whole = offset + RECORD + u64::from(length) <= file_length;
-        Ok(whole.then_some(Record { offset, length, filemark }))
+        let record = Record { offset, length, filemark, medium: self.medium };
+        Ok(whole.then_some((record, ratio)))
     }
 
-    fn push(&mut self, record: Record) {
+    fn push(&mut self, record: Record, ratio: u16) {
         if record.filemark {
             self.marks.push(self.len());
         }
+        self.end = record.offset + RECORD + u64::from(record.length);
+        self.medium = record.medium + on_medium(record.length, ratio);
         self.records.push(record);
     }
 
@@ -165,14 +172,22 @@ impl Cartridge {
         offset - MAGIC.len() as u64 - at * RECORD
     }
 
-    /// Writes a block, or a filemark where there is none, at a place. What was there and behind it goes.
-    pub fn write(&mut self, at: u64, block: Option<&[u8]>) -> Result<(), TapeError> {
+    /// Bytes on the medium before a place.
+    pub fn medium_before(&self, at: u64) -> f64 {
+        self.records.get(at as usize).map_or(self.medium, |record| record.medium)
+    }
+
+    /// Writes a block, or a filemark where there is none, at a place. What was there and behind it goes. Of `ratio` bytes of the
+    /// block one comes to the medium.
+    pub fn write(&mut self, at: u64, block: Option<&[u8]>, ratio: f64) -> Result<(), TapeError> {
         self.cut(at)?;
         let bytes = block.unwrap_or_default();
-        let record =
-            Record { offset: self.end, length: bytes.len() as u32, filemark: block.is_none() };
+        let (offset, length) = (self.end, bytes.len() as u32);
+        let record = Record { offset, length, filemark: block.is_none(), medium: self.medium };
+        let ratio = if record.filemark { 0 } else { ratio_code(ratio) };
         let mut header = [0; RECORD as usize];
         header[0] = if record.filemark { b'F' } else { b'B' };
+        header[1..3].copy_from_slice(&ratio.to_le_bytes());
         header[4..].copy_from_slice(&record.length.to_le_bytes());
         // The header last: what a crash leaves before it is no record.
         let written = self
@@ -180,8 +195,7 @@ impl Cartridge {
             .write_all_at(bytes, self.end + RECORD)
             .and_then(|()| self.file.write_all_at(&header, self.end));
         written.map_err(failed("write the tape", &self.path))?;
-        self.push(record);
-        self.end += RECORD + u64::from(record.length);
+        self.push(record, ratio);
         Ok(())
     }
 
@@ -191,7 +205,7 @@ impl Cartridge {
         self.file.set_len(first.offset).map_err(failed("write the tape", &self.path))?;
         self.records.truncate(at as usize);
         self.marks.truncate(self.marks.partition_point(|mark| *mark < at));
-        self.end = first.offset;
+        (self.end, self.medium) = (first.offset, first.medium);
         Ok(())
     }
 
@@ -217,6 +231,18 @@ impl Cartridge {
     pub fn save_label(&self) -> Result<(), TapeError> {
         write_label(&self.path, &self.label)
     }
+}
+
+/// A ratio of compression as it is recorded.
+fn ratio_code(ratio: f64) -> u16 {
+    let code = (ratio * 256.0).round().clamp(1.0, f64::from(u16::MAX)) as u16;
+    if code == 256 { 0 } else { code }
+}
+
+/// What a block takes on the medium.
+fn on_medium(length: u32, ratio: u16) -> f64 {
+    let ratio = if ratio == 0 { 1.0 } else { f64::from(ratio) / 256.0 };
+    f64::from(length) / ratio
 }
 
 fn label_path(path: &Path) -> PathBuf {
@@ -286,14 +312,14 @@ mod tests {
         let (_dir, path) = tape();
         let mut tape = Cartridge::open(&path).unwrap();
         for (at, block) in [(0, Some("one")), (1, None), (2, Some("two")), (3, None)] {
-            tape.write(at, block.map(str::as_bytes)).unwrap();
+            tape.write(at, block.map(str::as_bytes), 1.0).unwrap();
         }
         assert_eq!(contents(&tape), "one|two|$");
         assert_eq!((tape.bytes_before(2), tape.bytes_before(9)), (3, 6));
         drop(tape);
         let mut tape = Cartridge::open(&path).unwrap();
         assert_eq!(contents(&tape), "one|two|$");
-        tape.write(1, Some(b"three")).unwrap();
+        tape.write(1, Some(b"three"), 1.0).unwrap();
         assert_eq!(contents(&tape), "onethree$");
         assert_eq!(tape.read(1, &mut [0; 2]).unwrap(), Err(5));
         assert_eq!(contents(&Cartridge::open(&path).unwrap()), "onethree$");
@@ -303,14 +329,14 @@ mod tests {
     fn a_torn_record_ends_it_and_damage_is_named() {
         let (_dir, path) = tape();
         let mut tape = Cartridge::open(&path).unwrap();
-        tape.write(0, Some(b"one")).unwrap();
-        tape.write(1, Some(b"two")).unwrap();
+        tape.write(0, Some(b"one"), 1.0).unwrap();
+        tape.write(1, Some(b"two"), 1.0).unwrap();
         let whole = fs::read(&path).unwrap();
         for cut in 16 + 11..whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
             assert_eq!(contents(&Cartridge::open(&path).unwrap()), "one$", "{cut}");
         }
-        for at in [0, 16, 17, 20] {
+        for at in [0, 16, 19, 20] {
             let mut bad = whole.clone();
             bad[at] ^= 0x40;
             fs::write(&path, &bad).unwrap();

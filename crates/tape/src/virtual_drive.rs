@@ -28,6 +28,8 @@ pub struct VirtualDrive {
     at: u64,
     /// How many bytes of the host become one on the medium, by the drive's compression.
     ratio: f64,
+    /// Whether it compresses.
+    compression: bool,
     faults: Faults,
     offline: bool,
     /// Passes that the tape's label knows of already.
@@ -38,6 +40,7 @@ pub struct VirtualDrive {
     dirty_mark: Option<PathBuf>,
     dirty: bool,
     bytes_written: u64,
+    bytes_on_tape: f64,
 }
 
 impl VirtualDrive {
@@ -51,6 +54,7 @@ impl VirtualDrive {
             tape: None,
             at: 0,
             ratio: ratio.max(0.1),
+            compression: true,
             faults: Faults::default(),
             offline: false,
             passes_told: 0.0,
@@ -58,6 +62,7 @@ impl VirtualDrive {
             dirty_mark: None,
             dirty: false,
             bytes_written: 0,
+            bytes_on_tape: 0.0,
         }
     }
 
@@ -168,11 +173,11 @@ impl VirtualDrive {
 
     /// What had not come to the tape is gone: whole blocks, the last ones.
     fn lose_buffer(&mut self) -> Result<(), TapeError> {
-        let mut lost = self.mechanics.unwritten() * self.ratio;
+        let mut lost = self.mechanics.unwritten();
         let Some(tape) = &mut self.tape else { return Ok(()) };
         let mut keep = self.at.min(tape.len());
         while keep > 0 && lost > 0.0 {
-            lost -= (tape.bytes_before(keep) - tape.bytes_before(keep - 1)) as f64;
+            lost -= tape.medium_before(keep) - tape.medium_before(keep - 1);
             keep -= 1;
         }
         self.at = keep;
@@ -182,7 +187,7 @@ impl VirtualDrive {
     /// What is before the end of the tape, at a place.
     fn room(&self, at: u64) -> f64 {
         let Some(tape) = &self.tape else { return 0.0 };
-        tape.label.capacity - tape.bytes_before(at) as f64 / self.ratio
+        tape.label.capacity - tape.medium_before(at)
     }
 
     fn writable(&mut self) -> Result<(), TapeError> {
@@ -208,7 +213,7 @@ impl VirtualDrive {
     }
 
     fn medium_place(&self, at: u64) -> f64 {
-        self.tape.as_ref().map_or(0.0, |t| t.bytes_before(at) as f64 / self.ratio)
+        self.tape.as_ref().map_or(0.0, |t| t.medium_before(at))
     }
 }
 
@@ -227,13 +232,15 @@ impl TapeDrive for VirtualDrive {
             });
         }
         self.fault(Operation::Write)?;
-        let medium = block.len() as f64 / self.ratio;
+        let ratio = if self.compression { self.ratio } else { 1.0 };
+        let medium = block.len() as f64 / ratio;
         if self.room(self.at) < medium {
             return Err(TapeError::EndOfMedium { tape: self.barcode() });
         }
         let at = self.at;
-        self.loaded()?.write(at, Some(block))?;
+        self.loaded()?.write(at, Some(block), ratio)?;
         self.bytes_written += block.len() as u64;
+        self.bytes_on_tape += medium;
         self.at += 1;
         let then = self.mechanics.write(self.clock.now(), block.len(), medium);
         self.clock.wait_until(then);
@@ -244,7 +251,7 @@ impl TapeDrive for VirtualDrive {
         self.writable()?;
         self.fault(Operation::Mark)?;
         let at = self.at;
-        self.loaded()?.write(at, None)?;
+        self.loaded()?.write(at, None, 1.0)?;
         self.at += 1;
         Ok(self.warned())
     }
@@ -274,7 +281,8 @@ impl TapeDrive for VirtualDrive {
         };
         // One that is too long has passed the head all the same.
         self.at += 1;
-        let then = self.mechanics.read(self.clock.now(), length, length as f64 / self.ratio);
+        let medium = self.medium_place(self.at) - self.medium_place(at);
+        let then = self.mechanics.read(self.clock.now(), length, medium);
         self.clock.wait_until(then);
         found.map_err(|length| TapeError::TooLong { tape: self.barcode(), at, length, asked })
     }
@@ -320,8 +328,9 @@ impl TapeDrive for VirtualDrive {
     fn counters(&mut self) -> Counters {
         Counters {
             bytes_written: Some(self.bytes_written),
-            bytes_on_tape: Some((self.bytes_written as f64 / self.ratio) as u64),
-            compression_ratio: (self.bytes_written > 0).then_some(self.ratio),
+            bytes_on_tape: Some(self.bytes_on_tape as u64),
+            compression_ratio: (self.bytes_written > 0)
+                .then(|| self.bytes_written as f64 / self.bytes_on_tape),
             ..Counters::default()
         }
     }
@@ -334,6 +343,11 @@ impl TapeDrive for VirtualDrive {
             blames_tape: false,
         };
         std::mem::take(&mut self.dirty).then_some(alert).into_iter().collect()
+    }
+
+    fn set_compression(&mut self, on: bool) -> Result<(), TapeError> {
+        self.compression = on;
+        Ok(())
     }
 }
 
@@ -459,10 +473,26 @@ mod tests {
         let mut drive = VirtualDrive::new("d", model, clock.clone(), 2.0);
         drive.load(tape(dir.path(), 40e6, false)).unwrap();
         let block = vec![1; 1 << 20];
-        let blocks = std::iter::from_fn(|| drive.write_block(&block).ok()).count();
-        assert_eq!(blocks, 76, "80 MB");
+        for _ in 0..10 {
+            drive.write_block(&block).unwrap();
+        }
+        // What is written from now on is not compressed; what was is.
+        drive.set_compression(false).unwrap();
+        for _ in 0..10 {
+            drive.write_block(&block).unwrap();
+        }
+        let counted = drive.counters();
+        assert_eq!(counted.bytes_written.zip(counted.bytes_on_tape), Some((20 << 20, 15 << 20)));
+        assert_eq!(drive.room(20), 40e6 - f64::from(15 << 20));
+        drive.set_compression(true).unwrap();
+        let blocks = 20 + std::iter::from_fn(|| drive.write_block(&block).ok()).count();
+        assert_eq!(blocks, 66, "40 MB are 38.1 MiB: 15 and 23 for 46 blocks");
         let s = drive.statistics().unwrap();
         drive.write_filemark().unwrap();
-        assert!(s.medium_bytes <= 40e6 && s.host_bytes > 79_000_000, "{s:?}");
+        assert!(s.medium_bytes <= 40e6 && s.host_bytes == 66 << 20, "{s:?}");
+        drop(drive);
+        // The tape knows, not the drive.
+        let tape = Cartridge::open(&dir.path().join("A00001L9.tape")).unwrap();
+        assert_eq!(tape.medium_before(20), f64::from(15 << 20));
     }
 }

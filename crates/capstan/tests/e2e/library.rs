@@ -1,10 +1,12 @@
 //! Commands for tape libraries: on a virtual one, and on one that is not ours (tgt).
 
+use std::process::Stdio;
+
 use capstan_tape::library::Library as Virtual;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, Run, below, noise};
+use crate::support::{Lab, Run, below, noise, wait_for};
 use crate::tape_software::tgt::{CHANGER, Library as Tgt};
 
 fn run(lab: &Lab, line: &str) -> Run {
@@ -218,6 +220,44 @@ fn a_backup_spans_real_tapes_and_comes_back() {
     assert!(full["media"].as_array().unwrap().len() >= 3, "{full}");
     lab.sh("cd tree; rm big-1; echo new >new; touch big-2");
     lab.backed_up(["tree", "--to", &library, "--name", "t", "--incr"]);
+    let into = lab.path("restored");
+    lab.restored(["t", "--into", into.to_str().unwrap()]);
+    same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
+}
+
+/// The power of the library goes while it is written: what is on its tapes stays, and the session is gone on with.
+#[test]
+fn a_library_that_loses_its_power_in_a_session_costs_nothing_that_was_committed() {
+    let lab = Lab::new();
+    let Some(mut tgt) = Tgt::start(400, None) else { return };
+    crate::mirror::tree(&lab);
+    for n in 0..12 {
+        lab.file(&format!("tree/big-{n:02}"), noise(n, 10_000_000));
+    }
+    let library = tgt.url(CHANGER);
+    let backup = ["backup", "tree", "--to", &library, "--name", "t", "--json"];
+    let mut command = lab.command();
+    let child = command.args(backup).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().unwrap();
+    let first = tgt.tape("TAPE01L6");
+    wait_for("a part of it is on the tape", || {
+        std::fs::metadata(&first).is_ok_and(|meta| meta.len() > 60_000_000)
+    });
+    tgt.kill();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("lost") || said.contains("cannot connect"), "{said}");
+    // Without its library nothing begins, and that is said.
+    let without = lab.run(["backup", "tree", "--to", &library, "--name", "t"]);
+    assert_eq!(
+        (without.code, without.stderr.contains("cannot connect")),
+        (1, true),
+        "{}",
+        without.stderr
+    );
+    tgt.restart();
+    lab.backed_up(["tree", "--to", &library, "--name", "t", "--resume"]);
     let into = lab.path("restored");
     lab.restored(["t", "--into", into.to_str().unwrap()]);
     same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));

@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR := $(TARGET)
 # The venv of the independent reader: where tools/setup.sh makes it and the tests look for it.
 export CAPSTAN_VENV ?= $(TARGET)/venv
 
-.PHONY: help setup build demo test fmt lint bench soak man deb clean
+.PHONY: help setup build demo demo-tape test fmt lint bench soak man deb clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -25,6 +25,9 @@ build: setup ## build target/release/capstan
 
 demo: build ## back up and restore real directories, compare, print the verdict
 	@tools/demo.sh $(CAPSTAN)
+
+demo-tape: build ## the same on tape: a virtual library, an array, a real library over iSCSI
+	@tools/demo-tape.sh $(CAPSTAN)
 
 # Those of the database, and those end to end, run on either store.
 ON_BOTH := $(addprefix --test ,media opening pruning sessions e2e)

@@ -12,6 +12,7 @@ mod rait;
 mod restore;
 mod stores;
 mod sweep;
+mod tape;
 mod upkeep;
 
 use crate::context::Context;
@@ -131,6 +132,11 @@ pub const ROWS: &[Row] = &[
         name: "postgres",
         about: "PostgreSQL instead of SQLite: commits of segments, a list of 300 sessions",
         run: stores::postgres,
+    },
+    Row {
+        name: "tape",
+        about: "virtual drives: streaming at the drive's native rate, backhitches with a spool and without",
+        run: tape::all,
     },
     Row {
         name: "rait",

@@ -28,6 +28,11 @@ impl Cell {
         Ok(held)
     }
 
+    /// Whether a known medium is a tape, or an array of tapes.
+    pub(crate) fn is_on_tape(&self, id: MediumId) -> Result<bool> {
+        Ok(self.place_of(id)?.1.is_sequential())
+    }
+
     fn place_of(&self, id: MediumId) -> Result<(Medium, Address)> {
         let row = self.idb.medium(id)?.ok_or_else(|| {
             CellError::BadInput(format!("medium {} is not known; import it first", id.short()))

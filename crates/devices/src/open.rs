@@ -54,7 +54,9 @@ pub(crate) fn writable_member(address: &Address) -> Result<Writable, DeviceError
     let nobody = || Err(std::io::ErrorKind::NotFound.into());
     match address {
         Address::File(path) => Ok(Writable::File(FileDevice::open_member(path, nobody, None)?)),
-        Address::Tape(tape) => Ok(Writable::Tape(TapeDevice::open_member(tape, nobody, None)?, None)),
+        Address::Tape(tape) => {
+            Ok(Writable::Tape(TapeDevice::open_member(tape, nobody, None)?, None))
+        }
         other => writable(other, nobody, None),
     }
 }

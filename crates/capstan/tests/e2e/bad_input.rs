@@ -291,7 +291,7 @@ fn every_refusal_says_what_to_do() {
         ("import /nope", ["/nope", "check the path"]),
         ("import null:", ["null device", "name a directory"]),
         ("verify --medium nope", ["nope", "check the path"]),
-        ("verify --medium null:", ["null device", "name a medium"]),
+        ("verify --medium null:", ["null device", "name a directory"]),
         ("key init --key-file empty/medium.capstan", ["32 random bytes", "--new-key-file"]),
         ("restore t@xyz --into out", ["'t' has no session 'xyz'", "capstan sessions"]),
         ("restore t@beef --into out", ["'t' has no session 'beef'", "capstan sessions"]),

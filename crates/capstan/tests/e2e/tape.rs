@@ -204,6 +204,21 @@ fn a_tape_is_a_mirror_of_a_directory_and_is_recycled() {
     comes_back(&lab, "again", &lab.path("tree"));
 }
 
+#[test]
+fn a_prune_leaves_tapes_as_they_are() {
+    let lab = Lab::new();
+    library(&lab, 1, 2);
+    lab.file("tree/file", "one");
+    let args = ["tree", "--to", "vtape:vtl", "--name", "t", "--full", "--protect", "none"];
+    lab.backed_up(args);
+    lab.file("tree/file", "two");
+    lab.backed_up(args);
+    let pruned = lab.run(["prune", "t", "--keep-last", "1"]);
+    let said = format!("{}{}", pruned.ok().stdout, pruned.stderr);
+    assert!(said.contains("given up as a whole"), "{said}");
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
 /// A small generator, so that a seed gives the same faults again.
 struct Seeded(u64);
 

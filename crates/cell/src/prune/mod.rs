@@ -295,6 +295,9 @@ impl Cell {
         for (row, _) in rows.iter().zip(decisions).filter(|(_, d)| d.action == Action::Remove) {
             for (id, ..) in sizes.get(&row.version.id).into_iter().flatten() {
                 media.entry(*id).or_insert_with(|| match to_read {
+                    _ if self.is_on_tape(*id)? => {
+                        Err(CellError::BadInput(GIVEN_UP_AS_A_WHOLE.to_owned()))
+                    }
                     true => self.medium_at_hand(*id).map(AtHand::ToRead),
                     false => self.hold_medium(*id).map(AtHand::Held),
                 });
@@ -443,6 +446,10 @@ impl Cell {
         self.record(&mut report, "prune", started_us, status)
     }
 }
+
+/// Why nothing of a tape is removed.
+const GIVEN_UP_AS_A_WHOLE: &str =
+    "a tape is given up as a whole: `capstan media recycle` does it when nothing on it must stay";
 
 /// By version: medium, segments and bytes there.
 type Sizes = HashMap<VersionId, Vec<(MediumId, u64, u64)>>;

@@ -13,10 +13,12 @@ mod place;
 mod tests;
 mod units;
 
+use std::collections::HashMap;
 use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use capstan_scsi::Error;
 use capstan_scsi::find::{self, Found};
@@ -24,6 +26,7 @@ use capstan_scsi::inquiry::{Identity, Kind};
 use capstan_scsi::iscsi::{Iscsi, Target};
 use capstan_scsi::transport::Transport;
 use capstan_tape::{Changer, TapeError};
+use parking_lot::Mutex;
 
 pub(crate) use changer::info_of;
 pub(crate) use errors::explain;
@@ -71,17 +74,23 @@ fn transport(device: &str) -> Result<Box<dyn Transport>, Error> {
     }
 }
 
-/// What a device is. One of this machine is not opened for that: another process may have it.
+/// What a device is. One of this machine is not opened for that: another process may have it. Others are asked once.
 fn what_is(device: &str) -> Result<Found, Error> {
+    static ASKED: LazyLock<Mutex<HashMap<String, Found>>> = LazyLock::new(Mutex::default);
     if !device.contains("://") {
         let number = fs::metadata(device).map(|meta| meta.rdev()).unwrap_or_default();
         if let Some(found) = find::local().into_iter().find(|f| f.numbers.contains(&number)) {
             return Ok(found);
         }
     }
+    if let Some(found) = ASKED.lock().get(device) {
+        return Ok(found.clone());
+    }
     let (kind, identity) = capstan_scsi::Device::identify(transport(device)?)?;
     let (tape_node, address, numbers) = (None, None, Vec::new());
-    Ok(Found { name: device.to_owned(), kind, identity, tape_node, address, numbers })
+    let found = Found { name: device.to_owned(), kind, identity, tape_node, address, numbers };
+    ASKED.lock().insert(device.to_owned(), found.clone());
+    Ok(found)
 }
 
 /// The file by which processes of this host take turns with a robot (`changer`) or a drive. Named after its serial number, so

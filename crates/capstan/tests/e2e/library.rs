@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::compare::same_by_rsync;
 use crate::support::{Lab, Run, below, noise, wait_for};
+use crate::tape_software::istgt::Istgt;
 use crate::tape_software::tgt::{CHANGER, Library as Tgt};
 
 fn run(lab: &Lab, line: &str) -> Run {
@@ -261,4 +262,19 @@ fn a_library_that_loses_its_power_in_a_session_costs_nothing_that_was_committed(
     let into = lab.path("restored");
     lab.restored(["t", "--into", into.to_str().unwrap()]);
     same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
+}
+
+#[test]
+fn a_drive_that_stands_alone_is_backed_up_to() {
+    let lab = Lab::new();
+    let Some(istgt) = Istgt::start("200MB") else { return };
+    crate::mirror::tree(&lab);
+    lab.file("tree/big", noise(1, 20_000_000));
+    let drive = istgt.url();
+    lab.backed_up(["tree", "--to", &drive, "--name", "t"]);
+    let into = lab.path("restored");
+    lab.restored(["t", "--into", into.to_str().unwrap()]);
+    same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
+    run(&lab, &format!("library unload {drive}")).ok();
+    run(&lab, &format!("backup tree --to {drive} --name t")).refused(&["no tape is loaded"]);
 }

@@ -46,6 +46,8 @@ pub(super) struct ScsiDrive {
     /// What the drive had counted when it was opened.
     before: Counted,
     told: BTreeSet<alerts::Alert>,
+    /// The longest block that was read.
+    longest: usize,
     /// The way to it is lost.
     gone: bool,
     reserved: bool,
@@ -106,6 +108,7 @@ impl ScsiDrive {
             blind: false,
             before: Counted::default(),
             told: BTreeSet::new(),
+            longest: 0,
             gone: false,
             reserved,
             _lock: lock,
@@ -216,6 +219,23 @@ impl ScsiDrive {
         }
     }
 
+    /// Reads a block of at most that length. Not more is asked for than blocks here are long, as far as is known: who looks for
+    /// a block of any length has room for the longest, and some drives and emulations do not answer to that.
+    fn read(&mut self, into: &mut [u8]) -> Result<Found, Error> {
+        const FIRST: usize = 1 << 20;
+        let room = self.longest.max(FIRST).min(into.len());
+        let found = match self.drive.read_block(&mut into[..room])? {
+            Found::TooLong(length) if length <= into.len() && self.drive.space_blocks(-1)? => {
+                self.drive.read_block(&mut into[..length])?
+            }
+            found => found,
+        };
+        if let Found::Block(length) = found {
+            self.longest = self.longest.max(length);
+        }
+        Ok(found)
+    }
+
     fn say_too_long(&mut self, length: usize, asked: usize) -> TapeError {
         let here = self.drive.position().ok().and_then(|here| here.count.or(here.object));
         let at = here.unwrap_or(0).saturating_sub(1);
@@ -248,7 +268,7 @@ impl TapeDrive for ScsiDrive {
 
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
         self.refuse_empty()?;
-        match self.drive.read_block(into).map_err(|e| self.failed(e))? {
+        match self.read(into).map_err(|e| self.failed(e))? {
             Found::Block(length) => Ok(Read::Block(length)),
             Found::Filemark => Ok(Read::Filemark),
             Found::EndOfData | Found::EndOfMedium => Ok(Read::EndOfData),

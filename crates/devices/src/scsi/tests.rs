@@ -133,6 +133,27 @@ fn what_the_drive_raises_and_counts_is_told() {
 }
 
 #[test]
+fn blocks_are_read_with_room_for_any_but_not_more_is_asked_for_than_they_have() {
+    let model = model("T-LONG-BLOCKS");
+    let long = |n: u8| Object::Block(vec![n; 3 << 20]);
+    model.with(|state| state.tape = vec![block(1), long(2), long(3), block(4)]);
+    let mut drive = open(&model);
+    model.with(|state| state.sent.clear());
+    let mut buffer = vec![0; 4 << 20];
+    for (n, length) in [(1, 1000), (2, 3 << 20), (3, 3 << 20), (4, 1000)] {
+        assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Block(length));
+        assert!(buffer[..length].iter().all(|byte| *byte == n));
+    }
+    let asked = |cdb: &Vec<u8>| u32::from_be_bytes([0, cdb[2], cdb[3], cdb[4]]);
+    let reads = model.with(|state| state.sent.clone()).into_iter().filter(|cdb| cdb[0] == 0x08);
+    let asked: Vec<u32> = reads.map(|cdb| asked(&cdb) >> 20).collect();
+    assert_eq!(asked, [1, 1, 3, 3, 3], "MiB");
+    drive.locate(Spot { object: None, ..spot(0, 1, 1) }).unwrap();
+    let short = drive.read_block(&mut buffer[..2 << 20]).unwrap_err();
+    assert!(matches!(short, TapeError::TooLong { at: 1, length: 3145728, .. }), "{short}");
+}
+
+#[test]
 fn errors_say_whose_fault_they_are() {
     let model = model("T-FAULTS");
     let mut drive = open(&model);

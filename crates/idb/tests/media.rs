@@ -79,21 +79,22 @@ fn a_commit_is_all_or_nothing() {
 }
 
 #[test]
-fn segments_come_in_the_order_of_sessions_then_media_then_numbers() {
+fn segments_come_in_the_order_of_sessions_then_of_media_as_they_were_written_then_numbers() {
     let (_dir, idb) = begun();
     idb.put_medium(&medium(2, "tuesday")).unwrap();
     idb.upsert_version(&version(2, 1, Status::Completed)).unwrap();
     // Session 2 begins after session 1, whatever the segments' identities.
     idb.begin_session(&session(2, Some(1), Status::Running), None).unwrap();
     let other_version = part(10, 8, 2, 0, 5);
+    // Medium 2 was written first: a session that fills a medium goes on on the next.
     let rows = vec![
+        (segment(10, 2, 3, 1), vec![part(10, 2, 1, 9, 12)]),
         (segment(30, 1, 9, 1), vec![part(30, 1, 1, 0, 5)]),
         (segment(20, 1, 10, 1), vec![part(20, 1, 1, 5, 6), part(20, 2, 1, 7, 9)]),
-        (segment(10, 2, 3, 1), vec![part(10, 2, 1, 9, 12)]),
         (segment(5, 1, 11, 2), vec![part(5, 3, 1, 0, 1)]),
     ];
     let mut shuffled: Vec<_> = rows.iter().rev().cloned().collect();
-    shuffled[1].1.push(other_version.clone());
+    shuffled[3].1.push(other_version.clone());
     idb.commit_segments(&shuffled).unwrap();
     assert_eq!(idb.segments_of_version(VersionId(nth(1))).unwrap(), rows);
     let only = idb.segments_of_version(VersionId(nth(2))).unwrap();

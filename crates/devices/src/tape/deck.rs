@@ -211,17 +211,18 @@ impl Tape {
         drives.sort_by_key(|n| in_drive(*n).is_some());
         let mut offline = None;
         for n in drives {
-            let taken = (|| {
+            let moved = (|| {
                 if let Some(there) = in_drive(n) {
                     put_away(library, n, there, &held)?;
                 }
-                library.move_tape(here.place, Place::Drive(n))?;
-                library.open_drive(n)
+                library.move_tape(here.place, Place::Drive(n))
             })();
-            match taken {
+            match moved {
+                // What goes wrong from here on goes wrong with the tape in this drive.
+                Ok(()) => return library.open_drive(n),
                 Err(TapeError::Busy { .. }) => {}
                 Err(e) if e.blames_drive() => offline = Some(e),
-                other => return other,
+                Err(e) => return Err(e),
             }
         }
         Err(offline.unwrap_or_else(|| in_use(format!("every drive of library {}", library.name()))))
@@ -260,7 +261,7 @@ fn put_away(
     there: &Held,
     held: &[Held],
 ) -> Result<(), TapeError> {
-    library.open_drive(drive)?.unload()?;
+    library.unload_drive(drive)?;
     let free = |place: &Place| held.iter().all(|h| h.place != *place);
     let home = there.from.filter(free);
     let slots = library.elements().slots;

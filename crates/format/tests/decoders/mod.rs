@@ -158,12 +158,11 @@ pub fn record(data: &[u8]) {
 }
 
 fn records(bytes: &[u8]) {
-    if let Ok((_, header)) = decode_record::<MediumHeader>(BlockKind::MediumHeader, bytes) {
-        if header.check().is_ok()
-            && let Some(array) = header.of_array()
-        {
-            array.check().expect("the array of a member that can be can be");
-        }
+    if let Ok((_, header)) = decode_record::<MediumHeader>(BlockKind::MediumHeader, bytes)
+        && header.check().is_ok()
+        && let Some(array) = header.of_array()
+    {
+        array.check().expect("the array of a member that can be can be");
     }
     if let Ok((_, header)) = decode_record::<SegmentHeader>(BlockKind::SegmentHeader, bytes) {
         for key in &header.keys {

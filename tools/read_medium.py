@@ -9,7 +9,8 @@ tools/requirements.txt. What is written "format.md: X" names the section of that
     read_medium.py check MEDIUM
     read_medium.py extract MEDIUM --into DIR [--session ID] [PATH...]
 
-Of an array MEDIUM is one member's directory; --member DIR names each of the others that are there. Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit
+MEDIUM is a directory, or the file of a virtual tape. Of an array it is one member's; --member MEDIUM names each of the others
+that are there. Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit
 status: 0 all well, 1 the request failed, 3 something is damaged or incomplete (each is named).
 """
 
@@ -624,6 +625,57 @@ class Directory:
         return os.pread(self.opened[name].fileno(), count, at)
 
 
+class Tape:
+    """A virtual tape in a file, read like a directory (format.md: The medium on tape).
+
+    The file is 16 bytes of magic, then records: b"B" or b"F" (a file mark), three zeros, the length (u32), so many bytes.
+    """
+
+    MAGIC = b"capstan vtape 1\n"
+
+    def __init__(self, path):
+        self.path, self.file = path, open(path, "rb")
+        files, at, end = [[]], len(self.MAGIC), os.stat(path).st_size
+        while at + 8 <= end:
+            kind, length = struct.unpack("<c3xI", os.pread(self.file.fileno(), 8, at))
+            if kind not in (b"B", b"F") or at + 8 + length > end:
+                break  # a record that was cut
+            files[-1].append((at + 8, length)) if kind == b"B" else files.append([])
+            at += 8 + length
+        # File 0 is the medium's header, segment n the files 2n - 1 and 2n; what the last file mark does not end is torn.
+        self.blocks = {"medium.capstan": files[0][:1]} if files[0] else {}
+        for n in range(1, (len(files) - 2) // 2 + 1):
+            if blocks := files[2 * n - 1] + files[2 * n]:
+                self.blocks[f"{n:08}.segment"] = blocks
+
+    def names(self):
+        return list(self.blocks)
+
+    def size(self, name):
+        return sum(length for _, length in self.blocks[name])
+
+    def read(self, name, at, count):
+        if name not in self.blocks:
+            raise FileNotFoundError(errno.ENOENT, "not on the tape", name)
+        found = b""
+        for offset, length in self.blocks[name]:
+            if at < length and count > len(found):
+                found += os.pread(self.file.fileno(), min(length - at, count - len(found)), offset + at)
+                at = length
+            at -= length
+        return found
+
+
+def open_files(path):
+    """The files of a medium: a directory, or a virtual tape."""
+    path = path.removeprefix("file:")
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            if file.read(16) == Tape.MAGIC:
+                return Tape(path)
+    return Directory(path)
+
+
 def gf_multiply(a, b):
     product = 0
     while b:
@@ -914,14 +966,14 @@ class Array:
 
 def arrays_in(files):
     """An array, and the arrays in it."""
-    if isinstance(files, Directory):
+    if not isinstance(files, Array):
         return []
     return [files, *(array for _, inner in files.members.values() for array in arrays_in(inner))]
 
 
 def leaves(files):
     """The directories of an array, and of the arrays in it."""
-    if isinstance(files, Directory):
+    if not isinstance(files, Array):
         return [files]
     return [leaf for _, inner in files.members.values() for leaf in leaves(inner)]
 
@@ -929,10 +981,10 @@ def leaves(files):
 def assemble(paths):
     """The directory, or the array that directories make, and its header where it is known already."""
     if len(paths) == 1:
-        return Directory(paths[0]), None
+        return open_files(paths[0]), None
     found = []
     for path in paths:
-        files = Directory(path)
+        files = open_files(path)
         try:
             header = check_medium_header(parse_record(files.read("medium.capstan", 0, MAX_BLOCK), MEDIUM_HEADER, MEDIUM_FIELDS)[0])
             found.append((header, files))

@@ -145,16 +145,7 @@ impl View {
         }
         line("Media", &self.media.join(", "));
         for d in &self.drives {
-            let hitches = if d.backhitches == 1 { "backhitch" } else { "backhitches" };
-            line(
-                "Tape drive",
-                &format!(
-                    "streamed {:.0} %, {} {hitches}, {:.1} MB/s at the medium",
-                    d.streaming * 100.0,
-                    grouped(d.backhitches),
-                    d.medium_mb_s
-                ),
-            );
+            line("Tape drive", &drive_text(d));
         }
         if self.peak_rss_bytes > 0 {
             line("Memory", &format!("{} at most", bytes_text(self.peak_rss_bytes)));
@@ -288,6 +279,21 @@ fn unreadable(error: &serde_json::Error) -> Failure {
             "the report is damaged or of a newer Capstan; --json shows it as it is".to_owned(),
         ),
     }
+}
+
+/// What a tape drive did, as far as it is known.
+fn drive_text(d: &DriveReport) -> String {
+    let hitches = |n: u64| if n == 1 { "backhitch" } else { "backhitches" };
+    let parts = [
+        d.streaming.map(|share| format!("streamed {:.0} %", share * 100.0)),
+        d.backhitches.map(|n| format!("{} {}", grouped(n), hitches(n))),
+        d.medium_mb_s.map(|rate| format!("{rate:.1} MB/s at the medium")),
+        d.compression_ratio.map(|ratio| format!("compressed {ratio:.2}:1")),
+        d.corrected_errors.filter(|n| *n > 0).map(|n| format!("{} errors corrected", grouped(n))),
+        d.hard_errors.filter(|n| *n > 0).map(|n| format!("{} errors that stayed", grouped(n))),
+    ];
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    if known.is_empty() { d.name.clone() } else { known.join(", ") }
 }
 
 #[cfg(test)]

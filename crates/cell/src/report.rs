@@ -2,7 +2,7 @@
 
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Verdict};
-use capstan_tape::mechanics::Statistics;
+use capstan_tape::DriveSession;
 use serde::{Deserialize, Serialize};
 
 /// An entry of a report's `errors`.
@@ -121,28 +121,41 @@ pub struct Selected {
     pub one_file_system: bool,
 }
 
-/// What a tape drive did in a session.
+/// What a tape drive did in a session, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
 pub struct DriveReport {
+    /// The drive.
+    pub name: String,
     /// Share of the time, while there was something to write or read, that the tape moved, 0 to 1.
-    pub streaming: f64,
+    pub streaming: Option<f64>,
     /// Stops in which the tape was moved back to start anew.
-    pub backhitches: u64,
+    pub backhitches: Option<u64>,
     /// Bytes per second at the medium meanwhile, MB = 10^6 bytes.
-    pub medium_mb_s: f64,
+    pub medium_mb_s: Option<f64>,
     /// Passes of the tape's whole length by the head.
-    pub passes: f64,
+    pub passes: Option<f64>,
+    /// Bytes written for each byte on the tape, by the drive's own compression.
+    pub compression_ratio: Option<f64>,
+    /// Errors that the drive corrected itself.
+    pub corrected_errors: Option<u64>,
+    /// Errors that stayed.
+    pub hard_errors: Option<u64>,
 }
 
 impl DriveReport {
-    /// What its statistics say; nothing of a drive that moved no tape.
-    pub(crate) fn of(statistics: &Statistics) -> Option<Self> {
-        Some(Self {
-            streaming: statistics.streaming()?,
-            backhitches: statistics.backhitches,
-            medium_mb_s: statistics.medium_rate()? / 1e6,
-            passes: statistics.passes,
-        })
+    fn of(session: &DriveSession) -> Self {
+        let moved = session.statistics.filter(|s| s.streaming().is_some());
+        Self {
+            name: session.name.clone(),
+            streaming: moved.and_then(|s| s.streaming()),
+            backhitches: moved.map(|s| s.backhitches),
+            medium_mb_s: moved.and_then(|s| s.medium_rate()).map(|rate| rate / 1e6),
+            passes: moved.map(|s| s.passes),
+            compression_ratio: session.counters.compression_ratio,
+            corrected_errors: session.counters.corrected_errors,
+            hard_errors: session.counters.hard_errors,
+        }
     }
 }
 
@@ -246,6 +259,15 @@ impl Report {
                 bytes: r.bytes,
             })
             .collect();
+    }
+
+    /// Fills in what tape drives did, and notes what they have to say.
+    pub(crate) fn set_drives(&mut self, drives: &[DriveSession]) {
+        self.drives = drives.iter().map(DriveReport::of).collect();
+        for drive in drives {
+            let alerts = drive.alerts.iter().map(|alert| format!("{}: {}", drive.name, alert.text));
+            self.notes.extend(alerts);
+        }
     }
 
     /// This report with what an earlier one of the same kind says added to it.

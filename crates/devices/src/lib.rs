@@ -22,7 +22,7 @@ pub mod tape;
 pub use error::DeviceError;
 
 use capstan_format::id::SegmentNumber;
-use capstan_tape::mechanics::Statistics;
+use capstan_tape::DriveSession;
 
 /// What a media agent writes a session to. One process, one thread.
 pub trait Device: Send {
@@ -66,9 +66,9 @@ pub trait Device: Send {
     fn take_lost(&mut self) -> Vec<(String, String)> {
         Vec::new()
     }
-    /// What its drive did, where it has one and that is known.
-    fn statistics(&self) -> Option<Statistics> {
-        None
+    /// What its tape drives did since they were opened, and what they have to say.
+    fn drive_sessions(&mut self) -> Vec<DriveSession> {
+        Vec::new()
     }
     /// Whether it takes blocks in no time, so that nothing is gained by writing beside reading.
     fn is_instant(&self) -> bool {

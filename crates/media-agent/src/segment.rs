@@ -15,7 +15,7 @@ use capstan_format::record::{
     SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, encode_record,
 };
 
-use capstan_tape::mechanics::Statistics;
+use capstan_tape::DriveSession;
 
 use crate::catalog::CatalogBuilder;
 use crate::mirror::{Ended, Member, Mirrors};
@@ -119,9 +119,9 @@ impl SegmentWriter {
         self.mirrors.members().iter().any(|m| m.device.is_ending())
     }
 
-    /// What the media's drives did, where they have one and that is known.
-    pub fn statistics(&self) -> impl Iterator<Item = Statistics> {
-        self.mirrors.members().iter().filter_map(|m| m.device.statistics())
+    /// What the media's tape drives did, and what they have to say.
+    pub fn drive_sessions(&mut self) -> Vec<DriveSession> {
+        self.mirrors.members_mut().iter_mut().flat_map(|m| m.device.drive_sessions()).collect()
     }
 
     /// Goes on on other media. None of the segments written so far is open or waits for its commit.

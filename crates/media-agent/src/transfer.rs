@@ -166,7 +166,7 @@ fn run(
     if result.is_ok() {
         result = writer.commit().and_then(|committed| record(&committed));
     }
-    written.drives.extend(writer.statistics());
+    written.drives.extend(writer.drive_sessions());
     writer.abandon();
     result.map(|()| (writer.into_members(), written))
 }

@@ -12,7 +12,7 @@ use capstan_engine::queue::{Queue, Taken};
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentNumber, StreamId};
 use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel};
-use capstan_tape::mechanics::Statistics;
+use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 
 use crate::grants::{Grants, Limits};
@@ -152,8 +152,8 @@ pub struct Written {
     pub bytes: u64,
     /// Segments.
     pub segments: Vec<SegmentNumber>,
-    /// What the drives did that were written to, where they are tape drives and that is known.
-    pub drives: Vec<Statistics>,
+    /// What the tape drives did that were written to, one for each tape.
+    pub drives: Vec<DriveSession>,
 }
 
 impl Writer {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::mechanics::Statistics;
+
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -25,6 +27,19 @@ pub struct Alert {
     pub wants_cleaning: bool,
     /// The tape is at fault, not the drive.
     pub blames_tape: bool,
+}
+
+/// What a drive did for a session, and what it has to say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DriveSession {
+    /// The drive.
+    pub name: String,
+    /// What it did, where its motion is known: of virtual drives.
+    pub statistics: Option<Statistics>,
+    /// What it counted.
+    pub counters: Counters,
+    /// What it wants people to know.
+    pub alerts: Vec<Alert>,
 }
 
 /// What a drive counted since it was opened. What it does not count is absent.

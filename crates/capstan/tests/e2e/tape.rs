@@ -8,6 +8,7 @@ use capstan_tape::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
+use crate::independent_reader::Reader;
 use crate::support::{Lab, below, noise, soak, wait_for};
 
 /// A library whose tapes hold 40 MB, a hundred thousand times as fast as the world.
@@ -202,6 +203,20 @@ fn a_tape_is_a_mirror_of_a_directory_and_is_recycled() {
     comes_back(&lab, "t", &lab.path("tree"));
     lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "again"]);
     comes_back(&lab, "again", &lab.path("tree"));
+}
+
+#[test]
+fn a_reader_made_from_the_documents_alone_reads_a_tape() {
+    let Some(reader) = Reader::find() else { return };
+    let lab = Lab::with_passphrase(Some("secret"));
+    library(&lab, 1, 1);
+    lab.file("tree/big", noise(1, 9_000_000));
+    lab.sh("cp -a /etc/alternatives tree/");
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    let tape = "vtl/tapes/V00001L9.tape";
+    reader.run(&lab, Some("secret"), &["check", tape]).ok();
+    reader.run(&lab, Some("secret"), &["extract", tape, "--into", "restored"]).ok();
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("restored"), &lab.path("tree")));
 }
 
 #[test]

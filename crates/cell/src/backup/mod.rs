@@ -41,7 +41,7 @@ use crate::moves::Moves;
 use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
-use crate::report::{DriveReport, Report};
+use crate::report::Report;
 use crate::request::{BackupRequest, Level, Source};
 use crate::resume::{Cursor, resumable};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
@@ -299,7 +299,6 @@ impl Cell {
             bytes_written,
             media: if plan.null { Vec::new() } else { moves.with(media) },
             media_change_s: moves.seconds(),
-            drives: drives.iter().filter_map(DriveReport::of).collect(),
             elapsed_s: elapsed,
             rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
@@ -308,6 +307,7 @@ impl Cell {
             device_failed: matches!(&failure, Some(WriteError::Device(_))),
             ..Report::default()
         };
+        report.set_drives(&drives);
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Backup);
         }

@@ -117,10 +117,10 @@ impl Cell {
         drop(copier);
         // Without the media: what holds them would keep us from locking.
         let lost_members = transfer.lost_mirrors();
-        let finished = transfer.finish().map(|(_, written)| written.bytes);
+        let finished = transfer.finish().map(|(_, written)| written);
         moves.say(&ears);
         let degraded = say_all_lost(&lost_members, &ears) > 0;
-        let written = *finished.as_ref().unwrap_or(&0);
+        let written = finished.as_ref().map_or(0, |written| written.bytes);
         if let Err(e) = &finished {
             ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), chain(e));
         }
@@ -158,6 +158,7 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
+        report.set_drives(finished.as_ref().map_or(&[][..], |written| &written.drives));
         moved.fill(&mut report, &meters, seen);
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;

@@ -10,8 +10,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use capstan_tape::changer::{Held, Place};
-use capstan_tape::mechanics::Statistics;
-use capstan_tape::{Changer, Read, Spot, TapeDrive, TapeError, Written};
+use capstan_tape::{Changer, DriveSession, Read, Spot, TapeDrive, TapeError, Written};
 use parking_lot::Mutex;
 
 use crate::address::{LibraryName, TapeAddress};
@@ -382,8 +381,13 @@ impl Deck {
         self.drive.block_max()
     }
 
-    /// What the drive did since it was opened, as far as it is known.
-    pub fn statistics(&self) -> Option<Statistics> {
-        self.drive.statistics()
+    /// What the drive did since it was opened, and what it has to say.
+    pub fn session(&mut self) -> DriveSession {
+        DriveSession {
+            name: self.drive.name().to_owned(),
+            statistics: self.drive.statistics(),
+            counters: self.drive.counters(),
+            alerts: self.drive.alerts(),
+        }
     }
 }

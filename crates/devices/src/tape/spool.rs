@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::id::SegmentNumber;
-use capstan_tape::mechanics::Statistics;
+use capstan_tape::DriveSession;
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::TapeDevice;
@@ -309,8 +309,8 @@ impl Device for SpooledTape {
         self.segment_size
     }
 
-    fn statistics(&self) -> Option<Statistics> {
-        self.shared.tape.lock().statistics()
+    fn drive_sessions(&mut self) -> Vec<DriveSession> {
+        self.shared.tape.lock().drive_sessions()
     }
 }
 

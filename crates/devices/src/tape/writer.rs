@@ -5,8 +5,7 @@ use std::sync::Arc;
 use capstan_format::block::BlockKind;
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, encode_record};
-use capstan_tape::mechanics::Statistics;
-use capstan_tape::{Spot, TapeError, Written};
+use capstan_tape::{DriveSession, Spot, TapeError, Written};
 
 use super::deck::Tape;
 use super::storage::TapeStorage;
@@ -212,8 +211,8 @@ impl Device for TapeDevice {
         self.capacity.map(|bytes| bytes / SEGMENTS_OF_A_TAPE)
     }
 
-    fn statistics(&self) -> Option<Statistics> {
-        self.tape.with(|deck| Ok(deck.statistics())).ok().flatten()
+    fn drive_sessions(&mut self) -> Vec<DriveSession> {
+        self.tape.with(|deck| Ok(deck.session())).into_iter().collect()
     }
 }
 

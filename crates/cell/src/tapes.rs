@@ -27,6 +27,8 @@ pub(crate) struct Supply {
     pub pool: Option<String>,
     /// The libraries of which tapes are taken that are in no pool.
     libraries: Vec<TapeAddress>,
+    /// Whether the drives compress, where that was decided.
+    pub drives_compress: Option<bool>,
 }
 
 impl Supply {
@@ -39,6 +41,7 @@ impl Supply {
         Self {
             pool: pool.map(str::to_owned),
             libraries: devices.into_iter().filter_map(library).collect(),
+            drives_compress: None,
         }
     }
 
@@ -187,6 +190,9 @@ impl Cell {
                 ))),
             };
             let mut member = opened.map_err(failed)?;
+            if let Some(on) = supply.drives_compress {
+                member.device.set_compression(on)?;
+            }
             member.medium.protection = old.protection;
             passed.push((member.medium.medium, "is written by this session"));
             barcodes.extend(self.barcode_of(member.medium.medium));

@@ -66,6 +66,14 @@ pub trait Device: Send {
     fn take_lost(&mut self) -> Vec<(String, String)> {
         Vec::new()
     }
+    /// Whether what it writes to can compress by itself, as tape drives do.
+    fn compresses(&mut self) -> bool {
+        false
+    }
+    /// Switches that compression on or off, where there is any.
+    fn set_compression(&mut self, _on: bool) -> Result<(), DeviceError> {
+        Ok(())
+    }
     /// What its tape drives did since they were opened, and what they have to say.
     fn drive_sessions(&mut self) -> Vec<DriveSession> {
         Vec::new()

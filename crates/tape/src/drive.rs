@@ -227,6 +227,10 @@ pub trait TapeDrive: Send {
     fn alerts(&mut self) -> Vec<Alert> {
         Vec::new()
     }
+    /// Whether it can compress by itself.
+    fn compresses(&mut self) -> bool {
+        false
+    }
     /// Switches its own compression on or off, where it has any.
     fn set_compression(&mut self, _on: bool) -> Result<(), TapeError> {
         Ok(())

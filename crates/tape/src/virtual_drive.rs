@@ -345,6 +345,10 @@ impl TapeDrive for VirtualDrive {
         std::mem::take(&mut self.dirty).then_some(alert).into_iter().collect()
     }
 
+    fn compresses(&mut self) -> bool {
+        self.ratio != 1.0
+    }
+
     fn set_compression(&mut self, on: bool) -> Result<(), TapeError> {
         self.compression = on;
         Ok(())

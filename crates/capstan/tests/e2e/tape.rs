@@ -14,7 +14,12 @@ use crate::support::{Lab, below, noise, soak, wait_for};
 /// A library whose tapes hold 40 MB, a hundred thousand times as fast as the world.
 fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
     let dir = lab.path("vtl");
-    let design = Design {
+    Library::create(&dir, &library_of(drives, tapes), tapes).unwrap();
+    dir
+}
+
+fn library_of(drives: u32, tapes: u32) -> Design {
+    Design {
         model: "lto-9".into(),
         drives,
         slots: tapes + 2,
@@ -22,9 +27,7 @@ fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
         capacity: Some(40_000_000),
         scale: 1e5,
         ratio: 1.0,
-    };
-    Library::create(&dir, &design, tapes).unwrap();
-    dir
+    }
 }
 
 /// A tree of so many megabytes that cannot be compressed, and of oddities.
@@ -217,6 +220,29 @@ fn a_reader_made_from_the_documents_alone_reads_a_tape() {
     reader.run(&lab, Some("secret"), &["check", tape]).ok();
     reader.run(&lab, Some("secret"), &["extract", tape, "--into", "restored"]).ok();
     same_by_rsync(&lab.path("tree"), &below(&lab.path("restored"), &lab.path("tree")));
+}
+
+#[test]
+fn drives_compress_unless_the_session_encrypts() {
+    for (passphrase, options, drives) in [
+        (None, &[][..], true),
+        (None, &["--compress", "zstd"][..], false),
+        (Some("secret"), &[][..], false),
+    ] {
+        let lab = Lab::with_passphrase(passphrase);
+        let design = Design { ratio: 2.0, capacity: Some(400_000_000), ..library_of(1, 2) };
+        Library::create(&lab.path("vtl"), &design, 2).unwrap();
+        lab.file("tree/text", "the same again\n".repeat(1_000_000));
+        let args = ["tree", "--to", "vtape:vtl", "--name", "t"];
+        let done = lab.backed_up([&args[..], options].concat());
+        let (read, written) =
+            ["bytes_read", "bytes_written"].map(|k| done[k].as_u64().unwrap()).into();
+        assert_eq!(written > read, drives, "{done}");
+        let ratio = done["drives"][0]["compression_ratio"].as_f64().unwrap();
+        // The medium's header was written before it was settled.
+        assert_eq!(ratio > 1.5, drives, "{done}");
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ use capstan_format::id::{
 use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamLabel, StreamNames};
 use capstan_idb::{Idb, LogLevel, Object, Segment, Session, Status, StreamPart, Totals, Version};
+use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
 };
@@ -42,7 +43,7 @@ use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
 use crate::report::Report;
-use crate::request::{BackupRequest, Level, Source};
+use crate::request::{BackupRequest, Compression, Level, Source};
 use crate::resume::{Cursor, resumable};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::tapes::Supply;
@@ -144,7 +145,9 @@ impl Cell {
         }
 
         let meters = Arc::new(Meters::default());
-        let supply = supply_of(request);
+        let drives_compress = who_compresses(&mut plan, &mut members, keys.is_some())?;
+        let mut supply = supply_of(request);
+        supply.drives_compress = drives_compress;
         let moves = Arc::new(Moves::default());
         let key_records = key_json(keys.as_ref())?;
         let options = WriterOptions {
@@ -442,7 +445,7 @@ impl Cell {
             method: plan.method.clone(),
             tags: request.tags.clone(),
         };
-        let squeeze = Squeeze::new(request.compression, ladder.clone());
+        let squeeze = Squeeze::new(plan.compression, ladder.clone());
         self.stream_options(&names, label, keys, request.crc, squeeze)
     }
 
@@ -537,6 +540,24 @@ pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<se
 fn supply_of(request: &BackupRequest) -> Supply {
     let devices = std::iter::once(&request.device).chain(&request.mirrors);
     Supply::of(request.pool.as_deref(), devices)
+}
+
+/// Settles whether drives that can compress do it, which spares the processors, or the session: it does where anything else
+/// is asked for, where it encrypts, as nothing compresses after that, and where not all devices can. Says which, if there is
+/// any such drive.
+fn who_compresses(plan: &mut Plan, members: &mut [Member], encrypts: bool) -> Result<Option<bool>> {
+    let can: Vec<bool> = members.iter_mut().map(|m| m.device.compresses()).collect();
+    if !can.contains(&true) {
+        return Ok(None);
+    }
+    let drives = !encrypts && !can.contains(&false) && plan.compression == Compression::Auto;
+    for member in members {
+        member.device.set_compression(drives)?;
+    }
+    if drives {
+        plan.compression = Compression::Off;
+    }
+    Ok(Some(drives))
 }
 
 fn device_is_tape(device: &Address) -> bool {

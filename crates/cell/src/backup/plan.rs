@@ -21,7 +21,7 @@ use crate::error::{CellError, Result, plain};
 use crate::names;
 use crate::observe::Stop;
 use crate::report::{Report, Selected};
-use crate::request::{BackupRequest, Level, Source};
+use crate::request::{BackupRequest, Compression, Level, Source};
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
 
 /// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
@@ -37,6 +37,7 @@ pub(super) struct Plan {
     pub(super) read: ReadOptions,
     pub(super) streams: usize,
     pub(super) buffers: usize,
+    pub(super) compression: Compression,
     pub(super) null: bool,
     /// Full, or what it builds on: settled when the base is known.
     pub(super) method: String,
@@ -122,6 +123,7 @@ impl Cell {
             },
             streams,
             buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
+            compression: request.compression,
             null: request.device.keeps_nothing(),
             method: Level::Full.to_string(),
         })

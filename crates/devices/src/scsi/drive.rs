@@ -325,6 +325,10 @@ impl TapeDrive for ScsiDrive {
         raised.into_iter().filter(|alert| self.told.insert(*alert)).map(alert).collect()
     }
 
+    fn compresses(&mut self) -> bool {
+        self.drive.compression().is_ok_and(|compression| compression.capable)
+    }
+
     fn set_compression(&mut self, on: bool) -> Result<(), TapeError> {
         match self.drive.compression() {
             Err(e) if e.is_unsupported() => Ok(()),

@@ -376,6 +376,16 @@ impl Deck {
         self.drive.is_write_protected()
     }
 
+    /// Whether the drive can compress by itself.
+    pub fn compresses(&mut self) -> bool {
+        self.drive.compresses()
+    }
+
+    /// Switches the drive's own compression on or off.
+    pub fn set_compression(&mut self, on: bool) -> Result<(), TapeError> {
+        self.drive.set_compression(on)
+    }
+
     /// The largest block that the drive takes.
     pub fn block_max(&self) -> usize {
         self.drive.block_max()

@@ -309,6 +309,14 @@ impl Device for SpooledTape {
         self.segment_size
     }
 
+    fn compresses(&mut self) -> bool {
+        self.shared.tape.lock().compresses()
+    }
+
+    fn set_compression(&mut self, on: bool) -> Result<(), DeviceError> {
+        self.shared.tape.lock().set_compression(on)
+    }
+
     fn drive_sessions(&mut self) -> Vec<DriveSession> {
         self.shared.tape.lock().drive_sessions()
     }

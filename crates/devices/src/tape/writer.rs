@@ -211,6 +211,14 @@ impl Device for TapeDevice {
         self.capacity.map(|bytes| bytes / SEGMENTS_OF_A_TAPE)
     }
 
+    fn compresses(&mut self) -> bool {
+        self.tape.with(|deck| Ok(deck.compresses())).unwrap_or(false)
+    }
+
+    fn set_compression(&mut self, on: bool) -> Result<(), DeviceError> {
+        Ok(self.tape.with(|deck| deck.set_compression(on))?)
+    }
+
     fn drive_sessions(&mut self) -> Vec<DriveSession> {
         self.tape.with(|deck| Ok(deck.session())).into_iter().collect()
     }

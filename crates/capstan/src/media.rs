@@ -1,5 +1,6 @@
 //! `capstan media`: media as lines, as pages, as JSON.
 
+use capstan_cell::arrays::ArrayInfo;
 use capstan_cell::media::{Initialise, MediumInfo};
 use capstan_cell::request::{CopyWhat, VerifyRequest};
 use capstan_engine::message::path_text;
@@ -14,7 +15,7 @@ use crate::progress::Console;
 use crate::session::{self, Show};
 use crate::sizes::{bytes_text, grouped};
 use crate::table::{Align, fields, table};
-use crate::{copy, protect, restore};
+use crate::{copy, protect, rait, restore};
 
 /// Runs `media`.
 pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
@@ -30,7 +31,9 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             out.finish()?;
         }
         MediaCommand::Show { medium, json } => {
-            print(&home::open(global)?.media_show(medium)?, *json)?;
+            let cell = home::open(global)?;
+            let info = cell.media_show(medium)?;
+            show(&info, cell.array_at_hand(&info.medium).as_ref(), *json)?;
         }
         MediaCommand::Init(args) => {
             let wanted = Initialise {
@@ -132,6 +135,20 @@ fn absent(m: &MediumInfo) -> String {
 fn pool_of(m: &MediumInfo) -> String {
     let pool = m.management.pool.clone().unwrap_or_else(|| "-".to_owned());
     m.management.rotation_set.map(|set| format!("{pool} ({set})")).unwrap_or(pool)
+}
+
+/// A medium with the members that it has, if it is an array.
+fn show(m: &MediumInfo, array: Option<&ArrayInfo>, as_json: bool) -> Result<(), Failure> {
+    let Some(array) = array else { return print(m, as_json) };
+    let mut out = Output::new();
+    if as_json {
+        let mut object = json_of(m);
+        object["members"] = rait::members_json(array).into();
+        out.json(&object)?;
+    } else {
+        out.text(&format!("{}\n{}", page(m), rait::members(array)))?;
+    }
+    out.finish()
 }
 
 fn print(m: &MediumInfo, as_json: bool) -> Result<(), Failure> {

@@ -75,6 +75,12 @@ fn page(info: &ArrayInfo) -> String {
         ("Problem", info.broken.clone().unwrap_or_default()),
         ("Segments", grouped(info.segments)),
     ]);
+    text.push('\n');
+    text + &members(info)
+}
+
+/// A line per member.
+pub fn members(info: &ArrayInfo) -> String {
     let head = [
         ("Member", Align::Right),
         ("State", Align::Left),
@@ -94,13 +100,12 @@ fn page(info: &ArrayInfo) -> String {
             problems.join("; "),
         ]
     };
-    text.push('\n');
-    text + &table(head, info.members.iter().enumerate().map(row).collect())
+    table(head, info.members.iter().enumerate().map(row).collect())
 }
 
-fn json_of(info: &ArrayInfo) -> Value {
-    let members: Vec<Value> = info
-        .members
+/// An object per member.
+pub fn members_json(info: &ArrayInfo) -> Vec<Value> {
+    info.members
         .iter()
         .map(|m| {
             json!({
@@ -112,7 +117,10 @@ fn json_of(info: &ArrayInfo) -> Value {
                 "problems": m.problems,
             })
         })
-        .collect();
+        .collect()
+}
+
+fn json_of(info: &ArrayInfo) -> Value {
     json!({
         "label": info.medium.as_ref().map(|m| m.0.clone()),
         "id": info.medium.as_ref().map(|m| m.1.to_string()),
@@ -122,6 +130,6 @@ fn json_of(info: &ArrayInfo) -> Value {
         "state": info.state(),
         "problem": info.broken,
         "segments": info.segments,
-        "members": members,
+        "members": members_json(info),
     })
 }

@@ -10,6 +10,7 @@ use capstan_devices::rait::open as arrays;
 use capstan_devices::rait::rebuild::{self, Rebuilt};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentNumber};
+use capstan_idb::Medium;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -123,6 +124,13 @@ impl Cell {
             });
         }
         Ok(info)
+    }
+
+    /// How the array is that a medium is, if it is one and nobody has to load tapes for it.
+    pub fn array_at_hand(&self, medium: &Medium) -> Option<ArrayInfo> {
+        let address = medium.device.parse::<Address>().ok()?;
+        let is_one = matches!(address, Address::Array(_)) && !address.is_sequential();
+        is_one.then(|| self.array_status(&medium.device).ok()).flatten()
     }
 
     /// Writes a member of an array anew onto another device, which takes its place. `member` is its device, or its number

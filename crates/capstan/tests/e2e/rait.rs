@@ -124,6 +124,9 @@ fn a_lost_member_is_written_anew() {
     // The medium is known by its new name, and goes on.
     let shown = lab.run(["media", "show", "a"]).ok().stdout.clone();
     assert!(shown.contains("/d,"), "{shown}");
+    let shown = lab.run(["media", "show", "a", "--json"]).ok().stdout.clone();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(member_states(&shown), ["whole"; 3], "{shown:#}");
     lab.sh("echo even more >>tree/text");
     lab.backed_up(["tree", "--name", "t", "--incr", "--to", "rait:2+1:a,d,c"]);
     comes_back(&lab);

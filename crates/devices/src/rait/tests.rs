@@ -459,3 +459,60 @@ fn a_header_is_changed_on_all_members() {
         assert_eq!(header.of_array().as_ref(), Some(&named));
     }
 }
+
+/// Whenever the power fails, on each member at another moment: what was committed reads back, whatever is listed is whole,
+/// and no number comes twice.
+#[test]
+fn a_crash_costs_nothing_that_was_committed() {
+    for at in 0..40_u64 {
+        let array = Node::leaves("rait5", 3);
+        let mut committed = Vec::new();
+        if let Ok(mut device) = array.rait(&header()) {
+            for place in 0..3 {
+                array.leaf(place).fail_after(at + place as u64 * (at % 5));
+            }
+            for seed in 0..3 {
+                let blocks = segment(seed, &LENGTHS[..3 + seed as usize]);
+                match write(&mut device, &blocks) {
+                    Ok(number) => committed.push((number, blocks)),
+                    Err(_) => break,
+                }
+            }
+        }
+        for seed in 0..3_u64 {
+            let after = |place: usize| {
+                let mut turn = seed * 7 + place as u64 * 3 + at;
+                let storage = array.leaf(place).after_crash(&mut |n| {
+                    turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (turn >> 33) % n
+                });
+                Some(Node::Leaf(storage))
+            };
+            let layout = Layout::of("rait5", 3).unwrap();
+            let left = Node::Array(layout, (0..3).map(after).collect());
+            for (number, blocks) in &committed {
+                reads_back(&left, *number, blocks, B);
+            }
+            let listed: Vec<u32> =
+                left.storage().list().unwrap().iter().filter_map(|n| number_of(n)).collect();
+            for number in &listed {
+                let file = left.storage().open(&name(*number)).unwrap();
+                let mut bytes = vec![0; file.len().unwrap() as usize];
+                assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+                let mut at = 0;
+                while at < bytes.len() {
+                    let (ma, _) = Stamp::check(&bytes[at..]).expect("a whole block");
+                    at += ma.length as usize;
+                }
+            }
+            let mut device = left.rait(&header()).unwrap();
+            let next = write(&mut device, &segment(77, &LENGTHS)).unwrap();
+            assert!(listed.iter().all(|n| *n < next), "{listed:?} {next}");
+            reads_back(&left, next, &segment(77, &LENGTHS), B);
+        }
+    }
+}
+
+fn number_of(name: &str) -> Option<u32> {
+    super::storage::number_of(name).map(|n| n.0)
+}

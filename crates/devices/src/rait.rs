@@ -10,7 +10,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub mod address;
+mod blocks;
 pub mod device;
+pub(crate) mod ends;
 mod member;
 pub mod open;
 pub mod rebuild;

@@ -7,16 +7,14 @@ use std::io;
 use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
-use capstan_format::FormatError;
-use capstan_format::array::code::{add, recipe};
 use capstan_format::array::map::SegmentMap;
-use capstan_format::array::stamp::{Role, Stamp};
-use capstan_format::array::{ArrayPlace, Layout, Level};
-use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader};
-use capstan_format::id::{BlockIndex, SegmentId};
-use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
+use capstan_format::array::{Layout, Level};
+use capstan_format::id::SegmentId;
+use capstan_format::record::MediumHeader;
 use parking_lot::Mutex;
 
+use super::blocks::Found;
+use super::ends::{find_end, invalid, map_of};
 use super::storage::State;
 use crate::storage::ReadFile;
 
@@ -30,17 +28,17 @@ pub struct Part {
 
 /// A segment of an array.
 pub struct ArraySegment {
-    state: Arc<State>,
-    map: SegmentMap,
-    segment: SegmentId,
-    parts: Vec<Option<Part>>,
+    pub(super) state: Arc<State>,
+    pub(super) map: SegmentMap,
+    pub(super) segment: SegmentId,
+    pub(super) parts: Vec<Option<Part>>,
     /// Length of the catalog and the end record.
     tail: u64,
     end_len: u64,
     catalog_blocks: u32,
-    block_size: u32,
+    pub(super) block_size: u32,
     /// The array is a member of another one.
-    is_member: bool,
+    pub(super) is_member: bool,
     ahead: Mutex<Ahead>,
 }
 
@@ -56,26 +54,17 @@ struct Ahead {
 
 /// A block of the segment as the array shows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+pub(super) enum What {
     /// A data block.
     Data(u32),
     /// Block 0, or one of the catalog or the end record: on every member, at its begin or so far behind its data.
     Common(Option<u64>),
 }
 
-struct Piece {
-    what: What,
-    at: u64,
-    len: usize,
-}
-
-/// What was found where a block belongs.
-enum Found {
-    Whole,
-    /// Something is there that is not the block.
-    Damaged,
-    /// Nothing can be read.
-    Nothing,
+pub(super) struct Piece {
+    pub what: What,
+    pub at: u64,
+    pub len: usize,
 }
 
 impl ArraySegment {
@@ -152,7 +141,7 @@ impl ArraySegment {
         (len > 0 && len <= self.block_size.into()).then_some((at, len))
     }
 
-    fn piece_at(&self, offset: u64) -> Option<Piece> {
+    pub(super) fn piece_at(&self, offset: u64) -> Option<Piece> {
         let header = u64::from(self.map.header_len());
         if offset < header {
             return Some(Piece { what: What::Common(None), at: 0, len: header as usize });
@@ -199,25 +188,6 @@ impl ArraySegment {
             Some(bytes) => out.copy_from_slice(&bytes),
             None => out.fill(0),
         }
-    }
-
-    /// A block that all members have, from one of them: block 0, or so far behind the data.
-    fn read_common_of(&self, place: usize, behind: Option<u64>, out: &mut [u8]) -> Found {
-        let Some(part) = self.parts.get(place).and_then(Option::as_ref) else {
-            return Found::Nothing;
-        };
-        let at = behind.map_or(0, |b| self.map.member_at(place, self.map.stripes()) + b);
-        let n = part.file.read_at(out, at).unwrap_or(0);
-        let fits = |(ma, stamp): (MaHeader, Stamp)| {
-            ma.segment == self.segment
-                && ma.length as usize == n
-                && (part.nested || stamp.role == Role::Common)
-        };
-        if n == out.len() && Stamp::check(out).is_ok_and(fits) {
-            return Found::Whole;
-        }
-        self.state.repaired(place, |r| r.blocks += 1);
-        if n == out.len() { Found::Damaged } else { Found::Nothing }
     }
 
     fn load_data(&self, index: u32, out: &mut [u8]) {
@@ -275,166 +245,6 @@ impl ArraySegment {
         }
     }
 
-    /// Reads the block of a role in a stripe, and checks it.
-    fn read_block(&self, stripe: u32, role: usize, out: &mut [u8]) -> Found {
-        if out.is_empty() {
-            return Found::Whole;
-        }
-        let layout = self.map.layout();
-        // Every member of a mirror has the same block.
-        let places = match layout.level() {
-            Level::Mirror => 0..layout.members(),
-            _ => {
-                let place = layout.member_of(stripe, role);
-                place..place + 1
-            }
-        };
-        let mut found = Found::Nothing;
-        for place in places {
-            match self.read_from(place, stripe, role, out) {
-                Found::Whole => return Found::Whole,
-                Found::Damaged => found = Found::Damaged,
-                Found::Nothing => {}
-            }
-        }
-        found
-    }
-
-    /// The same from a member that has it.
-    fn read_from(&self, place: usize, stripe: u32, role: usize, out: &mut [u8]) -> Found {
-        let Some(part) = self.parts.get(place).and_then(Option::as_ref) else {
-            return Found::Nothing;
-        };
-        let n = part.file.read_at(out, self.map.member_at(place, stripe)).unwrap_or(0);
-        if n == out.len() && self.is_it(stripe, role, place, part.nested, out) {
-            return Found::Whole;
-        }
-        self.state.repaired(place, |r| r.blocks += 1);
-        if n == out.len() { Found::Damaged } else { Found::Nothing }
-    }
-
-    /// Whether a block is the one of that role in that stripe. The header of one that came through another array is
-    /// made anew.
-    fn is_it(
-        &self,
-        stripe: u32,
-        role: usize,
-        place: usize,
-        nested: bool,
-        block: &mut [u8],
-    ) -> bool {
-        let Ok((ma, stamp)) = Stamp::check(block) else { return false };
-        let layout = self.map.layout();
-        let expected = match (role < layout.data(), layout.level()) {
-            (_, Level::Mirror) => (Role::Data, 0),
-            (true, _) => (Role::Data, place),
-            (false, _) => (Role::Parity, place),
-        };
-        let fits = ma.segment == self.segment
-            && ma.kind == BlockKind::Data
-            && ma.length as usize == block.len();
-        if !fits {
-            return false;
-        }
-        if nested {
-            self.put_header(stripe, role, stamp.crc, block);
-            return true;
-        }
-        (stamp.role, usize::from(stamp.member), stamp.stripe)
-            == (expected.0, expected.1, stripe.into())
-            // In a member of another array blocks count as in that one.
-            && (self.is_member
-                || self.map.index_of(stripe, role).is_none_or(|index| ma.index.0 == index))
-    }
-
-    /// The header and stamp of a block whose contents are known.
-    fn put_header(&self, stripe: u32, role: usize, crc: u32, block: &mut [u8]) {
-        let layout = self.map.layout();
-        let first = self.map.index_of(stripe, 0).unwrap_or(0);
-        let index = BlockIndex(self.map.index_of(stripe, role).unwrap_or(first));
-        let length = block.len() as u32;
-        MaHeader { kind: BlockKind::Data, segment: self.segment, index, length }.encode(block);
-        let is_data = role < layout.data();
-        let member = match layout.level() {
-            Level::Mirror => 0,
-            _ => layout.member_of(stripe, role) as u8,
-        };
-        let is_copy = layout.level() == Level::Mirror;
-        let role = if is_data || is_copy { Role::Data } else { Role::Parity };
-        Stamp { role, member, stripe: stripe.into(), crc }.put(block);
-    }
-
-    fn make_up(&self, stripe: u32, role: usize, out: &mut [u8], found: Found) {
-        self.make_up_with(stripe, role, out, found, &|_| None);
-    }
-
-    /// Computes a block from the others of its stripe, if it is not whole; `at_hand` has those that were read already.
-    /// What is damaged stays as it is, and what is not there is zeros, where the others are not enough.
-    fn make_up_with<'a>(
-        &self,
-        stripe: u32,
-        role: usize,
-        out: &mut [u8],
-        found: Found,
-        at_hand: &dyn Fn(usize) -> Option<&'a [u8]>,
-    ) {
-        if matches!(found, Found::Whole) {
-            return;
-        }
-        if self.compute(stripe, role, out, at_hand).is_none() {
-            let place = self.map.layout().member_of(stripe, role);
-            self.state.repaired(place, |r| r.lost_blocks += 1);
-            if matches!(found, Found::Nothing) {
-                out.fill(0);
-            }
-        }
-    }
-
-    fn compute<'a>(
-        &self,
-        stripe: u32,
-        role: usize,
-        out: &mut [u8],
-        at_hand: &dyn Fn(usize) -> Option<&'a [u8]>,
-    ) -> Option<()> {
-        let layout = self.map.layout();
-        if layout.level() == Level::Mirror {
-            return None;
-        }
-        let mut have = vec![false; layout.members()];
-        let mut read: Vec<Option<Buffer>> = (0..layout.members()).map(|_| None).collect();
-        // Data first, then as much parity as is needed.
-        for other in (0..layout.members()).filter(|other| *other != role) {
-            let is_data = other < layout.data();
-            if !is_data && recipe(layout, &have, role).is_some() {
-                break;
-            }
-            if at_hand(other).is_some() {
-                have[other] = true;
-                continue;
-            }
-            let mut block = Buffer::new(self.block_size as usize);
-            let len = self.map.len_of(stripe, other) as usize;
-            if matches!(self.read_block(stripe, other, &mut block[..len]), Found::Whole) {
-                have[other] = true;
-                read[other] = Some(block);
-            }
-        }
-        let mut sum = vec![0; out.len()];
-        for (other, factor) in recipe(layout, &have, role)? {
-            let len = self.map.len_of(stripe, other) as usize;
-            let block = at_hand(other).or(read[other].as_deref())?;
-            let content = block.get(HEADER_LEN..len).unwrap_or_default();
-            // Beyond its end a block is zeros.
-            let len = content.len().min(out.len() - HEADER_LEN);
-            add(&mut sum[HEADER_LEN..], &content[..len], factor);
-        }
-        let crc = Stamp::crc_of(&sum);
-        out.copy_from_slice(&sum);
-        self.put_header(stripe, role, crc, out);
-        Some(())
-    }
-
     /// The block that all members have at an offset; returns its length, 0 behind the last.
     pub(super) fn read_common(&self, offset: u64, out: &mut Buffer) -> usize {
         let Some(piece) = self.piece_at(offset) else { return 0 };
@@ -443,46 +253,6 @@ impl ArraySegment {
         }
         self.load(&piece, &mut out[..piece.len]);
         piece.len
-    }
-
-    /// Reads what is spare: parity, and what all members have on each of them. What is damaged is noted.
-    pub(super) fn check_spare(&self) {
-        let layout = self.map.layout();
-        let mut block = Buffer::new(self.block_size.max(self.map.header_len()) as usize);
-        for stripe in 0..self.map.stripes() {
-            for role in 0..layout.members() {
-                let is_spare = role >= layout.data() || layout.level() == Level::Mirror;
-                let len = self.map.len_of(stripe, role) as usize;
-                if is_spare && len > 0 {
-                    let place = layout.member_of(stripe, role);
-                    self.read_from(place, stripe, role, &mut block[..len]);
-                }
-            }
-        }
-        let mut at = 0;
-        while let Some(piece) = self.piece_at(at) {
-            let What::Common(behind) = piece.what else {
-                at = self.map.catalog_at();
-                continue;
-            };
-            if block.len() < piece.len {
-                block = Buffer::new(piece.len);
-            }
-            for place in 0..self.parts.len() {
-                self.read_common_of(place, behind, &mut block[..piece.len]);
-            }
-            at = piece.at + piece.len as u64;
-        }
-    }
-
-    /// The block that a member has in a stripe, as it has it or as it would have it; its length is that of `out`. `None`
-    /// if what is left is not enough.
-    pub(super) fn member_block(&self, stripe: u32, member: usize, out: &mut [u8]) -> Option<()> {
-        let role = self.map.layout().role_of(stripe, member);
-        match self.read_block(stripe, role, out) {
-            Found::Whole => Some(()),
-            _ => self.compute(stripe, role, out, &|_| None),
-        }
     }
 }
 
@@ -516,57 +286,4 @@ impl ReadFile for ArraySegment {
     fn len(&self) -> io::Result<u64> {
         Ok(self.map.catalog_at() + self.tail)
     }
-}
-
-/// The map of an array that has that place in another one: the end record counts the blocks of the outermost.
-fn map_of(
-    layout: Layout,
-    place: Option<&ArrayPlace>,
-    block_size: u32,
-    end: &SegmentEnd,
-) -> Result<SegmentMap, FormatError> {
-    let Some(place) = place else { return SegmentMap::new(layout, block_size, end) };
-    let outer = map_of(place.layout()?, place.of.as_deref(), block_size, end)?;
-    Ok(outer.of_member(place.member as usize, layout))
-}
-
-/// Blocks of stripes that a member has of a segment, where all of them are full ones.
-pub(crate) fn blocks_on(place: &ArrayPlace, block_size: u64, end: &SegmentEnd) -> io::Result<u64> {
-    let size = u32::try_from(block_size).map_err(invalid)?;
-    let layout = place.layout().map_err(invalid)?;
-    let map = map_of(layout, place.of.as_deref(), size, end).map_err(invalid)?;
-    let member = place.member as usize;
-    let bytes = map.member_at(member, map.stripes()) - u64::from(map.header_len());
-    Ok(bytes / block_size.max(1))
-}
-
-/// The end record of a member's file, and its length.
-fn find_end(file: &dyn ReadFile) -> io::Result<(SegmentEnd, u64)> {
-    let len = file.len()?;
-    let most = u64::from(BLOCK_SIZE_MAX).min(len);
-    let mut window = (64 << 10).min(len);
-    loop {
-        let from = (len - window) / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64;
-        let mut bytes = vec![0; (len - from) as usize];
-        let n = file.read_at(&mut bytes, from)?;
-        bytes.truncate(n);
-        for at in (0..bytes.len()).step_by(BLOCK_ALIGN).rev() {
-            let is_last = |h: MaHeader| {
-                h.kind == BlockKind::SegmentEnd && h.length as usize == bytes.len() - at
-            };
-            if MaHeader::decode(&bytes[at..]).is_ok_and(is_last) {
-                let found = decode_record(BlockKind::SegmentEnd, &bytes[at..]);
-                let (_, end) = found.map_err(invalid)?;
-                return Ok((end, (bytes.len() - at) as u64));
-            }
-        }
-        if window >= most {
-            return Err(invalid("no end record"));
-        }
-        window = (window * 16).min(most);
-    }
-}
-
-fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -15,7 +15,7 @@ use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::DeviceError;
 use crate::address::TapeAddress;
 use crate::file::{FileMedium, HEADER_NAME, SUFFIX, segment_name, segment_number};
-use crate::rait::segment::blocks_on;
+use crate::rait::ends::blocks_on;
 use crate::storage::{ReadFile, Storage, WriteFile};
 
 /// The longest block that a tape of ours has.

@@ -36,11 +36,18 @@ impl Library {
         let dir = tempfile::Builder::new().prefix("vtl").tempdir().unwrap();
         std::fs::create_dir(dir.path().join("media")).unwrap();
         std::fs::write(dir.path().join("changer"), [0; 1024]).unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = free_port();
         let tgtd = spawn(dir.path(), port);
         let mut library = Self { dir, port, chap, tgtd };
+        // Somebody else may take the port before tgtd does: then it has none, and stays or ends.
+        for _ in 0..4 {
+            if library.is_up_within(Duration::from_secs(5)) {
+                break;
+            }
+            library.kill();
+            library.port = free_port();
+            library.tgtd = spawn(library.dir.path(), library.port);
+        }
         for n in 1..=6 {
             library.make_tape(
                 &format!("TAPE0{n}L6"),
@@ -199,14 +206,21 @@ impl Library {
         self.admin(&["--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL"]);
     }
 
-    fn wait_until_up(&self) {
-        let end = Instant::now() + Duration::from_secs(20);
+    fn wait_until_up(&mut self) {
+        assert!(self.is_up_within(Duration::from_secs(20)), "tgtd does not come up");
+    }
+
+    fn is_up_within(&mut self, time: Duration) -> bool {
+        let end = Instant::now() + time;
         while !self.try_admin(&["--op", "show", "--mode", "system"]).status.success()
             || TcpStream::connect(("127.0.0.1", self.port)).is_err()
         {
-            assert!(Instant::now() < end, "tgtd does not come up");
+            if Instant::now() > end || self.tgtd.try_wait().unwrap().is_some() {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
+        true
     }
 
     fn unit(&self, args: &[&str]) {
@@ -237,6 +251,10 @@ impl Drop for Library {
         let _ = self.tgtd.wait();
         ["1", "2", CHANGER].iter().for_each(|lun| remove_locks(&self.serial(lun)));
     }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A number below 32768 that other libraries do not have; the socket's directory is our own anyway.

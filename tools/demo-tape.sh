@@ -8,7 +8,7 @@ capstan=$(realpath "$1")
 work=$(mktemp -d /var/tmp/cap-tape.XXXXXX)
 tgtd=
 cleanup() {
-    [ -z "$tgtd" ] || { kill "$tgtd" && wait "$tgtd"; } 2>/dev/null || true
+    [ -z "$tgtd" ] || { kill -9 "$tgtd" && wait "$tgtd"; } 2>/dev/null || true
     rm -rf "$work"
 }
 trap cleanup EXIT
@@ -31,7 +31,7 @@ same() {
     echo "no difference"
 }
 
-capstan assess create-data "$work/data" --size 120M --ratio 1 >/dev/null
+capstan assess create-data "$work/data" --bytes 120MB --ratio 1 >/dev/null
 
 printf '\n--- A virtual library: two LTO-9 drives, a thousand times as fast as real ones, tapes of 60 MB\n'
 run capstan vtl create vtl --model lto-9 --drives 2 --slots 8 --capacity 60MB --scale 1000

@@ -11,7 +11,7 @@ use capstan_media_agent::scan::scan;
 
 use crate::error::{CellError, Result};
 use crate::places::{Place, SegmentPlace};
-use crate::version::{From, VersionView};
+use crate::version::{From, VersionView, another_in_its_place};
 
 impl VersionView<'_> {
     /// Opens the first place of a segment's data that can be, and says what lies where there.
@@ -31,12 +31,19 @@ impl VersionView<'_> {
         }))
     }
 
-    fn open_place(
+    pub(crate) fn open_place(
         &self,
         place: &SegmentPlace,
         (segment, medium, number): Place,
     ) -> Result<(SegmentReader, Arc<Contents>)> {
-        let reader = SegmentReader::open(&self.medium(medium)?, number)?;
+        let there = self.medium(medium)?;
+        let reader = SegmentReader::open(&there, number)?;
+        // A tape would have to go there; frames of another stream do not pass their checks there either.
+        if !self.is_sequential(medium)?
+            && there.segment_at(number).is_some_and(|found| found != segment)
+        {
+            return Err(another_in_its_place(reader.path(), segment));
+        }
         if segment == place.segment {
             let contents = self.contents(place)?;
             // Rows may have been taken from a copy, where frames lie elsewhere.

@@ -22,7 +22,7 @@ use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::VerifyRequest;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
-use crate::version::VersionView;
+use crate::version::{VersionView, another_in_its_place};
 use crate::watch::{Watched, watch};
 
 /// What is to be read: a medium, and its segments.
@@ -233,7 +233,7 @@ impl Cell {
                 let mut parts: Vec<(MediumId, Part)> = Vec::new();
                 for segment in &view.segments {
                     let (mut here, mut failed) = (false, None);
-                    for (_, medium, number) in segment.places() {
+                    for (id, medium, number) in segment.places() {
                         // Mirrors and copies that are elsewhere are not needed.
                         let opened = match view.medium(medium) {
                             Ok(opened) => opened,
@@ -242,6 +242,13 @@ impl Cell {
                                 continue;
                             }
                         };
+                        if !view.is_sequential(medium)?
+                            && opened.segment_at(number).is_some_and(|found| found != id)
+                        {
+                            let place = format!("segment {} of {}", number.0, opened.path());
+                            failed = failed.or(Some(another_in_its_place(&place, id)));
+                            continue;
+                        }
                         here = true;
                         match parts.iter_mut().find(|(id, _)| *id == medium) {
                             Some((_, part)) => part.segments.push(number),

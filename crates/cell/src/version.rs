@@ -22,7 +22,7 @@ use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 
 use crate::error::{CellError, Result, plain};
 pub(crate) use crate::places::SegmentPlace;
-use crate::places::places_of;
+use crate::places::{Place, places_of};
 use crate::session::Ears;
 use crate::sparse::row_number;
 
@@ -155,6 +155,16 @@ fn refuse_unknown(idb: &Idb, version: &Version) -> Result<()> {
     )))
 }
 
+/// That a segment is not where it is recorded.
+pub(crate) fn another_in_its_place(place: &str, recorded: SegmentId) -> CellError {
+    CellError::BadInput(format!(
+        "another segment lies in the place of segment {}: {}; the medium was changed from outside, `capstan idb check` says \
+         what is recorded and not there",
+        recorded.short(),
+        place
+    ))
+}
+
 /// An object version, with what it builds on: its segments in order.
 pub(crate) struct VersionView<'a> {
     pub idb: &'a Idb,
@@ -259,7 +269,25 @@ impl<'a> VersionView<'a> {
                 return Ok(());
             }
         }
-        self.open_data(place).map(drop)
+        let mut failed = None;
+        for at in place.places() {
+            match self.whole_at(place, at) {
+                Ok(()) => return Ok(()),
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        failed.map_or_else(|| self.open_data(place).map(drop), Err)
+    }
+
+    /// Refuses a segment whose begin or end is not the one that is recorded there: it was cut short, or another one is in its
+    /// place.
+    fn whole_at(&self, place: &SegmentPlace, at: Place) -> Result<()> {
+        let (reader, _) = self.open_place(place, at)?;
+        let (begin, end) = (reader.header()?.segment, reader.end()?.segment);
+        match (begin, end) == (at.0, at.0) {
+            true => Ok(()),
+            false => Err(another_in_its_place(reader.path(), at.0)),
+        }
     }
 
     /// Refuses a version of which no medium is at hand.

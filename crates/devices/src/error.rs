@@ -76,6 +76,16 @@ pub enum DeviceError {
     /// The tape behind a spool failed before, which was said then.
     #[error("the tape behind the spool failed: {0}")]
     SpoolFailed(String),
+    /// There is next to nothing free where the medium lies.
+    #[error(
+        "there is no room for a medium in {path}: less than {least_mib} MiB are free; free space or name another device"
+    )]
+    NoRoom {
+        /// Where it is.
+        path: String,
+        /// What has to be free, in MiB.
+        least_mib: u64,
+    },
     /// The null device was asked for what it took.
     #[error("the null device keeps nothing; name a directory or a tape that holds a medium")]
     KeepsNothing,

@@ -313,3 +313,65 @@ fn of_a_file_whose_metadata_changed_no_contents_are_stored() {
         }
     }
 }
+
+/// What the database takes for whole may have been cut short or changed from outside.
+#[test]
+fn a_base_whose_segments_are_not_what_was_written_is_none() {
+    for spoil in [
+        ": >medium/00000001.segment",
+        "truncate -s 100000 medium/00000001.segment",
+        "head -c 2000000 /dev/urandom >medium/00000001.segment",
+        "cp other/00000001.segment medium/00000001.segment",
+    ] {
+        let lab = Lab::new();
+        lab.file("tree/a", noise(1, 900_000));
+        lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+        lab.backed_up(["tree", "--to", "other", "--name", "o"]);
+        lab.sh(spoil);
+        let done = lab.backup(["tree", "--to", "medium", "--name", "t"]);
+        assert_eq!(done["method"], "full", "{spoil}: {done}");
+        lab.restored(["t", "--into", "out"]);
+        same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    }
+}
+
+#[test]
+fn a_medium_that_was_set_back_is_no_base() {
+    let lab = Lab::new();
+    lab.file("tree/a", "1");
+    lab.file("other/q", "5");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("cp -a medium good");
+    lab.file("tree/new", "new");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("rm -r medium; mv good medium");
+    lab.backed_up(["other", "--to", "medium", "--name", "o"]);
+    assert_eq!(lab.run(["idb", "check"]).code, 3, "two segments of one number are recorded");
+    assert_ne!(lab.run(["verify", "t"]).code, 0);
+    lab.backup(["tree", "--to", "medium", "--name", "t"]);
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+}
+
+#[test]
+fn links_of_all_kinds_stay_links() {
+    let lab = Lab::new();
+    lab.sh("mkdir tree; cd tree; mkfifo p; ln p q; ln -s x s; ln s t; echo 1 >f; ln f g");
+    for _ in 0..3 {
+        lab.backed_up(["tree", "--to", "medium", "--name", "t", "--incr"]);
+        lab.restored(["t", "--into", "out"]);
+        same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+        lab.sh("rm -r out; date +%N >tree/f");
+    }
+}
+
+#[test]
+fn damage_that_a_restore_finds_is_remembered() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 2_400_000));
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("dd if=/dev/urandom of=medium/00000001.segment bs=1 seek=900000 count=3000 conv=notrunc status=none");
+    lab.restore(["t", "--into", "out"]);
+    assert!(lab.run(["media", "list"]).ok().stdout.contains("damaged"));
+    assert_eq!(lab.backup(["tree", "--to", "medium", "--name", "t"])["method"], "full");
+}

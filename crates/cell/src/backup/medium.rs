@@ -174,7 +174,10 @@ fn is_unavailable(error: &CellError) -> bool {
     match error {
         CellError::Device(e) => matches!(
             e,
-            DeviceError::Io { .. } | DeviceError::Busy { .. } | DeviceError::ArrayBroken { .. }
+            DeviceError::Io { .. }
+                | DeviceError::NoRoom { .. }
+                | DeviceError::Busy { .. }
+                | DeviceError::ArrayBroken { .. }
         ),
         CellError::Io { .. } => true,
         _ => false,
@@ -187,11 +190,8 @@ fn check_space(path: &Path) -> Result<()> {
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     // File systems that store nothing (proc, sysfs) count no blocks; they refuse for themselves.
     if free_bytes(existing).is_some_and(|free| free < LEAST_SPACE) {
-        return Err(CellError::BadInput(format!(
-            "there is no room for a medium in {}: less than {} MiB are free; free space or name another device",
-            path.display(),
-            LEAST_SPACE >> 20
-        )));
+        let (path, least_mib) = (path.display().to_string(), LEAST_SPACE >> 20);
+        return Err(DeviceError::NoRoom { path, least_mib }.into());
     }
     Ok(())
 }

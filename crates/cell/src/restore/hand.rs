@@ -413,6 +413,9 @@ impl<'a> Hand<'a> {
         data.current = None;
         self.mark(Stage::Source);
         let first = self.first_frame_at(data, at);
+        if let Some((_, _, Err(_))) = &first {
+            self.restore.hurt.lock().insert(data.segment);
+        }
         data.current = match first {
             Some((_, to, Ok(_))) if at < to => first,
             first => self.spare_frame_at(data, at).or(first.filter(|f| at < f.1)),

@@ -9,7 +9,7 @@ mod hand;
 mod tree;
 
 use parking_lot::Mutex;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::entry::Kind;
-use capstan_format::id::SessionId;
+use capstan_format::id::{MediumId, SessionId};
 use capstan_idb::{Session, Status, Totals, Version};
 
 use self::check::Check;
@@ -41,9 +41,8 @@ impl Cell {
     /// The version that a name means. Versions on the null device are never offered.
     pub(crate) fn version(&self, name: &VersionName) -> Result<Version> {
         let objects = self.idb.objects_by_name(&name.name)?;
-        // An object may be called what looks like a name with a session.
-        if objects.is_empty()
-            && let Some(session) = &name.session
+        // An object may be called what looks like a name with a session: its own name wins.
+        if let Some(session) = &name.session
             && let whole = format!("{}@{session}", name.name)
             && !self.idb.objects_by_name(&whole)?.is_empty()
         {
@@ -120,6 +119,19 @@ impl Cell {
         }
     }
 
+    /// Records of the media of these segments that damage was found: what reads first is what was read.
+    fn note_damage(&self, view: &VersionView<'_>, hurt: &HashSet<usize>) -> Result<()> {
+        let first = |segment: &usize| {
+            let place = view.segments.get(*segment)?;
+            place.places().into_iter().find_map(|(_, id, _)| view.medium(id).is_ok().then_some(id))
+        };
+        let media: BTreeSet<_> = hurt.iter().filter_map(first).map(|id| id.0).collect();
+        for id in media {
+            self.idb.add_medium_error(MediumId(id), Some(now_us()))?;
+        }
+        Ok(())
+    }
+
     /// Restores.
     pub fn restore(
         &self,
@@ -194,6 +206,7 @@ impl Cell {
             instead: HashMap::new(),
             left: Mutex::default(),
             damaged: Mutex::default(),
+            hurt: Mutex::default(),
             counts: Counts::default(),
             meters: &meters,
             ears,
@@ -226,6 +239,7 @@ impl Cell {
             watcher.thread().unpark();
             (result, watcher.join().ok())
         });
+        self.note_damage(&view, &restore.hurt.lock())?;
         match &result {
             Err(CellError::TargetFull(text)) => {
                 ears.say(Code::NotWritten, "disk agent", &run.destination(), text.clone());

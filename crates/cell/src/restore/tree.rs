@@ -71,6 +71,8 @@ pub(super) struct Restore<'a> {
     /// Files that were there and are left as they are, of those whose metadata come from a later version.
     pub left: Mutex<HashSet<Vec<u8>>>,
     pub damaged: Mutex<HashSet<Vec<u8>>>,
+    /// Segments of which a frame was damaged where it was looked for first.
+    pub hurt: Mutex<HashSet<usize>>,
     pub counts: Counts,
     pub meters: &'a Meters,
     pub ears: &'a Ears<'a>,

@@ -159,17 +159,18 @@ impl Cell {
                 advice: "put its header file back from a copy".to_owned(),
             });
         }
-        let mut recorded: HashMap<SegmentNumber, Segment> = HashMap::new();
+        // More than one of a number where a medium was set back and written to again.
+        let mut recorded: HashMap<SegmentNumber, Vec<Segment>> = HashMap::new();
         for segment in self.idb.segments_of_medium(medium.id)? {
-            recorded.insert(segment.number, segment);
+            recorded.entry(segment.number).or_default().push(segment);
         }
         let mut unknown = 0;
         for number in there.segments()? {
-            let Some(row) = recorded.remove(&number) else {
+            let Some(rows) = recorded.remove(&number) else {
                 unknown += 1;
                 continue;
             };
-            if let Some(problem) = compare(&there, &row) {
+            for problem in rows.iter().filter_map(|row| compare(&there, row)) {
                 each(Finding {
                     what: format!("segment {} of {name}", number.0),
                     problem,
@@ -184,7 +185,7 @@ impl Cell {
                 advice: format!("`capstan import {address}` records them"),
             });
         }
-        let mut gone: Vec<Segment> = recorded.into_values().collect();
+        let mut gone: Vec<Segment> = recorded.into_values().flatten().collect();
         gone.sort_by_key(|segment| segment.number);
         for segment in gone {
             let of = self.idb.version_of_segment(segment.id)?;

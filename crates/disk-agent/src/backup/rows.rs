@@ -229,12 +229,7 @@ impl StreamReader<'_> {
             // A regular file where listing or opening saw something else: it is changing under our hands.
             return Err(Errno::AGAIN);
         }
-        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
-            return Ok(self.unless_kept(true, entry));
-        }
-        if entry.kind == Kind::Symlink {
-            entry.target = source::read_link(&item.dir, name)?;
-        }
+        // Before it is held against the base: the first name of an inode is remembered also where nothing changed.
         if stat.st_nlink > 1 && entry.kind != Kind::Dir && !self.backup.options.hard_links_as_files
         {
             let path = entry.path();
@@ -243,8 +238,15 @@ impl StreamReader<'_> {
             {
                 entry.link = true;
                 entry.target = first;
-                return Ok(Some(entry));
+                let same = item.base.as_ref().is_some_and(|b| is_same(b, &entry));
+                return Ok(self.unless_kept(same, entry));
             }
+        }
+        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+            return Ok(self.unless_kept(true, entry));
+        }
+        if entry.kind == Kind::Symlink {
+            entry.target = source::read_link(&item.dir, name)?;
         }
         if let Err(e) = source::add_details_at(&item.dir, &mut entry, &mut self.buffers) {
             self.no_metadata(&entry, e);

@@ -189,10 +189,23 @@ impl Cell {
             found.keys = opened.map(|o| o.keys).unwrap_or_default();
         }
         for number in unknown {
-            self.import_segment(medium, number, &mut found, ears)?;
+            if !self.was_gone_on_with(medium, number)? {
+                self.import_segment(medium, number, &mut found, ears)?;
+            }
         }
         self.import_sessions(&found.sessions)?;
         Ok(())
+    }
+
+    /// Whether a segment was written by a session that was gone on with since, elsewhere: what it was not told to have committed was
+    /// read and written again, and is not taken for a part of the version.
+    fn was_gone_on_with(&self, medium: &FileMedium, number: SegmentNumber) -> Result<bool> {
+        let Ok(header) = SegmentReader::open(medium, number).and_then(|r| r.header()) else {
+            return Ok(false);
+        };
+        let sessions = self.idb.sessions_of_version(header.session.version)?;
+        let known = sessions.iter().find(|s| s.id == header.session.session);
+        Ok(known.is_some_and(|of| sessions.iter().any(|s| s.started_us > of.started_us)))
     }
 
     /// Takes over the locks that the medium records: a new database does not lift them.

@@ -154,6 +154,8 @@ impl Mechanics {
                 let speed = self.moving();
                 self.advance(self.now + self.buffered / speed + 1e-9);
             }
+            // A rounding error is no byte that a power cut could lose.
+            self.buffered = 0.0;
             self.flushing = false;
             if matches!(self.motion, Motion::Moving(_)) {
                 self.stop();

@@ -26,6 +26,8 @@ pub struct VirtualDrive {
     tape: Option<Cartridge>,
     /// Where the tape stands for the host.
     at: u64,
+    /// Blocks and filemarks before which a power cut takes nothing.
+    synced: u64,
     /// How many bytes of the host become one on the medium, by the drive's compression.
     ratio: f64,
     /// Whether it compresses.
@@ -53,6 +55,7 @@ impl VirtualDrive {
             clock,
             tape: None,
             at: 0,
+            synced: 0,
             ratio: ratio.max(0.1),
             compression: true,
             faults: Faults::default(),
@@ -106,6 +109,7 @@ impl VirtualDrive {
         }
         tape.label.loads += 1;
         tape.save_label()?;
+        self.synced = tape.len();
         self.tape = Some(tape);
         self.at = 0;
         let then = self.mechanics.load(self.clock.now());
@@ -176,7 +180,7 @@ impl VirtualDrive {
         let mut lost = self.mechanics.unwritten();
         let Some(tape) = &mut self.tape else { return Ok(()) };
         let mut keep = self.at.min(tape.len());
-        while keep > 0 && lost > 0.0 {
+        while keep > self.synced && lost > 0.0 {
             lost -= tape.medium_before(keep) - tape.medium_before(keep - 1);
             keep -= 1;
         }
@@ -241,6 +245,7 @@ impl TapeDrive for VirtualDrive {
         self.loaded()?.write(at, Some(block), ratio)?;
         self.bytes_written += block.len() as u64;
         self.bytes_on_tape += medium;
+        self.synced = self.synced.min(at);
         self.at += 1;
         let then = self.mechanics.write(self.clock.now(), block.len(), medium);
         self.clock.wait_until(then);
@@ -252,6 +257,7 @@ impl TapeDrive for VirtualDrive {
         self.fault(Operation::Mark)?;
         let at = self.at;
         self.loaded()?.write(at, None, 1.0)?;
+        self.synced = self.synced.min(at);
         self.at += 1;
         Ok(self.warned())
     }
@@ -260,6 +266,7 @@ impl TapeDrive for VirtualDrive {
         self.loaded()?.sync()?;
         let then = self.mechanics.flush(self.clock.now());
         self.clock.wait_until(then);
+        self.synced = self.at;
         Ok(())
     }
 

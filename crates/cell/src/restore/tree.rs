@@ -20,6 +20,7 @@ use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::overview::Overview;
+use crate::places::SegmentPlace;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
 use crate::version::{Row, VersionView};
@@ -238,10 +239,7 @@ impl Restore<'_> {
     fn by_medium(&self) -> Result<Vec<Range<usize>>> {
         let mut groups: Vec<(Option<MediumId>, Range<usize>)> = Vec::new();
         for (i, place) in self.view.segments.iter().enumerate() {
-            let tape = match place.media.first() {
-                Some((medium, _)) if self.view.is_sequential(*medium)? => Some(*medium),
-                _ => None,
-            };
+            let tape = self.tape_of(place)?;
             match groups.last_mut() {
                 Some((medium, group)) if *medium == tape => group.end = i + 1,
                 _ => groups.push((tape, i..i + 1)),
@@ -250,13 +248,24 @@ impl Restore<'_> {
         Ok(groups.into_iter().map(|(_, group)| group).collect())
     }
 
+    /// The tape that a segment is read from, if it is one: of its media the first that is at hand.
+    fn tape_of(&self, place: &SegmentPlace) -> Result<Option<MediumId>> {
+        for (_, medium, _) in place.places() {
+            if self.view.is_sequential(medium)? {
+                return Ok(Some(medium));
+            }
+            if self.view.medium(medium).is_ok() {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
     /// A segment in slices. On a tape each is so small that what its streams have in it is kept when it has passed by.
     fn slices(&self, segment: usize) -> impl Iterator<Item = Slice> + use<> {
         let place = &self.view.segments[segment];
-        let on_tape = place.media.first().is_some_and(|(medium, _)| {
-            // An error was told when they were grouped.
-            self.view.is_sequential(*medium).unwrap_or(false)
-        });
+        // An error was told when they were grouped.
+        let on_tape = self.tape_of(place).is_ok_and(|tape| tape.is_some());
         let pieces = place.bytes / (TAPE_WINDOW as u64 / 4);
         let of = if on_tape { SLICES.max(pieces as usize) } else { SLICES };
         (0..of).map(move |number| Slice { segment, number, of })

@@ -18,6 +18,10 @@ use crate::library;
 
 /// Bytes of blocks that are kept after they passed by: streams that were multiplexed are read one a little after the other.
 pub const WINDOW: usize = 32 << 20;
+/// One tape is loaded at a time: else two that take turns in one drive would take it from each other before it is used.
+static LOADING: Mutex<()> = Mutex::new(());
+/// How long to wait before looking again whether a drive is free.
+const PAUSE: Duration = Duration::from_millis(2);
 /// How often a drive that somebody took first is looked for again.
 const TRIES: usize = 5;
 
@@ -169,6 +173,7 @@ impl Tape {
     }
 
     fn load(&self) -> Result<Box<dyn TapeDrive>, TapeError> {
+        let _one = LOADING.lock();
         let mut library = library::open(&self.library)?;
         let Some(barcode) = &self.barcode else {
             return library.open_drive(self.drive.unwrap_or(1));
@@ -236,16 +241,24 @@ impl Tape {
                 && !std::ptr::eq(&***other, self)
                 && !other.pinned.load(Relaxed)
         };
-        let idle = others
-            .iter()
-            .filter(same)
-            .any(|other| other.deck.try_lock().is_some_and(|mut deck| deck.take().is_some()));
         // One that is just read is given up when that is done; one that waits for a drive itself has none.
-        idle || others
-            .iter()
-            .filter(same)
-            .filter(|other| !other.loading.load(Relaxed))
-            .any(|other| other.deck.lock().take().is_some())
+        loop {
+            let mut in_use = false;
+            for other in others.iter().filter(same) {
+                match other.deck.try_lock() {
+                    Some(mut deck) => {
+                        if deck.take().is_some() {
+                            return true;
+                        }
+                    }
+                    None => in_use |= !other.loading.load(Relaxed),
+                }
+            }
+            if !in_use {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 }
 

@@ -184,6 +184,10 @@ impl VirtualDrive {
             lost -= tape.medium_before(keep) - tape.medium_before(keep - 1);
             keep -= 1;
         }
+        // Who was reading has nothing in the buffer, and loses nothing of what lies behind the head.
+        if keep == self.at {
+            return Ok(());
+        }
         self.at = keep;
         tape.cut(keep)
     }
@@ -464,6 +468,39 @@ mod tests {
         // What was synchronised is there, what was in the buffer is not.
         let tape = Cartridge::open(&dir.path().join("A00001L9.tape")).unwrap();
         assert_eq!(tape.len(), 2);
+    }
+
+    #[test]
+    fn a_power_cut_takes_nothing_that_was_synchronised_or_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut drive, clock) = drive("lto-9");
+        // Where rounding errors are large.
+        clock.wait_until(1e9);
+        drive.load(tape(dir.path(), 1e9, false)).unwrap();
+        let mut block = vec![1; 1 << 20];
+        for _ in 0..4 {
+            drive.write_block(&block).unwrap();
+        }
+        drive.write_filemark().unwrap();
+        drive.sync().unwrap();
+        let path = dir.path().join("A00001L9.tape");
+        for plan in ["write:1=power", "read:2=power"] {
+            drive.set_faults(plan.parse().unwrap());
+            drive
+                .locate(Spot {
+                    file: if plan.starts_with('r') { 0 } else { 1 },
+                    block: 0,
+                    object: None,
+                })
+                .unwrap();
+            let failed = (0..3).any(|_| match plan.starts_with('r') {
+                true => drive.read_block(&mut block).is_err(),
+                false => drive.write_block(&block).is_err(),
+            });
+            assert!(failed, "{plan}");
+            assert_eq!(Cartridge::open(&path).unwrap().len(), 5, "{plan}");
+            drive.offline = false;
+        }
     }
 
     #[test]

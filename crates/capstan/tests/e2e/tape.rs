@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
-use crate::support::{Lab, below, noise, skip, soak, wait_for};
+use crate::support::{Lab, below, noise, soak, wait_for};
 
 /// A library whose tapes hold 40 MB, a hundred thousand times as fast as the world.
 fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
@@ -284,11 +284,8 @@ impl Seeded {
 /// Whatever was reported as completed restores, whatever fails: backups, copies and restores under faults of drives and robot.
 #[test]
 fn what_was_reported_completed_restores_whatever_fails() {
-    // It still finds a fault now and then (see the closing note of this session): in `make soak` until that is mended.
-    if !soak() {
-        return skip("a soak test");
-    }
-    for seed in 0..200 {
+    let seeds = if soak() { 0..200 } else { 0..3 };
+    for seed in seeds {
         let lab = Lab::new();
         let dir = library(&lab, 2, 10);
         let mut random = Seeded(seed);

@@ -97,7 +97,8 @@ impl Idb {
     }
 
     /// Where a version's data lies: its parts by segment, in the order of the sessions that wrote them, of the media as a
-    /// session came to them, and of their numbers there.
+    /// session came to them, and of their numbers there. A copy has the time of its original, so a medium that also has
+    /// copies is not one that the session came to at their time.
     pub fn segments_of_version(
         &self,
         version: VersionId,
@@ -112,9 +113,10 @@ impl Idb {
                  JOIN segments g ON g.id = p.segment_id \
                  JOIN segment_places l ON l.segment_id = g.id \
                  JOIN sessions s ON s.id = g.session_id \
+                 LEFT JOIN segment_copies c ON c.segment_id = g.id \
                  WHERE p.version_id = $1 \
                  ORDER BY s.started_us, s.id, \
-                 MIN(g.committed_us) OVER (PARTITION BY s.id, l.medium_id), \
+                 MIN(g.committed_us) OVER (PARTITION BY s.id, l.medium_id, c.origin_id IS NULL), \
                  l.medium_id, l.number, g.id, \
                  p.logical_start, p.stream_id",
             )

@@ -45,6 +45,24 @@ fn of_a_part_that_comes_twice_the_last_counts() {
     assert_eq!(found, [(segment(1, 1, 1, 1), parts)]);
 }
 
+/// A session went from medium 2 to medium 1; then its first segment was copied to the end of medium 1.
+#[test]
+fn copies_on_its_last_medium_do_not_change_the_order_of_a_sessions_media() {
+    let (_dir, idb) = begun();
+    let rows = vec![
+        (segment(1, 2, 1, 1), vec![part(1, 1, 1, 0, 50)]),
+        (segment(2, 1, 1, 1), vec![part(2, 1, 1, 50, 90)]),
+    ];
+    let mut copy = segment(3, 1, 2, 1);
+    copy.committed_us = rows[0].0.committed_us;
+    idb.commit_segments(&rows).unwrap();
+    idb.put_copy(copy.id, rows[0].0.id).unwrap();
+    idb.commit_segments(&[(copy.clone(), vec![part(3, 1, 1, 0, 50)])]).unwrap();
+    let mut found = idb.segments_of_version(VersionId(nth(1))).unwrap();
+    found.retain(|(segment, _)| segment.id != copy.id);
+    assert_eq!(found, rows);
+}
+
 #[test]
 fn copies_know_their_originals() {
     let (_dir, idb) = begun();

@@ -257,6 +257,12 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        // For whoever looks for why a test failed.
+        if std::thread::panicking() && std::env::var_os("CAPSTAN_KEEP").is_some() {
+            eprintln!("kept: {}", self.dir.path().display());
+            self.dir.disable_cleanup(true);
+            return;
+        }
         // What is immutable cannot be removed.
         let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(self.dir.path()).output();
         for database in self.databases.lock().unwrap().drain(..) {

@@ -49,6 +49,7 @@ fn of_a_part_that_comes_twice_the_last_counts() {
 #[test]
 fn copies_on_its_last_medium_do_not_change_the_order_of_a_sessions_media() {
     let (_dir, idb) = begun();
+    idb.put_medium(&medium(2, "second")).unwrap();
     let rows = vec![
         (segment(1, 2, 1, 1), vec![part(1, 1, 1, 0, 50)]),
         (segment(2, 1, 1, 1), vec![part(2, 1, 1, 50, 90)]),

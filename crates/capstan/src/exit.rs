@@ -25,7 +25,7 @@ pub const CRITICAL: u8 = 6;
 pub const INTERRUPTED: u8 = 130;
 
 /// Why a command ends without a report, and what to do about it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The exit code.
     pub code: u8,

@@ -221,13 +221,21 @@ impl RunReport {
 fn one(cell: &Cell, global: &Global, object: &BackupArgs, stop: &Stop) -> Result<Report, Failure> {
     let start = Timestamp::now();
     let console = Console::new(global)?;
-    let result = backup::request(object)
-        .and_then(|request| cell.backup(&request, &console, stop).map_err(Failure::from));
+    let request = backup::request(object);
+    let result = match &request {
+        Ok(request) => cell.backup(request, &console, stop).map_err(Failure::from),
+        Err(failure) => Err(failure.clone()),
+    };
     console.finish();
     Ok(result.unwrap_or_else(|failure| {
         failure.say();
-        let name = object.name.clone().unwrap_or_default();
-        Report { name, ..failed("backup", start, &failure) }
+        let mut report = failed("backup", start, &failure);
+        report.name = object.name.clone().unwrap_or_default();
+        // On record, so that `status` knows of it; where the database is what fails, the report says so.
+        if let Ok(request) = &request {
+            let _ = cell.record_unbegun(request, &mut report);
+        }
+        report
     }))
 }
 

@@ -8,8 +8,8 @@ use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
 use crate::Cell;
+use crate::at_hand::not_there;
 use crate::error::{CellError, Result};
-use crate::version::not_there;
 
 impl Cell {
     /// A known medium, if it is where it was last seen.

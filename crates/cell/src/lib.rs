@@ -6,6 +6,7 @@
 
 mod anomaly;
 pub mod arrays;
+mod at_hand;
 mod backup;
 mod change;
 mod compare;

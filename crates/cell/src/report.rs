@@ -121,6 +121,10 @@ pub struct Selected {
     pub one_file_system: bool,
 }
 
+/// The note of a session that failed before its first commit.
+const NOTHING_COMMITTED: &str =
+    "nothing was committed: there is nothing of this session to restore";
+
 /// What a tape drive did in a session, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default)]
@@ -259,6 +263,12 @@ impl Report {
                 bytes: r.bytes,
             })
             .collect();
+    }
+
+    /// Says that nothing of the session is on a medium, so that what was read does not pass for what was saved.
+    pub(crate) fn nothing_committed(&mut self) {
+        (self.files, self.dirs, self.kept) = (0, 0, 0);
+        self.notes.push(NOTHING_COMMITTED.to_owned());
     }
 
     /// Fills in what tape drives did, and notes what they have to say.

@@ -9,9 +9,10 @@ use capstan_format::id::{SegmentId, StreamId};
 use capstan_media_agent::reader::{Contents, SegmentReader};
 use capstan_media_agent::scan::scan;
 
+use crate::at_hand::another_in_its_place;
 use crate::error::{CellError, Result};
 use crate::places::{Place, SegmentPlace};
-use crate::version::{From, VersionView, another_in_its_place};
+use crate::version::{From, VersionView};
 
 impl VersionView<'_> {
     /// Opens the first place of a segment's data that can be, and says what lies where there.
@@ -44,6 +45,7 @@ impl VersionView<'_> {
         {
             return Err(another_in_its_place(reader.path(), segment));
         }
+        self.note_used(medium);
         if segment == place.segment {
             let contents = self.contents(place)?;
             // Rows may have been taken from a copy, where frames lie elsewhere.

@@ -104,12 +104,12 @@ impl Cell {
     fn status_of(&self, object: &Object, max_age: Duration) -> Result<Option<ObjectStatus>> {
         let mut versions = self.idb.versions_of(object.id)?;
         versions.retain(|v| !v.null_device);
-        if versions.is_empty() {
-            return Ok(None);
-        }
         let complete = versions.iter().find(|v| is_complete_by(v, None));
         let backups = self.idb.sessions_of_object(object.id, Some("backup"), LOOKED_BACK)?;
         let kept = backups.iter().find(|s| !s.device.starts_with("null:"));
+        if versions.is_empty() && kept.is_none() {
+            return Ok(None);
+        }
         let mut status = ObjectStatus {
             name: if object.name.is_empty() { object.id.to_string() } else { object.name.clone() },
             host: object.host.clone(),

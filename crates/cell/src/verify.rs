@@ -15,6 +15,7 @@ use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan_with;
 
 use crate::Cell;
+use crate::at_hand::another_in_its_place;
 use crate::error::{CellError, Result};
 use crate::import::key_records;
 use crate::judge::{self, Frames};
@@ -22,7 +23,7 @@ use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::VerifyRequest;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
-use crate::version::{VersionView, another_in_its_place};
+use crate::version::VersionView;
 use crate::watch::{Watched, watch};
 
 /// What is to be read: a medium, and its segments.

@@ -6,8 +6,6 @@ use std::io::BufReader;
 use std::ops::Range;
 use std::sync::Arc;
 
-use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
@@ -20,10 +18,9 @@ use capstan_format::sums::Sums;
 use capstan_idb::{Idb, Status, Version};
 use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 
-use crate::error::{CellError, Result, plain};
+use crate::error::{CellError, Result};
 pub(crate) use crate::places::SegmentPlace;
-use crate::places::{Place, places_of};
-use crate::session::Ears;
+use crate::places::places_of;
 use crate::sparse::row_number;
 
 /// The order of rows in a version: session, segment, then place in its stream there.
@@ -155,16 +152,6 @@ fn refuse_unknown(idb: &Idb, version: &Version) -> Result<()> {
     )))
 }
 
-/// That a segment is not where it is recorded.
-pub(crate) fn another_in_its_place(place: &str, recorded: SegmentId) -> CellError {
-    CellError::BadInput(format!(
-        "another segment lies in the place of segment {}: {}; the medium was changed from outside, `capstan idb check` says \
-         what is recorded and not there",
-        recorded.short(),
-        place
-    ))
-}
-
 /// An object version, with what it builds on: its segments in order.
 pub(crate) struct VersionView<'a> {
     pub idb: &'a Idb,
@@ -177,7 +164,9 @@ pub(crate) struct VersionView<'a> {
     pub listings: bool,
     /// Segments of which there was no more than a listing.
     listed: Mutex<Vec<SegmentId>>,
-    media: Mutex<HashMap<MediumId, FileMedium>>,
+    pub(crate) media: Mutex<HashMap<MediumId, FileMedium>>,
+    /// Media that segments were opened on, in that order.
+    pub(crate) used: Mutex<Vec<MediumId>>,
     /// The segments asked for last: all workers of a session are in the same one, or about to be; a second place is for
     /// the copy that stands in for it.
     last: Mutex<Vec<(SegmentId, Arc<Contents>, From)>>,
@@ -207,6 +196,7 @@ impl<'a> VersionView<'a> {
             listings: false,
             listed: Mutex::default(),
             media: Mutex::default(),
+            used: Mutex::default(),
             last: Mutex::default(),
         })
     }
@@ -214,97 +204,6 @@ impl<'a> VersionView<'a> {
     /// Whether all of it is encrypted, or nothing.
     pub fn encrypted_alike(&self, encrypted: bool) -> bool {
         if encrypted { self.all_encrypted } else { !self.encrypted }
-    }
-
-    /// The medium, opened once.
-    pub fn medium(&self, id: MediumId) -> Result<FileMedium> {
-        let mut media = self.media.lock();
-        if let Some(medium) = media.get(&id) {
-            return Ok(medium.clone());
-        }
-        let row = self.idb.medium(id)?;
-        let row = row.ok_or_else(|| {
-            CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
-        })?;
-        let address = row.device.parse::<Address>()?;
-        let medium =
-            capstan_devices::open::medium(&address).map_err(|e| not_there(self.idb, e, &row))?;
-        if medium.header().medium != id {
-            if let Some(e) = exported(self.idb, &row) {
-                return Err(e);
-            }
-            return Err(CellError::BadInput(format!(
-                "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
-                row.device,
-                medium.header().medium.short(),
-                id.short(),
-                row.label
-            )));
-        }
-        media.insert(id, medium.clone());
-        Ok(medium)
-    }
-
-    /// Says what had to be made up for on the media that were read.
-    pub fn say_problems(&self, ears: &Ears<'_>) {
-        self.media.lock().values().for_each(|medium| {
-            crate::Cell::say_problems(medium, ears);
-        });
-    }
-
-    /// Whether a medium is read from begin to end best, as tapes are.
-    pub fn is_sequential(&self, id: MediumId) -> Result<bool> {
-        let device = self.idb.medium(id)?.map(|row| row.device);
-        Ok(device.and_then(|d| d.parse::<Address>().ok()).is_some_and(|a| a.is_sequential()))
-    }
-
-    /// Refuses a segment that is not at hand. Tapes are not loaded for it: that they are in their library has to do.
-    pub fn require(&self, place: &SegmentPlace) -> Result<()> {
-        for (_, medium, _) in place.places() {
-            let device = self.idb.medium(medium)?.map(|row| row.device);
-            if let Some(Ok(Address::Tape(tape))) = device.map(|d| d.parse())
-                && tape.tape.is_some()
-                && crate::media::absent_tape(&tape).is_none()
-            {
-                return Ok(());
-            }
-        }
-        let mut failed = None;
-        for at in place.places() {
-            match self.whole_at(place, at) {
-                Ok(()) => return Ok(()),
-                Err(e) => failed = failed.or(Some(e)),
-            }
-        }
-        failed.map_or_else(|| self.open_data(place).map(drop), Err)
-    }
-
-    /// Refuses a segment whose begin or end is not the one that is recorded there: it was cut short, or another one is in its
-    /// place.
-    fn whole_at(&self, place: &SegmentPlace, at: Place) -> Result<()> {
-        let (reader, _) = self.open_place(place, at)?;
-        let (begin, end) = (reader.header()?.segment, reader.end()?.segment);
-        match (begin, end) == (at.0, at.0) {
-            true => Ok(()),
-            false => Err(another_in_its_place(reader.path(), at.0)),
-        }
-    }
-
-    /// Refuses a version of which no medium is at hand.
-    pub fn require_a_medium(&self) -> Result<()> {
-        let mut first = None;
-        let mut tried: Vec<MediumId> = Vec::new();
-        for (_, id, _) in self.segments.iter().flat_map(SegmentPlace::places) {
-            if tried.contains(&id) {
-                continue;
-            }
-            tried.push(id);
-            match self.medium(id) {
-                Ok(_) => return Ok(()),
-                Err(e) => first = first.or(Some(e)),
-            }
-        }
-        first.map_or(Ok(()), Err)
     }
 
     /// What a segment holds: from the IDB's catalog, else from the medium's, else by reading all of it.
@@ -555,32 +454,4 @@ pub(crate) fn rows_of_stream(
         }
         Ok(())
     })
-}
-
-/// The error for a medium that cannot be opened where it was last seen.
-pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
-    if let Some(e) = exported(idb, medium) {
-        return e;
-    }
-    let why = match &e {
-        DeviceError::Io { source, .. } => plain(source),
-        DeviceError::NoMedium(_) => "no medium is there".to_owned(),
-        _ => return e.into(),
-    };
-    CellError::BadInput(format!(
-        "cannot read medium '{}' ({}) in {}: {why}; mount it there, or import it from where it is now",
-        medium.label,
-        medium.id.short(),
-        medium.device
-    ))
-}
-
-/// The error for a medium that is recorded as out of the house.
-fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
-    let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;
-    Some(CellError::BadInput(format!(
-        "medium '{}' ({}) {where_to}; bring it back, then `capstan media import` it from where it is",
-        medium.label,
-        medium.id.short()
-    )))
 }

@@ -77,6 +77,9 @@ fn stands_in(passphrase: Option<&'static str>) {
     fs::remove_dir_all(lab.path("out")).unwrap();
     lab.sh("mv medium elsewhere");
     comes_back_as(&lab, "t", "tree");
+    let restored = lab.restored(["t", "--into", "named"]);
+    assert_eq!(restored["media"], serde_json::json!(["copied"]), "what was read is named");
+    fs::remove_dir_all(lab.path("named")).unwrap();
     // A copy of the copy, and that alone.
     completed(copy(&lab, &["--medium", "copied", "--to", "third"]));
     lab.sh("mv copied away");

@@ -71,6 +71,25 @@ pre = ["echo pre >>LAB/log"]
 post = ["echo post $CAPSTAN_STATUS $CAPSTAN_EXIT_CODE >>LAB/log; echo $CAPSTAN_SESSIONS >LAB/ids"]
 "#;
 
+#[test]
+fn what_cannot_begin_is_noticed_by_status() {
+    let lab = lab();
+    let text = "device = \"LAB/medium\"\n[[object]]\nname = \"gone\"\npaths = [\"LAB/gone\"]\n";
+    let (ran, report) = run(&lab, text);
+    assert_eq!(ran.code, 1, "{report}");
+    let id = report["sessions"][0]["session"].as_str().unwrap().to_owned();
+    let status = lab.run(["status", "--json"]);
+    assert_eq!(status.code, 6, "{}{}", status.stdout, status.stderr);
+    assert!(status.stdout.contains("gone") && status.stdout.contains(&id), "{}", status.stdout);
+    let shown = lab.run(["sessions", "--show", &id]);
+    assert!(shown.ok().stdout.contains("no such file"), "{}", shown.stdout);
+    // When its path is back, it is an object like any other.
+    lab.file("gone/file", "back");
+    let (ran, _) = run(&lab, text);
+    ran.ok();
+    lab.run(["status"]).ok();
+}
+
 fn lab() -> Lab {
     let lab = Lab::new();
     lab.file("tree/x", noise(1, 10_000));

@@ -98,6 +98,21 @@ fn what_fails_on_one_tape_goes_on_on_the_next() {
 }
 
 #[test]
+fn of_a_session_that_committed_nothing_nothing_is_restored() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 2);
+    tree(&lab, 10);
+    Library::open(&dir).unwrap().plan_faults(Some(1), "write:5=error").unwrap();
+    let failed = lab.backup(["tree", "--to", "vtape:vtl?tape=V00001L9", "--name", "t"]);
+    assert_eq!((&failed["status"], &failed["files"]), (&"failed".into(), &0.into()), "{failed}");
+    assert!(failed["notes"].to_string().contains("nothing was committed"), "{failed}");
+    let version = format!("t@{}", failed["session"].as_str().unwrap());
+    for args in [vec!["restore", &version, "--into", "out"], vec!["ls", &version]] {
+        lab.run(args).refused(&["committed nothing"]);
+    }
+}
+
+#[test]
 fn foreign_and_protected_tapes_are_left_alone() {
     let lab = Lab::new();
     let dir = library(&lab, 1, 3);

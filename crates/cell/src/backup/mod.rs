@@ -4,6 +4,7 @@ mod look_back;
 mod medium;
 mod plan;
 mod pool;
+mod unbegun;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -318,8 +319,11 @@ impl Cell {
             let kept_bytes = counters.kept_bytes.load(Relaxed);
             self.look_back(object, session, kept_bytes, request, &mut report, &ears)?;
         }
+        if status == Status::Failed && !plan.null && !self.idb.has_segments(version)? {
+            report.nothing_committed();
+        }
         ears.fill(&mut report);
-        let totals = Totals { bytes_written, ..totals };
+        let totals = Totals { bytes_written, files: report.files, dirs: report.dirs, ..totals };
         let json = serde_json::to_string(&report).unwrap_or_default();
         // A failed device leaves what was committed: the version can be resumed.
         let version_status = match status {

@@ -102,7 +102,7 @@ impl Cell {
         let of: BTreeSet<_> = sessions.iter().filter_map(|s| s.version).map(|v| v.0).collect();
         let mut matching = found.into_iter().filter(|v| of.contains(&v.id.0));
         match (matching.next(), matching.next()) {
-            (Some(v), None) => Ok(v),
+            (Some(v), None) => self.with_something(v, prefix, &name.name),
             (Some(_), Some(_)) => Err(CellError::BadInput(format!(
                 "session '{prefix}' of '{}' is not the only one that begins so; give more digits",
                 name.name
@@ -117,6 +117,17 @@ impl Cell {
                 name.name
             ))),
         }
+    }
+
+    /// Refuses a version of a session that ended before it committed anything.
+    fn with_something(&self, version: Version, prefix: &str, name: &str) -> Result<Version> {
+        if is_complete_by(&version, None) || self.idb.has_segments(version.id)? {
+            return Ok(version);
+        }
+        Err(CellError::BadInput(format!(
+            "session '{prefix}' of '{name}' committed nothing before it ended: there is nothing of it to read; name another, \
+             `capstan sessions` lists them"
+        )))
     }
 
     /// Records of the media of these segments that damage was found: what reads first is what was read.
@@ -269,7 +280,7 @@ impl Cell {
             corrupt: restore.counts.lost.load(Relaxed),
             bytes_read: restore.bytes_read.load(Relaxed),
             bytes_written: bytes,
-            media: media_of(&view),
+            media: view.used_media(),
             elapsed_s: elapsed,
             rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
@@ -305,7 +316,7 @@ impl Cell {
         let (files_of, dirs_of) = (again()?, again()?);
         let out = check::open_archive(run.request)?;
         run.record_begin()?;
-        let mut report = Report { media: media_of(&view), ..run.report() };
+        let mut report = run.report();
         let result =
             crate::tar::write(view, dirs_of, &files_of, run.request, out, ears, stop, &mut report);
         if let Err(e) = &result {
@@ -321,6 +332,7 @@ impl Cell {
             _ => Status::Completed,
         };
         report.status = status.to_string();
+        report.media = files_of.used_media();
         report.end = rfc3339(now_us());
         report.elapsed_s = begun.elapsed().as_secs_f64();
         report.rate_mb_s = report.bytes_written as f64 / 1e6 / report.elapsed_s.max(1e-9);
@@ -329,21 +341,6 @@ impl Cell {
         run.record_end(status, &report)?;
         Ok(report)
     }
-}
-
-fn media_of(view: &VersionView<'_>) -> Vec<String> {
-    let mut media: Vec<_> =
-        view.segments.iter().filter_map(|s| s.places().first().map(|p| p.1)).collect();
-    media.dedup();
-    let mut labels: Vec<String> = Vec::new();
-    for medium in media {
-        let label = view.idb.medium(medium).ok().flatten().map(|m| m.label);
-        let label = label.unwrap_or_else(|| medium.short());
-        if !labels.contains(&label) {
-            labels.push(label);
-        }
-    }
-    labels
 }
 
 /// Whether a version is complete and was begun by a time.
@@ -420,7 +417,7 @@ fn dry_run(
     ears: &Ears<'_>,
 ) -> Result<Report> {
     let mut report =
-        Report { status: "completed".to_owned(), media: media_of(view), ..run.report() };
+        Report { status: "completed".to_owned(), media: view.first_media(), ..run.report() };
     report.method = "dry run".to_owned();
     view.all_rows(&mut |stream, row| {
         let path = row.entry.path();

@@ -1,6 +1,6 @@
 //! `idb check`: whether rows, catalog files and media agree.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -187,7 +187,18 @@ impl Cell {
         }
         let mut gone: Vec<Segment> = recorded.into_values().flatten().collect();
         gone.sort_by_key(|segment| segment.number);
+        let leaving = if gone.is_empty() { HashSet::new() } else { self.leaving()? };
         for segment in gone {
+            if leaving.contains(&segment.id) {
+                each(Finding {
+                    what: format!("segment {} of {name}", segment.number.0),
+                    problem:
+                        "it was given up, is gone, and is still recorded: a prune was interrupted"
+                            .to_owned(),
+                    advice: "`capstan prune` goes on with it".to_owned(),
+                });
+                continue;
+            }
             let of = self.idb.version_of_segment(segment.id)?;
             let of = of.map(|(version, _)| self.version_shown(version)).transpose()?;
             each(Finding {
@@ -201,6 +212,21 @@ impl Cell {
             });
         }
         Ok(())
+    }
+}
+
+impl Cell {
+    /// Segments that only versions which expired have something in: prune takes them away.
+    fn leaving(&self) -> Result<HashSet<SegmentId>> {
+        let mut leaving = HashSet::new();
+        for segment in self.idb.expired_segments()? {
+            let expired = |id: &VersionId| Ok(self.idb.keeping(*id)?.expired_us.is_some());
+            let all: Result<Vec<bool>> = segment.versions.iter().map(expired).collect();
+            if all?.into_iter().all(|expired| expired) {
+                leaving.insert(segment.segment);
+            }
+        }
+        Ok(leaving)
     }
 }
 

@@ -33,6 +33,11 @@ const LOG_SIZE_LIMIT: &str = "8388608";
 /// waiting, when it turns into a writer.
 const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 
+/// The extended result code of a file of shared memory that could not grow.
+const IOERR_SHMSIZE: u32 = 4874;
+
+const FULL: &str = "its file system is full: make room and try again";
+
 /// A database in a file.
 #[derive(Debug)]
 pub(crate) struct SqliteStore {
@@ -73,17 +78,22 @@ impl SqliteStore {
         mut work: impl AsyncFnMut(&mut Conn<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let mut transaction = self.conn.begin_with(BEGIN_WRITE).await?;
-        match work(&mut Conn::Sqlite(&mut transaction)).await {
-            Ok(done) => {
-                transaction.commit().await?;
-                Ok(done)
-            }
+        let done = match work(&mut Conn::Sqlite(&mut transaction)).await {
+            Ok(done) => transaction.commit().await.map(|()| done).map_err(Fault::from),
             Err(fault) => {
                 // The fault says why; a failing rollback adds nothing, SQLite rolls back itself.
                 let _ = transaction.rollback().await;
                 Err(fault)
             }
+        };
+        // SQLite has rolled back by itself, as on a full disk, and the connection still counts the transaction.
+        if done.is_err()
+            && self.conn.is_in_transaction()
+            && let Ok(conn) = connect(&self.path).await
+        {
+            self.conn = conn;
         }
+        done
     }
 
     /// The same for one that touches very many rows.
@@ -135,13 +145,15 @@ pub(crate) async fn connect(path: &Path) -> Result<SqliteConnection, sqlx::Error
 pub(crate) fn hint(error: &dyn DatabaseError) -> Option<&'static str> {
     let code = error.code()?.parse::<u32>().ok()?;
     Some(match code & 0xff {
+        // What is shared by processes beside the database could not be made larger.
+        10 if code == IOERR_SHMSIZE => FULL,
         5 | 6 => "another process keeps it locked: wait for that to end and try again",
         8 => "it is read-only: check its owner and mode and how its file system is mounted",
         10 => "its disk reports errors: check the disk and the system log",
         11 | 26 => {
             "it is damaged: put it aside and build a new one by importing the media, or restore it"
         }
-        13 => "its file system is full: make room and try again",
+        13 => FULL,
         14 => "it cannot be opened: check the owner and mode of its directory",
         19 => super::UNKNOWN_REFERENCE,
         _ => return None,
@@ -171,5 +183,31 @@ mod tests {
         }
         let mode = sqlx::query_scalar::<_, String>("PRAGMA journal_mode");
         assert_eq!(mode.fetch_one(&mut conn).await.unwrap(), "wal");
+    }
+
+    #[test]
+    fn a_transaction_that_sqlite_ended_by_itself_is_not_in_the_way_of_the_next() {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(full());
+    }
+
+    /// As on a disk that is full: SQLite rolls back, and a rollback after that is an error.
+    async fn full() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = SqliteStore::open(&dir.path().join("capstan.db")).await.unwrap();
+        let run = async |store: &mut SqliteStore, sql: &'static [&'static str]| {
+            let work = async |conn: &mut Conn<'_>| {
+                for sql in sql {
+                    crate::sql::query(*sql).execute(conn).await?;
+                }
+                Ok(())
+            };
+            store.write(work).await
+        };
+        run(&mut store, &["CREATE TABLE t (x TEXT)"]).await.unwrap();
+        let ended = run(&mut store, &["INSERT INTO t VALUES ('lost')", "ROLLBACK", "no statement"]);
+        assert!(ended.await.is_err());
+        run(&mut store, &["INSERT INTO t VALUES ('kept')"]).await.unwrap();
+        let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM t");
+        assert_eq!(count.fetch_one(&mut store.conn).await.unwrap(), 1);
     }
 }

@@ -1,0 +1,58 @@
+//! A backup that a specification asked for and that could not begin: it is on record, so that silence is noticed.
+
+use capstan_format::id::{ObjectId, SessionId};
+use capstan_idb::{Object, Session, Status, Totals};
+
+use crate::Cell;
+use crate::error::Result;
+use crate::report::Report;
+use crate::request::{BackupRequest, Source};
+use crate::session::{begun, host, now_us};
+
+use super::devices_of;
+
+impl Cell {
+    /// Records a backup that was refused before it was a session, with what its report says, and gives the report the id.
+    /// An object that was never backed up becomes known by it: `status` says that it has no complete version.
+    pub fn record_unbegun(&self, request: &BackupRequest, report: &mut Report) -> Result<()> {
+        if request.dry_run || request.device.keeps_nothing() {
+            return Ok(());
+        }
+        report.name = request.name.clone().unwrap_or_else(|| unresolved_name(&request.source));
+        let (name, host) = (&report.name, host());
+        let known = self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host);
+        let object = match known {
+            Some(object) => object.id,
+            None => {
+                let id = ObjectId(self.new_id()?);
+                let (name, host) = (name.clone(), host.clone());
+                self.idb.put_object(&Object { id, name, host, sealed: None })?;
+                id
+            }
+        };
+        let id = SessionId(self.new_id()?);
+        report.session = id.to_string();
+        let ended_us = now_us();
+        let started_us = ended_us - (report.elapsed_s * 1e6) as i64;
+        let session = Session {
+            object: Some(object),
+            tags: request.tags.clone(),
+            ..begun(id, "backup", devices_of(request), started_us)
+        };
+        self.idb.begin_session(&session, None)?;
+        let json = serde_json::to_string(&report).unwrap_or_default();
+        self.idb
+            .end_session(id, Status::Failed, ended_us, &Totals::default(), &json, None)
+            .map_err(Into::into)
+    }
+}
+
+/// The name that the object has by default, as far as its paths are as they are written.
+fn unresolved_name(source: &Source) -> String {
+    match source {
+        Source::Paths(paths) => {
+            paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(",")
+        }
+        Source::Stdin(name) | Source::Command(_, name) => name.clone(),
+    }
+}

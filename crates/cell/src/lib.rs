@@ -9,6 +9,7 @@ pub mod arrays;
 mod at_hand;
 mod backup;
 mod change;
+mod cleaning;
 mod compare;
 mod consolidate;
 mod contents;

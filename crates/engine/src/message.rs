@@ -69,6 +69,8 @@ pub enum Code {
     MirrorFailed,
     /// A member of an array is lost; the others go on.
     MemberLost,
+    /// A drive asked to be cleaned.
+    DriveDirty,
     /// The internal database's own backup was not written.
     IdbNotSaved,
     /// The server of the internal database went away, or is back.
@@ -79,7 +81,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -106,6 +108,7 @@ impl Code {
         Self::DeviceFailed,
         Self::MirrorFailed,
         Self::MemberLost,
+        Self::DriveDirty,
         Self::IdbNotSaved,
         Self::IdbAway,
         Self::NotLocked,
@@ -228,6 +231,12 @@ impl Code {
                 "not-proved",
                 Error,
                 "run `capstan verify`, check memory and disks, and make a full backup",
+            ),
+            Self::DriveDirty => (
+                209,
+                "drive-dirty",
+                Warning,
+                "put a cleaning tape into the library and use `capstan library clean`",
             ),
             Self::IdbNotSaved => (
                 451,

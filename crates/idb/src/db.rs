@@ -54,6 +54,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (6, "stand-ins", include_str!("../migrations/0006_stand_ins.sql")),
     (8, "packed catalogs", include_str!("../migrations/0008_packed_catalogs.sql")),
     (9, "full media", include_str!("../migrations/0009_full_media.sql")),
+    (10, "cleaning", include_str!("../migrations/0010_cleaning.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

@@ -25,6 +25,8 @@ pub struct Management {
     pub damaged_us: Option<i64>,
     /// When it was found to have no room left, of a medium that does not say so by itself.
     pub full_us: Option<i64>,
+    /// Names of the drives that asked to be cleaned while it was in them, in its whole life.
+    pub cleaning_drives: Vec<String>,
     /// When it left the house.
     pub exported_us: Option<i64>,
     /// Where it went.
@@ -129,6 +131,23 @@ impl Idb {
         })
     }
 
+    /// Records that a drive asked to be cleaned while a tape was in it. Returns in how many it did so by now.
+    pub fn add_cleaning_drive(&self, medium: MediumId, drive: &str) -> Result<usize> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            ensure(conn, medium).await?;
+            let sql = "SELECT cleaning_drives FROM media_management WHERE medium_id = $1";
+            let row = sql::query(sql).bind(medium.to_string()).fetch_optional(&mut *conn).await?;
+            let mut drives = row.as_ref().map_or(Ok(Vec::new()), cleaning_drives)?;
+            if !drives.iter().any(|known| known == drive) {
+                drives.push(drive.to_owned());
+                let sql = "UPDATE media_management SET cleaning_drives = $2 WHERE medium_id = $1";
+                let query = sql::query(sql).bind(medium.to_string());
+                query.bind(serde_json::to_string(&drives).ok()).execute(conn).await?;
+            }
+            Ok(drives.len())
+        })
+    }
+
     /// Records that a whole medium was read and found sound.
     pub fn clear_medium_damage(&self, medium: MediumId) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
@@ -169,6 +188,11 @@ pub(crate) async fn ensure(
     Ok(())
 }
 
+fn cleaning_drives(row: &Row) -> std::result::Result<Vec<String>, Fault> {
+    let list: Option<String> = row.try_get("cleaning_drives")?;
+    Ok(list.and_then(|list| serde_json::from_str(&list).ok()).unwrap_or_default())
+}
+
 fn management(row: &Row) -> std::result::Result<Management, Fault> {
     let known: Option<&str> = row.try_get("medium_id")?;
     if known.is_none() {
@@ -182,6 +206,7 @@ fn management(row: &Row) -> std::result::Result<Management, Fault> {
         errors: decode::count(row, "errors")?,
         damaged_us: row.try_get("damaged_us")?,
         full_us: row.try_get("full_us")?,
+        cleaning_drives: cleaning_drives(row)?,
         exported_us: row.try_get("exported_us")?,
         exported_to: row.try_get("exported_to")?,
     })

@@ -25,4 +25,4 @@ pub mod virtual_drive;
 pub use changer::Changer;
 pub use drive::{Read, Spot, TapeDrive, TapeError, Written};
 pub use model::DriveModel;
-pub use reports::{Alert, Counters, DriveSession, Severity};
+pub use reports::{Alert, Counters, DriveSession, Mount, Severity};

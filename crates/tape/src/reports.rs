@@ -29,11 +29,24 @@ pub struct Alert {
     pub blames_tape: bool,
 }
 
+/// Which tape was in which drive of a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The library, as devices are named.
+    pub library: String,
+    /// The drive's number there, from 1.
+    pub drive: u32,
+    /// What is on the tape's sticker.
+    pub barcode: String,
+}
+
 /// What a drive did for a session, and what it has to say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveSession {
     /// The drive.
     pub name: String,
+    /// The tape in it, where a robot brought it.
+    pub mount: Option<Mount>,
     /// What it did, where its motion is known: of virtual drives.
     pub statistics: Option<Statistics>,
     /// What it counted.

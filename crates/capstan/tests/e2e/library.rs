@@ -145,6 +145,37 @@ fn what_is_exported_is_recorded_and_comes_back() {
     assert!(run(&lab, "library import vtape:vtl").ok().stdout.contains("no tapes"));
 }
 
+/// The drive asks in the middle of a session, and is cleaned when that is done; a tape that asks in two drives is at fault.
+#[test]
+fn a_drive_that_asks_is_cleaned_after_the_session() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 2 --slots 4 --tapes 2");
+    lab.file("tree/file", noise(1, 3_000_000));
+    let dirty = |drive: u32, device: &str| {
+        let fault = format!("vtl fault vtl --drive {drive} write:5=dirty");
+        run(&lab, &fault).ok();
+        lab.backed_up(["tree", "--to", device, "--name", "t", "--full"])
+    };
+    let first = "vtape:vtl?tape=V00001L9&drive=1";
+    let nobody = dirty(1, first);
+    assert!(nobody["errors"].to_string().contains("no cleaning tape"), "{nobody}");
+    assert_eq!(nobody["error_count"], 0, "{nobody}");
+    run(&lab, "vtl add-tape vtl --cleaning 2").ok();
+    let cleaned = lab.backed_up(["tree", "--to", first, "--name", "t", "--full"]);
+    assert!(cleaned["notes"].to_string().contains("was cleaned, tape CLN"), "{cleaned}");
+    assert!(places(&lab, "vtape:vtl").iter().any(|tape| tape.starts_with("V00001L9 in slot")));
+    let quiet = lab.backed_up(["tree", "--to", first, "--name", "t", "--full"]);
+    assert_eq!(quiet["notes"].as_array().map_or(0, Vec::len), 0, "{quiet}");
+    assert!(!run(&lab, "media list").ok().stdout.contains("poor"));
+    run(&lab, "library unload vtape:vtl 1").ok();
+    let second = dirty(2, "vtape:vtl?tape=V00001L9&drive=2");
+    assert!(second["errors"].to_string().contains("in 2 drives"), "{second}");
+    let list = run(&lab, "media list").ok().stdout.clone();
+    assert!(list.contains("poor"), "{list}");
+    let elsewhere = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    assert_eq!(elsewhere["media"][0], "V00002L9", "{elsewhere}");
+}
+
 #[test]
 fn drives_are_cleaned_until_the_tape_is_used_up() {
     let lab = Lab::new();

@@ -312,6 +312,7 @@ impl Cell {
             ..Report::default()
         };
         report.set_drives(&drives);
+        self.clean_drives(&drives, &mut report, &ears);
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Backup);
         }

@@ -27,6 +27,8 @@ use capstan_idb::{LogLevel, Session, Status, Version};
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::writer::{CATALOG_LIMIT_DEFAULT, Writer, WriterOptions, default_buffers};
+use capstan_tape::DriveSession;
+use parking_lot::Mutex;
 
 use self::live::{Frames, Live};
 use self::pass::Pass;
@@ -90,6 +92,8 @@ struct Run<'a> {
     stop: &'a Stop,
     supply: Supply,
     moves: Arc<Moves>,
+    /// What the tape drives did.
+    drives: Mutex<Vec<DriveSession>>,
 }
 
 impl Cell {
@@ -180,6 +184,7 @@ impl Cell {
             stop,
             supply: Supply::of(None, [device]),
             moves: Arc::default(),
+            drives: Mutex::default(),
         };
         let total = bytes_of(&view);
         let (result, seen) = watched(&meters, &ears, total, || run.run(member));
@@ -218,6 +223,9 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
+        let drives = run.drives.into_inner();
+        report.set_drives(&drives);
+        self.clean_drives(&drives, &mut report, &ears);
         moved.fill(&mut report, &meters, seen);
         ears.fill(&mut report);
         // What came to no end is not gone on with: the chain is there, and is consolidated anew.
@@ -351,6 +359,7 @@ impl Run<'_> {
         say_all_lost(&lost, self.ears);
         let (members, written) = finished?;
         passed?.map_err(|_| capstan_media_agent::writer::WriteError::Thread)?;
+        self.drives.lock().extend(written.drives);
         Ok((members, written.bytes))
     }
 
@@ -416,6 +425,7 @@ impl Run<'_> {
         say_all_lost(&lost, self.ears);
         let written = written?;
         handed?.map_err(|_| capstan_media_agent::writer::WriteError::Thread)?;
+        self.drives.lock().extend(written.drives);
         Ok((rows.counted, written.bytes))
     }
 }

@@ -158,7 +158,9 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
-        report.set_drives(finished.as_ref().map_or(&[][..], |written| &written.drives));
+        let drives = finished.as_ref().map_or(&[][..], |written| &written.drives);
+        report.set_drives(drives);
+        self.clean_drives(drives, &mut report, &ears);
         moved.fill(&mut report, &meters, seen);
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;

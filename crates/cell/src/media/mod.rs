@@ -28,6 +28,7 @@ use self::keeps::Kept;
 pub(crate) use self::life::{BLOCK_SIZE, check_location};
 pub(crate) use self::owner::{exported, identity};
 use crate::Cell;
+use crate::cleaning::DRIVES_MAX;
 use crate::error::{CellError, Result, plain};
 use crate::session::now_us;
 
@@ -167,7 +168,12 @@ impl Cell {
         let passes = management.passes.saturating_add(holdings.sessions);
         let limits = limits_of(kind_of(medium));
         let age_us = now.saturating_sub(management.first_us);
-        let (condition, mut reasons) = limits.judge(age_us, passes, management.errors);
+        let (mut condition, mut reasons) = limits.judge(age_us, passes, management.errors);
+        let dirty = management.cleaning_drives.len();
+        if dirty >= DRIVES_MAX {
+            condition = Condition::Poor;
+            reasons.push(format!("asked for cleaning in {dirty} drives"));
+        }
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
         let cell = at_hand.header.as_ref().and_then(|h| h.cell);

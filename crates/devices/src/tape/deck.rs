@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use capstan_tape::changer::{Held, Place};
-use capstan_tape::{Changer, DriveSession, Read, Spot, TapeDrive, TapeError, Written};
+use capstan_tape::{Changer, DriveSession, Mount, Read, Spot, TapeDrive, TapeError, Written};
 use parking_lot::Mutex;
 
 use crate::address::{LibraryName, TapeAddress};
@@ -71,6 +71,7 @@ pub struct Tape {
 /// A drive of this process with the tape in it.
 pub struct Deck {
     drive: Box<dyn TapeDrive>,
+    mount: Option<Mount>,
     /// Where the tape stands, while that is known.
     at: Option<Spot>,
     passed: Passed,
@@ -165,35 +166,41 @@ impl Tape {
             Some(deck) => work(deck),
             none => {
                 self.loading.store(true, Relaxed);
-                let drive = self.load();
+                let loaded = self.load();
                 self.loading.store(false, Relaxed);
-                work(none.insert(Deck::new(drive?)))
+                let (drive, mount) = loaded?;
+                work(none.insert(Deck::new(drive, mount)))
             }
         }
     }
 
-    fn load(&self) -> Result<Box<dyn TapeDrive>, TapeError> {
+    fn load(&self) -> Result<(Box<dyn TapeDrive>, Option<Mount>), TapeError> {
         let _one = LOADING.lock();
         let mut library = library::open(&self.library)?;
         let Some(barcode) = &self.barcode else {
-            return library.open_drive(self.drive.unwrap_or(1));
+            return Ok((library.open_drive(self.drive.unwrap_or(1))?, None));
         };
         let mut busy = None;
         for _ in 0..TRIES {
             match self.mount(&mut *library, barcode) {
                 Err(e @ TapeError::Busy { .. }) if self.make_room() => busy = Some(e),
-                other => return other,
+                mounted => {
+                    return mounted.map(|(n, drive)| {
+                        let (library, barcode) = (self.library.to_string(), barcode.clone());
+                        (drive, Some(Mount { library, drive: n, barcode }))
+                    });
+                }
             }
         }
         Err(busy.unwrap_or_else(|| in_use(self.library.to_string())))
     }
 
-    /// Puts the tape into a drive, and opens that.
+    /// Puts the tape into a drive, and opens that; with its number.
     fn mount(
         &self,
         library: &mut dyn Changer,
         barcode: &str,
-    ) -> Result<Box<dyn TapeDrive>, TapeError> {
+    ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
         let held = library.inventory()?;
         let Some(here) = held.iter().find(|h| h.barcode == barcode) else {
             return Err(TapeError::Library {
@@ -204,7 +211,7 @@ impl Tape {
             });
         };
         if let Place::Drive(n) = here.place {
-            return library.open_drive(n);
+            return Ok((n, library.open_drive(n)?));
         }
         let in_drive = |n| held.iter().find(|h| h.place == Place::Drive(n));
         let mut drives: Vec<u32> = match self.drive {
@@ -223,7 +230,7 @@ impl Tape {
             })();
             match moved {
                 // What goes wrong from here on goes wrong with the tape in this drive.
-                Ok(()) => return library.open_drive(n),
+                Ok(()) => return Ok((n, library.open_drive(n)?)),
                 Err(TapeError::Busy { .. }) => {}
                 Err(e) if e.blames_drive() => offline = Some(e),
                 Err(e) => return Err(e),
@@ -290,8 +297,8 @@ fn put_away(
 }
 
 impl Deck {
-    fn new(drive: Box<dyn TapeDrive>) -> Self {
-        Self { drive, at: None, passed: Passed::default() }
+    fn new(drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Self {
+        Self { drive, mount, at: None, passed: Passed::default() }
     }
 
     /// Goes to a place, if the tape is not there.
@@ -408,6 +415,7 @@ impl Deck {
     pub fn session(&mut self) -> DriveSession {
         DriveSession {
             name: self.drive.name().to_owned(),
+            mount: self.mount.clone(),
             statistics: self.drive.statistics(),
             counters: self.drive.counters(),
             alerts: self.drive.alerts(),

@@ -107,6 +107,8 @@ impl BaseCursor for Cursor<'_> {
 pub(crate) struct Resumed<'a> {
     pub version: Version,
     pub parent: SessionId,
+    /// When that was begun: what goes on with it comes after it, whatever the clock says.
+    pub parent_started_us: i64,
     pub cursor: Cursor<'a>,
 }
 
@@ -125,7 +127,8 @@ pub(crate) fn resumable<'a>(
         }
     }
     let Some(version) = newest.filter(|v| v.status == Status::Incomplete) else { return Ok(None) };
-    let Some(parent) = cell.idb.sessions_of_version(version.id)?.last().map(|s| s.id) else {
+    let sessions = cell.idb.sessions_of_version(version.id)?;
+    let Some((parent, parent_started_us)) = sessions.last().map(|s| (s.id, s.started_us)) else {
         return Ok(None);
     };
     let mut view = VersionView::open(&cell.idb, version.id)?;
@@ -134,7 +137,9 @@ pub(crate) fn resumable<'a>(
     }
     let opened = cell.add_keys(&mut view, false).and_then(|()| Merged::new(view));
     match opened {
-        Ok(merged) => Ok(Some(Resumed { version, parent, cursor: Cursor::new(merged) })),
+        Ok(merged) => {
+            Ok(Some(Resumed { version, parent, parent_started_us, cursor: Cursor::new(merged) }))
+        }
         Err(e) => {
             let text = format!("cannot go on with the incomplete session, all is saved anew: {e}");
             ears.say(Code::Adapted, "cell", &object.name, text);

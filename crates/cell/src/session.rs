@@ -1,6 +1,7 @@
 //! What all sessions share: time, host, process, messages, the end.
 
 use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use capstan_engine::message::{Code, Listener, Message, Severity};
@@ -13,10 +14,19 @@ use crate::report::{Report, ReportError};
 /// Most errors that a report lists; all are counted.
 const ERRORS_LISTED: usize = 10_000;
 
-/// Now, in microseconds since 1970.
+/// Now, in microseconds since 1970. No two calls give the same, and a clock that is set back while the process runs does not
+/// lead back: segments are put in order by the times of their commits.
 pub(crate) fn now_us() -> i64 {
+    static LAST: AtomicI64 = AtomicI64::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
+    later(&LAST, i64::try_from(now.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// The time of a clock, or right after the last one that was given where the clock was set back.
+fn later(last: &AtomicI64, clock_us: i64) -> i64 {
+    let next = |last: i64| clock_us.max(last.saturating_add(1));
+    let before = last.fetch_update(Relaxed, Relaxed, |last| Some(next(last)));
+    before.map_or(clock_us, next)
 }
 
 /// A time as RFC 3339 in UTC, to the millisecond. Civil from days after Howard Hinnant, "chrono-Compatible Low-Level
@@ -171,6 +181,14 @@ mod tests {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(951_782_400_123_000), "2000-02-29T00:00:00.123Z");
         assert_eq!(rfc3339(-1), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_lead_back() {
+        let last = AtomicI64::new(0);
+        let times = [500, 700, 100, 100, 702, 900].map(|clock| later(&last, clock));
+        assert_eq!(times, [500, 700, 701, 702, 703, 900]);
+        assert!(now_us() < now_us());
     }
 
     #[test]

@@ -106,6 +106,9 @@ impl Cell {
             (Some(o), true) => resumable(self, o, &ears)?,
             _ => None,
         };
+        let started_us = resumed
+            .as_ref()
+            .map_or(started_us, |r| started_us.max(r.parent_started_us.saturating_add(1)));
         let keys = self.session_keys()?;
         if keys.is_none() && !plan.null {
             self.warn_not_encrypted(&plan.name, &ears)?;

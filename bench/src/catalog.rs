@@ -275,6 +275,7 @@ impl<'a> Writer<'a> {
             id: segment,
             medium: self.medium.medium,
             number: at,
+            object: None,
             session: self.session.session,
             blocks: 3,
             bytes: 1 << 20,

@@ -149,6 +149,7 @@ fn commit(home: &Path, first: u32) -> Result<Sample, BenchError> {
             id: segment,
             medium: MediumId(id(2, 0)),
             number: SegmentNumber(n),
+            object: None,
             session: SessionId(id(4, n % SESSIONS)),
             blocks: 2048,
             bytes: 1 << 30,

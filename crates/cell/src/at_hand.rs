@@ -7,7 +7,7 @@ use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
 
 use crate::error::{CellError, Result, plain};
-use crate::places::{Place, SegmentPlace};
+use crate::places::{Place, SegmentPlace, recall};
 use crate::session::Ears;
 use crate::version::VersionView;
 
@@ -36,6 +36,9 @@ impl VersionView<'_> {
                 id.short(),
                 row.label
             )));
+        }
+        if address.is_sequential() {
+            recall(self.idb, &medium)?;
         }
         media.insert(id, medium.clone());
         Ok(medium)

@@ -316,6 +316,7 @@ impl Cell {
             id: end.segment,
             medium: medium.header().medium,
             number,
+            object: reader.object(),
             session: label.session,
             blocks: end.blocks,
             bytes: reader.len()?,

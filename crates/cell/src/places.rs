@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use capstan_devices::file::FileMedium;
+use capstan_devices::storage::Recorded;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId};
 use capstan_idb::{Idb, Segment, StreamPart, Version};
 
@@ -34,6 +36,14 @@ impl SegmentPlace {
         let own = self.media.iter().map(|(medium, number)| (self.segment, *medium, *number));
         own.chain(self.copies.iter().copied()).collect()
     }
+}
+
+/// Tells a tape where its segments lie, as far as its drive said so when they were written or imported.
+pub(crate) fn recall(idb: &Idb, medium: &FileMedium) -> Result<()> {
+    let segments = idb.segments_of_medium(medium.header().medium)?;
+    let place = |s: Segment| Some(Recorded { number: s.number, segment: s.id, object: s.object? });
+    medium.recall(segments.into_iter().filter_map(place).collect());
+    Ok(())
 }
 
 /// A segment with all that is known of where it is, while they are gathered.

@@ -15,7 +15,7 @@ use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
 
 use crate::held::HeldMedium;
-use crate::storage::{ReadFile, RealStorage, Storage, WriteFile};
+use crate::storage::{ReadFile, RealStorage, Recorded, Storage, WriteFile};
 use crate::{Device, DeviceError, rait};
 
 /// Name of the medium's header in its directory.
@@ -121,6 +121,11 @@ impl FileMedium {
     /// Numbers of its complete segments, ascending.
     pub fn segments(&self) -> Result<Vec<SegmentNumber>, DeviceError> {
         segments(&*self.storage, &self.path)
+    }
+
+    /// Says where segments lie, as far as it is recorded, so that a tape can go there by the drive's own numbers.
+    pub fn recall(&self, places: Vec<Recorded>) {
+        self.storage.recall(places);
     }
 
     /// Opens a segment.

@@ -46,6 +46,12 @@ pub trait Device: Send {
     fn end_segment(&mut self) -> Result<(), DeviceError>;
     /// Makes every ended segment durable.
     fn commit(&mut self) -> Result<(), DeviceError>;
+    /// Blocks and filemarks before the first block of a segment that it wrote to tape, where the drive said so. Known once the
+    /// segment is committed.
+    fn object_of(&self, segment: SegmentNumber) -> Option<u64> {
+        let _ = segment;
+        None
+    }
     /// Drops the segment that was begun and not ended.
     fn abandon_segment(&mut self);
     /// Whether a stream's last block in a segment may be short.

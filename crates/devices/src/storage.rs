@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use capstan_format::id::{SegmentId, SegmentNumber};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 /// Read without leaving in the page cache what was not there (Linux 6.14; linux/fs.h).
@@ -36,10 +37,25 @@ pub trait Storage: Send + Sync {
         let _ = name;
         Ok(())
     }
+    /// Where segments lie, as it was recorded: who has to go there finds them faster.
+    fn recall(&self, places: Vec<Recorded>) {
+        let _ = places;
+    }
     /// What is wrong with it, though it can be read.
     fn problems(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Where a segment lies on a tape, as it was recorded when it was written or imported. What is found there has to be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its number.
+    pub number: SegmentNumber,
+    /// What it is.
+    pub segment: SegmentId,
+    /// Blocks and filemarks before its first block.
+    pub object: u64,
 }
 
 /// A file being written from begin to end.
@@ -54,6 +70,16 @@ pub trait WriteFile: Send {
 pub trait ReadFile: Send + Sync {
     /// Reads up to `out.len()` bytes at `offset`; fewer only at the end of the file.
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Reads block `index` of a segment, which begins at `offset`. Where it is gone to by its index, the begin of the file need
+    /// not be looked at first.
+    fn read_block(&self, index: u32, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let _ = index;
+        self.read_at(out, offset)
+    }
+    /// Blocks and filemarks before its first block, on a tape, once that is known.
+    fn object(&self) -> Option<u64> {
+        None
+    }
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether it has no bytes.

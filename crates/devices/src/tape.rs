@@ -11,6 +11,8 @@
 mod deck;
 mod spool;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use deck::{Tape, WINDOW, inventory, release_idle};

@@ -222,6 +222,7 @@ fn a_drive_with_locate_goes_by_its_own_numbers() {
     let mut library = open(&istgt.url());
     let mut drive = library.open_drive(1).unwrap();
     let places = write(&mut *drive, &[1, 4, 2, 3]);
+    assert_eq!(drive.position().unwrap(), Some(14), "known from the first block of a blank tape");
     // With its numbers, and without.
     check(&mut *drive, &places, &[9, 2, 0, 6, 5]);
     let counted: Vec<_> = places.iter().map(|place| Spot { object: None, ..*place }).collect();
@@ -234,6 +235,13 @@ fn a_drive_with_locate_goes_by_its_own_numbers() {
     drop(drive);
     let mut drive = library.open_drive(1).unwrap();
     check(&mut *drive, &places, &[3]);
+    drop(drive);
+    // Whoever reads the first block need not go back for the drive's way to count.
+    let mut drive = library.open_drive(1).unwrap();
+    check(&mut *drive, &places, &[0]);
+    assert_eq!(drive.position().unwrap(), Some(1));
+    drive.locate(spot(1, 2)).unwrap();
+    assert_eq!(drive.position().unwrap(), Some(4));
 }
 
 /// No software has drives that clean themselves: this one takes the tape for one with data, which is seen, and the tape put

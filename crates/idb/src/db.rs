@@ -52,6 +52,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (4, "copies", include_str!("../migrations/0004_copies.sql")),
     (5, "sessions by object", include_str!("../migrations/0005_sessions_by_object.sql")),
     (6, "stand-ins", include_str!("../migrations/0006_stand_ins.sql")),
+    (7, "objects on tape", include_str!("../migrations/0007_objects_on_tape.sql")),
     (8, "packed catalogs", include_str!("../migrations/0008_packed_catalogs.sql")),
     (9, "full media", include_str!("../migrations/0009_full_media.sql")),
     (10, "cleaning", include_str!("../migrations/0010_cleaning.sql")),

@@ -60,6 +60,12 @@ pub(crate) fn count<T: TryFrom<i64>>(row: &Row, column: &'static str) -> Result<
     T::try_from(value).map_err(|_| bad(column, value))
 }
 
+/// A count that may be absent.
+pub(crate) fn count_opt(row: &Row, column: &'static str) -> Result<Option<u64>, Fault> {
+    let value: Option<i64> = row.try_get(column)?;
+    value.map(|value| u64::try_from(value).map_err(|_| bad(column, value))).transpose()
+}
+
 /// A list of texts.
 pub(crate) fn texts(row: &Row, column: &'static str) -> Result<Vec<String>, Fault> {
     let json: &str = row.try_get(column)?;

@@ -106,7 +106,7 @@ impl Idb {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
             let rows = sql::query(
                 "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
-                 l.medium_id, l.number, \
+                 l.medium_id, l.number, l.object, \
                  p.segment_id, p.stream_id, p.version_id, p.logical_start, p.logical_end, \
                  p.row_count \
                  FROM stream_parts p \
@@ -142,7 +142,7 @@ impl Idb {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
             let rows = sql::query(
                 "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
-                 l.medium_id, l.number \
+                 l.medium_id, l.number, l.object \
                  FROM segment_places l JOIN segments g ON g.id = l.segment_id \
                  WHERE l.medium_id = $1 ORDER BY l.number, g.id",
             )
@@ -227,12 +227,15 @@ async fn put_segment(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Res
     .execute(&mut *conn)
     .await?;
     sql::query(
-        "INSERT INTO segment_places (segment_id, medium_id, number) VALUES ($1, $2, $3) \
-         ON CONFLICT (segment_id, medium_id) DO UPDATE SET number = excluded.number",
+        "INSERT INTO segment_places (segment_id, medium_id, number, object) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (segment_id, medium_id) DO UPDATE SET number = excluded.number, \
+         object = CASE WHEN excluded.object IS NULL AND excluded.number = segment_places.number \
+         THEN segment_places.object ELSE excluded.object END",
     )
     .bind(&id)
     .bind(segment.medium.to_string())
     .bind(i64::from(segment.number.0))
+    .bind(segment.object.map(|n| decode::count_in("object", n)).transpose()?)
     .execute(conn)
     .await?;
     Ok(())
@@ -291,6 +294,7 @@ fn segment(row: &Row) -> std::result::Result<Segment, Fault> {
         id: decode::parsed(row, "id")?,
         medium: decode::parsed(row, "medium_id")?,
         number: SegmentNumber(decode::count(row, "number")?),
+        object: decode::count_opt(row, "object")?,
         session: decode::parsed(row, "session_id")?,
         blocks: decode::count(row, "blocks")?,
         bytes: decode::count(row, "bytes")?,

@@ -191,6 +191,8 @@ pub struct Segment {
     pub medium: MediumId,
     /// Its place in the order of that medium.
     pub number: SegmentNumber,
+    /// Blocks and filemarks before its first block on that medium, if it is a tape and its drive said so.
+    pub object: Option<u64>,
     /// The session that wrote it.
     pub session: SessionId,
     /// Its data blocks.

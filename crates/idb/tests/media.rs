@@ -127,6 +127,25 @@ fn segments_come_in_the_order_of_sessions_then_of_media_as_they_were_written_the
 }
 
 #[test]
+fn where_a_segment_begins_on_tape_is_kept_until_something_else_is_known() {
+    let (_dir, idb) = begun();
+    let found = |object, number| {
+        let row = capstan_idb::Segment { object, ..segment(1, 1, number, 1) };
+        idb.commit_segments(&[(row, vec![part(1, 1, 1, 0, 5)])]).unwrap();
+        let on_medium = idb.segments_of_medium(MediumId(nth(1))).unwrap()[0].object;
+        assert_eq!(idb.segments_of_version(VersionId(nth(1))).unwrap()[0].0.object, on_medium);
+        on_medium
+    };
+    assert_eq!(found(None, 4), None);
+    assert_eq!(found(Some(700), 4), Some(700));
+    // An import through a drive that does not say.
+    assert_eq!(found(None, 4), Some(700));
+    assert_eq!(found(Some(701), 4), Some(701));
+    // Of another place nothing is known.
+    assert_eq!(found(None, 5), None);
+}
+
+#[test]
 fn a_mirrored_segment_has_two_places() {
     let (_dir, idb) = begun();
     idb.put_medium(&medium(2, "mirror")).unwrap();

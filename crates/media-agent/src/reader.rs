@@ -360,6 +360,11 @@ impl SegmentReader {
         Ok(self.len()? == 0)
     }
 
+    /// Blocks and filemarks before it on its tape, once that is known.
+    pub fn object(&self) -> Option<u64> {
+        self.file.object()
+    }
+
     pub(crate) fn read(&self, out: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         let result = self.file.read_at(out, offset);
         result.map_err(|source| ReadError::Io { path: self.path.clone(), source })
@@ -509,7 +514,9 @@ impl FrameReader {
         let Some((at, len)) = self.place_of(index) else {
             return Err(FormatError::Truncated("segment").into());
         };
-        let n = self.segment.read(&mut self.block[..len], at)?;
+        let n = self.segment.file.read_block(index, at, &mut self.block[..len]);
+        let failed = |source| ReadError::Io { path: self.segment.path.clone(), source };
+        let n = n.map_err(failed)?;
         if n < PAYLOAD_AT {
             return Err(FormatError::Truncated("segment").into());
         }

@@ -19,7 +19,7 @@ use capstan_tape::DriveSession;
 
 use crate::catalog::CatalogBuilder;
 use crate::mirror::{Ended, Member, Mirrors};
-use crate::writer::{Committed, NextMedia, WriteError};
+use crate::writer::{Committed, CommittedAt, NextMedia, WriteError};
 
 /// What a segment's header says of the session that writes it.
 #[derive(Debug, Clone)]
@@ -282,7 +282,9 @@ impl SegmentWriter {
             Ok(())
         })?;
         lap.busy(self.meters.of(Stage::Device));
-        let places = self.mirrors.members().iter().map(|m| (m.medium.medium, m.number)).collect();
+        let at =
+            |m: &Member| CommittedAt { medium: m.medium.medium, number: m.number, object: None };
+        let places = self.mirrors.members().iter().map(at).collect();
         let mut members = self.mirrors.members_mut().iter_mut();
         let ended = members.next().and_then(|m| Some((m.medium.clone(), m.ended.take()?)));
         let Some((medium, ended)) = ended else { return Err(WriteError::Thread) };
@@ -311,9 +313,14 @@ impl SegmentWriter {
         self.mirrors.each(|m| Ok(m.device.commit()?))?;
         lap.busy(self.meters.of(Stage::Device));
         let mut committed = std::mem::take(&mut self.pending).segments;
-        // On a mirror that failed meanwhile nothing is certain.
-        let there: Vec<_> = self.mirrors.members().iter().map(|m| m.medium.medium).collect();
-        committed.iter_mut().for_each(|c| c.places.retain(|(medium, _)| there.contains(medium)));
+        for committed in &mut committed {
+            committed.places.retain_mut(|place| {
+                let on = self.mirrors.members().iter().find(|m| m.medium.medium == place.medium);
+                place.object = on.and_then(|m| m.device.object_of(place.number));
+                // On a mirror that failed meanwhile nothing is certain.
+                on.is_some()
+            });
+        }
         Ok(committed)
     }
 }

@@ -78,13 +78,24 @@ pub struct Committed {
     /// The segment's begin, as the first medium has it.
     pub header: SegmentHeader,
     /// Where it lies: one place, or one on each mirror.
-    pub places: Vec<(MediumId, SegmentNumber)>,
+    pub places: Vec<CommittedAt>,
     /// The segment's end.
     pub end: SegmentEnd,
     /// Its bytes on the medium.
     pub bytes: u64,
     /// The catalog's frames.
     pub catalog: Vec<u8>,
+}
+
+/// Where a segment lies on a medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommittedAt {
+    /// The medium.
+    pub medium: MediumId,
+    /// Its number there.
+    pub number: SegmentNumber,
+    /// Blocks and filemarks before it on a tape, where the drive said so.
+    pub object: Option<u64>,
 }
 
 /// Records a commit where sessions are recorded. Called after the medium is durable and before anybody is told.

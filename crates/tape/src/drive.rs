@@ -203,10 +203,13 @@ pub trait TapeDrive: Send {
     fn sync(&mut self) -> Result<(), TapeError>;
     /// Reads the next block.
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError>;
-    /// Goes to a place.
+    /// Goes to a place: by the drive's own number where the place has one, else by filemarks and blocks. Where the number is
+    /// wrong, the tape may stand elsewhere: who reads looks whether the block is the one he wants.
     fn locate(&mut self, to: Spot) -> Result<(), TapeError>;
     /// Goes to the end of what was written; returns that place.
     fn locate_end(&mut self) -> Result<Spot, TapeError>;
+    /// Blocks and filemarks before the place where the tape stands, where the drive says so.
+    fn position(&mut self) -> Result<Option<u64>, TapeError>;
     /// The largest block it takes, in bytes.
     fn block_max(&self) -> usize;
     /// What the tape holds at its begin, in bytes at the medium, where that is known.

@@ -28,13 +28,17 @@ pub enum Operation {
     Mark,
     /// Tapes moved.
     Move,
+    /// Places gone to by the drive's own number.
+    Locate,
+    /// Places gone to by filemarks and blocks.
+    Space,
 }
 
 /// A plan: the n-th operation of a kind, counted from 1, has a fault. As text `write:120=error,move:3=jam`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     planned: Vec<(Operation, u64, Fault)>,
-    done: [u64; 4],
+    done: [u64; 6],
 }
 
 impl Faults {
@@ -50,7 +54,7 @@ impl Faults {
 /// A text that is no plan of faults.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no fault; write write:N, read:N, mark:N or move:N, and =error, =offline, =power, =dirty or =jam"
+    "'{0}' is no fault; write write:N, read:N, mark:N, locate:N, space:N or move:N, and =error, =offline, =power, =dirty or =jam"
 )]
 pub struct BadFault(String);
 
@@ -66,6 +70,8 @@ impl FromStr for Faults {
                 "read" => Operation::Read,
                 "mark" => Operation::Mark,
                 "move" => Operation::Move,
+                "locate" => Operation::Locate,
+                "space" => Operation::Space,
                 _ => return None,
             };
             let fault = match fault {
@@ -84,7 +90,7 @@ impl FromStr for Faults {
         };
         let parts = text.split(',').filter(|part| !part.is_empty());
         let planned = parts.map(|part| one(part).ok_or_else(|| BadFault(part.to_owned())));
-        Ok(Self { planned: planned.collect::<Result<_, _>>()?, done: [0; 4] })
+        Ok(Self { planned: planned.collect::<Result<_, _>>()?, done: [0; 6] })
     }
 }
 

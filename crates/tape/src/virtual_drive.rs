@@ -300,11 +300,21 @@ impl TapeDrive for VirtualDrive {
 
     fn locate(&mut self, to: Spot) -> Result<(), TapeError> {
         let tape = self.loaded()?;
-        let found = tape.file(to.file).filter(|(_, blocks)| to.block <= *blocks);
-        let Some((begin, _)) = found else {
+        let by_marks = tape.file(to.file).filter(|(_, blocks)| to.block <= *blocks);
+        let (way, at) = match (to.object, (to.file, to.block)) {
+            (_, (0, 0)) => (None, Some(0)),
+            (Some(object), _) => {
+                (Some(Operation::Locate), (object <= tape.len()).then_some(object))
+            }
+            (None, _) => (Some(Operation::Space), by_marks.map(|(begin, _)| begin + to.block)),
+        };
+        if let Some(operation) = way {
+            self.fault(operation)?;
+        }
+        let Some(at) = at else {
             return Err(TapeError::BeyondEnd { tape: self.barcode(), spot: to });
         };
-        self.go_to(begin + to.block);
+        self.go_to(at);
         Ok(())
     }
 
@@ -314,6 +324,11 @@ impl TapeDrive for VirtualDrive {
         let block = tape.file(file).map_or(0, |(_, blocks)| blocks);
         self.go_to(end);
         Ok(Spot { file, block, object: Some(end) })
+    }
+
+    fn position(&mut self) -> Result<Option<u64>, TapeError> {
+        self.loaded()?;
+        Ok(Some(self.at))
     }
 
     fn block_max(&self) -> usize {
@@ -421,7 +436,15 @@ mod tests {
         for beyond in [spot(3, 1), spot(1, 2), spot(4, 0)] {
             assert!(matches!(drive.locate(beyond), Err(TapeError::BeyondEnd { .. })));
         }
+        // By its own number it goes there, whatever the rest says.
+        drive.locate(Spot { object: Some(2), ..spot(0, 1) }).unwrap();
+        assert_eq!(drive.position().unwrap(), Some(2));
+        assert_eq!(drive.read_block(&mut block).unwrap(), Read::Block(300));
+        assert_eq!(block[299], 2);
+        let beyond = drive.locate(Spot { object: Some(7), ..spot(1, 0) });
+        assert!(matches!(beyond, Err(TapeError::BeyondEnd { .. })));
         drive.locate(spot(2, 1)).unwrap();
+        assert_eq!(drive.position().unwrap(), Some(5));
         assert_eq!(drive.read_block(&mut block).unwrap(), Read::Filemark);
         let large = vec![0; (8 << 20) + 1];
         assert!(matches!(drive.write_block(&large), Err(TapeError::BlockSize { .. })));

@@ -163,6 +163,67 @@ fn a_whole_library_is_imported_when_the_database_is_lost() {
     comes_back(&lab, "t", &lab.path("tree"));
 }
 
+/// Restores one small file at the end of a tape while the drive would fail at more operations than that takes.
+fn small_file_in_few_operations(lab: &Lab, dir: &Path) -> i32 {
+    let into = lab.path("small");
+    // One look at the header, one locate, and the blocks with the file.
+    let plan = "space:1=offline,locate:2=offline,read:4=offline";
+    Library::open(dir).unwrap().plan_faults(Some(1), plan).unwrap();
+    let file = lab.path("tree/z/small");
+    let args = ["restore", "t", file.to_str().unwrap(), "--into", into.to_str().unwrap()];
+    let code = lab.run(args).code;
+    if code == 0 {
+        same_by_rsync(&lab.path("tree/z"), &below(&into, &lab.path("tree/z")));
+    }
+    let _ = std::fs::remove_dir_all(into);
+    code
+}
+
+#[test]
+fn one_file_is_located_by_the_number_that_was_recorded() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 1);
+    lab.file("tree/a/large", noise(1, 20_000_000));
+    lab.file("tree/z/small", noise(9, 10_000));
+    let small = ["--streams", "1", "--segment-size", "1M", "--block-size", "64K"];
+    lab.backed_up([&["tree", "--to", "vtape:vtl", "--name", "t"], &small[..]].concat());
+    let filemarks = Library::open(&dir).unwrap().drive(1).unwrap().tape().unwrap().filemarks();
+    assert!(filemarks > 30, "{filemarks}: too few segments to tell");
+    assert_eq!(small_file_in_few_operations(&lab, &dir), 0);
+    // A wrong number, or none, as in rows of older versions: it is found by filemarks, which is what was to be shown.
+    for wrong in ["object - 1", "object + 100000", "NULL"] {
+        lab.edit_tables(&format!("UPDATE segment_places SET object = {wrong}"));
+        assert_ne!(small_file_in_few_operations(&lab, &dir), 0, "{wrong}");
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+    // An import asks the drive.
+    lab.run(["import", "vtape:vtl"]).ok();
+    assert_eq!(small_file_in_few_operations(&lab, &dir), 0);
+    std::fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
+    lab.lose_tables();
+    lab.run(["import", "vtape:vtl"]).ok();
+    assert_eq!(small_file_in_few_operations(&lab, &dir), 0);
+}
+
+#[test]
+fn copies_and_mirrors_on_tape_are_located_too() {
+    for options in [&["--mirror", "vtape:vtl"][..], &[]] {
+        let lab = Lab::new();
+        let dir = library(&lab, 1, 1);
+        lab.file("tree/a", noise(1, 10_000_000));
+        lab.file("tree/z/small", noise(9, 10_000));
+        let args = ["tree", "--to", "disk", "--name", "t", "--streams", "1"];
+        lab.backed_up([&args[..], options].concat());
+        if options.is_empty() {
+            lab.run(["copy", "t", "--to", "vtape:vtl"]).ok();
+        }
+        lab.sh("mv disk away");
+        assert_eq!(small_file_in_few_operations(&lab, &dir), 0, "{options:?}");
+        lab.edit_tables("UPDATE segment_places SET object = NULL");
+        assert_ne!(small_file_in_few_operations(&lab, &dir), 0, "{options:?}");
+    }
+}
+
 #[test]
 fn a_kill_costs_nothing_that_was_committed() {
     let lab = Lab::new();

@@ -19,15 +19,13 @@ use capstan_disk_agent::walk::BaseCursor;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::id::{
-    MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
-};
+use capstan_format::id::{MediumId, ObjectId, SegmentId, SessionId, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamLabel, StreamNames};
 use capstan_idb::{Idb, LogLevel, Object, Segment, Session, Status, StreamPart, Totals, Version};
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::{
-    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions,
+    CATALOG_LIMIT_DEFAULT, Committed, CommittedAt, OnCommit, WriteError, Writer, WriterOptions,
 };
 
 pub(crate) use self::medium::say_all_lost;
@@ -590,11 +588,12 @@ pub(crate) fn record_commit(
         idb.put_copy(c.header.segment, origin)?;
         idb.set_log_level_of_copy(c.header.segment, level)?;
     }
-    let on = |(medium, number): &(MediumId, SegmentNumber)| {
+    let on = |place: &CommittedAt| {
         let segment = Segment {
             id: c.header.segment,
-            medium: *medium,
-            number: *number,
+            medium: place.medium,
+            number: place.number,
+            object: place.object,
             session: c.header.session.session,
             blocks: c.end.blocks,
             bytes: c.bytes,

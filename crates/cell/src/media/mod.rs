@@ -30,6 +30,7 @@ pub(crate) use self::owner::{exported, identity};
 use crate::Cell;
 use crate::cleaning::DRIVES_MAX;
 use crate::error::{CellError, Result, plain};
+use crate::places::recall;
 use crate::session::now_us;
 
 /// Least space that a medium's file system must have for a session to begin.
@@ -219,6 +220,9 @@ impl Cell {
                 shown(there.header().medium, &there.header().label),
                 shown(medium.id, &medium.label)
             )));
+        }
+        if address.is_sequential() {
+            recall(&self.idb, &there)?;
         }
         Ok(there)
     }

@@ -43,6 +43,8 @@ pub(super) struct ScsiDrive {
     pub(super) origin: Option<u64>,
     /// It does not say where it stands.
     pub(super) blind: bool,
+    /// The tape is at its begin for certain: what comes next tells the number of the first block.
+    pub(super) at_begin: bool,
     /// What the drive had counted when it was opened.
     before: Counted,
     told: BTreeSet<alerts::Alert>,
@@ -106,6 +108,7 @@ impl ScsiDrive {
             capacity: None,
             origin: None,
             blind: false,
+            at_begin: false,
             before: Counted::default(),
             told: BTreeSet::new(),
             longest: 0,
@@ -154,7 +157,8 @@ impl ScsiDrive {
         let medium = self.drive.prepare()?;
         self.write_protected = medium.write_protected;
         self.block_max = self.drive.block_limits()?.max;
-        self.find_origin()?;
+        self.blind = self.drive.position()?.object.is_none();
+        self.at_begin = true;
         self.capacity = self.drive.capacity()?.or_else(|| capacity_of(medium.density));
         self.before = self.drive.statistics()?;
         // Not every drive has that.
@@ -250,12 +254,16 @@ impl TapeDrive for ScsiDrive {
 
     fn write_block(&mut self, block: &[u8]) -> Result<Written, TapeError> {
         self.writable()?;
+        let is_first = std::mem::take(&mut self.at_begin);
         let came = self.drive.write_block(block).map_err(|e| self.failed(e))?;
-        self.came(came)
+        let written = self.came(came)?;
+        self.learn_origin(is_first);
+        Ok(written)
     }
 
     fn write_filemark(&mut self) -> Result<Written, TapeError> {
         self.writable()?;
+        self.at_begin = false;
         let came = self.drive.write_filemarks(1, true).map_err(|e| self.failed(e))?;
         self.came(came)
     }
@@ -268,8 +276,12 @@ impl TapeDrive for ScsiDrive {
 
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
         self.refuse_empty()?;
+        let is_first = std::mem::take(&mut self.at_begin);
         match self.read(into).map_err(|e| self.failed(e))? {
-            Found::Block(length) => Ok(Read::Block(length)),
+            Found::Block(length) => {
+                self.learn_origin(is_first);
+                Ok(Read::Block(length))
+            }
             Found::Filemark => Ok(Read::Filemark),
             Found::EndOfData | Found::EndOfMedium => Ok(Read::EndOfData),
             Found::TooLong(length) => Err(self.say_too_long(length, into.len())),
@@ -287,6 +299,12 @@ impl TapeDrive for ScsiDrive {
     fn locate_end(&mut self) -> Result<Spot, TapeError> {
         self.come_back()?;
         self.go_to_end().map_err(|e| self.failed(e))
+    }
+
+    fn position(&mut self) -> Result<Option<u64>, TapeError> {
+        self.refuse_empty()?;
+        let here = self.drive.position().map_err(|e| self.failed(e))?;
+        Ok(self.number(here.object))
     }
 
     fn block_max(&self) -> usize {

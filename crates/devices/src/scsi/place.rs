@@ -13,7 +13,7 @@ use super::drive::ScsiDrive;
 impl ScsiDrive {
     /// Finds out the drive's number of the first block. The tape stands at its begin, before and afterwards. While nothing
     /// is on it, that is not known.
-    pub(super) fn find_origin(&mut self) -> Result<(), Error> {
+    fn find_origin(&mut self) -> Result<(), Error> {
         self.blind = self.drive.position()?.object.is_none();
         if self.blind {
             return Ok(());
@@ -31,19 +31,34 @@ impl ScsiDrive {
         self.drive.rewind()
     }
 
-    /// The same, if it was not known yet.
+    /// The same, where the first block was just read or written: the tape need not go back for it.
+    pub(super) fn learn_origin(&mut self, is_first: bool) {
+        if !is_first || self.blind || self.origin.is_some() {
+            return;
+        }
+        // Where the drive does not answer, what it is asked next says so; until then it is found out as ever.
+        if let Ok(here) = self.drive.position() {
+            self.origin = here.object.and_then(|object| object.checked_sub(1));
+        }
+    }
+
+    /// Finds it out, if it is not known yet.
     fn know_origin(&mut self) -> Result<(), Error> {
         if self.origin.is_some() || self.blind {
             return Ok(());
         }
+        self.at_begin = false;
         self.drive.rewind()?;
         self.find_origin()
     }
 
     pub(super) fn go_to(&mut self, to: Spot) -> Result<(), Error> {
         if (to.file, to.block) == (0, 0) {
-            return self.drive.rewind();
+            self.drive.rewind()?;
+            self.at_begin = true;
+            return Ok(());
         }
+        self.at_begin = false;
         let counted = Position { file: Some(to.file), block: Some(to.block), ..Position::UNKNOWN };
         if to.object.is_some() {
             self.know_origin()?;
@@ -69,6 +84,7 @@ impl ScsiDrive {
 
     /// Goes to the end of what is recorded.
     pub(super) fn go_to_end(&mut self) -> Result<Spot, Error> {
+        self.at_begin = false;
         let here = self.drive.position()?;
         if let (true, Some((file, block))) = (here.end_of_data, here.counted()) {
             return Ok(Spot { file, block, object: self.number(here.object) });
@@ -136,7 +152,7 @@ impl ScsiDrive {
     }
 
     /// Blocks and filemarks before a place, by the drive's own number of it.
-    fn number(&self, object: Option<u64>) -> Option<u64> {
+    pub(super) fn number(&self, object: Option<u64>) -> Option<u64> {
         object.zip(self.origin).and_then(|(object, origin)| object.checked_sub(origin))
     }
 }

@@ -83,11 +83,16 @@ struct Passed {
     blocks: HashMap<(u64, u64), Vec<u8>>,
     order: VecDeque<(u64, u64)>,
     bytes: usize,
+    /// Of files that passed by, the drive's number of the first block, where it is known.
+    begins: HashMap<u64, u64>,
 }
 
 impl Passed {
     fn keep(&mut self, spot: Spot, block: Vec<u8>) {
         let key = (spot.file, spot.block);
+        if let Some(begin) = begin_of(spot) {
+            self.begins.insert(spot.file, begin);
+        }
         self.bytes += block.len();
         if let Some(old) = self.blocks.insert(key, block) {
             self.bytes -= old.len();
@@ -131,6 +136,19 @@ impl Tape {
             })
         };
         TAPES.lock().entry(key).or_insert_with(new).clone()
+    }
+
+    /// A tape that is in a drive of a test.
+    #[cfg(test)]
+    pub(super) fn in_drive(drive: Box<dyn TapeDrive>) -> Arc<Self> {
+        Arc::new(Self {
+            library: LibraryName::Virtual("test".into()),
+            drive: None,
+            barcode: None,
+            deck: Mutex::new(Some(Deck::new(drive))),
+            pinned: AtomicBool::new(false),
+            loading: AtomicBool::new(false),
+        })
     }
 
     /// What it is called in messages.
@@ -296,24 +314,79 @@ fn put_away(
     library.move_tape(Place::Drive(drive), home)
 }
 
+/// The number of the first block of the file that a place is in.
+fn begin_of(spot: Spot) -> Option<u64> {
+    spot.object?.checked_sub(spot.block)
+}
+
+fn behind_block(at: Spot) -> Spot {
+    Spot { block: at.block + 1, object: at.object.map(|n| n + 1), ..at }
+}
+
+fn behind_filemark(at: Spot) -> Spot {
+    Spot { file: at.file + 1, block: 0, object: at.object.map(|n| n + 1) }
+}
+
 impl Deck {
     fn new(drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Self {
         Self { drive, mount, at: None, passed: Passed::default() }
     }
 
-    /// Goes to a place, if the tape is not there.
+    /// Goes to a place, if the tape is not there. By filemarks and blocks: who writes has to be certain. The drive's number of the
+    /// place is asked for once, and counted from there.
     fn go(&mut self, spot: Spot) -> Result<(), TapeError> {
         let there = |at: Spot| (at.file, at.block) == (spot.file, spot.block);
         if self.at.is_none_or(|at| !there(at)) {
             self.at = None;
-            self.drive.locate(spot)?;
-            self.at = Some(spot);
+            self.drive.locate(Spot { object: None, ..spot })?;
+            let object = match there(Spot::BEGIN) {
+                true => Spot::BEGIN.object,
+                false => self.drive.position()?,
+            };
+            self.at = Some(Spot { object, ..spot });
         }
         Ok(())
     }
 
+    /// Goes to a block by the drive's number of it and reads it. False where that leads nowhere, or to another block.
+    fn locate_block(
+        &mut self,
+        spot: Spot,
+        longest: usize,
+        is_wanted: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, TapeError> {
+        let mut block = vec![0; longest];
+        self.at = None;
+        let read = self.drive.locate(spot).and_then(|()| self.drive.read_block(&mut block));
+        match read {
+            Ok(Read::Block(length)) if is_wanted(&block[..length]) => {
+                block.truncate(length);
+                self.passed.keep(spot, block);
+                self.at = Some(behind_block(spot));
+                Ok(true)
+            }
+            // Another drive may have counted in another way.
+            Ok(_) => Ok(false),
+            Err(e) if e.blames_drive() => Err(e),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The drive's number of the first block of a file in which the tape stands or that passed by, where it is known.
+    pub fn begin_of(&self, file: u64) -> Option<u64> {
+        let at = self.at.filter(|at| at.file == file);
+        at.and_then(begin_of).or_else(|| self.passed.begins.get(&file).copied())
+    }
+
     /// The block at a place, at most `longest` bytes. What is passed on the way is kept for a while, if it is no long way.
-    pub fn block(&mut self, spot: Spot, longest: usize) -> Result<Found<'_>, TapeError> {
+    ///
+    /// Where the place has the drive's number, that is tried first; what is found there is taken if `is_wanted` says so.
+    pub fn block(
+        &mut self,
+        spot: Spot,
+        longest: usize,
+        is_wanted: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Found<'_>, TapeError> {
         let key = (spot.file, spot.block);
         if !self.passed.blocks.contains_key(&key) {
             let near = WINDOW / 2 / longest.max(1);
@@ -322,7 +395,10 @@ impl Deck {
                     && at.block <= spot.block
                     && spot.block - at.block <= near as u64
             });
-            if !on_the_way {
+            let is_located = !on_the_way
+                && spot.object.is_some()
+                && self.locate_block(spot, longest, is_wanted)?;
+            if !on_the_way && !is_located {
                 self.go(spot)?;
             }
             while let Some(at) = self.at.filter(|at| at.block <= spot.block) {
@@ -345,9 +421,9 @@ impl Deck {
             Read::Block(length) => {
                 block.truncate(length);
                 self.passed.keep(at, block);
-                Some(Spot { block: at.block + 1, object: None, ..at })
+                Some(behind_block(at))
             }
-            Read::Filemark => Some(Spot { file: at.file + 1, block: 0, object: None }),
+            Read::Filemark => Some(behind_filemark(at)),
             Read::EndOfData => Some(at),
         };
         Ok(read)
@@ -363,22 +439,25 @@ impl Deck {
 
     /// Writes a block at a place; what was there and behind it is gone.
     pub fn write(&mut self, spot: Spot, block: &[u8]) -> Result<Written, TapeError> {
-        self.go(spot)?;
-        self.passed.clear();
-        self.at = None;
+        let here = self.go_to_write(spot)?;
         let written = self.drive.write_block(block)?;
-        self.at = Some(Spot { block: spot.block + 1, object: None, ..spot });
+        self.at = Some(behind_block(here));
         Ok(written)
     }
 
     /// Writes a filemark at a place.
     pub fn mark(&mut self, spot: Spot) -> Result<Written, TapeError> {
+        let here = self.go_to_write(spot)?;
+        let written = self.drive.write_filemark()?;
+        self.at = Some(behind_filemark(here));
+        Ok(written)
+    }
+
+    /// Goes where something is about to be written. Until it is, nobody knows where the tape stands.
+    fn go_to_write(&mut self, spot: Spot) -> Result<Spot, TapeError> {
         self.go(spot)?;
         self.passed.clear();
-        self.at = None;
-        let written = self.drive.write_filemark()?;
-        self.at = Some(Spot { file: spot.file + 1, block: 0, object: None });
-        Ok(written)
+        Ok(self.at.take().unwrap_or(Spot { object: None, ..spot }))
     }
 
     /// Brings all that was written to the tape.

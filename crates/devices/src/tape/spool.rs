@@ -276,6 +276,10 @@ impl Device for SpooledTape {
         self.shared.tape.lock().commit()
     }
 
+    fn object_of(&self, segment: SegmentNumber) -> Option<u64> {
+        self.shared.tape.lock().object_of(segment)
+    }
+
     fn abandon_segment(&mut self) {
         let mut state = self.shared.state.lock();
         for order in std::mem::take(&mut state.orders) {
@@ -405,6 +409,10 @@ mod tests {
             assert_eq!(segment(&mut device, 40).0, first);
             assert_eq!(segment(&mut device, 90).0, first + 1);
             device.commit().unwrap();
+            // The header and its filemark; 40 blocks, 90 blocks, each with a catalog and two filemarks.
+            let begin = 2 + u64::from(first / 2) * (43 + 93);
+            assert_eq!(device.object_of(SegmentNumber(first)), Some(begin));
+            assert_eq!(device.object_of(SegmentNumber(first + 1)), Some(begin + 43));
             drop(device);
             let read = super::super::open(&address).unwrap();
             let numbers: Vec<_> = read.segments().unwrap().iter().map(|n| n.0).collect();

@@ -1,11 +1,12 @@
 //! A tape, read like a directory of segments.
 
+use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use capstan_format::array::ArrayPlace;
-use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind};
-use capstan_format::id::SegmentNumber;
+use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
+use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{Spot, TapeError};
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use crate::DeviceError;
 use crate::address::TapeAddress;
 use crate::file::{FileMedium, HEADER_NAME, SUFFIX, segment_name, segment_number};
 use crate::rait::ends::blocks_on;
-use crate::storage::{ReadFile, Storage, WriteFile};
+use crate::storage::{ReadFile, Recorded, Storage, WriteFile};
 
 /// The longest block that a tape of ours has.
 const LONGEST: usize = BLOCK_SIZE_MAX as usize;
@@ -27,14 +28,14 @@ const CATALOG_MAX: usize = 256 << 20;
 pub fn open(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
     let tape = Tape::of(address);
     let name = tape.name();
-    FileMedium::on(Arc::new(TapeStorage { tape }), &name)
+    FileMedium::on(Arc::new(TapeStorage::new(tape)), &name)
 }
 
 /// The same, of a tape that may be a member of an array.
 pub(crate) fn open_member(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
     let tape = Tape::of(address);
     let name = tape.name();
-    FileMedium::member_on(Arc::new(TapeStorage { tape }), &name)
+    FileMedium::member_on(Arc::new(TapeStorage::new(tape)), &name)
 }
 
 /// Whether nothing was ever written to a tape.
@@ -45,7 +46,11 @@ pub(crate) fn is_blank(address: &TapeAddress) -> Result<bool, DeviceError> {
 
 /// A tape as a flat directory: its header, and its complete segments.
 pub(super) struct TapeStorage {
-    pub tape: Arc<Tape>,
+    tape: Arc<Tape>,
+    /// Its header, once it was read: no segment goes back to the begin of the tape for it.
+    medium: OnceLock<MediumHeader>,
+    /// Where segments were recorded to lie.
+    recorded: Mutex<HashMap<SegmentNumber, Recorded>>,
 }
 
 fn failed(error: TapeError) -> io::Error {
@@ -72,11 +77,20 @@ impl Storage for TapeStorage {
         let Some(number) = segment_number(name, SUFFIX) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        // A member of an array has only its share of the blocks that the end record counts.
-        let header = decode_record::<MediumHeader>(BlockKind::MediumHeader, &self.header()?);
-        let array = header.ok().and_then(|(_, header)| header.array);
-        let tape = self.tape.clone();
-        Ok(Box::new(SegmentFile { tape, number, array, layout: Mutex::default() }))
+        let recorded = self.recorded.lock().get(&number).copied();
+        let medium = self.medium()?;
+        Ok(Box::new(SegmentFile {
+            tape: self.tape.clone(),
+            number,
+            // A member of an array has only its share of the blocks that the end record counts.
+            array: medium.and_then(|medium| medium.array.clone()),
+            block_size: medium.map(|medium| medium.block_size as usize),
+            segment: recorded.map(|recorded| recorded.segment),
+            layout: Mutex::new(Layout {
+                object: recorded.map(|recorded| recorded.object),
+                ..Layout::default()
+            }),
+        }))
     }
 
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
@@ -104,13 +118,31 @@ impl Storage for TapeStorage {
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
+
+    fn recall(&self, places: Vec<Recorded>) {
+        self.recorded.lock().extend(places.into_iter().map(|place| (place.number, place)));
+    }
 }
 
 impl TapeStorage {
+    pub fn new(tape: Arc<Tape>) -> Self {
+        Self { tape, medium: OnceLock::new(), recorded: Mutex::default() }
+    }
+
+    /// What the tape says of itself, where that can be read.
+    fn medium(&self) -> io::Result<Option<&MediumHeader>> {
+        if self.medium.get().is_none()
+            && let Ok((_, header)) = decode_record(BlockKind::MediumHeader, &self.header()?)
+        {
+            let _ = self.medium.set(header);
+        }
+        Ok(self.medium.get())
+    }
+
     /// The first block of the tape.
-    fn header(&self) -> io::Result<Vec<u8>> {
-        let spot = Spot { file: HEADER_FILE, ..Spot::BEGIN };
-        let block = self.tape.with(|deck| match deck.block(spot, LONGEST)? {
+    pub fn header(&self) -> io::Result<Vec<u8>> {
+        let spot = Spot { file: HEADER_FILE, block: 0, object: None };
+        let block = self.tape.with(|deck| match deck.block(spot, LONGEST, &|_| true)? {
             Found::Block(block) => Ok(Some(block.to_vec())),
             Found::Filemark | Found::EndOfData => Ok(None),
         });
@@ -147,6 +179,8 @@ fn copy_at(from: &[u8], offset: u64, out: &mut [u8]) -> usize {
 /// What is known of where a segment's bytes lie.
 #[derive(Default)]
 struct Layout {
+    /// Blocks and filemarks before its first block: as it was recorded, or as the drive says.
+    object: Option<u64>,
     /// Bytes of its first block.
     first: Option<u64>,
     /// Bytes of the blocks after it.
@@ -168,25 +202,59 @@ struct SegmentFile {
     tape: Arc<Tape>,
     number: SegmentNumber,
     array: Option<ArrayPlace>,
+    /// Of the medium.
+    block_size: Option<usize>,
+    /// What it is, where that is recorded.
+    segment: Option<SegmentId>,
     layout: Mutex<Layout>,
 }
 
 impl SegmentFile {
     fn spot(&self, block: u64) -> Spot {
-        Spot { file: data_file(self.number), block, object: None }
+        // Blocks of a member of an array do not say by their index where they lie on it.
+        let begin = self.layout.lock().object.filter(|_| self.array.is_none());
+        let object = begin.and_then(|begin| begin.checked_add(block));
+        Spot { file: data_file(self.number), block, object }
+    }
+
+    /// Whether it is that block of this segment.
+    fn is_block(&self, index: u64, block: &[u8]) -> bool {
+        MaHeader::decode(block).is_ok_and(|ma| {
+            u64::from(ma.index.0) == index
+                && self.segment.is_none_or(|segment| segment == ma.segment)
+        })
+    }
+
+    /// Has what is found at a block of the first file; nothing where the file ends before it.
+    fn find<R>(
+        &self,
+        block: u64,
+        longest: usize,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> io::Result<Option<R>> {
+        let spot = self.spot(block);
+        let found = self.tape.with(|deck| {
+            let found = match deck.block(spot, longest, &|bytes| self.is_block(block, bytes))? {
+                Found::Block(bytes) => Some(take(bytes)),
+                Found::Filemark | Found::EndOfData => None,
+            };
+            Ok((found, deck.begin_of(spot.file)))
+        });
+        match found {
+            Ok((found, begin)) => {
+                let mut layout = self.layout.lock();
+                layout.object = begin.or(layout.object);
+                Ok(found)
+            }
+            Err(TapeError::BeyondEnd { .. }) => Ok(None),
+            Err(e) => Err(failed(e)),
+        }
     }
 
     /// Copies from a block of the first file; the block's length, nothing where the file ends before it.
     fn copy(&self, block: u64, offset: u64, out: &mut [u8]) -> io::Result<Option<(u64, usize)>> {
         let longest = self.layout.lock().full.filter(|_| block > 0).map_or(LONGEST, |n| n as usize);
-        let found = self.tape.with(|deck| match deck.block(self.spot(block), longest)? {
-            Found::Block(bytes) => Ok(Some((bytes.len() as u64, copy_at(bytes, offset, out)))),
-            Found::Filemark | Found::EndOfData => Ok(None),
-        });
-        match found {
-            Err(TapeError::BeyondEnd { .. }) => Ok(None),
-            other => other.map_err(failed),
-        }
+        self.find(block, longest, |bytes| (bytes.len() as u64, copy_at(bytes, offset, out)))
     }
 
     /// Learns how long the first block is, and those after it.
@@ -218,7 +286,7 @@ impl SegmentFile {
         let mut last = 0;
         let read = self.tape.with(|deck| {
             for block in 0.. {
-                match deck.block(Spot { file, block, object: None }, LONGEST)? {
+                match deck.block(Spot { file, block, object: None }, LONGEST, &|_| true)? {
                     Found::Block(found) if bytes.len() + found.len() <= CATALOG_MAX => {
                         last = bytes.len();
                         bytes.extend_from_slice(found);
@@ -292,6 +360,26 @@ impl ReadFile for SegmentFile {
             done += n;
         }
         Ok(done)
+    }
+
+    fn read_block(&self, index: u32, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let index = index.into();
+        if let Some(full) = self.block_size.filter(|full| index > 0 && *full >= out.len()) {
+            let found = self.find(index, full, |bytes| {
+                self.is_block(index, bytes).then(|| copy_at(bytes, 0, out))
+            });
+            match found {
+                Ok(Some(Some(n))) => return Ok(n),
+                Err(e) => return Err(e),
+                // It is not where it should be, or is damaged: what is there is found by its place in bytes.
+                Ok(_) => {}
+            }
+        }
+        self.read_at(out, offset)
+    }
+
+    fn object(&self) -> Option<u64> {
+        self.layout.lock().object
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -1,5 +1,6 @@
 //! Writing segments to a tape.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_format::block::BlockKind;
@@ -25,6 +26,8 @@ pub struct TapeDevice {
     told: u32,
     /// Where the next block of the segment goes, while one is open.
     at: Option<Spot>,
+    /// Of the segments that were written: blocks and filemarks before the first block, where the drive said so.
+    objects: BTreeMap<SegmentNumber, u64>,
     /// The drive has warned that the tape ends soon.
     ending: bool,
     capacity: Option<u64>,
@@ -69,15 +72,17 @@ impl TapeDevice {
         block_size: Option<u32>,
     ) -> Result<Self, DeviceError> {
         let name = tape.name();
+        let storage = Arc::new(TapeStorage::new(tape.clone()));
         if tape.with(|deck| Ok(deck.is_write_protected()))? {
             return Err(TapeError::WriteProtected { tape: name }.into());
         }
+        // The tape stands at its begin, and its header is wanted soon. What is wrong with it is said then.
+        let _ = storage.header();
         let end = tape.with(|deck| deck.end())?;
         if (end.file, end.block) == (0, 0) {
             let header = new().map_err(crate::file::io_error("make a new medium on", &name))?;
             write_header(tape, &header)?;
         }
-        let storage = Arc::new(TapeStorage { tape: tape.clone() });
         let medium = FileMedium::member_on(storage, &name).map_err(|e| match e {
             DeviceError::Medium { .. } | DeviceError::NoMedium(_) => {
                 DeviceError::NotOurs(name.clone())
@@ -95,7 +100,8 @@ impl TapeDevice {
             tape.with(|deck| deck.mark(Spot { block: 1, ..Spot::BEGIN }).map(drop))?;
         }
         let told = next;
-        Ok(Self { tape: tape.clone(), medium, next, told, at: None, ending: false, capacity })
+        let (tape, objects) = (tape.clone(), BTreeMap::new());
+        Ok(Self { tape, medium, next, told, at: None, objects, ending: false, capacity })
     }
 
     /// The medium.
@@ -168,8 +174,15 @@ impl Device for TapeDevice {
 
     fn write(&mut self, block: &[u8]) -> Result<(), DeviceError> {
         let spot = self.spot()?;
-        let written = self.tape.with(|deck| deck.write(spot, block))?;
+        let (written, begin) =
+            self.tape.with(|deck| Ok((deck.write(spot, block)?, deck.begin_of(spot.file))))?;
         self.note(written);
+        let number = SegmentNumber(self.next);
+        if (spot.file, spot.block) == (data_file(number), 0)
+            && let Some(object) = begin
+        {
+            self.objects.insert(number, object);
+        }
         self.at = Some(Spot { block: spot.block + 1, object: None, ..spot });
         Ok(())
     }
@@ -190,8 +203,13 @@ impl Device for TapeDevice {
         Ok(self.tape.with(|deck| deck.sync())?)
     }
 
+    fn object_of(&self, segment: SegmentNumber) -> Option<u64> {
+        self.objects.get(&segment).copied()
+    }
+
     fn abandon_segment(&mut self) {
         // What was begun is overwritten by what comes next: its number is given again.
+        self.objects.remove(&SegmentNumber(self.next));
         self.at = None;
     }
 

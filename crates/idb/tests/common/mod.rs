@@ -87,6 +87,7 @@ pub fn segment(n: u8, medium: u8, number: u32, session: u8) -> Segment {
         id: SegmentId(nth(n)),
         medium: MediumId(nth(medium)),
         number: SegmentNumber(number),
+        object: None,
         session: SessionId(nth(session)),
         blocks: 16,
         bytes: 16 * (256 << 10),

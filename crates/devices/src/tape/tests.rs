@@ -1,0 +1,278 @@
+//! Segments on tape: the numbers that drives have of them, and finding them by these.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use capstan_format::block::{BlockKind, MaHeader};
+use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber};
+use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
+use capstan_tape::library::{Design, Library};
+use capstan_tape::mechanics::Statistics;
+use capstan_tape::{Read, Spot, TapeDrive, TapeError, Written};
+use parking_lot::Mutex;
+
+use super::deck::Tape;
+use super::storage::TapeStorage;
+use super::writer::TapeDevice;
+use crate::Device;
+use crate::address::{Address, TapeAddress};
+use crate::file::{SUFFIX, segment_name};
+use crate::storage::{Recorded, Storage};
+
+const BLOCK: usize = 64 << 10;
+/// More than what passed by last.
+const BLOCKS: u32 = 600;
+
+fn address(dir: &Path) -> TapeAddress {
+    let design = Design {
+        model: "lto-9".into(),
+        drives: 1,
+        slots: 1,
+        mail_slots: 0,
+        capacity: Some(400_000_000),
+        scale: 1e6,
+        ratio: 1.0,
+    };
+    let library = dir.join("vtl");
+    Library::create(&library, &design, 1).unwrap();
+    let name = format!("vtape:{}?tape=V00001L9", library.display());
+    let Ok(Address::Tape(address)) = name.parse() else { panic!("{name}") };
+    address
+}
+
+fn open(address: &TapeAddress) -> TapeDevice {
+    let header = || {
+        Ok(MediumHeader {
+            format: FORMAT_VERSION,
+            incompatible: 0,
+            compatible: 0,
+            medium: MediumId([1; 16]),
+            label: "m".to_owned(),
+            block_size: BLOCK as u32,
+            created_us: 0,
+            protection: Protection::None,
+            cell: None,
+            array: None,
+        })
+    };
+    TapeDevice::open(address, header, None).unwrap()
+}
+
+fn id(number: u32) -> SegmentId {
+    SegmentId([number as u8; 16])
+}
+
+/// A block that says what it is; its last byte tells segments from each other too.
+fn block(number: u32, index: u32) -> Vec<u8> {
+    let mut block = vec![number as u8; BLOCK];
+    let kind = if index == 0 { BlockKind::SegmentHeader } else { BlockKind::Data };
+    let ma = MaHeader { kind, segment: id(number), index: BlockIndex(index), length: BLOCK as u32 };
+    ma.encode(&mut block);
+    block
+}
+
+fn write(device: &mut TapeDevice, blocks: u32) {
+    let number = device.begin_segment().unwrap().0;
+    (0..blocks).for_each(|n| device.write(&block(number, n)).unwrap());
+    device.begin_catalog().unwrap();
+    device.write(&block(number, blocks)).unwrap();
+    device.end_segment().unwrap();
+}
+
+/// A tape with segments; where they begin.
+fn written(dir: &Path) -> (TapeAddress, Vec<u64>) {
+    let address = address(dir);
+    let mut device = open(&address);
+    (0..3).for_each(|_| write(&mut device, BLOCKS));
+    device.commit().unwrap();
+    let objects = (1..=3).map(|n| device.object_of(SegmentNumber(n)).unwrap()).collect();
+    drop(device);
+    super::release_idle();
+    (address, objects)
+}
+
+/// What kind of drive it is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Whole,
+    /// It goes by filemarks whatever it is given, and does not say where it stands.
+    Blind,
+}
+
+/// A drive that notes what it is asked for.
+struct Noted {
+    drive: Box<dyn TapeDrive>,
+    kind: Kind,
+    done: Arc<Mutex<Vec<String>>>,
+}
+
+impl TapeDrive for Noted {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn write_block(&mut self, block: &[u8]) -> Result<Written, TapeError> {
+        self.drive.write_block(block)
+    }
+
+    fn write_filemark(&mut self) -> Result<Written, TapeError> {
+        self.drive.write_filemark()
+    }
+
+    fn sync(&mut self) -> Result<(), TapeError> {
+        self.drive.sync()
+    }
+
+    fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
+        self.done.lock().push("read".to_owned());
+        self.drive.read_block(into)
+    }
+
+    fn locate(&mut self, to: Spot) -> Result<(), TapeError> {
+        self.done.lock().push(match to.object {
+            _ if (to.file, to.block) == (0, 0) => "rewind".to_owned(),
+            Some(object) => format!("locate {object}"),
+            None => format!("space {} {}", to.file, to.block),
+        });
+        let object = to.object.filter(|_| self.kind == Kind::Whole);
+        self.drive.locate(Spot { object, ..to })
+    }
+
+    fn locate_end(&mut self) -> Result<Spot, TapeError> {
+        self.drive.locate_end()
+    }
+
+    fn position(&mut self) -> Result<Option<u64>, TapeError> {
+        self.done.lock().push("position".to_owned());
+        if self.kind == Kind::Blind { Ok(None) } else { self.drive.position() }
+    }
+
+    fn block_max(&self) -> usize {
+        self.drive.block_max()
+    }
+
+    fn capacity(&self) -> Option<u64> {
+        self.drive.capacity()
+    }
+
+    fn unload(&mut self) -> Result<(), TapeError> {
+        self.drive.unload()
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        self.drive.statistics()
+    }
+}
+
+/// Reads blocks of the third segment, recorded there; what the drive was asked for.
+fn read(dir: &Path, kind: Kind, recorded: Option<u64>, blocks: &[u32]) -> Vec<String> {
+    let drive = Box::new(Library::open(&dir.join("vtl")).unwrap().drive(1).unwrap());
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let tape = Tape::in_drive(Box::new(Noted { drive, kind, done: done.clone() }));
+    let storage = TapeStorage::new(tape);
+    let number = SegmentNumber(3);
+    let place = recorded.map(|object| Recorded { number, segment: id(3), object });
+    storage.recall(place.into_iter().collect());
+    let file = storage.open(&segment_name(number, SUFFIX)).unwrap();
+    let mut found = vec![0; BLOCK];
+    for index in blocks {
+        let offset = u64::from(*index) * BLOCK as u64;
+        assert_eq!(file.read_block(*index, offset, &mut found).unwrap(), BLOCK);
+        assert!(found == block(3, *index), "block {index}");
+    }
+    drop(storage);
+    drop(file);
+    let done = done.lock();
+    done.clone()
+}
+
+#[test]
+fn a_writer_knows_the_numbers_of_its_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let (address, objects) = written(dir.path());
+    let each = u64::from(BLOCKS) + 3;
+    assert_eq!(objects, [2, 2 + each, 2 + 2 * each]);
+    // What is appended later goes on from there; what was begun and given up is not counted.
+    let mut device = open(&address);
+    device.begin_segment().unwrap();
+    device.write(&block(4, 0)).unwrap();
+    device.abandon_segment();
+    assert_eq!(device.object_of(SegmentNumber(4)), None);
+    write(&mut device, 5);
+    write(&mut device, 5);
+    assert_eq!(device.object_of(SegmentNumber(4)), Some(2 + 3 * each));
+    assert_eq!(device.object_of(SegmentNumber(5)), Some(2 + 3 * each + 8));
+}
+
+#[test]
+fn a_drive_is_asked_once_for_a_number_and_not_for_each_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, objects) = written(dir.path());
+    let drive = Box::new(Library::open(&dir.path().join("vtl")).unwrap().drive(1).unwrap());
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let tape = Tape::in_drive(Box::new(Noted { drive, kind: Kind::Whole, done: done.clone() }));
+    // Overwrites from the third segment on, as a writer that was there before does.
+    let found = tape.with(|deck| {
+        for file in [5, 7] {
+            for block in 0..20 {
+                deck.write(Spot { file, block, object: None }, &[1; BLOCK])?;
+            }
+            deck.mark(Spot { file, block: 20, object: None })?;
+            deck.mark(Spot { file: file + 1, block: 0, object: None })?;
+        }
+        deck.write(Spot { file: 9, block: 0, object: None }, &[1; BLOCK])?;
+        Ok(deck.begin_of(9))
+    });
+    assert_eq!(found.unwrap(), Some(objects[2] + 2 * 22));
+    assert_eq!(*done.lock(), ["space 5 0", "position"]);
+}
+
+#[test]
+fn a_block_is_located_by_its_number_and_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, objects) = written(dir.path());
+    let done = read(dir.path(), Kind::Whole, Some(objects[2]), &[500, 501, 9]);
+    let [at, back] = [500, 9].map(|n| format!("locate {}", objects[2] + n));
+    assert_eq!(done, ["rewind", "read", &at, "read", "read", &back, "read"]);
+}
+
+#[test]
+fn a_wrong_number_costs_a_look_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, objects) = written(dir.path());
+    // In the same segment, in another one, on a filemark, and behind the end.
+    for wrong in [objects[2] + 1, objects[1], objects[2] - 501, 1 << 40] {
+        let done = read(dir.path(), Kind::Whole, Some(wrong), &[500, 9]);
+        assert_eq!(done.iter().filter(|d| d.starts_with("space")).count(), 1, "{done:?}");
+        // The drive said where the block is, so the next one is located.
+        assert_eq!(done[done.len() - 2], format!("locate {}", objects[2] + 9), "{done:?}");
+    }
+}
+
+#[test]
+fn a_drive_that_cannot_locate_finds_everything_by_filemarks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, objects) = written(dir.path());
+    for recorded in [None, Some(objects[2]), Some(3)] {
+        read(dir.path(), Kind::Blind, recorded, &[500, 501, 9]);
+    }
+    let done = read(dir.path(), Kind::Blind, None, &[500, 9]);
+    assert_eq!(
+        done,
+        ["rewind", "read", "space 5 500", "position", "read", "space 5 9", "position", "read"]
+    );
+}
+
+#[test]
+fn what_is_not_recorded_is_learnt_from_the_drive() {
+    let dir = tempfile::tempdir().unwrap();
+    let (address, objects) = written(dir.path());
+    let medium = super::open(&address).unwrap();
+    // Twice, since the second time the block is not read from the tape again.
+    for _ in 0..2 {
+        let file = medium.open_segment(SegmentNumber(2)).unwrap();
+        assert_eq!(file.object(), None);
+        file.read_at(&mut [0; BLOCK], 0).unwrap();
+        assert_eq!(file.object(), Some(objects[1]));
+    }
+}

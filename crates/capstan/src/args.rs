@@ -17,6 +17,7 @@ mod protect;
 mod rait;
 mod restore;
 mod run;
+mod stage;
 mod status;
 mod time;
 mod vtl;
@@ -43,6 +44,7 @@ pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
 pub use rait::RaitCommand;
 pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
 pub use run::RunArgs;
+pub use stage::StageArgs;
 pub use status::StatusArgs;
 pub use time::parse_age;
 pub use vtl::{CreateVtlArgs, VtlCommand};
@@ -132,6 +134,8 @@ pub enum Command {
     Drill(DrillArgs),
     /// Copy backups to another medium
     Copy(CopyArgs),
+    /// Move versions from disk to tape: copy them, verify the copy, give the disk's space back
+    Stage(StageArgs),
     /// Make a new full version of a full and its incrementals, without reading their source
     Consolidate(ConsolidateArgs),
     /// Record what is on a medium, as after the loss of the internal database

@@ -31,6 +31,7 @@ mod session;
 mod sessions;
 mod sizes;
 mod spec;
+mod stage;
 mod status;
 mod table;
 mod vtl;
@@ -76,6 +77,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Verify(args) => restore::verify(global, args),
         Command::Drill(args) => restore::drill(global, args),
         Command::Copy(args) => copy::copy(global, args),
+        Command::Stage(args) => stage::run(global, args),
         Command::Consolidate(args) => copy::consolidate(global, args),
         Command::Import(args) => restore::import(global, args),
         Command::Media(command) => media::run(global, command),

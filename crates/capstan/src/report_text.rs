@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use capstan_cell::report::{DrillReport, DriveReport, Report};
+use capstan_cell::report::{DrillReport, DriveReport, Report, Staged};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -48,6 +48,7 @@ pub struct View {
     anomalies: Vec<AnomalyView>,
     expected_restore: Option<ExpectedView>,
     drill: Option<DrillReport>,
+    staged: Option<Staged>,
     notes: Vec<String>,
 }
 
@@ -172,6 +173,9 @@ impl View {
             );
             line("Proved", &proved(d));
         }
+        for (name, text) in self.staged.iter().flat_map(staged_lines) {
+            line(name, &text);
+        }
         for a in &self.anomalies {
             let percent = |share: f64| format!("{:.1} %", share * 100.0);
             let (value, usual) = (percent(a.value), percent(a.median));
@@ -198,7 +202,9 @@ impl View {
         let (read, written) = (bytes_text(self.bytes_read), bytes_text(self.bytes_written));
         match self.method.as_str() {
             "restore" | "drill" => format!("{read} from the media, {written} restored"),
-            "copy" | "synthetic full" => format!("{read} from the media, {written} on the medium"),
+            "copy" | "stage" | "synthetic full" => {
+                format!("{read} from the media, {written} on the medium")
+            }
             "verify" | "import" => format!("{read} read from the media"),
             _ if self.bytes_written == 0 => format!("{read} on disk, {written} on the medium"),
             _ => format!(
@@ -248,6 +254,32 @@ impl View {
             let _ = writeln!(out, "  … and {} more", grouped(more as u64));
         }
     }
+}
+
+/// What was staged, and what stays and why: names and texts of lines.
+fn staged_lines(staged: &Staged) -> Vec<(&'static str, String)> {
+    let versions = |n: u64| crate::protect::count(n, "version");
+    let done = match staged.dry_run {
+        true => format!("{} would be", versions(staged.staged_versions)),
+        false => format!(
+            "{}: {} copied, {} verified, {} given back",
+            versions(staged.staged_versions),
+            bytes_text(staged.copied_bytes),
+            bytes_text(staged.verified_bytes),
+            bytes_text(staged.freed_bytes)
+        ),
+    };
+    let mut lines = vec![("Staged", done)];
+    for v in &staged.versions {
+        let id: String = v.session.chars().take(8).collect();
+        let of = format!("{}@{id} of {} with {}", v.name, time(&v.start), bytes_text(v.bytes));
+        match &v.why {
+            Some(why) => lines.push(("Stays", format!("{of}: {why}"))),
+            None if staged.dry_run => lines.push(("Would go", of)),
+            None => {}
+        }
+    }
+    lines
 }
 
 /// `5 by the live files, 3 by checksums, 0 not`

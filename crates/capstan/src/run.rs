@@ -12,14 +12,14 @@ use capstan_cell::report::Report;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::args::{BackupArgs, Global, RunArgs};
+use crate::args::{BackupArgs, Global, RunArgs, StageArgs};
 use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, one_line};
 use crate::output::{Output, json_line};
 use crate::progress::Console;
 use crate::report_text::View;
 use crate::session::{failed, on_signals};
 use crate::spec::{self, Spec};
-use crate::{backup, home, prune, webhook};
+use crate::{backup, home, prune, stage, webhook};
 
 /// What a run came to; what a webhook gets.
 #[derive(Debug, Serialize)]
@@ -38,6 +38,8 @@ pub struct RunReport {
     sessions: Vec<Report>,
     /// What `capstan prune` did with the keep rules, where there are any.
     pruned: Option<serde_json::Value>,
+    /// The report of what was staged, where anything is.
+    staged: Option<Report>,
 }
 
 /// Runs the command.
@@ -89,6 +91,7 @@ impl Run {
             errors: Vec::new(),
             sessions: Vec::new(),
             pruned: None,
+            staged: None,
         };
         Self { start, report }
     }
@@ -136,6 +139,36 @@ impl Run {
         {
             self.error(COMPLETED_WITH_ERRORS, format!("nothing was pruned: {}", failure.error));
         }
+        if let Some(args) = &spec.stage
+            && !stop.0.load(Ordering::SeqCst)
+            && let Err(failure) = self.stage(&cell, global, args, json, stop)
+        {
+            self.error(COMPLETED_WITH_ERRORS, format!("nothing was staged: {}", failure.error));
+        }
+        Ok(())
+    }
+
+    /// Stages, also where a backup failed: what lies on disk longer than it should has its own schedule.
+    fn stage(
+        &mut self,
+        cell: &Cell,
+        global: &Global,
+        args: &StageArgs,
+        json: bool,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        let console = Console::new(global)?;
+        let result = cell.stage(&stage::request(args), &console, stop);
+        console.finish();
+        let report = result?;
+        if !json {
+            let mut out = Output::new();
+            out.text(&View::of(&report)?.text(false))?;
+            out.text("\n")?;
+            out.finish()?;
+        }
+        self.worse(report.exit_code());
+        self.report.staged = Some(report);
         Ok(())
     }
 

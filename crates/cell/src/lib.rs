@@ -52,6 +52,7 @@ mod same_bytes;
 mod session;
 mod spare;
 mod sparse;
+pub mod stage;
 mod status;
 mod take_ring;
 mod tapes;

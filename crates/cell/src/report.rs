@@ -102,6 +102,51 @@ pub struct DrillReport {
     pub scratch: String,
 }
 
+/// A version that a stage session looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct StagedVersion {
+    /// The object's name.
+    pub name: String,
+    /// The session that wrote it.
+    pub session: String,
+    /// When it was begun, as RFC 3339 UTC.
+    pub start: String,
+    /// Bytes that it has on the disk media that are staged.
+    pub bytes: u64,
+    /// Whether they were copied, verified and given back; in a dry run, whether they would be.
+    pub staged: bool,
+    /// Why they stay.
+    pub why: Option<String>,
+}
+
+/// What a stage session did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Staged {
+    /// Whether it only says what would be done.
+    pub dry_run: bool,
+    /// Versions that were staged.
+    pub staged_versions: u64,
+    /// Bytes written to the target.
+    pub copied_bytes: u64,
+    /// Bytes read back from there and found whole.
+    pub verified_bytes: u64,
+    /// Segments that were removed from disk.
+    pub freed_segments: u64,
+    /// Bytes that this gave back.
+    pub freed_bytes: u64,
+    /// The versions that were chosen, and those that could not be, oldest first.
+    pub versions: Vec<StagedVersion>,
+}
+
+impl Staged {
+    /// Counts the versions that were staged.
+    pub(crate) fn count(&mut self) {
+        self.staged_versions = self.versions.iter().filter(|v| v.staged).count() as u64;
+    }
+}
+
 /// What a backup was told to take. Field names are those of `--json`.
 #[derive(Debug, Clone, Serialize, Deserialize, Default)]
 pub struct Selected {
@@ -206,6 +251,9 @@ pub struct Report {
     /// What a drill took and proved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drill: Option<DrillReport>,
+    /// What a stage session did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staged: Option<Staged>,
     /// Number of errors; `errors` may list fewer.
     pub error_count: u64,
     /// The first errors, at most 10,000.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use capstan_cell::prune::KeepRules;
 use clap::{Args as _, FromArgMatches as _};
 
-use crate::args::{BackupArgs, PruneArgs};
+use crate::args::{BackupArgs, PruneArgs, StageArgs};
 use crate::exit::Failure;
 use table::{Mistakes, Table};
 
@@ -32,6 +32,8 @@ pub struct Spec {
     pub objects: Vec<BackupArgs>,
     /// Which versions are kept.
     pub keep: Option<KeepRules>,
+    /// What is staged after the backups.
+    pub stage: Option<StageArgs>,
     /// Commands before the first backup: one that fails ends the run.
     pub pre: Vec<String>,
     /// Commands after the last: they run always.
@@ -105,6 +107,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
         key_file: top.text("key-file", m).map(PathBuf::from),
         objects: options::objects(&mut top, m),
         keep: top.table("keep", m).map(|t| keep(t, m)),
+        stage: top.table("stage", m).and_then(|t| stage(t, m)),
         pre: Vec::new(),
         post: Vec::new(),
         webhook: top.table("webhook", m).and_then(|t| webhook(t, m)),
@@ -117,7 +120,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
         }
         None => (Vec::new(), Vec::new()),
     };
-    let known = ["home", "key-file", "device", "options", "object", "keep", "commands", "webhook"];
+    let known =
+        ["home", "key-file", "device", "options", "object", "keep", "stage", "commands", "webhook"];
     top.end("a key of a specification", &known, m);
     let mistakes = mistakes.sorted();
     if mistakes.is_empty() { Ok(Spec { pre, post, ..spec }) } else { Err(mistakes) }
@@ -169,6 +173,46 @@ fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> KeepRules {
             KeepRules::default()
         }
     }
+}
+
+/// `from` is what is staged; the other keys are options of `capstan stage`, given to its own parser.
+fn stage(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<StageArgs> {
+    const OPTIONS: [&str; 4] = ["to", "older-than", "keep", "block-size"];
+    let begin = t.begin;
+    let mut args = Vec::new();
+    for key in OPTIONS {
+        let Some((at, value)) = t.scalar(key, m) else { continue };
+        let arg = format!("--{key}={value}");
+        // Each by itself, so that its mistake has its line.
+        let mut line = vec![arg.clone(), "from".to_owned()];
+        line.extend((key != "to").then(|| "--to=pool:p".to_owned()));
+        match parsed_stage(line) {
+            Ok(_) => args.push(arg),
+            Err(why) => m.at(at, why),
+        }
+    }
+    let from = t.text("from", m);
+    t.end("a key of [stage]", &[&OPTIONS[..], &["from"]].concat(), m);
+    let Some(from) = from else {
+        m.at(begin, "[stage] does not say what is staged; write from = \"POOL\"".to_owned());
+        return None;
+    };
+    if !args.iter().any(|arg| arg.starts_with("--to=")) {
+        m.at(
+            begin,
+            "[stage] does not say where to; write to = \"pool:NAME\" or a device".to_owned(),
+        );
+        return None;
+    }
+    args.extend(["--".to_owned(), from]);
+    parsed_stage(args).map_err(|why| m.at(begin, why)).ok()
+}
+
+fn parsed_stage(args: Vec<String>) -> Result<StageArgs, String> {
+    let command = StageArgs::augment_args(clap::Command::new("stage").no_binary_name(true));
+    let parsed =
+        command.try_get_matches_from(args).and_then(|found| StageArgs::from_arg_matches(&found));
+    parsed.map_err(|e| options::said(&e))
 }
 
 fn webhook(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<Webhook> {

@@ -203,7 +203,7 @@ fn checked(
 }
 
 /// What the parser says, as one sentence in the words of a specification.
-fn said(e: &clap::Error) -> String {
+pub(super) fn said(e: &clap::Error) -> String {
     let failure = Failure::usage(e);
     let hint = failure.hint.filter(|hint| !hint.contains("--help"));
     let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();

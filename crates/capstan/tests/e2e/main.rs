@@ -38,6 +38,7 @@ mod runs;
 mod selection;
 #[path = "../../../idb/tests/common/server.rs"]
 mod server;
+mod stage;
 mod status;
 mod support;
 mod tape;

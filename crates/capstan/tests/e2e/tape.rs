@@ -12,7 +12,7 @@ use crate::independent_reader::Reader;
 use crate::support::{Lab, below, noise, soak, wait_for};
 
 /// A library whose tapes hold 40 MB, a hundred thousand times as fast as the world.
-fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
+pub fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
     let dir = lab.path("vtl");
     Library::create(&dir, &library_of(drives, tapes), tapes).unwrap();
     dir
@@ -38,7 +38,7 @@ fn tree(lab: &Lab, megabytes: u64) {
     }
 }
 
-fn media(lab: &Lab) -> Vec<(String, String)> {
+pub fn media(lab: &Lab) -> Vec<(String, String)> {
     let list = lab.run(["media", "list", "--json"]);
     let text = |v: &Value| v.as_str().unwrap().to_owned();
     let one = |line: &str| {
@@ -50,7 +50,7 @@ fn media(lab: &Lab) -> Vec<(String, String)> {
     all
 }
 
-fn comes_back(lab: &Lab, name: &str, state: &Path) {
+pub fn comes_back(lab: &Lab, name: &str, state: &Path) {
     let into = lab.path("restored");
     lab.restored([name, "--into", into.to_str().unwrap()]);
     same_by_rsync(state, &below(&into, &lab.path("tree")));

@@ -1,5 +1,6 @@
 //! A copy session: segments of versions once more on another medium, with the same frames.
 
+mod run;
 mod segment;
 
 use std::collections::{HashMap, HashSet};
@@ -10,24 +11,18 @@ use std::time::Instant;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, ObjectId, SessionId};
-use capstan_format::record::SessionEnd;
 use capstan_idb::{LogLevel, Session, Status, Totals, Version};
-use capstan_media_agent::transfer::Transfer;
-use capstan_media_agent::writer::Committed;
 
-use self::segment::Copier;
+pub(crate) use self::run::{CopyRun, Kept, lacking};
 use crate::Cell;
-use crate::backup::{record_commit, say_all_lost};
 use crate::error::{CellError, Result, chain};
-use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
-use crate::places::SegmentPlace;
 use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::tapes::Supply;
-use crate::transfers::{Moved, watched};
+use crate::transfers::Moved;
 use crate::version::{self, VersionKeys, VersionView};
 
 /// What is to be copied.
@@ -65,10 +60,11 @@ impl Cell {
         for version in &plan.versions {
             views.push(VersionView::open_alone(&self.idb, version.clone())?);
         }
-        let (levels, names) = self.levels_of_copies(&mut views, request.log_level)?;
-        let works = lacking(&views, &plan, target.medium);
+        let kept = self.levels_of_copies(&mut views, request.log_level)?;
+        let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
+        let works = lacking(&views, &is_source, &|medium| medium == target.medium);
         for view in &views {
-            if works.iter().any(|w| std::ptr::eq(w.view, view)) {
+            if works.iter().any(|w| w.is_of(view)) {
                 view.require_a_medium()?;
             }
         }
@@ -86,53 +82,21 @@ impl Cell {
         let session = SessionId(self.new_id()?);
         self.record_copy(session, &plan, request, started_us)?;
         let meters = Arc::new(Meters::default());
-        let idb = self.idb.clone();
-        let on_commit = Box::new(move |c: &Committed| {
-            let level = levels.get(&c.header.session.session).copied().unwrap_or_default();
-            record_commit(&idb, c, level, &names).map_err(Into::into)
-        });
-        let moves = Arc::new(Moves::default());
         let supply = Supply::of(None, [&request.device]);
-        let transfer = Transfer::start(
-            vec![member],
-            self.entropy.clone(),
-            meters.clone(),
-            now_us,
-            Some(self.changing(supply, &moves)),
-            on_commit,
-        );
-        let total = works.iter().map(Work::bytes).sum();
-        let (mut copier, seen) = watched(&meters, &ears, total, || {
-            let mut copier = Copier::new(self, &transfer, &meters, &ears);
-            for work in &works {
-                if stop.0.load(Relaxed) || copier.closed {
-                    break;
-                }
-                copier.segment(work.view, work.place, work.session_end.clone());
-            }
-            copier
-        });
-        let lost = std::mem::take(&mut copier.lost_frames);
-        let failed = copier.closed;
-        drop(copier);
-        // Without the media: what holds them would keep us from locking.
-        let lost_members = transfer.lost_mirrors();
-        let finished = transfer.finish().map(|(_, written)| written);
-        moves.say(&ears);
-        let degraded = say_all_lost(&lost_members, &ears) > 0;
-        let written = finished.as_ref().map_or(0, |written| written.bytes);
-        if let Err(e) = &finished {
+        let run = self.copy_works(&works, member, supply, kept, &meters, &ears, stop);
+        let written = run.finished.as_ref().map_or(0, |written| written.bytes);
+        if let Err(e) = &run.finished {
             ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), chain(e));
         }
         if stop.0.load(Relaxed) {
             ears.stopped(&plan.name);
         }
         let locked = self.lock_copies(&plan, &ears);
-        let status = match (&finished, stop.0.load(Relaxed)) {
+        let status = match (&run.finished, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,
-            _ if failed => Status::Failed,
+            _ if run.closed => Status::Failed,
             (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 || lost > 0 || degraded || !locked => {
+            _ if ears.error_count() > 0 || run.lost_frames > 0 || run.degraded || !locked => {
                 Status::CompletedWithErrors
             }
             _ => Status::Completed,
@@ -153,15 +117,15 @@ impl Cell {
             end: rfc3339(now_us()),
             files,
             dirs,
-            media: moves.with(vec![target.label]),
-            media_change_s: moves.seconds(),
+            media: run.moves.with(vec![target.label]),
+            media_change_s: run.moves.seconds(),
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
-        let drives = finished.as_ref().map_or(&[][..], |written| &written.drives);
+        let drives = run.finished.as_ref().map_or(&[][..], |written| &written.drives);
         report.set_drives(drives);
         self.clean_drives(drives, &mut report, &ears);
-        moved.fill(&mut report, &meters, seen);
+        moved.fill(&mut report, &meters, run.seen);
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
         self.back_up_idb(&request.device, &ears, &mut report);
@@ -170,11 +134,11 @@ impl Cell {
 
     /// How much of the copies' catalogs is kept, by session: what is asked for, or what is kept of the originals'; and what
     /// opens the names of which less than all is kept.
-    fn levels_of_copies(
+    pub(crate) fn levels_of_copies(
         &self,
         views: &mut [VersionView<'_>],
         asked: Option<LogLevel>,
-    ) -> Result<(HashMap<SessionId, LogLevel>, VersionKeys)> {
+    ) -> Result<Kept> {
         let (mut levels, mut names) = (HashMap::new(), VersionKeys::default());
         for view in views {
             let sessions: HashSet<_> =
@@ -197,7 +161,7 @@ impl Cell {
             }
             levels.extend(own);
         }
-        Ok((levels, names))
+        Ok(Kept { levels, names })
     }
 
     /// What is locked is locked on every medium that has it: a copy's, too. Whether that is so.
@@ -315,52 +279,4 @@ impl Cell {
         versions.sort_by_key(|v| v.created_us);
         Ok(Plan { name: medium.label, object: None, versions, only_on: Some(medium.id), bases: 0 })
     }
-}
-
-/// A segment to copy.
-struct Work<'a> {
-    view: &'a VersionView<'a>,
-    place: &'a SegmentPlace,
-    /// How its session ended, if it is the session's last.
-    session_end: Option<SessionEnd>,
-}
-
-impl Work<'_> {
-    fn bytes(&self) -> u64 {
-        self.place.bytes
-    }
-}
-
-/// The segments that are not on the target medium yet.
-fn lacking<'a>(views: &'a [VersionView<'a>], plan: &Plan, target: MediumId) -> Vec<Work<'a>> {
-    let mut works = Vec::new();
-    for view in views {
-        for (at, place) in view.segments.iter().enumerate() {
-            let on = |medium: MediumId| place.places().iter().any(|p| p.1 == medium);
-            if on(target) || plan.only_on.is_some_and(|source| !on(source)) {
-                continue;
-            }
-            let is_last = view.segments[at + 1..].iter().all(|s| s.session != place.session);
-            let session_end = is_last.then(|| end_of_session(view, place)).flatten();
-            works.push(Work { view, place, session_end });
-        }
-    }
-    works
-}
-
-/// How the session that wrote a segment ended: what stands in a segment of its own, if that has no data.
-fn end_of_session(view: &VersionView<'_>, place: &SegmentPlace) -> Option<SessionEnd> {
-    let contents = view.contents(place).ok()?;
-    let id = contents.header.as_ref()?.session.session;
-    let session = view.idb.session(id).ok()??;
-    let ended =
-        matches!(session.status, Status::Completed | Status::CompletedWithErrors | Status::Failed);
-    ended.then(|| SessionEnd {
-        status: session.status.to_string(),
-        ended_us: session.ended_us.unwrap_or(session.started_us),
-        files: session.files,
-        dirs: session.dirs,
-        bytes_read: session.bytes_read,
-        bytes_written: session.bytes_written,
-    })
 }

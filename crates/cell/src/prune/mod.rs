@@ -483,19 +483,19 @@ fn locks_on(media: &Media) -> Result<HashMap<VersionId, MediumLock>> {
 
 /// What became of the dead segments of a medium.
 #[derive(Default)]
-struct Swept {
+pub(crate) struct Swept {
     /// Those that are not there any more, by number.
-    gone: HashSet<SegmentNumber>,
+    pub gone: HashSet<SegmentNumber>,
     /// How many of them were removed now.
-    segments: u64,
+    pub segments: u64,
     /// Their bytes.
-    bytes: u64,
+    pub bytes: u64,
     /// Why others stay, and whether the medium failed.
-    stays: Option<(String, bool)>,
+    pub stays: Option<(String, bool)>,
 }
 
 /// Removes dead segments of a medium, but those that a lock there covers.
-fn remove_from(held: &HeldMedium, dead: &[&ExpiredSegment], now_us: i64) -> Swept {
+pub(crate) fn remove_from(held: &HeldMedium, dead: &[&ExpiredSegment], now_us: i64) -> Swept {
     let medium = held.medium();
     let locks = match medium.version_locks() {
         Ok(locks) => locks,

@@ -1,0 +1,27 @@
+//! `capstan stage`: from arguments to a request.
+
+use capstan_cell::stage::StageRequest;
+
+use crate::args::{Global, StageArgs};
+use crate::exit::Failure;
+use crate::session::{self, Show};
+
+/// Runs the command.
+pub fn run(global: &Global, args: &StageArgs) -> Result<u8, Failure> {
+    let show = Show { method: "stage", json: args.json, to_stderr: false };
+    let request = request(args);
+    session::run(global, &show, |cell, console, stop| Ok(cell.stage(&request, console, stop)?))
+}
+
+/// The request that options mean.
+pub fn request(args: &StageArgs) -> StageRequest {
+    StageRequest {
+        source: args.source.clone(),
+        device: args.to.device(),
+        pool: args.to.pool(),
+        older_than: args.older_than,
+        keep: args.keep,
+        block_size: args.block_size,
+        dry_run: args.dry_run,
+    }
+}

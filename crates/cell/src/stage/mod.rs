@@ -1,0 +1,298 @@
+//! A stage session: what lies on disk is copied elsewhere, to tape as a rule, the copy is verified by reading it from there,
+//! and then the disk's space is given back.
+//!
+//! The order keeps everything whatever is cut short: copies are recorded as they are committed; only what was read back and
+//! found whole is given back; segments go from the disk before the database forgets their places. What was removed and not
+//! forgotten yet is found gone by the next session, and forgotten then. Restores use the copy meanwhile.
+
+mod candidates;
+mod check;
+mod give_back;
+mod source;
+mod target;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use capstan_devices::address::Address;
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Meters, Stage};
+use capstan_format::id::{MediumId, SessionId, VersionId};
+use capstan_idb::{Session, Status};
+
+use self::candidates::{Candidate, choose};
+use self::source::Sources;
+use self::target::Target;
+use crate::Cell;
+use crate::copy::{CopyRun, lacking};
+use crate::error::{CellError, Result, chain};
+use crate::observe::{Observer, Stop};
+use crate::report::{Report, Staged, StagedVersion};
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::tapes::Supply;
+use crate::transfers::Moved;
+use crate::version::VersionView;
+
+/// So many media that fail one after the other are not the media's fault.
+const FAILURES: usize = 3;
+
+/// What is to be staged, and where to.
+#[derive(Debug, Clone)]
+pub struct StageRequest {
+    /// A pool, or a medium on disk: its label, id or device.
+    pub source: String,
+    /// Where to.
+    pub device: Address,
+    /// The pool whose media take the place of the device.
+    pub pool: Option<String>,
+    /// Only versions that are older.
+    pub older_than: Option<Duration>,
+    /// The newest that have no more than so many bytes together stay.
+    pub keep: Option<u64>,
+    /// Block size of a new medium in bytes.
+    pub block_size: Option<u32>,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// What is being done, as far as it has come.
+struct Progress {
+    meters: Arc<Meters>,
+    media: Vec<String>,
+    /// Bytes written.
+    written: u64,
+    /// Bytes of data blocks among them.
+    blocks: u64,
+    copying_s: f64,
+    media_change_s: f64,
+    /// Something of a session failed beside what was said as an error.
+    degraded: bool,
+    failed: bool,
+    run: Option<CopyRun>,
+}
+
+impl Cell {
+    /// Stages versions.
+    pub fn stage(
+        &self,
+        request: &StageRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let (begun, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
+        let sources = self.stage_sources(&request.source)?;
+        self.refuse_stage_to(request, &sources)?;
+        let mut candidates = self.stage_candidates(&sources)?;
+        let cutoff = request.older_than.map(|age| {
+            started_us.saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
+        });
+        choose(&mut candidates, cutoff, request.keep);
+        let mut report = Report {
+            name: sources.name.clone(),
+            host: host(),
+            method: "stage".to_owned(),
+            status: Status::Completed.to_string(),
+            start: rfc3339(started_us),
+            ..Report::default()
+        };
+        let nothing = !candidates.iter().any(Candidate::goes);
+        let mut staged = Staged { dry_run: request.dry_run, ..Staged::default() };
+        if request.dry_run || nothing {
+            staged.versions = described(&candidates, request.dry_run);
+            staged.count();
+            if nothing {
+                report.notes.push("there is nothing to stage".to_owned());
+            }
+            report.staged = Some(staged);
+            report.end = rfc3339(now_us());
+            report.elapsed_s = begun.elapsed().as_secs_f64();
+            return Ok(report);
+        }
+        let chosen: Vec<_> =
+            candidates.iter().filter(|c| c.goes()).map(|c| c.version.clone()).collect();
+        let member = self.stage_member(request, &[], &sources)?;
+        let target = Target::of(request, member.medium.medium);
+        let session = SessionId(self.new_id()?);
+        self.record_stage(session, request, started_us)?;
+        let progress =
+            self.copy_to_stage(member, &chosen, &sources, &target, request, &ears, stop)?;
+        staged.copied_bytes = progress.written;
+        if stop.0.load(Relaxed) {
+            ears.stopped(&sources.name);
+        } else {
+            let checked = self.check_copies(&chosen, &sources, &target, &ears, stop)?;
+            staged.verified_bytes = checked.bytes;
+            for candidate in &mut candidates {
+                if let Some(why) = checked.bad.get(&candidate.version.id) {
+                    candidate.stays = Some(why.clone());
+                }
+            }
+            if stop.0.load(Relaxed) {
+                ears.stopped(&sources.name);
+            } else {
+                self.give_back(&sources, &mut candidates, &checked.relied_on, &mut staged, &ears)?;
+            }
+        }
+        let stopped = stop.0.load(Relaxed);
+        staged.versions = described(&candidates, !stopped);
+        staged.count();
+        let status = match (progress.failed, stopped) {
+            (true, _) => Status::Failed,
+            (_, true) => Status::Incomplete,
+            _ if ears.error_count() > 0 || progress.degraded => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let moved = Moved {
+            read: progress.meters.of(Stage::Source).read().bytes,
+            written: progress.written,
+            elapsed_s: progress.copying_s,
+        };
+        report.session = session.to_string();
+        report.status = status.to_string();
+        report.media = progress.media;
+        report.media_change_s = progress.media_change_s;
+        report.peak_rss_bytes = peak_rss();
+        if let Some(run) = progress.run {
+            let drives = run.finished.as_ref().map_or(&[][..], |written| &written.drives);
+            report.set_drives(drives);
+            self.clean_drives(drives, &mut report, &ears);
+            moved.fill(&mut report, &progress.meters, run.seen);
+        }
+        report.elapsed_s = begun.elapsed().as_secs_f64();
+        report.end = rfc3339(now_us());
+        report.staged = Some(staged);
+        let at = sources.media.iter().map(|s| s.row.device.clone()).collect::<Vec<_>>();
+        self.back_up_idb_on(at.iter().map(String::as_str), &ears);
+        ears.fill(&mut report);
+        self.record_moved(session, status, &report, None)?;
+        self.back_up_idb(&request.device, &ears, &mut report);
+        Ok(report)
+    }
+
+    /// Copies what is not on the target yet. Where a medium of a pool fails or is full without a warning, the next one goes on.
+    #[expect(clippy::too_many_arguments, reason = "what a session has in hand")]
+    fn copy_to_stage(
+        &self,
+        mut member: capstan_media_agent::mirror::Member,
+        chosen: &[capstan_idb::Version],
+        sources: &Sources,
+        target: &Target,
+        request: &StageRequest,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<Progress> {
+        let mut progress = Progress {
+            meters: Arc::new(Meters::default()),
+            media: Vec::new(),
+            written: 0,
+            blocks: 0,
+            copying_s: 0.0,
+            media_change_s: 0.0,
+            degraded: false,
+            failed: false,
+            run: None,
+        };
+        let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
+        loop {
+            let begun = Instant::now();
+            let medium = member.medium.clone();
+            let mut views = Vec::new();
+            let is_target = |id| target.has(self, id);
+            let is_source = |id| sources.has(id);
+            for version in chosen {
+                let view = VersionView::open_alone(&self.idb, version.clone())?;
+                if !lacking(std::slice::from_ref(&view), &is_source, &is_target).is_empty() {
+                    views.push(view);
+                }
+            }
+            let kept = self.levels_of_copies(&mut views, None)?;
+            let works = lacking(&views, &is_source, &is_target);
+            let supply = Supply::of(request.pool.as_deref(), [&request.device]);
+            let run = self.copy_works(&works, member, supply, kept, &progress.meters, ears, stop);
+            // Where a medium failed, what the device took of blocks is all that is known.
+            let blocks = progress.meters.of(Stage::Device).read().bytes;
+            progress.written += match &run.finished {
+                Ok(written) => written.bytes,
+                Err(_) => blocks.saturating_sub(progress.blocks),
+            };
+            progress.blocks = blocks;
+            progress.copying_s += begun.elapsed().as_secs_f64();
+            progress.media.extend(run.moves.with(vec![medium.label.clone()]));
+            progress.media_change_s += run.moves.seconds();
+            progress.degraded |= run.degraded || run.lost_frames > 0;
+            let last = run.moves.last(&medium);
+            let failure = run.finished.as_ref().err().map(|e| chain(e));
+            progress.failed = failure.is_some() || run.closed;
+            progress.run = Some(run);
+            let Some(failure) = failure else { return Ok(progress) };
+            passed.push((last.medium, "failed or is full"));
+            let again = request.pool.is_some() && passed.len() < FAILURES;
+            let next = match again && !stop.0.load(Relaxed) {
+                true => self.stage_member(request, &passed, sources).map_err(|e| chain(&e)),
+                false => Err(String::new()),
+            };
+            match next {
+                Ok(next) => {
+                    let text = format!("'{}' goes on: {failure}", next.medium.label);
+                    ears.say(Code::Adapted, "media agent", &last.label, text);
+                    member = next;
+                }
+                Err(no_next) => {
+                    ears.say(Code::DeviceFailed, "media agent", &last.label, failure);
+                    if !no_next.is_empty() {
+                        ears.say(Code::DeviceFailed, "cell", &sources.name, no_next);
+                    }
+                    return Ok(progress);
+                }
+            }
+        }
+    }
+
+    fn record_stage(&self, id: SessionId, request: &StageRequest, started_us: i64) -> Result<()> {
+        let to = match &request.pool {
+            Some(pool) => format!("pool:{pool}"),
+            None => request.device.to_string(),
+        };
+        let session = Session { ..begun(id, "stage", to, started_us) };
+        Ok(self.idb.begin_session(&session, None)?)
+    }
+
+    /// Refuses a target that can be seen to be none before anything is opened.
+    fn refuse_stage_to(&self, request: &StageRequest, sources: &Sources) -> Result<()> {
+        let refused = |why: &str| Err(CellError::BadInput(why.to_owned()));
+        match &request.pool {
+            Some(pool) => {
+                self.pool(pool)?;
+                if sources.pool.as_ref() == Some(pool) {
+                    return refused("a pool cannot be staged to itself; name another pool");
+                }
+            }
+            None if request.device.keeps_nothing() => {
+                return refused(
+                    "the null device keeps no copy; name a tape library, a pool or a directory",
+                );
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// What became of the versions that were chosen, and of those that could not be.
+fn described(candidates: &[Candidate], done: bool) -> Vec<StagedVersion> {
+    let of = |c: &Candidate| StagedVersion {
+        name: c.name.clone(),
+        session: c.session.clone(),
+        start: rfc3339(c.version.created_us),
+        bytes: c.bytes,
+        staged: done && c.goes(),
+        why: c.stays.clone(),
+    };
+    candidates.iter().filter(|c| c.chosen || c.stays.is_some()).map(of).collect()
+}
+
+/// By version, why something of it is not given back.
+type Reasons = HashMap<VersionId, String>;

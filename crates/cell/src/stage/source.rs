@@ -1,0 +1,125 @@
+//! The disk media that are staged.
+
+use std::collections::HashMap;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_devices::held::FoundLock;
+use capstan_format::id::{MediumId, SegmentNumber, VersionId};
+use capstan_idb::Medium;
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+
+/// A medium that is staged.
+pub(super) struct Source {
+    pub row: Medium,
+    /// Its locks, or why it is not at hand.
+    pub locks: std::result::Result<Vec<FoundLock>, String>,
+}
+
+impl Source {
+    pub fn new(row: Medium, opened: Result<FileMedium>) -> Self {
+        let locks = opened.and_then(|medium| Ok(medium.version_locks()?));
+        Self { row, locks: locks.map_err(|e| chain(&e)) }
+    }
+
+    /// Why a version's segment there cannot go now, if so.
+    pub fn keeps(&self, version: VersionId, number: SegmentNumber, now_us: i64) -> Option<String> {
+        let locks = match &self.locks {
+            Ok(locks) => locks,
+            Err(why) => return Some(why.clone()),
+        };
+        locks.iter().find_map(|found| match found {
+            FoundLock::Whole(lock) if lock.until_us > now_us && lock.covers(number) => {
+                Some(format!("locked until {}", crate::protect::local(lock.until_us)))
+            }
+            FoundLock::Damaged(of) if *of == version => {
+                Some("its lock on the medium is damaged".to_owned())
+            }
+            _ => None,
+        })
+    }
+}
+
+/// The media that are staged.
+pub(super) struct Sources {
+    /// What they are called together.
+    pub name: String,
+    /// The pool, if it is one.
+    pub pool: Option<String>,
+    pub media: Vec<Source>,
+    places: HashMap<MediumId, usize>,
+}
+
+impl Sources {
+    pub fn new(name: String, pool: Option<String>, media: Vec<Source>) -> Self {
+        let places = media.iter().enumerate().map(|(at, s)| (s.row.id, at)).collect();
+        Self { name, pool, media, places }
+    }
+
+    /// Whether a medium is one of them.
+    pub fn has(&self, medium: MediumId) -> bool {
+        self.places.contains_key(&medium)
+    }
+
+    pub fn get(&self, medium: MediumId) -> Option<&Source> {
+        self.places.get(&medium).and_then(|at| self.media.get(*at))
+    }
+}
+
+impl Cell {
+    /// The disk media that somebody names: a pool's, or one.
+    pub(super) fn stage_sources(&self, text: &str) -> Result<Sources> {
+        let (name, explicit) = match text.strip_prefix("pool:") {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
+        let pool = self.idb.pool(name)?.is_some();
+        let medium = if explicit { None } else { self.find_medium(text).ok() };
+        let (rows, pool) = match (pool, medium) {
+            (true, Some(_)) => {
+                return Err(CellError::BadInput(format!(
+                    "'{name}' is the name of a pool and of a medium; write pool:{name}, or the medium's device"
+                )));
+            }
+            (true, None) => (self.disks_of_pool(name)?, Some(name.to_owned())),
+            (false, Some(medium)) => {
+                if self.is_on_tape(medium.id)? {
+                    return Err(CellError::BadInput(format!(
+                        "medium '{}' is a tape: only disk is staged; `capstan copy --medium` copies a tape",
+                        medium.label
+                    )));
+                }
+                (vec![medium], None)
+            }
+            (false, None) => {
+                return Err(CellError::BadInput(format!(
+                    "neither a pool nor a medium is called '{name}'; `capstan pool list` and `capstan media list` show them"
+                )));
+            }
+        };
+        let name = rows.first().filter(|_| pool.is_none()).map_or(name, |m| &m.label).to_owned();
+        let media = rows.into_iter().map(|row| {
+            let opened = self.medium_at_hand(row.id);
+            Source::new(row, opened)
+        });
+        Ok(Sources::new(name, pool, media.collect()))
+    }
+
+    fn disks_of_pool(&self, pool: &str) -> Result<Vec<Medium>> {
+        let mut disks = Vec::new();
+        for medium in self.idb.media()? {
+            let of_pool = self.idb.management(medium.id)?.pool.as_deref() == Some(pool);
+            if of_pool && !medium.device.parse::<Address>()?.is_sequential() {
+                disks.push(medium);
+            }
+        }
+        match disks.is_empty() {
+            true => Err(CellError::BadInput(format!(
+                "pool '{pool}' has no medium on disk, so there is nothing to stage from it"
+            ))),
+            false => Ok(disks),
+        }
+    }
+}

@@ -145,7 +145,7 @@ impl Tape {
             library: LibraryName::Virtual("test".into()),
             drive: None,
             barcode: None,
-            deck: Mutex::new(Some(Deck::new(drive))),
+            deck: Mutex::new(Some(Deck::new(drive, None))),
             pinned: AtomicBool::new(false),
             loading: AtomicBool::new(false),
         })

@@ -78,6 +78,10 @@ impl Cell {
                 Err(CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. }))) => {
                     unfit.push(format!("{barcode} is write-protected"));
                 }
+                // Another tape goes into another drive.
+                Err(CellError::Device(e)) if e.blames_drive() => {
+                    unfit.push(format!("{barcode}: {}", chain(&e)));
+                }
                 Err(CellError::Device(DeviceError::NotOurs(_))) => {
                     unfit.push(format!("{barcode} is not blank and not of Capstan"));
                 }
@@ -151,6 +155,24 @@ impl Cell {
         Ok(named.filter_map(|m| self.barcode_of(m.id)).collect())
     }
 
+    /// Opens a medium of a pool to write, none of those that were `passed` over.
+    fn open_medium_of(
+        &self,
+        pool: &str,
+        size: Option<u32>,
+        passed: &mut Vec<(MediumId, &'static str)>,
+    ) -> Result<Member> {
+        loop {
+            let medium = self.allocate(pool, passed, false)?;
+            match self.open_device(&medium.device.parse()?, size, &Silent) {
+                Err(CellError::Device(e)) if e.is_out_of_reach() => {
+                    passed.push((medium.id, "is out of reach now"));
+                }
+                other => return other,
+            }
+        }
+    }
+
     /// The media on which a session goes on when some of these have ended; `said` gets what there is to say.
     pub(crate) fn next_media(
         &self,
@@ -180,9 +202,7 @@ impl Cell {
             let library = supply.libraries.iter().find(|l| here.as_ref() == Some(&l.library));
             let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
             let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
-                (Some(pool), _) => self
-                    .allocate(&pool, &passed, false)
-                    .and_then(|medium| self.open_device(&medium.device.parse()?, size, &Silent)),
+                (Some(pool), _) => self.open_medium_of(&pool, size, &mut passed),
                 (None, Some(library)) => self.open_tape_of(library, size, &barcodes),
                 (None, None) => Err(CellError::BadInput(format!(
                     "medium '{}' is full; name a library or a pool instead, that the session can go on on another",

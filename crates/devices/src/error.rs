@@ -230,4 +230,21 @@ impl DeviceError {
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Tape(TapeError::Busy { .. }))
     }
+
+    /// Whether a tape drive is at fault, so that another one, or another medium, may do.
+    pub fn blames_drive(&self) -> bool {
+        match self {
+            Self::Tape(e) => e.blames_drive(),
+            Self::Io { source, .. } => {
+                let inner = source.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
+                inner.is_some_and(TapeError::blames_drive)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the medium may be as it should, and only is not to be had now.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.is_busy() || self.blames_drive()
+    }
 }

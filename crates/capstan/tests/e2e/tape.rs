@@ -100,7 +100,7 @@ fn what_fails_on_one_tape_goes_on_on_the_next() {
 #[test]
 fn a_drive_that_is_offline_is_left_for_another() {
     let lab = Lab::new();
-    let dir = library(&lab, 2, 4);
+    let dir = library(&lab, 2, 8);
     tree(&lab, 10);
     for plan in ["read:1=offline", "write:1=offline"] {
         Library::open(&dir).unwrap().plan_faults(Some(1), plan).unwrap();

@@ -7,6 +7,7 @@ mod directory;
 mod incremental;
 mod memory;
 mod null;
+mod one_file;
 mod peers;
 mod rait;
 mod restore;
@@ -137,6 +138,11 @@ pub const ROWS: &[Row] = &[
         name: "tape",
         about: "virtual drives: streaming at the drive's native rate, backhitches with a spool and without",
         run: tape::all,
+    },
+    Row {
+        name: "tape-file",
+        about: "one file of a million from a virtual LTO-9: beyond what its drive takes to load and to locate",
+        run: one_file::all,
     },
     Row {
         name: "rait",

@@ -1,6 +1,6 @@
 //! A verify session: reads everything, trusts nothing, and names the files that damage costs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -54,11 +54,7 @@ impl Cell {
         let keys = opened.keys;
         let meters = Meters::default();
         let end = AtomicBool::new(false);
-        let total: u64 = parts
-            .iter()
-            .flat_map(|p| p.segments.iter().map(|n| SegmentReader::open(&p.medium, *n)))
-            .filter_map(|r| r.ok()?.len().ok())
-            .sum();
+        let total: u64 = parts.iter().map(|part| self.bytes_of(part)).sum();
         let watched = Watched {
             meters: &meters,
             lanes: Lanes { streams: 1, processors: 1 },
@@ -224,6 +220,18 @@ impl Cell {
         };
         let json = serde_json::to_string(report).unwrap_or_default();
         Ok(self.idb.end_session(id, status, now_us(), &totals, &json, None)?)
+    }
+
+    /// The bytes of all segments of a part, for the progress: as they are recorded, since a tape would have to go to the end of each
+    /// to tell; where they are not, as the medium says.
+    fn bytes_of(&self, part: &Part) -> u64 {
+        let recorded = self.idb.segments_of_medium(part.medium.header().medium).unwrap_or_default();
+        let recorded: HashMap<_, _> = recorded.into_iter().map(|s| (s.number, s.bytes)).collect();
+        let of = |number: &SegmentNumber| match recorded.get(number) {
+            Some(bytes) => Some(*bytes),
+            None => SegmentReader::open(&part.medium, *number).ok()?.len().ok(),
+        };
+        part.segments.iter().filter_map(of).sum()
     }
 
     fn parts(&self, request: &VerifyRequest) -> Result<(String, Vec<Part>, Option<VersionId>)> {

@@ -53,6 +53,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             print(&home::open(global)?.media_export(medium, to)?, false)?;
         }
         MediaCommand::Recycle { medium, json } => recycle(global, medium, *json)?,
+        MediaCommand::Erase { medium, secure, json } => erase(global, medium, *secure, *json)?,
         MediaCommand::Adopt { device } => {
             let console = Console::new(global)?;
             let cell = home::open(global)?;
@@ -90,6 +91,33 @@ fn recycle(global: &Global, medium: &str, as_json: bool) -> Result<(), Failure> 
         out.text(&format!(
             "medium '{}' is free: {} in {} segments and {} versions are given up\n",
             path_text(done.medium.label.as_bytes()),
+            bytes_text(done.bytes),
+            grouped(done.segments),
+            grouped(done.versions)
+        ))?;
+    }
+    out.finish()
+}
+
+fn erase(global: &Global, medium: &str, secure: bool, as_json: bool) -> Result<(), Failure> {
+    let done = home::open(global)?.media_erase(medium, secure)?;
+    let mut out = Output::new();
+    if as_json {
+        out.json(&json!({
+            "id": done.medium.id.to_string(),
+            "label": done.medium.label,
+            "device": done.medium.device,
+            "secure": done.secure,
+            "segments": done.segments,
+            "bytes": done.bytes,
+            "versions": done.versions,
+        }))?;
+    } else {
+        out.text(&format!(
+            "medium '{}' is erased{}: {} is blank; {} in {} segments and {} versions are gone\n",
+            path_text(done.medium.label.as_bytes()),
+            if done.secure { " and overwritten" } else { "" },
+            path_text(done.medium.device.as_bytes()),
             bytes_text(done.bytes),
             grouped(done.segments),
             grouped(done.versions)

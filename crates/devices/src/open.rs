@@ -30,6 +30,11 @@ pub fn held(address: &Address) -> Result<HeldMedium, DeviceError> {
     }
 }
 
+/// Whether nothing is on a device: no file in a directory, no block on a tape.
+pub fn is_blank(address: &Address) -> Result<bool, DeviceError> {
+    rait::open::is_blank(std::slice::from_ref(address))
+}
+
 /// Opens the medium on a device to write. `new` makes the header of one that is made now, `block_size` is the block size
 /// asked for, if any.
 pub fn writable(
@@ -130,6 +135,16 @@ impl Writable {
                 Err(DeviceError::HeaderStays(device.medium().path().to_owned()))
             }
             Self::Array(array) => array.manage()?.replace_header(&header.as_array()),
+        }
+    }
+
+    /// Erases the medium: nothing of it is left that could be read by the usual means, and its device is blank. `secure`: all
+    /// is overwritten once before.
+    pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
+        match self {
+            Self::File(device) => device.erase(secure),
+            Self::Tape(device, _) => device.erase(secure),
+            Self::Array(array) => array.erase(secure),
         }
     }
 

@@ -19,7 +19,7 @@ pub use deck::{Tape, WINDOW, inventory, release_idle};
 pub use spool::{SpoolPlan, SpooledTape};
 pub use storage::open;
 pub(crate) use storage::{is_blank, open_member};
-pub use writer::TapeDevice;
+pub use writer::{TapeDevice, erase};
 
 use capstan_format::id::SegmentNumber;
 

@@ -70,6 +70,18 @@ impl Idb {
         })
     }
 
+    /// Forgets a medium that holds nothing, with its pool and history: it was erased.
+    pub fn remove_medium(&self, medium: MediumId) -> Result<()> {
+        self.write(format_args!("forget medium {}", medium.short()), async |conn| {
+            let id = medium.to_string();
+            let sql = "DELETE FROM media_management WHERE medium_id = $1";
+            sql::query(sql).bind(&id).execute(&mut *conn).await?;
+            let sql = "DELETE FROM media WHERE id = $1";
+            sql::query(sql).bind(&id).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     /// The versions of which something lies on this medium and nowhere else.
     pub fn versions_only_on_medium(&self, medium: MediumId) -> Result<Vec<VersionId>> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {

@@ -84,7 +84,8 @@ impl Cdb {
             0x07 | 0x37 => 120,
             0xa5 => 20,
             0xb8 => 15,
-            0x19 => 12 * 60,
+            // A whole LTO-9 tape takes 13 hours at its full speed; drives that erase do not always have that.
+            0x19 => 24 * 60,
             // The rest answers from memory, but may wait for what another host started.
             _ => 3,
         };
@@ -142,6 +143,11 @@ pub fn write(len: usize) -> Cdb {
 /// WRITE FILEMARKS(6); none and not immediate: writes the buffer to tape.
 pub fn write_filemarks(count: u32, immediate: bool) -> Cdb {
     Cdb::new([0x10, immediate.into(), 0, 0, 0, 0]).put_u24(2, count)
+}
+
+/// ERASE(6): the whole tape from where it stands (long), or so little that nothing is recorded from there on.
+pub fn erase(long: bool) -> Cdb {
+    Cdb::new([0x19, long.into(), 0, 0, 0, 0])
 }
 
 /// What SPACE goes over.
@@ -292,6 +298,7 @@ mod tests {
         assert_eq!(log_sense(0x2e, 512).bytes(), [0x4d, 0, 0x6e, 0, 0, 0, 0, 2, 0, 0]);
         assert_eq!(inquiry(Some(0x80), 252).bytes(), [0x12, 1, 0x80, 0, 252, 0]);
         assert_eq!(write_filemarks(1, true).bytes(), [0x10, 1, 0, 0, 1, 0]);
+        assert_eq!(erase(true).bytes(), [0x19, 1, 0, 0, 0, 0]);
     }
 
     #[test]
@@ -300,6 +307,7 @@ mod tests {
             read(1),
             write(1),
             write_filemarks(1, true),
+            erase(false),
             space(Over::Blocks, 1),
             locate16(7),
             move_medium(0, 1, 2),

@@ -49,6 +49,24 @@ fn the_drives_own_numbers_lead_back() {
 }
 
 #[test]
+fn an_erased_tape_is_blank() {
+    let Some(istgt) = Istgt::start("64MB") else { return };
+    let mut drive = drive(&istgt);
+    for seed in 0..4 {
+        assert_eq!(drive.write_block(&block(seed, 64 * KIB)).unwrap(), Written::Done);
+    }
+    assert_eq!(drive.write_filemarks(1, false).unwrap(), Written::Done);
+    // Its short form does nothing and says that all is well.
+    let text = drive.erase(false).unwrap_err().to_string();
+    assert!(text.contains("recorded as before"), "{text}");
+    drive.erase(true).unwrap();
+    let mut buffer = vec![0; 64 * KIB];
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::EndOfData);
+    drive.rewind().unwrap();
+    assert_eq!(drive.write_block(&block(9, 64 * KIB)).unwrap(), Written::Done);
+}
+
+#[test]
 fn a_full_medium_is_full() {
     let Some(istgt) = Istgt::start("10MB") else { return };
     let mut drive = drive(&istgt);

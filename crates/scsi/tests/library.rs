@@ -147,6 +147,21 @@ fn blocks_and_filemarks_are_what_another_tool_finds() {
 }
 
 #[test]
+fn a_drive_that_cannot_erase_says_so_and_leaves_the_tape() {
+    let Some(library) = Library::start(64, None) else { return };
+    let (mut changer, mut drive) = loaded(&library);
+    assert_eq!(drive.write_block(&block(1, 64 * KIB)).unwrap(), Written::Done);
+    assert_eq!(drive.write_filemarks(1, false).unwrap(), Written::Done);
+    for long in [false, true] {
+        let error = drive.erase(long).unwrap_err();
+        assert!(error.is_unsupported(), "{error}");
+    }
+    drive.unload().unwrap();
+    changer.move_medium(DRIVE_1, SLOT_1).unwrap();
+    assert_eq!(library.contents("TAPE01L6"), [Some(64 * KIB), None]);
+}
+
+#[test]
 fn a_block_is_read_whole_whatever_was_asked_for() {
     let Some(library) = Library::start(16, None) else { return };
     let (_changer, mut drive) = loaded(&library);

@@ -209,6 +209,32 @@ impl Cartridge {
         Ok(())
     }
 
+    /// Removes all that is on it; with `overwrite` what the file had is overwritten first.
+    pub fn erase(&mut self, overwrite: bool) -> Result<(), TapeError> {
+        const CHUNK: u64 = 1 << 20;
+        let begin = MAGIC.len() as u64;
+        let erase = || -> io::Result<()> {
+            if overwrite {
+                let zeros = vec![0; CHUNK as usize];
+                let length = self.file.metadata()?.len();
+                // From the end on: what a crash leaves is a tape that ends sooner.
+                for chunk in (0..length.saturating_sub(begin).div_ceil(CHUNK)).rev() {
+                    let at = begin + chunk * CHUNK;
+                    let here = CHUNK.min(length - at);
+                    self.file.write_all_at(&zeros[..here as usize], at)?;
+                }
+                self.file.sync_all()?;
+            }
+            self.file.set_len(begin)?;
+            self.file.sync_all()
+        };
+        erase().map_err(failed("erase the tape", &self.path))?;
+        self.records.clear();
+        self.marks.clear();
+        (self.end, self.medium) = (begin, 0.0);
+        Ok(())
+    }
+
     /// Reads what lies at a place; `Err` with its length where a block is too long for `into`.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<Result<Read, usize>, TapeError> {
         let Some(record) = self.records.get(at as usize) else { return Ok(Ok(Read::EndOfData)) };

@@ -201,6 +201,9 @@ pub trait TapeDrive: Send {
     fn write_filemark(&mut self) -> Result<Written, TapeError>;
     /// On return all that was written is on the tape.
     fn sync(&mut self) -> Result<(), TapeError>;
+    /// Erases the whole tape, and rewinds it: nothing is recorded on it any more. `long` overwrites all of its length, which
+    /// takes as long as writing a full tape.
+    fn erase(&mut self, long: bool) -> Result<(), TapeError>;
     /// Reads the next block.
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError>;
     /// Goes to a place: by the drive's own number where the place has one, else by filemarks and blocks. Where the number is

@@ -174,6 +174,18 @@ impl Mechanics {
         self.stand_until(self.now + seconds)
     }
 
+    /// Erases so many bytes' length of the tape from its begin, and rewinds. Returns when that is done.
+    pub fn erase(&mut self, at: f64, bytes: f64) -> f64 {
+        self.locate(at, 0.0);
+        let seconds = bytes / self.model.native();
+        self.statistics.moving_s += seconds;
+        self.statistics.medium_bytes += bytes;
+        self.statistics.passes += bytes / self.wrap();
+        self.position = bytes;
+        self.stand_until(self.now + seconds);
+        self.locate(self.now, 0.0)
+    }
+
     /// Takes a tape in. Returns when it can be used.
     pub fn load(&mut self, at: f64) -> f64 {
         self.flush(at);

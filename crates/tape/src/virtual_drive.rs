@@ -274,6 +274,23 @@ impl TapeDrive for VirtualDrive {
         Ok(())
     }
 
+    fn erase(&mut self, long: bool) -> Result<(), TapeError> {
+        self.writable()?;
+        self.fault(Operation::Write)?;
+        self.go_to(0);
+        let tape = self.loaded()?;
+        let capacity = tape.label.capacity;
+        tape.erase(long)?;
+        self.synced = 0;
+        let now = self.clock.now();
+        let then = match long {
+            true => self.mechanics.erase(now, capacity),
+            false => self.mechanics.flush(now),
+        };
+        self.clock.wait_until(then);
+        Ok(())
+    }
+
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
         self.loaded()?;
         let at = self.at;
@@ -450,6 +467,36 @@ mod tests {
         assert!(matches!(drive.write_block(&large), Err(TapeError::BlockSize { .. })));
         let label = drive.eject().unwrap().label;
         assert!(label.loads == 1 && label.passes > 0.0, "{label:?}");
+    }
+
+    #[test]
+    fn a_long_erase_takes_as_long_as_writing_the_tape() {
+        for long in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut drive, clock) = drive("lto-9");
+            drive.load(tape(dir.path(), 400e9, false)).unwrap();
+            for byte in 1..=3 {
+                drive.write_block(&[byte; 3000]).unwrap();
+                drive.write_filemark().unwrap();
+            }
+            drive.sync().unwrap();
+            let begun = clock.now();
+            drive.erase(long).unwrap();
+            let (took, native) =
+                (clock.now() - begun, DriveModel::named("lto-9").unwrap().native());
+            let pass = 400e9 / native;
+            assert_eq!(long, took > pass, "{took} s of {pass} s");
+            assert!(took < pass + 200.0, "{took} s");
+            assert_eq!(drive.read_block(&mut [0; 4000]).unwrap(), Read::EndOfData);
+            assert_eq!(drive.locate_end().unwrap(), Spot::BEGIN);
+            let file = std::fs::read(dir.path().join("A00001L9.tape")).unwrap();
+            assert_eq!(file.len(), 16, "nothing of it is in the file");
+            drive.write_block(&[7; 10]).unwrap();
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (mut drive, _) = drive("lto-9");
+        drive.load(tape(dir.path(), 1e9, true)).unwrap();
+        assert!(matches!(drive.erase(false), Err(TapeError::WriteProtected { .. })));
     }
 
     #[test]

@@ -95,6 +95,20 @@ Example:
 
 All that it holds is given up, and it is free again, under a new identity. Refused while anything on it is protected, or a
 version that must stay builds on it.";
+const AFTER_ERASE: &str = "\
+Examples:
+  capstan media erase monday
+  capstan media erase A00007L9 --secure
+
+What it holds cannot be read any more by the usual means, and the medium is forgotten: its device is blank, and `capstan media
+init` makes a new medium there. Nothing is asked. Refused, as `recycle`, while anything on it is protected or locked, or a
+version that must stay builds on it.
+
+On disk its files are removed; --secure overwrites each of them once with zeros before. On SSDs, thin volumes and copy-on-write
+file systems (btrfs, ZFS, snapshots) what is overwritten may go elsewhere and the old bytes stay: encrypt what must never be
+read (`capstan key`), or erase the whole device by its own means. On tape it is the drive that erases: so that nothing is
+recorded on it (seconds to minutes), with --secure the tape's whole length, which takes as long as writing it full (LTO-9: 13
+hours).";
 const AFTER_ADOPT: &str = "\
 Example:
   capstan media adopt /mnt/backup
@@ -202,6 +216,19 @@ pub enum MediaCommand {
         /// Its label, the begin of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Erase a medium that holds nothing that must stay, and forget it
+    #[command(after_help = AFTER_ERASE)]
+    Erase {
+        /// Its label, the begin of its id, or its device
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// Overwrite all of it once: files with zeros; a tape by the drive, in its whole length
+        #[arg(long)]
+        secure: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,

@@ -111,6 +111,60 @@ fn recycling_gives_up_what_may_go_and_nothing_else() {
 }
 
 #[test]
+fn an_erased_medium_is_blank_and_forgotten() {
+    for secure in [&[][..], &["--secure"]] {
+        let lab = lab();
+        let erase = |medium: &str| lab.run([&["media", "erase", medium], secure].concat());
+        let kept = lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+        erase("m1").refused(&["t@", "must stay"]);
+        assert_eq!((segments(&lab.path("m1")), state(&lab, "m1").as_str()), (1, "appendable"));
+        erase("nothing").refused(&["no medium is called"]);
+        lab.backed_up(["tree", "--to", "m2", "--name", "t", "--full", "--protect", "none"]);
+        // What overwriting does is seen by who has the file still.
+        lab.sh("mkdir links; ln m2/00000001.segment m2/medium.capstan links/");
+        let done = erase("m2");
+        assert!(
+            done.ok().stdout.contains("in 1 segments and 1 versions are gone"),
+            "{}",
+            done.stdout
+        );
+        assert_eq!(fs::read_dir(lab.path("m2")).unwrap().count(), 0);
+        for name in ["00000001.segment", "medium.capstan"] {
+            let left = fs::read(lab.path("links").join(name)).unwrap();
+            assert_eq!(left.iter().all(|b| *b == 0), !secure.is_empty(), "{name}");
+        }
+        assert!(!run(&lab, "media list").ok().stdout.contains("m2"));
+        run(&lab, "idb check").ok();
+        run(&lab, "media init m2 --label again").ok();
+        assert_eq!(state(&lab, "again"), "free");
+        // What is locked on the medium stays whatever the database says; an erase that was cut short is done again.
+        erase("again").ok();
+        lab.restored(["t", "--into", "out"]);
+        same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+        let name = format!("t@{}", kept["session"].as_str().unwrap());
+        lab.run(["lock", &name, "--until", "3d"]).ok();
+        lab.run(["protect", &name, "--none"]).ok();
+        erase("m1").refused(&["must stay"]);
+    }
+}
+
+#[test]
+fn an_erase_that_was_cut_short_is_done_again() {
+    let lab = lab();
+    lab.backed_up(["tree", "--to", "m1", "--name", "t", "--protect", "none"]);
+    // After the database forgot, and half of the files are gone.
+    lab.backed_up(["tree", "--to", "m2", "--name", "u", "--protect", "none"]);
+    run(&lab, "media recycle m1").ok();
+    run(&lab, "media erase m1").ok();
+    // All of it is gone, and only the medium is known still.
+    run(&lab, "media recycle m2").ok();
+    lab.sh("rm m2/*");
+    run(&lab, "media erase m2").ok();
+    assert_eq!(run(&lab, "media list --json").ok().stdout, "");
+    run(&lab, "idb check").ok();
+}
+
+#[test]
 fn damage_is_part_of_a_mediums_condition_until_it_is_gone() {
     let lab = lab();
     lab.backed_up(["tree", "--to", "m1", "--name", "t"]);

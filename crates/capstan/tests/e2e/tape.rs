@@ -297,6 +297,57 @@ fn a_tape_is_a_mirror_of_a_directory_and_is_recycled() {
 }
 
 #[test]
+fn an_erased_tape_has_nothing_of_what_was_on_it() {
+    for secure in [&[][..], &["--secure"]] {
+        let lab = Lab::new();
+        let dir = library(&lab, 1, 3);
+        lab.file("tree/file", noise(1, 3_000_000));
+        let args = ["tree", "--to", "vtape:vtl", "--name", "t", "--compress", "off"];
+        lab.backed_up(args);
+        let erase = || lab.run([&["media", "erase", "V00001L9"], secure].concat());
+        erase().refused(&["must stay"]);
+        comes_back(&lab, "t", &lab.path("tree"));
+        lab.run(["media", "protect", "V00001L9", "--none"]).ok();
+        // The tape's file, by a name that the library does not know.
+        lab.sh("ln vtl/tapes/V00001L9.tape kept");
+        let piece = &noise(1, 3_000_000)[1_000_000..1_000_200];
+        let has = |bytes: &[u8]| bytes.windows(piece.len()).any(|w| w == piece);
+        assert!(has(&contents_of(&dir, "V00001L9")));
+        let done = erase();
+        assert!(done.ok().stdout.contains("is blank"), "{}", done.stdout);
+        assert!(!has(&std::fs::read(lab.path("kept")).unwrap()));
+        assert_eq!(contents_of(&dir, "V00001L9").len(), 16, "a blank tape");
+        assert!(media(&lab).is_empty());
+        lab.run(["restore", "t", "--into", "out"]).refused(&["t"]);
+        // It is taken as any blank one.
+        let again = lab.backed_up(args);
+        assert_eq!(again["media"][0], "V00001L9");
+        comes_back(&lab, "t", &lab.path("tree"));
+        lab.run(["idb", "check"]).ok();
+    }
+}
+
+/// A drive that fails: nothing counts as erased, and what is on the tape is known as before.
+#[test]
+fn an_erase_that_fails_is_done_again() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 3);
+    lab.file("tree/file", noise(1, 300_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--protect", "none"]);
+    Library::open(&dir).unwrap().plan_faults(Some(1), "write:1=error").unwrap();
+    let failed = lab.run(["media", "erase", "V00001L9"]);
+    assert_eq!(failed.code, 1, "{}{}", failed.stdout, failed.stderr);
+    comes_back(&lab, "t", &lab.path("tree"));
+    // One that was interrupted when the tape was blank already.
+    lab.sh("truncate -s 16 vtl/tapes/V00001L9.tape");
+    let done = lab.run(["media", "erase", "V00001L9", "--secure", "--json"]);
+    let done: Value = serde_json::from_str(&done.ok().stdout).unwrap();
+    assert_eq!((&done["versions"], &done["secure"]), (&1.into(), &true.into()));
+    assert!(media(&lab).is_empty());
+    lab.run(["idb", "check"]).ok();
+}
+
+#[test]
 fn a_reader_made_from_the_documents_alone_reads_a_tape() {
     let Some(reader) = Reader::find() else { return };
     let lab = Lab::with_passphrase(Some("secret"));

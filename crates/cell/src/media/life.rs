@@ -43,7 +43,7 @@ pub struct Recycled {
 }
 
 /// Refuses a medium that records a lock, whatever the database knows of it.
-fn refuse_locked(medium: &FileMedium) -> Result<()> {
+pub(super) fn refuse_locked(medium: &FileMedium) -> Result<()> {
     let now = now_us();
     for lock in medium.version_locks()? {
         let until = match &lock {
@@ -52,7 +52,7 @@ fn refuse_locked(medium: &FileMedium) -> Result<()> {
             FoundLock::Damaged(_) => "without end, as its lock is damaged".to_owned(),
         };
         return Err(CellError::BadInput(format!(
-            "medium '{}' holds version {}, which is locked {until}; recycle it after that",
+            "medium '{}' holds version {}, which is locked {until}; give it up after that",
             medium.header().label,
             lock.version().short()
         )));
@@ -165,7 +165,7 @@ impl Cell {
         })
     }
 
-    fn refuse_kept(&self, info: &MediumInfo) -> Result<()> {
+    pub(super) fn refuse_kept(&self, info: &MediumInfo) -> Result<()> {
         if info.kept == 0 {
             return Ok(());
         }
@@ -184,7 +184,7 @@ impl Cell {
         names.truncate(5);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         Err(CellError::BadInput(format!(
-            "{} holds what must stay: {}{more}; it can be recycled when their protection has ended and nothing builds on \
+            "{} holds what must stay: {}{more}; it can be given up when their protection has ended and nothing builds on \
              them",
             shown(info.medium.id, &info.medium.label),
             names.join(", ")

@@ -3,6 +3,7 @@
 
 mod allocate;
 mod condition;
+mod erase;
 mod keeps;
 mod life;
 mod owner;
@@ -19,6 +20,7 @@ use capstan_format::record::MediumHeader;
 use capstan_idb::{Holdings, Management, Medium};
 
 pub use self::condition::{Condition, Limits, limits_of};
+pub use self::erase::Erased;
 pub use self::life::{Initialise, Recycled};
 pub use self::pools::PoolInfo;
 pub use self::state::{Facts, MediumState};

@@ -93,6 +93,42 @@ impl FileDevice {
     }
 }
 
+impl FileDevice {
+    /// Removes all files of the medium, the header as the last: what an interruption leaves is a medium still, and can be
+    /// erased again. `secure`: each is overwritten before.
+    pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
+        let (storage, path) = (&self.medium.storage, &self.medium.path);
+        let names = storage.list().map_err(io_error("list", path))?;
+        let mut ours: Vec<String> = names.into_iter().filter(|n| super::is_our_name(n)).collect();
+        // The last segments first, and the header after all others.
+        ours.sort_by(|a, b| (a == HEADER_NAME, b).cmp(&(b == HEADER_NAME, a)));
+        for name in &ours {
+            if secure {
+                let place = Path::new(path).join(name);
+                overwrite(&place).map_err(io_error("overwrite", &place.display().to_string()))?;
+            }
+            storage.remove(name).map_err(io_error("remove", &format!("{path}/{name}")))?;
+        }
+        storage.sync().map_err(io_error("synchronise", path))
+    }
+}
+
+/// Overwrites what a file has with zeros, durably.
+fn overwrite(path: &Path) -> std::io::Result<()> {
+    const CHUNK: usize = 1 << 20;
+    let mut options = std::fs::OpenOptions::new();
+    let nofollow = OFlags::NOFOLLOW.bits() as i32;
+    let mut file = options.write(true).custom_flags(nofollow).open(path)?;
+    let zeros = vec![0; CHUNK];
+    let mut left = file.metadata()?.len();
+    while left > 0 {
+        let here = left.min(CHUNK as u64);
+        file.write_all(&zeros[..here as usize])?;
+        left -= here;
+    }
+    file.sync_all()
+}
+
 /// Lays a backup of the internal database into a medium's directory, under a name made from the time, and removes all but
 /// the newest ones. It has its name only when it is durable.
 pub fn write_idb_backup(dir: &Path, time_us: i64, bytes: &[u8]) -> Result<(), DeviceError> {

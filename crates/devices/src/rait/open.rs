@@ -263,6 +263,15 @@ impl ArrayDevice {
         FileDevice::of_held(self.held)
     }
 
+    /// Erases all members, one after the other. All of them have to be there.
+    pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
+        drop((self.device, self.held));
+        for member in &self.address.members {
+            open::writable_member(member)?.erase(secure)?;
+        }
+        Ok(())
+    }
+
     /// Gives up all that is on the members that are there, and gives the array another header.
     pub fn begin_anew(self, header: &MediumHeader) -> Result<(), DeviceError> {
         let address = Address::Array(self.address.clone());
@@ -363,7 +372,7 @@ pub fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice
 }
 
 /// Whether nothing is on any of the members: then they are to be made. An error if something is in the way.
-pub(super) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
+pub(crate) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
     for tape in members.iter().flat_map(Address::tapes) {
         if !crate::tape::is_blank(&tape)? {
             return Ok(false);

@@ -274,6 +274,11 @@ impl TapeDrive for ScsiDrive {
         self.came(came).map(drop)
     }
 
+    fn erase(&mut self, long: bool) -> Result<(), TapeError> {
+        self.writable()?;
+        self.drive.erase(long).map_err(|e| self.failed(e))
+    }
+
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
         self.refuse_empty()?;
         let is_first = std::mem::take(&mut self.at_begin);

@@ -465,6 +465,13 @@ impl Deck {
         Ok(self.at.take().unwrap_or(Spot { object: None, ..spot }))
     }
 
+    /// Erases the tape: all of its length, or so that nothing is recorded on it.
+    pub fn erase(&mut self, long: bool) -> Result<(), TapeError> {
+        self.passed.clear();
+        self.at = None;
+        self.drive.erase(long)
+    }
+
     /// Brings all that was written to the tape.
     pub fn sync(&mut self) -> Result<(), TapeError> {
         self.drive.sync()

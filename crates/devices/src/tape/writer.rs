@@ -114,6 +114,11 @@ impl TapeDevice {
         write_header(&self.tape, header)
     }
 
+    /// Erases the tape; it is blank then. `secure`: all of its length.
+    pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
+        Ok(self.tape.with(|deck| deck.erase(secure))?)
+    }
+
     fn note(&mut self, written: Written) {
         self.ending |= written.early_warning;
     }
@@ -129,6 +134,18 @@ impl TapeDevice {
         self.at = Some(Spot { file: spot.file + 1, block: 0, object: None });
         Ok(())
     }
+}
+
+/// Erases a tape, whatever is on it. `secure`: all of its length.
+pub fn erase(address: &TapeAddress, secure: bool) -> Result<(), DeviceError> {
+    let tape = Tape::of(address);
+    if !tape.pin() {
+        let busy = TapeError::Busy { what: tape.name(), holder: "this session".to_owned() };
+        return Err(busy.into());
+    }
+    let erased = tape.with(|deck| deck.erase(secure));
+    tape.unpin();
+    Ok(erased?)
 }
 
 fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {

@@ -65,6 +65,33 @@ impl Drive {
         self.write_filemarks(0, false)
     }
 
+    /// Erases the tape from its begin, and rewinds it: the whole of its length (`long`), which takes as long as writing all of
+    /// it, or so little that nothing is recorded on it any more for whoever reads it with a drive. Not every drive that says to
+    /// have done the latter did anything, so the tape is looked at.
+    pub fn erase(&mut self, long: bool) -> Result<(), Error> {
+        self.rewind()?;
+        let cdb = cdb::erase(long);
+        let reply = self.send(cdb, Data::None)?;
+        // Where it stands after that the standard leaves open.
+        self.at.lose();
+        match reply.sense {
+            Some(sense) if !sense.is_harmless() => return Err(self.device.check(cdb, sense)),
+            _ => self.rewind()?,
+        }
+        match self.read_block(&mut [0; 64])? {
+            Read::EndOfData | Read::EndOfMedium => self.rewind(),
+            Read::Block(_) | Read::Filemark | Read::TooLong(_) => {
+                let why = match long {
+                    true => "the tape is recorded as before",
+                    false => {
+                        "the tape is recorded as before: it may erase tapes in their whole length only"
+                    }
+                };
+                Err(self.device.senseless(cdb, why))
+            }
+        }
+    }
+
     fn write(&mut self, cdb: Cdb, data: Data<'_>, after: Position) -> Result<Written, Error> {
         let doing = cdb.doing();
         self.settle();

@@ -54,6 +54,37 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn what_is_erased_is_gone_from_the_begin() {
+    for long in [false, true] {
+        let model = Model::new();
+        let mut drive = recorded(&model);
+        model.sent();
+        drive.erase(long).unwrap();
+        let erases = model.with(|state| state.sent.clone());
+        let erases: Vec<_> = erases.iter().filter(|cdb| cdb[0] == 0x19).collect();
+        assert_eq!(erases, [&[0x19, u8::from(long), 0, 0, 0, 0]]);
+        assert_eq!(drive.read_block(&mut [0; 4096]).unwrap(), Read::EndOfData);
+        drive.rewind().unwrap();
+        assert_eq!(drive.write_block(&[1; 64]).unwrap(), Written::Done);
+    }
+    // Some do nothing and say that all is well.
+    let model = Model::new();
+    let mut drive = recorded(&model);
+    let good = Ok(Outcome::default());
+    model.with(|state| state.instead.push_back((0x19, good)));
+    let text = drive.erase(false).unwrap_err().to_string();
+    assert!(text.contains("recorded as before"), "{text}");
+    // One that failed, or whose answer was lost, leaves nobody writing where the tape stands; it is not sent twice.
+    let model = Model::new();
+    let mut drive = recorded(&model);
+    model.fail(0x19, 3, None, (0x51, 0));
+    model.sent();
+    assert!(drive.erase(true).is_err());
+    assert_eq!(model.sent().iter().filter(|code| **code == 0x19).count(), 1);
+    assert!(matches!(drive.write_block(&[1; 64]), Err(Error::PositionUnknown { .. })));
+}
+
+#[test]
 fn rewinding_sets_variable_blocks() {
     let model = Model::new();
     drive(&model).rewind().unwrap();

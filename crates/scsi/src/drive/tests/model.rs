@@ -156,6 +156,7 @@ impl State {
             0x11 => self.space(cdb[1], signed24(&cdb[2..])),
             0x12 => self.inquiry(cdb, data),
             0x15 => self.mode_select(data),
+            0x19 => self.erase(),
             0x1a => self.mode_sense(cdb[2] & 0x3f, data),
             0x34 => self.position(cdb[1] == 6, data),
             0x4d => log_sense(cdb[2] & 0x3f, data),
@@ -169,6 +170,11 @@ impl State {
             0xb5 => self.security_out(data),
             _ => check(ILLEGAL, None, (0x20, 0), 0),
         }
+    }
+
+    fn erase(&mut self) -> Outcome {
+        self.tape.truncate(self.at);
+        good()
     }
 
     fn inquiry(&self, cdb: &[u8], data: Data<'_>) -> Outcome {

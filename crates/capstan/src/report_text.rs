@@ -259,17 +259,17 @@ impl View {
 /// What was staged, and what stays and why: names and texts of lines.
 fn staged_lines(staged: &Staged) -> Vec<(&'static str, String)> {
     let versions = |n: u64| crate::protect::count(n, "version");
-    let done = match staged.dry_run {
-        true => format!("{} would be", versions(staged.staged_versions)),
-        false => format!(
-            "{}: {} copied, {} verified, {} given back",
-            versions(staged.staged_versions),
-            bytes_text(staged.copied_bytes),
-            bytes_text(staged.verified_bytes),
-            bytes_text(staged.freed_bytes)
-        ),
+    let done = format!(
+        "{}: {} copied, {} verified, {} given back",
+        versions(staged.staged_versions),
+        bytes_text(staged.copied_bytes),
+        bytes_text(staged.verified_bytes),
+        bytes_text(staged.freed_bytes)
+    );
+    let mut lines = match staged.dry_run {
+        true => vec![("Would stage", versions(staged.staged_versions))],
+        false => vec![("Staged", done)],
     };
-    let mut lines = vec![("Staged", done)];
     for v in &staged.versions {
         let id: String = v.session.chars().take(8).collect();
         let of = format!("{}@{id} of {} with {}", v.name, time(&v.start), bytes_text(v.bytes));
@@ -331,7 +331,7 @@ fn drive_text(d: &DriveReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_cell::report::{Bottleneck, ReportError, StageReport};
+    use capstan_cell::report::{Bottleneck, ReportError, StageReport, StagedVersion};
 
     fn report() -> Report {
         let stage = |name, busy_s, wait_in_s, wait_out_s, bytes| StageReport {
@@ -403,6 +403,34 @@ mod tests {
         // An older version's report lacks fields, a newer one has more.
         let text = View::parse(r#"{"name":"x","later":1}"#).unwrap().text(true);
         assert!(text.contains("Name        x"));
+    }
+
+    #[test]
+    fn what_was_staged_and_what_stays_is_said() {
+        let version = |name: &str, why: Option<&str>| StagedVersion {
+            name: name.to_owned(),
+            session: "0123456789abcdef".to_owned(),
+            start: "long ago".to_owned(),
+            bytes: 5_000_000,
+            staged: why.is_none(),
+            why: why.map(str::to_owned),
+        };
+        let staged = Staged {
+            staged_versions: 1,
+            copied_bytes: 5_100_000,
+            verified_bytes: 5_100_000,
+            freed_bytes: 5_000_000,
+            versions: vec![version("a", None), version("b", Some("mirrored on 'm'"))],
+            ..Staged::default()
+        };
+        let stage = Report { method: "stage".to_owned(), staged: Some(staged), ..report() };
+        let text = View::of(&stage).unwrap().text(false);
+        for line in [
+            "Staged      1 version: 5.10 MB copied, 5.10 MB verified, 5.00 MB given back",
+            "Stays       b@01234567 of long ago with 5.00 MB: mirrored on 'm'",
+        ] {
+            assert!(text.lines().any(|l| l == line), "'{line}' is missing in:\n{text}");
+        }
     }
 
     #[test]

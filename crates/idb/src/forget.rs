@@ -82,14 +82,22 @@ impl Idb {
         })
     }
 
-    /// The versions of which something lies on this medium and nowhere else.
+    /// The versions of which something lies on this medium and nowhere else, neither itself nor as a copy.
     pub fn versions_only_on_medium(&self, medium: MediumId) -> Result<Vec<VersionId>> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
             let rows = sql::query(
                 "SELECT DISTINCT p.version_id FROM stream_parts p \
                  JOIN segment_places l ON l.segment_id = p.segment_id \
-                 WHERE l.medium_id = $1 AND NOT EXISTS (SELECT 1 FROM segment_places o \
-                 WHERE o.segment_id = l.segment_id AND o.medium_id <> $1) ORDER BY p.version_id",
+                 LEFT JOIN segment_copies c ON c.segment_id = l.segment_id \
+                 WHERE l.medium_id = $1 \
+                 AND NOT EXISTS (SELECT 1 FROM segment_places o \
+                 WHERE o.segment_id = l.segment_id AND o.medium_id <> $1) \
+                 AND NOT EXISTS (SELECT 1 FROM segment_places o \
+                 WHERE o.segment_id = c.origin_id AND o.medium_id <> $1) \
+                 AND COALESCE(c.origin_id, l.segment_id) NOT IN (SELECT k.origin_id \
+                 FROM segment_copies k JOIN segment_places o ON o.segment_id = k.segment_id \
+                 WHERE o.medium_id <> $1) \
+                 ORDER BY p.version_id",
             )
             .bind(medium.to_string())
             .fetch_all(conn)

@@ -327,6 +327,26 @@ fn an_erased_tape_has_nothing_of_what_was_on_it() {
     }
 }
 
+/// A copy that is given up takes nothing of its original with it, nor an original of its copy.
+#[test]
+fn what_lies_elsewhere_too_outlives_a_tape() {
+    for give_up in ["recycle", "erase"] {
+        let lab = Lab::new();
+        library(&lab, 1, 3);
+        lab.file("tree/file", noise(1, 300_000));
+        lab.backed_up(["tree", "--to", "disk", "--name", "t", "--protect", "none"]);
+        for _ in 0..2 {
+            lab.run(["copy", "t", "--to", "vtape:vtl?tape=V00001L9"]).ok();
+            lab.run(["media", give_up, "V00001L9"]).ok();
+            comes_back(&lab, "t", &lab.path("tree"));
+            lab.run(["idb", "check"]).ok();
+        }
+        lab.run(["copy", "t", "--to", "vtape:vtl?tape=V00001L9"]).ok();
+        lab.run(["media", give_up, "disk"]).ok();
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}
+
 /// A drive that fails: nothing counts as erased, and what is on the tape is known as before.
 #[test]
 fn an_erase_that_fails_is_done_again() {

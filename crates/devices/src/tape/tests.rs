@@ -123,6 +123,10 @@ impl TapeDrive for Noted {
         self.drive.sync()
     }
 
+    fn erase(&mut self, long: bool) -> Result<(), TapeError> {
+        self.drive.erase(long)
+    }
+
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
         self.done.lock().push("read".to_owned());
         self.drive.read_block(into)

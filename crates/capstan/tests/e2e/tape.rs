@@ -179,8 +179,9 @@ fn a_whole_library_is_imported_when_the_database_is_lost() {
 fn small_file_in_few_operations(lab: &Lab, dir: &Path) -> i32 {
     let into = lab.path("small");
     // One look at the header, one locate, and the blocks with the file.
-    let plan = "space:1=offline,locate:2=offline,read:4=offline";
-    Library::open(dir).unwrap().plan_faults(Some(1), plan).unwrap();
+    let more = |operation, from| (from..from + 9).map(move |n| format!("{operation}:{n}=error"));
+    let plan: Vec<_> = more("space", 1).chain(more("locate", 2)).chain(more("read", 4)).collect();
+    Library::open(dir).unwrap().plan_faults(Some(1), &plan.join(",")).unwrap();
     let file = lab.path("tree/z/small");
     let args = ["restore", "t", file.to_str().unwrap(), "--into", into.to_str().unwrap()];
     let code = lab.run(args).code;

@@ -37,9 +37,7 @@ impl VersionView<'_> {
                 row.label
             )));
         }
-        if address.is_sequential() {
-            recall(self.idb, &medium)?;
-        }
+        recall(self.idb, &address, &medium)?;
         media.insert(id, medium.clone());
         Ok(medium)
     }

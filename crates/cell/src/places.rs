@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::storage::Recorded;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId};
@@ -39,7 +40,10 @@ impl SegmentPlace {
 }
 
 /// Tells a tape where its segments lie, as far as its drive said so when they were written or imported.
-pub(crate) fn recall(idb: &Idb, medium: &FileMedium) -> Result<()> {
+pub(crate) fn recall(idb: &Idb, address: &Address, medium: &FileMedium) -> Result<()> {
+    if !address.is_sequential() {
+        return Ok(());
+    }
     let segments = idb.segments_of_medium(medium.header().medium)?;
     let place = |s: Segment| Some(Recorded { number: s.number, segment: s.id, object: s.object? });
     medium.recall(segments.into_iter().filter_map(place).collect());

@@ -279,6 +279,7 @@ impl Cell {
                     Some(known) => known.device,
                     None => text.clone(),
                 };
+                // By itself: what is recorded of where its segments lie is no help here, but what others will not have.
                 let medium = capstan_devices::open::medium(&address.parse()?)?;
                 let segments = medium.segments()?;
                 Ok((medium.header().label.clone(), vec![Part { medium, segments }], None))

@@ -223,9 +223,7 @@ impl Cell {
                 shown(medium.id, &medium.label)
             )));
         }
-        if address.is_sequential() {
-            recall(&self.idb, &there)?;
-        }
+        recall(&self.idb, &address, &there)?;
         Ok(there)
     }
 }

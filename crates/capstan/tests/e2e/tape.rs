@@ -240,7 +240,7 @@ fn copies_and_mirrors_on_tape_are_located_too() {
 #[test]
 fn a_kill_costs_nothing_that_was_committed() {
     let lab = Lab::new();
-    let dir = library(&lab, 1, 9);
+    let dir = library(&lab, 1, 14);
     tree(&lab, 20);
     lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
     lab.sh("cp -a tree first");

@@ -190,8 +190,9 @@ impl Tape {
                 work(none.insert(Deck::new(drive, mount)))
             }
         };
-        // Whoever needs the tape next may find it another drive.
-        if done.as_ref().is_err_and(TapeError::blames_drive) {
+        // Whoever needs the tape next may find it another drive. Not while it is written: another drive would synchronise without
+        // an error what only this one had in its buffer.
+        if done.as_ref().is_err_and(TapeError::blames_drive) && !self.pinned.load(Relaxed) {
             *deck = None;
         }
         done

@@ -29,6 +29,7 @@ pub fn run(
         only,
         log_level: target.log_level,
         device: target.to.clone(),
+        eject_to: target.eject_to.clone(),
         block_size: target.block_size,
     };
     let show = Show { method: "copy", json: target.json, to_stderr: false };

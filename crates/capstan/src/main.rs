@@ -18,6 +18,7 @@ mod library;
 mod ls;
 mod manual;
 mod media;
+mod operator;
 mod output;
 mod pool;
 mod progress;

@@ -137,11 +137,16 @@ impl Observer for Console {
     }
 }
 
-/// Says that the internal database went away, or is back. It is no session's, but of all that the program does.
+/// Says that the internal database went away, or is back.
 pub fn say_of_database(text: &str) {
+    say(Code::IdbAway, "cell", text);
+}
+
+/// Says what is no session's, but of all that the program does.
+pub fn say(code: Code, agent: &'static str, text: &str) {
     let message = Message {
-        code: Code::IdbAway,
-        agent: "cell",
+        code,
+        agent,
         path: String::new(),
         text: text.to_owned(),
         time_us: Timestamp::now().as_microsecond(),

@@ -2,6 +2,8 @@
 
 use capstan_cell::request::{DrillRequest, RestoreRequest, RestoreTo, VerifyRequest};
 
+use capstan_devices::tape::SpoolPlan;
+
 use crate::args::{DrillArgs, Global, ImportArgs, RestoreArgs, VerifyArgs};
 use crate::exit::Failure;
 use crate::output::bytes_of;
@@ -25,6 +27,7 @@ pub fn restore(global: &Global, args: &RestoreArgs) -> Result<u8, Failure> {
         overwrite: args.overwrite.into(),
         dry_run: args.dry_run,
         numeric_ids: args.numeric_ids,
+        spool: args.spool.clone().map(|dir| SpoolPlan { dir, size: args.spool_size }),
     };
     let show = Show { method: "restore", json: args.json, to_stderr };
     session::run(global, &show, |cell, console, stop| Ok(cell.restore(&request, console, stop)?))

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::{Report, ReportError};
+use capstan_devices::operator;
 use jiff::Timestamp;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -86,6 +87,7 @@ fn watch_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
             stop.0.store(true, Ordering::SeqCst);
+            operator::leave();
             console.line("capstan: ending in order: what was read is being committed; once more to end at once");
         }
     })?;

@@ -33,6 +33,9 @@ pub fn run(command: &VtlCommand) -> Result<u8, Failure> {
             let library = Library::open(dir).map_err(failure)?;
             library.plan_faults(*drive, plan).map_err(failure)?;
         }
+        VtlCommand::Insert { dir, barcode } => {
+            Library::open(dir).and_then(|library| library.insert(barcode)).map_err(failure)?;
+        }
         VtlCommand::AddTape { dir, barcode, cleaning, write_protected, json } => {
             let library = Library::open(dir).map_err(failure)?;
             let new = NewTape {
@@ -58,9 +61,10 @@ fn failure(error: TapeError) -> Failure {
 fn create(args: &CreateVtlArgs, out: &mut Output) -> Result<(), Failure> {
     let design = Design {
         model: args.model.clone(),
-        drives: args.drives,
+        drives: if args.alone { 1 } else { args.drives },
         slots: args.slots,
-        mail_slots: args.mail_slots,
+        mail_slots: if args.alone { 0 } else { args.mail_slots },
+        alone: args.alone,
         capacity: args.capacity,
         scale: args.scale,
         ratio: args.ratio,
@@ -75,11 +79,20 @@ fn create(args: &CreateVtlArgs, out: &mut Output) -> Result<(), Failure> {
             "drives": design.drives,
             "slots": design.slots,
             "mail_slots": design.mail_slots,
+            "alone": design.alone,
             "tapes": tapes,
             "capacity": design.capacity,
             "scale": design.scale,
             "ratio": design.ratio,
         }));
+    }
+    if design.alone {
+        return out.text(&format!(
+            "{0} is a {1} drive that stands alone, with {2} tapes on its shelf; `capstan backup PATH --to {0}` uses it\n",
+            path_text(device.as_bytes()),
+            design.model,
+            grouped(tapes.into()),
+        ));
     }
     out.text(&format!(
         "{} is a library of {} {} drives, {} slots and {} tapes; `capstan backup PATH --to {}` uses it\n",

@@ -1,12 +1,14 @@
 //! The media of a version: opened once, asked whether they are at hand, and named in the report as they were read.
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
+use capstan_devices::open::is_by_hand;
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
 
 use crate::error::{CellError, Result, plain};
+use crate::hold::wanted;
 use crate::places::{Place, SegmentPlace, recall};
 use crate::session::Ears;
 use crate::version::VersionView;
@@ -23,8 +25,8 @@ impl VersionView<'_> {
             CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
         })?;
         let address = row.device.parse::<Address>()?;
-        let medium =
-            capstan_devices::open::medium(&address).map_err(|e| not_there(self.idb, e, &row))?;
+        let opened = capstan_devices::open::known(&address, wanted(&row));
+        let medium = opened.map_err(|e| not_there(self.idb, e, &row))?;
         if medium.header().medium != id {
             if let Some(e) = exported(self.idb, &row) {
                 return Err(e);
@@ -93,8 +95,7 @@ impl VersionView<'_> {
         for (_, medium, _) in place.places() {
             let device = self.idb.medium(medium)?.map(|row| row.device);
             if let Some(Ok(Address::Tape(tape))) = device.map(|d| d.parse())
-                && tape.tape.is_some()
-                && crate::media::absent_tape(&tape).is_none()
+                && is_to_be_had(&tape)?
             {
                 return Ok(());
             }
@@ -136,6 +137,14 @@ impl VersionView<'_> {
         }
         first.map_or(Ok(()), Err)
     }
+}
+
+/// Whether a tape can be expected to come when it is needed: it is in its library, or somebody will be there to put it in.
+fn is_to_be_had(tape: &TapeAddress) -> Result<bool> {
+    Ok(match tape.tape {
+        Some(_) => crate::media::absent_tape(tape).is_none(),
+        None => is_by_hand(tape)?,
+    })
 }
 
 /// That a segment is not where it is recorded.

@@ -4,6 +4,7 @@ use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
 use capstan_devices::open;
+use capstan_devices::tape::Wanted;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
@@ -15,7 +16,8 @@ impl Cell {
     /// A known medium, if it is where it was last seen.
     pub(crate) fn medium_at_hand(&self, id: MediumId) -> Result<FileMedium> {
         let (row, address) = self.place_of(id)?;
-        let medium = open::medium(&address).map_err(|e| not_there(&self.idb, e, &row))?;
+        let medium =
+            open::known(&address, wanted(&row)).map_err(|e| not_there(&self.idb, e, &row))?;
         is_it(&medium, &row)?;
         Ok(medium)
     }
@@ -40,6 +42,11 @@ impl Cell {
         let address = row.device.parse()?;
         Ok((row, address))
     }
+}
+
+/// The medium, as it is asked for where somebody puts it into its drive.
+pub(crate) fn wanted(row: &Medium) -> Wanted {
+    Wanted { medium: row.id, label: row.label.clone() }
 }
 
 fn is_it(medium: &FileMedium, row: &Medium) -> Result<()> {

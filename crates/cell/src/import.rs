@@ -7,6 +7,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
+use capstan_devices::open::is_by_hand;
 use capstan_engine::message::Code;
 use capstan_format::codec::Decompressor;
 use capstan_format::id::{SegmentNumber, SessionId, VersionId};
@@ -24,7 +25,6 @@ use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
-use crate::tapes::has_slots;
 use crate::version::VersionKeys;
 
 /// What an import does without keys.
@@ -66,7 +66,7 @@ impl Cell {
     /// Imports a medium, or all tapes of a library.
     pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
         match device {
-            Address::Tape(library) if library.tape.is_none() && has_slots(library)? => {
+            Address::Tape(library) if library.tape.is_none() && !is_by_hand(library)? => {
                 self.import_library(library, observer, stop)
             }
             _ => self.import_medium(device, observer, stop),

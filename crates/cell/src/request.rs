@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use capstan_devices::address::Address;
+use capstan_devices::tape::SpoolPlan;
 pub use capstan_disk_agent::backup::{Locked, ReadMode};
 pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
@@ -101,8 +102,11 @@ pub struct BackupRequest {
     pub keep: Keep,
     /// Streams; by default as the machine has processors, at least 2, at most 8.
     pub streams: Option<usize>,
-    /// Streams that feed the device at once, at most.
+    /// Streams that feed the device at once, at most; where neither this nor the number of streams is given, a tape drive gets as few
+    /// as keep it streaming.
     pub concurrency: Option<usize>,
+    /// Where the tapes go that are brought out of their library when the session is done.
+    pub eject_to: Option<String>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
     /// Bytes after which a segment ends.
@@ -209,6 +213,8 @@ pub struct RestoreRequest {
     pub dry_run: bool,
     /// Owners by number, not by name.
     pub numeric_ids: bool,
+    /// What tapes are read through, where the target is slower than the drive.
+    pub spool: Option<SpoolPlan>,
 }
 
 /// What files are looked for: all conditions hold.
@@ -285,6 +291,8 @@ pub struct CopyRequest {
     pub log_level: Option<LogLevel>,
     /// Where to.
     pub device: Address,
+    /// Where the tapes go that are brought out of their library when the session is done.
+    pub eject_to: Option<String>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
 }

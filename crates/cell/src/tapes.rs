@@ -12,6 +12,7 @@ use capstan_media_agent::writer::WriteError;
 use capstan_tape::TapeError;
 
 use crate::Cell;
+use crate::by_hand::Choice;
 use crate::error::{CellError, Result, chain};
 use crate::media::MediumState;
 use crate::observe::Silent;
@@ -57,9 +58,10 @@ impl Cell {
         &self,
         library: &TapeAddress,
         size: Option<u32>,
-        passed: &[String],
+        passed: &[MediumId],
     ) -> Result<Member> {
         let library = &library.resolved();
+        let passed: Vec<String> = passed.iter().filter_map(|id| self.barcode_of(*id)).collect();
         let mut unfit = Vec::new();
         for (barcode, why_not) in self.tapes_in_order(library)? {
             if passed.contains(&barcode) {
@@ -141,18 +143,18 @@ impl Cell {
         self.tape_of(medium)?.tape
     }
 
-    fn tape_of(&self, medium: MediumId) -> Option<TapeAddress> {
+    /// Where a tape was last seen, if it is one.
+    pub(crate) fn tape_of(&self, medium: MediumId) -> Option<TapeAddress> {
         match self.idb.medium(medium).ok()??.device.parse() {
             Ok(Address::Tape(tape)) => Some(tape),
             _ => None,
         }
     }
 
-    /// The same of media by their labels, where they are tapes.
-    pub(crate) fn barcodes_of(&self, labels: &[String]) -> Result<Vec<String>> {
+    /// Media by their labels.
+    pub(crate) fn media_called(&self, labels: &[String]) -> Result<Vec<MediumId>> {
         let media = self.idb.media()?;
-        let named = media.iter().filter(|m| labels.contains(&m.label));
-        Ok(named.filter_map(|m| self.barcode_of(m.id)).collect())
+        Ok(media.iter().filter(|m| labels.contains(&m.label)).map(|m| m.id).collect())
     }
 
     /// Opens a medium of a pool to write, none of those that were `passed` over.
@@ -164,7 +166,11 @@ impl Cell {
     ) -> Result<Member> {
         loop {
             let medium = self.allocate(pool, passed, false)?;
-            match self.open_device(&medium.device.parse()?, size, &Silent) {
+            let choice = Choice {
+                pool: Some(pool.to_owned()),
+                passed: passed.iter().map(|(id, _)| *id).collect(),
+            };
+            match self.open_chosen(&medium.device.parse()?, size, &choice) {
                 Err(CellError::Device(e)) if e.is_out_of_reach() => {
                     passed.push((medium.id, "is out of reach now"));
                 }
@@ -183,10 +189,8 @@ impl Cell {
         let failed = |e: CellError| WriteError::Media(chain(&e));
         let mut next = Vec::new();
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
-        let mut barcodes: Vec<String> = Vec::new();
         for member in &members {
             passed.push((member.medium.medium, "is written by this session"));
-            barcodes.extend(self.barcode_of(member.medium.medium));
         }
         for member in members {
             if !member.device.is_ending() {
@@ -203,7 +207,11 @@ impl Cell {
             let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
             let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
                 (Some(pool), _) => self.open_medium_of(&pool, size, &mut passed),
-                (None, Some(library)) => self.open_tape_of(library, size, &barcodes),
+                (None, Some(library)) => {
+                    let passed: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
+                    let library = Address::Tape(library.clone());
+                    self.open_chosen(&library, size, &Choice::but(&passed))
+                }
                 (None, None) => Err(CellError::BadInput(format!(
                     "medium '{}' is full; name a library or a pool instead, that the session can go on on another",
                     old.label
@@ -215,16 +223,9 @@ impl Cell {
             }
             member.medium.protection = old.protection;
             passed.push((member.medium.medium, "is written by this session"));
-            barcodes.extend(self.barcode_of(member.medium.medium));
             said(&member, &old.label);
             next.push(member);
         }
         Ok(next)
     }
-}
-
-/// Whether it is a library that has to choose a tape, not a drive that stands alone.
-pub(crate) fn has_slots(tape: &TapeAddress) -> Result<bool> {
-    let library = capstan_devices::library::open(&tape.library).map_err(DeviceError::from)?;
-    Ok(library.elements().slots > 0)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use capstan_devices::file::{FileMedium, HEADER_NAME};
+use capstan_devices::open;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
@@ -17,6 +18,7 @@ use capstan_media_agent::scan::scan_with;
 use crate::Cell;
 use crate::at_hand::another_in_its_place;
 use crate::error::{CellError, Result};
+use crate::hold::wanted;
 use crate::import::key_records;
 use crate::judge::{self, Frames};
 use crate::observe::{Observer, Stop};
@@ -275,12 +277,11 @@ impl Cell {
                 Ok((name.name.clone(), parts, Some(version.id)))
             }
             VerifyRequest::Medium(text) => {
-                let address = match self.known_medium(text)? {
-                    Some(known) => known.device,
-                    None => text.clone(),
-                };
                 // By itself: what is recorded of where its segments lie is no help here, but what others will not have.
-                let medium = capstan_devices::open::medium(&address.parse()?)?;
+                let medium = match self.known_medium(text)? {
+                    Some(known) => open::known(&known.device.parse()?, wanted(&known))?,
+                    None => open::medium(&text.parse()?)?,
+                };
                 let segments = medium.segments()?;
                 Ok((medium.header().label.clone(), vec![Part { medium, segments }], None))
             }

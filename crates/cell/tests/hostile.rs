@@ -101,6 +101,7 @@ fn restore(cell: &Cell, to: RestoreTo) -> Report {
         overwrite: Overwrite::Always,
         dry_run: false,
         numeric_ids: true,
+        spool: None,
     };
     cell.restore(&request, &Deaf, &Stop::default()).unwrap()
 }

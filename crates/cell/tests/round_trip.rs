@@ -62,6 +62,7 @@ impl Bench {
             keep: capstan_cell::request::Keep::default(),
             streams: Some(2),
             concurrency: None,
+            eject_to: None,
             block_size: None,
             segment_size: None,
             buffers: None,
@@ -99,6 +100,7 @@ impl Bench {
             overwrite: Overwrite::Always,
             dry_run: false,
             numeric_ids: false,
+            spool: None,
         };
         let report = self.cell.restore(&request, &self.ears, &Stop::default()).unwrap();
         let place = into.join(self.path("src").strip_prefix("/").unwrap());

@@ -231,16 +231,18 @@ impl DeviceError {
         matches!(self, Self::Busy { .. } | Self::Tape(TapeError::Busy { .. }))
     }
 
+    /// What a drive, a tape or a library said, if it is that.
+    pub fn of_tape(&self) -> Option<&TapeError> {
+        match self {
+            Self::Tape(e) => Some(e),
+            Self::Io { source, .. } => source.get_ref().and_then(|e| e.downcast_ref()),
+            _ => None,
+        }
+    }
+
     /// Whether a tape drive is at fault, so that another one, or another medium, may do.
     pub fn blames_drive(&self) -> bool {
-        match self {
-            Self::Tape(e) => e.blames_drive(),
-            Self::Io { source, .. } => {
-                let inner = source.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
-                inner.is_some_and(TapeError::blames_drive)
-            }
-            _ => false,
-        }
+        self.of_tape().is_some_and(TapeError::blames_drive)
     }
 
     /// Whether the medium may be as it should, and only is not to be had now.

@@ -3,7 +3,7 @@
 //! Devices know blocks and segments as byte strings and file marks; they know nothing of sessions, streams or frames.
 //! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
 //! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`held`] is what is done to a medium of
-//! files but writing segments, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
+//! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
 pub mod address;
@@ -14,6 +14,7 @@ pub mod held;
 pub mod library;
 pub mod null;
 pub mod open;
+pub mod operator;
 pub mod rait;
 pub mod scsi;
 pub mod storage;
@@ -22,7 +23,7 @@ pub mod tape;
 pub use error::DeviceError;
 
 use capstan_format::id::SegmentNumber;
-use capstan_tape::DriveSession;
+use capstan_tape::{DriveSession, Speeds};
 
 /// What a media agent writes a session to. One process, one thread.
 pub trait Device: Send {
@@ -79,6 +80,10 @@ pub trait Device: Send {
     /// Switches that compression on or off, where there is any.
     fn set_compression(&mut self, _on: bool) -> Result<(), DeviceError> {
         Ok(())
+    }
+    /// How fast the tape drive is that it writes to, where it is one and that is known.
+    fn speeds(&self) -> Option<Speeds> {
+        None
     }
     /// What its tape drives did since they were opened, and what they have to say.
     fn drive_sessions(&mut self) -> Vec<DriveSession> {

@@ -4,7 +4,7 @@ use capstan_scsi::find;
 use capstan_scsi::inquiry::Kind;
 use capstan_scsi::iscsi::Target;
 use capstan_tape::changer::DriveInfo;
-use capstan_tape::library::Library;
+use capstan_tape::library::{ByHand, Library};
 use capstan_tape::{Changer, TapeError};
 
 use crate::DeviceError;
@@ -14,7 +14,14 @@ use crate::scsi::{explain, info_of, with_secret};
 /// Opens a library, or a drive that stands alone, which is a library without slots.
 pub fn open(name: &LibraryName) -> Result<Box<dyn Changer>, TapeError> {
     match name {
-        LibraryName::Virtual(dir) => Ok(Box::new(Library::open(dir)?)),
+        LibraryName::Virtual(dir) => {
+            let library = Library::open(dir)?;
+            Ok(if library.design().alone {
+                Box::new(ByHand::new(library))
+            } else {
+                Box::new(library)
+            })
+        }
         LibraryName::Scsi(name) => crate::scsi::open(name),
     }
 }

@@ -7,7 +7,7 @@ use crate::file::{FileDevice, FileMedium};
 use crate::held::HeldMedium;
 use crate::rait;
 use crate::rait::open::ArrayDevice;
-use crate::tape::{self, SpoolPlan, SpooledTape, TapeDevice};
+use crate::tape::{self, SpoolPlan, SpooledTape, TapeDevice, Wanted};
 use crate::{Device, DeviceError};
 
 /// Opens the medium on a device to read.
@@ -17,6 +17,15 @@ pub fn medium(address: &Address) -> Result<FileMedium, DeviceError> {
         Address::Tape(tape) => tape::open(named(tape)?),
         Address::Array(array) => rait::open::medium(array),
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
+    }
+}
+
+/// Opens a medium that is known to read, where it was last seen. That it is this one is certain only of a drive that stands
+/// alone: the operator is asked for its tape.
+pub fn known(address: &Address, wanted: Wanted) -> Result<FileMedium, DeviceError> {
+    match address {
+        Address::Tape(tape) if is_by_hand(tape)? => tape::open_wanted(tape, wanted),
+        _ => medium(address),
     }
 }
 
@@ -66,12 +75,14 @@ pub(crate) fn writable_member(address: &Address) -> Result<Writable, DeviceError
     }
 }
 
+/// Whether it is a drive that stands alone: somebody puts its tapes in by hand.
+pub fn is_by_hand(tape: &TapeAddress) -> Result<bool, DeviceError> {
+    Ok(tape.tape.is_none() && crate::library::open(&tape.library)?.elements().slots == 0)
+}
+
 /// A tape of a library is named by its barcode.
 fn named(tape: &TapeAddress) -> Result<&TapeAddress, DeviceError> {
-    let alone = || -> Result<bool, DeviceError> {
-        Ok(crate::library::open(&tape.library)?.elements().slots == 0)
-    };
-    match tape.tape.is_some() || alone()? {
+    match tape.tape.is_some() || is_by_hand(tape)? {
         true => Ok(tape),
         false => Err(DeviceError::WhichTape(tape.to_string())),
     }

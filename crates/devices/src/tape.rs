@@ -5,20 +5,24 @@
 //! filemarks alone, and a segment whose second filemark is missing is a torn one, which the next writer overwrites. Every
 //! block is as long as the medium's block size says; only records that do not fit are longer.
 //!
-//! [`deck`] gets the tape into a drive, [`storage`] reads it, [`writer`] writes it, [`spool`] is
-//! what may lie between that and who writes.
+//! [`deck`] gets the tape into a drive and has what [`passed`] by, [`by_hand`] waits until somebody has put it into one that stands alone, [`storage`]
+//! reads it, [`writer`] writes it, [`spool`] is what may lie between that and who writes.
 
+mod by_hand;
 mod deck;
+mod passed;
 mod spool;
 mod storage;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use deck::{Tape, WINDOW, inventory, release_idle};
+pub use by_hand::Wanted;
+pub use deck::{Tape, eject, inventory, release_idle, take_sessions};
+pub use passed::{WINDOW, read_through};
 pub use spool::{SpoolPlan, SpooledTape};
-pub use storage::open;
 pub(crate) use storage::{is_blank, open_member};
+pub use storage::{open, open_wanted};
 pub use writer::{TapeDevice, erase};
 
 use capstan_format::id::SegmentNumber;

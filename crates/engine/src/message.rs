@@ -71,6 +71,10 @@ pub enum Code {
     MemberLost,
     /// A drive asked to be cleaned.
     DriveDirty,
+    /// Somebody is to put a tape into a drive.
+    TapeWanted,
+    /// Tapes were not brought out of their library.
+    NotEjected,
     /// The internal database's own backup was not written.
     IdbNotSaved,
     /// The server of the internal database went away, or is back.
@@ -81,7 +85,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -109,6 +113,8 @@ impl Code {
         Self::MirrorFailed,
         Self::MemberLost,
         Self::DriveDirty,
+        Self::TapeWanted,
+        Self::NotEjected,
         Self::IdbNotSaved,
         Self::IdbAway,
         Self::NotLocked,
@@ -237,6 +243,15 @@ impl Code {
                 "drive-dirty",
                 Warning,
                 "put a cleaning tape into the library and use `capstan library clean`",
+            ),
+            Self::TapeWanted => {
+                (210, "tape-wanted", Warning, "put the tape in: the session goes on by itself")
+            }
+            Self::NotEjected => (
+                211,
+                "not-ejected",
+                Warning,
+                "make room in the mail slots and use `capstan library export`",
             ),
             Self::IdbNotSaved => (
                 451,

@@ -38,6 +38,14 @@ impl Clock {
         }
     }
 
+    /// Seconds of the drive in a second of the world; nothing where its time is not the world's.
+    pub fn scale(&self) -> Option<f64> {
+        match self {
+            Self::Real { scale, .. } => Some(*scale),
+            Self::Virtual(_) => None,
+        }
+    }
+
     /// Waits until then, if it is not later already.
     pub fn wait_until(&self, then: f64) {
         match self {

@@ -190,6 +190,15 @@ impl std::fmt::Display for Spot {
     }
 }
 
+/// How fast a drive is, in bytes per second at the medium.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speeds {
+    /// The lowest rate that it can match; fed below that it stops and moves back again and again.
+    pub lowest: f64,
+    /// The highest.
+    pub native: f64,
+}
+
 /// A tape drive, this process's as long as this lives, with or without a tape.
 pub trait TapeDrive: Send {
     /// What it is called in messages.
@@ -236,6 +245,11 @@ pub trait TapeDrive: Send {
     /// Whether it can compress by itself.
     fn compresses(&mut self) -> bool {
         false
+    }
+    /// The lowest rate that it can match without stopping and its native rate, in bytes per second at the medium, where they are
+    /// known.
+    fn speeds(&self) -> Option<Speeds> {
+        None
     }
     /// Switches its own compression on or off, where it has any.
     fn set_compression(&mut self, _on: bool) -> Result<(), TapeError> {

@@ -23,6 +23,6 @@ pub mod reports;
 pub mod virtual_drive;
 
 pub use changer::Changer;
-pub use drive::{Read, Spot, TapeDrive, TapeError, Written};
+pub use drive::{Read, Speeds, Spot, TapeDrive, TapeError, Written};
 pub use model::DriveModel;
 pub use reports::{Alert, Counters, DriveSession, Mount, Severity};

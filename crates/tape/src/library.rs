@@ -4,9 +4,11 @@
 //! moves a tape locks `robot`, whoever uses a drive its `drive-N`: so several processes share a library, and a kill frees
 //! what it held.
 
+mod by_hand;
 mod cleaning;
 mod stock;
 
+pub use by_hand::ByHand;
 pub(crate) use stock::CLEANING;
 pub use stock::NewTape;
 
@@ -46,6 +48,9 @@ pub struct Design {
     /// Slots by which tapes come and go.
     #[serde(default)]
     pub mail_slots: u32,
+    /// It has one drive and no robot: its slots are a shelf, from which somebody takes the tapes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// Bytes of a tape; what the drive's tapes hold, if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
@@ -338,6 +343,9 @@ fn check(dir: &Path, design: &Design, tapes: u32) -> Result<(), TapeError> {
     if tapes > design.slots {
         return bad("it has fewer slots than tapes");
     }
+    if design.alone && (design.drives, design.mail_slots) != (1, 0) {
+        return bad("a drive that stands alone is one drive without mail slots");
+    }
     let sane = |value: f64, most: f64| value.is_finite() && value > 0.0 && value <= most;
     if !sane(design.scale, 1e9) || !sane(design.ratio, 100.0) || design.capacity == Some(0) {
         return bad("scale must be above 0 and at most 10^9, ratio at most 100, capacity above 0");
@@ -361,6 +369,9 @@ fn toml_of(design: &Design) -> String {
         "model = \"{}\"\ndrives = {}\nslots = {}\nmail_slots = {}\nscale = {:?}\nratio = {:?}\n",
         design.model, design.drives, design.slots, design.mail_slots, design.scale, design.ratio
     );
+    if design.alone {
+        text.push_str("alone = true\n");
+    }
     if let Some(capacity) = design.capacity {
         text.push_str(&format!("capacity = {capacity}\n"));
     }
@@ -391,12 +402,13 @@ mod tests {
     use super::*;
     use crate::drive::{Read, TapeDrive};
 
-    fn design() -> Design {
+    pub(super) fn design() -> Design {
         Design {
             model: "lto-9".into(),
             drives: 2,
             slots: 4,
             mail_slots: 1,
+            alone: false,
             capacity: Some(100_000_000),
             scale: 1.0,
             ratio: 1.0,

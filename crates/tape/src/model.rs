@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
+use crate::drive::Speeds;
+
 const MODELS: &str = include_str!("models.toml");
 const MB: f64 = 1e6;
 
@@ -94,6 +96,11 @@ impl DriveModel {
     /// Its native rate in bytes per second.
     pub fn native(&self) -> f64 {
         self.speeds.last().copied().unwrap_or(0.0)
+    }
+
+    /// The lowest and the highest rate that it can match.
+    pub fn range(&self) -> Speeds {
+        Speeds { lowest: self.speeds.first().copied().unwrap_or(0.0), native: self.native() }
     }
 
     fn of(name: &str, e: Entry) -> Self {

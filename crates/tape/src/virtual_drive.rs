@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cartridge::{Cartridge, failed};
 use crate::clock::Clock;
-use crate::drive::{Read, Spot, TapeDrive, TapeError, Written};
+use crate::drive::{Read, Speeds, Spot, TapeDrive, TapeError, Written};
 use crate::faults::{Fault, Faults, Operation};
 use crate::mechanics::{Mechanics, Statistics};
 use crate::model::DriveModel;
@@ -386,6 +386,13 @@ impl TapeDrive for VirtualDrive {
             blames_tape: false,
         };
         std::mem::take(&mut self.dirty).then_some(alert).into_iter().collect()
+    }
+
+    /// In the time of whoever feeds it.
+    fn speeds(&self) -> Option<Speeds> {
+        let scale = self.clock.scale()?;
+        let Speeds { lowest, native } = self.model.range();
+        Some(Speeds { lowest: lowest * scale, native: native * scale })
     }
 
     fn compresses(&mut self) -> bool {

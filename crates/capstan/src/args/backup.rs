@@ -69,6 +69,10 @@ pub struct BackupArgs {
     /// Go on with the object's last incomplete backup
     #[arg(long)]
     pub resume: bool,
+    /// When it is done, bring the tapes it wrote to mail slots, or out of a drive that stands alone, and record them as exported
+    /// to this place
+    #[arg(long, value_name = "LOCATION")]
+    pub eject_to: Option<String>,
     /// Only say what would be done
     #[arg(long)]
     pub dry_run: bool,
@@ -168,6 +172,33 @@ pub struct BusyArgs {
     pub retry_wait: Duration,
 }
 
+/// How many streams feed the device at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Concurrency {
+    /// As suits source and device.
+    Auto,
+    /// At most so many.
+    AtMost(u16),
+}
+
+impl Concurrency {
+    /// The number, if one was given.
+    pub fn most(self) -> Option<usize> {
+        match self {
+            Self::Auto => None,
+            Self::AtMost(n) => Some(n.into()),
+        }
+    }
+}
+
+fn parse_concurrency(text: &str) -> Result<Concurrency, String> {
+    match text.parse() {
+        Ok(n) if (1..=1024).contains(&n) => Ok(Concurrency::AtMost(n)),
+        _ if text == "auto" => Ok(Concurrency::Auto),
+        _ => Err("it is neither auto nor a number from 1 to 1024".to_owned()),
+    }
+}
+
 /// Speed and layout.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data path")]
@@ -176,10 +207,11 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     #[arg(allow_negative_numbers = true)]
     pub streams: Option<u16>,
-    /// Streams that feed the device at once, at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// Streams that feed the device at once, at most; auto: all, and of a tape drive as few as keep it streaming, by
+    /// what a second of reading shows
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_concurrency)]
     #[arg(allow_negative_numbers = true)]
-    pub concurrency: Option<u16>,
+    pub concurrency: Concurrency,
     /// Block size of a new medium, 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]

@@ -55,6 +55,10 @@ pub struct CopyTargetArgs {
     /// the original's
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
+    /// When it is done, bring the tapes it wrote to mail slots, or out of a drive that stands alone, and record them as exported
+    /// to this place
+    #[arg(long, value_name = "LOCATION")]
+    pub eject_to: Option<String>,
     /// Block size of a new medium, 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]

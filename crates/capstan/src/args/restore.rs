@@ -7,6 +7,8 @@ use capstan_cell::request::{Overwrite, VersionName};
 use capstan_devices::address::Address;
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 
+use crate::sizes::parse_size;
+
 const AFTER_RESTORE: &str = "\
 Examples:
   capstan restore desk --into /tmp/restored
@@ -59,6 +61,12 @@ pub struct RestoreArgs {
     /// Restore owners by number, not by name
     #[arg(long)]
     pub numeric_ids: bool,
+    /// Read tapes through a spool in this directory: for many small files, which come more slowly than a drive reads
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub spool: Option<PathBuf>,
+    /// The size of the spool
+    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = parse_size, requires = "spool")]
+    pub spool_size: u64,
     /// Print the report as one JSON object (on standard error with --to-tar -)
     #[arg(long)]
     pub json: bool,

@@ -16,7 +16,9 @@ Examples:
   capstan vtl create /srv/vtl
   capstan vtl create /srv/vtl --model lto-7 --drives 4 --slots 96 --tapes 40
   capstan vtl create /tmp/vtl --capacity 40M --scale 1000
+  capstan vtl create /srv/drive --alone --slots 10
 
+A drive that stands alone has no robot: `capstan vtl insert` is the hand that puts its tapes in.
 The tapes are files below DIR that grow as they are written: give --capacity, or have as much room as is written.";
 const AFTER_FAULT: &str = "\
 Examples:
@@ -27,6 +29,11 @@ Examples:
 PLAN is OPERATION:N=FAULT, several joined by commas: the N-th write, read or mark (filemark) of the drive, or move of the
 robot, counted from its next use on. Faults: error (the tape cannot be written or read there), offline (the drive stops
 answering), power (the same, and what was in its buffer is lost), dirty (it asks to be cleaned), jam (of the robot).";
+const AFTER_INSERT: &str = "\
+Examples:
+  capstan vtl insert /srv/drive V00002L9
+
+What was in the drive goes back to the shelf. A session that has the drive keeps its tape.";
 const AFTER_ADD: &str = "\
 Examples:
   capstan vtl add-tape /srv/vtl
@@ -62,6 +69,16 @@ pub enum VtlCommand {
         #[arg(value_name = "PLAN")]
         plan: String,
     },
+    /// Put a tape into a drive that stands alone, as an operator does by hand
+    #[command(after_help = AFTER_INSERT)]
+    Insert {
+        /// The drive's directory
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
+        dir: PathBuf,
+        /// The tape, by what is on its sticker
+        #[arg(value_name = "BARCODE")]
+        barcode: String,
+    },
     /// Put a new tape into a mail slot
     #[command(after_help = AFTER_ADD)]
     AddTape {
@@ -92,6 +109,9 @@ pub struct CreateVtlArgs {
     /// The model of its drives: one of `capstan vtl models`
     #[arg(long, value_name = "MODEL", default_value = "lto-9")]
     pub model: String,
+    /// Make a drive that stands alone, without a robot; the slots are a shelf for its tapes
+    #[arg(long, conflicts_with_all = ["drives", "mail_slots"])]
+    pub alone: bool,
     /// How many drives
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub drives: u32,

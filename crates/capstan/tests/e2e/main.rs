@@ -6,12 +6,14 @@
 
 mod anomaly;
 mod bad_input;
+mod by_hand;
 mod compare;
 mod consolidate;
 mod copy;
 mod differences;
 mod drill;
 mod export;
+mod feed;
 mod filesystems;
 mod find;
 mod guide;

@@ -276,6 +276,7 @@ fn library(lab: &Lab, name: &str, drives: u32) {
         drives,
         slots: drives + 2,
         mail_slots: 1,
+        alone: false,
         capacity: Some(100_000_000),
         scale: 1e5,
         ratio: 1.0,

@@ -18,12 +18,13 @@ pub fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
     dir
 }
 
-fn library_of(drives: u32, tapes: u32) -> Design {
+pub fn library_of(drives: u32, tapes: u32) -> Design {
     Design {
         model: "lto-9".into(),
         drives,
         slots: tapes + 2,
         mail_slots: 1,
+        alone: false,
         capacity: Some(40_000_000),
         scale: 1e5,
         ratio: 1.0,
@@ -31,7 +32,7 @@ fn library_of(drives: u32, tapes: u32) -> Design {
 }
 
 /// A tree of so many megabytes that cannot be compressed, and of oddities.
-fn tree(lab: &Lab, megabytes: u64) {
+pub fn tree(lab: &Lab, megabytes: u64) {
     crate::mirror::tree(lab);
     for n in 0..megabytes / 10 {
         lab.file(&format!("tree/big-{n}"), noise(n + 1, 10_000_000));

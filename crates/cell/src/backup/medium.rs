@@ -3,22 +3,23 @@
 use std::path::Path;
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
 use capstan_devices::open;
 use capstan_devices::rait::open::null_device;
 use capstan_engine::message::Code;
+use capstan_format::id::MediumId;
 use capstan_media_agent::mirror::{LostMirrors, Member};
 
 use super::plan::SEGMENT_SIZE;
 use crate::Cell;
+use crate::by_hand::Choice;
 use crate::error::{CellError, Result};
 use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes, label_of};
-use crate::observe::Observer;
+use crate::observe::{Observer, Silent};
 use crate::request::BackupRequest;
 use crate::session::Ears;
-use crate::tapes::has_slots;
 
 impl Cell {
     /// Opens the device and its mirrors. One that is not there does not keep the others from being written: it is said,
@@ -26,16 +27,17 @@ impl Cell {
     pub(super) fn open_devices(
         &self,
         request: &BackupRequest,
-        avoid: &[String],
+        avoid: &[MediumId],
         observer: &dyn Observer,
         ears: &Ears<'_>,
     ) -> Result<Opened> {
         let mut opened = Opened { members: Vec::new(), lost: 0, held: Vec::new() };
         let mut failed = Vec::new();
         let mut size = request.block_size;
+        let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec() };
         for address in std::iter::once(&request.device).chain(&request.mirrors) {
             let hold = request.keep.lock_until_us.is_some();
-            match self.open_held(address, size, hold, avoid, observer) {
+            match self.open_held(address, size, hold, &choice, observer) {
                 Ok((member, held)) => {
                     let id = member.medium.medium;
                     if opened.members.iter().any(|m| m.medium.medium == id) {
@@ -72,17 +74,45 @@ impl Cell {
         size: Option<u32>,
         observer: &dyn Observer,
     ) -> Result<Member> {
-        Ok(self.open_held(address, size, false, &[], observer)?.0)
+        Ok(self.open_held(address, size, false, &Choice::default(), observer)?.0)
     }
 
-    /// The same; if `hold`, with the medium held on beyond the life of the device. Of a library none of the tapes to `avoid` is
-    /// taken.
+    /// The same; where the device has several tapes, one of that choice.
+    pub(crate) fn open_chosen(
+        &self,
+        address: &Address,
+        size: Option<u32>,
+        choice: &Choice,
+    ) -> Result<Member> {
+        Ok(self.open_held(address, size, false, choice, &Silent)?.0)
+    }
+
+    /// The same; if `hold`, with the medium held on beyond the life of the device.
     fn open_held(
         &self,
         address: &Address,
         size: Option<u32>,
         hold: bool,
-        avoid: &[String],
+        choice: &Choice,
+        observer: &dyn Observer,
+    ) -> Result<(Member, Option<HeldMedium>)> {
+        let Address::Tape(tape) = address else {
+            return self.open_named(address, size, hold, observer);
+        };
+        match tape.tape.is_none() {
+            false => self.open_named(address, size, hold, observer),
+            true if open::is_by_hand(tape)? => self
+                .open_by_hand(tape, choice, &mut || self.open_named(address, size, hold, observer)),
+            true => Ok((self.open_tape_of(tape, size, &choice.passed)?, None)),
+        }
+    }
+
+    /// Opens what is on a device that has one medium.
+    fn open_named(
+        &self,
+        address: &Address,
+        size: Option<u32>,
+        hold: bool,
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
         let new_size = size.unwrap_or(BLOCK_SIZE);
@@ -93,9 +123,6 @@ impl Cell {
                     .map_err(CellError::io("read", "/dev/urandom"))?;
                 Ok((Member::new(Box::new(NullDevice::new(*rate)), header), None))
             }
-            Address::Tape(library) if library.tape.is_none() && has_slots(library)? => {
-                Ok((self.open_tape_of(library, size, avoid)?, None))
-            }
             Address::Array(array) if address.keeps_nothing() => {
                 let header = self
                     .new_medium("null", new_size)
@@ -104,7 +131,10 @@ impl Cell {
                 Ok((Member::new(Box::new(device), header), None))
             }
             Address::File(_) | Address::Tape(_) | Address::Array(_) => {
-                let label = label_of(address);
+                let label = match address {
+                    Address::Tape(TapeAddress { tape: None, .. }) => self.next_label()?,
+                    _ => label_of(address),
+                };
                 let new = || self.new_medium(&label, new_size);
                 match address {
                     Address::File(path) => check_space(path)?,

@@ -1,5 +1,6 @@
 //! A backup session.
 
+mod feed;
 mod look_back;
 mod medium;
 mod plan;
@@ -23,7 +24,6 @@ use capstan_format::id::{MediumId, ObjectId, SegmentId, SessionId, StreamId, Ver
 use capstan_format::keys::{Cipher, FrameSealer, KeyRecord, Purpose, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamLabel, StreamNames};
 use capstan_idb::{Idb, LogLevel, Object, Segment, Session, Status, StreamPart, Totals, Version};
-use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, CommittedAt, OnCommit, WriteError, Writer, WriterOptions,
 };
@@ -37,6 +37,7 @@ use crate::error::{CellError, Result};
 use crate::input::Input;
 use crate::keyring;
 use crate::logging;
+use crate::media::check_location;
 use crate::moves::Moves;
 use crate::names;
 use crate::observe::{Observer, Stop};
@@ -62,17 +63,24 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        match supply_of(request).is_none() {
+        if let Some(location) = &request.eject_to {
+            check_location(location)?;
+        }
+        let mut report = match supply_of(request).is_none() {
             true => self.backup_to_device(request, &[], observer, stop),
             false => self.backup_to_supply(request, observer, stop),
+        }?;
+        if let Some(location) = &request.eject_to {
+            self.eject(&mut report, location, observer);
         }
+        Ok(report)
     }
 
-    /// Backs up to a device; where that is a library, not to the tapes to `avoid`, by their barcodes.
+    /// Backs up to a device; where that has several tapes, not to those to `avoid`.
     fn backup_to_device(
         &self,
         request: &BackupRequest,
-        avoid: &[String],
+        avoid: &[MediumId],
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
@@ -147,7 +155,12 @@ impl Cell {
         }
 
         let meters = Arc::new(Meters::default());
-        let drives_compress = who_compresses(&mut plan, &mut members, keys.is_some())?;
+        let mut drives_compress = feed::who_compresses(&mut plan, &mut members, keys.is_some())?;
+        let reads_only = keys.is_none() && plan.compression == Compression::Off;
+        let is_whole = base.is_none() && label.parent.is_none() && !plan.roots.is_empty();
+        if reads_only && is_whole && request.streams.or(request.concurrency).is_none() {
+            feed::fit(&mut plan, &mut members, &mut drives_compress, &ears, &stop.0)?;
+        }
         let mut supply = supply_of(request);
         supply.drives_compress = drives_compress;
         let moves = Arc::new(Moves::default());
@@ -308,6 +321,7 @@ impl Cell {
             rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
             peak_rss_bytes: peak_rss(),
+            notes: std::mem::take(&mut plan.notes),
             device_full,
             device_failed: matches!(&failure, Some(WriteError::Device(_))),
             ..Report::default()
@@ -546,24 +560,6 @@ pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<se
 fn supply_of(request: &BackupRequest) -> Supply {
     let devices = std::iter::once(&request.device).chain(&request.mirrors);
     Supply::of(request.pool.as_deref(), devices)
-}
-
-/// Settles whether drives that can compress do it, which spares the processors, or the session: it does where anything else
-/// is asked for, where it encrypts, as nothing compresses after that, and where not all devices can. Says which, if there is
-/// any such drive.
-fn who_compresses(plan: &mut Plan, members: &mut [Member], encrypts: bool) -> Result<Option<bool>> {
-    let can: Vec<bool> = members.iter_mut().map(|m| m.device.compresses()).collect();
-    if !can.contains(&true) {
-        return Ok(None);
-    }
-    let drives = !encrypts && !can.contains(&false) && plan.compression == Compression::Auto;
-    for member in members {
-        member.device.set_compression(drives)?;
-    }
-    if drives {
-        plan.compression = Compression::Off;
-    }
-    Ok(Some(drives))
 }
 
 fn device_is_tape(device: &Address) -> bool {

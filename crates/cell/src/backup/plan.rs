@@ -41,6 +41,8 @@ pub(super) struct Plan {
     pub(super) null: bool,
     /// Full, or what it builds on: settled when the base is known.
     pub(super) method: String,
+    /// What the report says besides.
+    pub(super) notes: Vec<String>,
 }
 
 impl Cell {
@@ -126,6 +128,7 @@ impl Cell {
             compression: request.compression,
             null: request.device.keeps_nothing(),
             method: Level::Full.to_string(),
+            notes: Vec::new(),
         })
     }
 

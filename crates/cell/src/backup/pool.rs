@@ -29,7 +29,7 @@ impl Cell {
     ) -> Result<Report> {
         let mut request = request.clone();
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
-        let mut avoid: Vec<String> = Vec::new();
+        let mut avoid: Vec<MediumId> = Vec::new();
         let mut busy: Option<CellError> = None;
         let mut last: Option<Report> = None;
         let mut failures = 0;
@@ -73,7 +73,7 @@ impl Cell {
                     }
                     let why = if report.device_full { "is full" } else { "failed" };
                     passed.extend(chosen.map(|id| (id, why)));
-                    avoid = self.barcodes_of(&report.media)?;
+                    avoid = self.media_called(&report.media)?;
                     request.resume = true;
                     last = Some(report);
                 }

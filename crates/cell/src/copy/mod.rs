@@ -16,6 +16,7 @@ use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 pub(crate) use self::run::{CopyRun, Kept, lacking};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::media::check_location;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
 use crate::report::Report;
@@ -49,6 +50,9 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         let plan = self.copy_plan(request)?;
+        if let Some(location) = &request.eject_to {
+            check_location(location)?;
+        }
         if request.device.keeps_nothing() {
             return Err(CellError::BadInput(
                 "the null device keeps no copy; name a directory".to_owned(),
@@ -129,6 +133,9 @@ impl Cell {
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
         self.back_up_idb(&request.device, &ears, &mut report);
+        if let Some(location) = &request.eject_to {
+            self.eject(&mut report, location, observer);
+        }
         Ok(report)
     }
 

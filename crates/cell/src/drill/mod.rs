@@ -65,6 +65,7 @@ impl Cell {
             overwrite: Overwrite::Never,
             dry_run: false,
             numeric_ids: false,
+            spool: None,
         };
         let restored = self.restore_sample(&restore, taken.arc, &ears, stop);
         let (mut report, unchecked) = match restored {

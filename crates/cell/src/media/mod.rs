@@ -32,6 +32,7 @@ pub(crate) use self::owner::{exported, identity};
 use crate::Cell;
 use crate::cleaning::DRIVES_MAX;
 use crate::error::{CellError, Result, plain};
+use crate::hold::wanted;
 use crate::places::recall;
 use crate::session::now_us;
 
@@ -209,7 +210,7 @@ impl Cell {
     /// The medium where it was last seen, which has to be that one.
     pub(crate) fn open_medium(&self, medium: &Medium) -> Result<FileMedium> {
         let address: Address = medium.device.parse()?;
-        let there = open::medium(&address).map_err(|e| {
+        let there = open::known(&address, wanted(medium)).map_err(|e| {
             CellError::BadInput(format!(
                 "{} is not in {address}: {}; mount it there, or import it from where it is now",
                 shown(medium.id, &medium.label),

@@ -13,6 +13,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use capstan_devices::tape;
 use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
@@ -175,6 +176,7 @@ impl Cell {
     ) -> Result<(Report, bool)> {
         let begun = Instant::now();
         let started_us = now_us();
+        tape::read_through(request.spool.clone())?;
         let version = self.version(&request.version)?;
         let mut view = VersionView::open(&self.idb, version.id)?;
         // A wrong or missing key is said before anything is written.
@@ -291,6 +293,7 @@ impl Cell {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
         view.say_problems(ears);
+        report.set_drives(&tape::take_sessions());
         ears.fill(&mut report);
         if arc.is_none() {
             run.record_end(status, &report)?;

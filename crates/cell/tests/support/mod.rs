@@ -213,6 +213,7 @@ pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
         keep: capstan_cell::request::Keep::default(),
         streams: Some(2),
         concurrency: None,
+        eject_to: None,
         block_size: Some(64 << 10),
         segment_size: Some(64 << 10),
         buffers: None,
@@ -249,6 +250,7 @@ pub fn restore(cell: &Cell, name: &str, into: &Path) -> capstan_cell::Result<Rep
         overwrite: Overwrite::Always,
         dry_run: false,
         numeric_ids: false,
+        spool: None,
     };
     cell.restore(&request, &Deaf, &Stop::default())
 }

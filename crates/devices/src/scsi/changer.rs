@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use capstan_scsi::element::{Element, ElementKind};
 use capstan_scsi::inquiry::Identity;
@@ -35,10 +35,40 @@ pub(super) struct ScsiLibrary {
     units: Option<BTreeMap<u16, Unit>>,
 }
 
-/// The robot, for this process alone.
+/// How often a robot that another host has is asked for again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The robot, for this process alone: of this host by a lock, of all hosts where it can be reserved.
 struct Robot {
     changer: scsi::Changer,
+    reserved: bool,
     _lock: File,
+}
+
+impl Drop for Robot {
+    fn drop(&mut self) {
+        if self.reserved {
+            // The end of the connection releases it, too.
+            let _ = self.changer.release();
+        }
+    }
+}
+
+/// Tries until no other host has the device, or there is no more patience.
+fn in_turn<T>(
+    patience: Duration,
+    pause: Duration,
+    mut attempt: impl FnMut() -> Result<T, scsi::Error>,
+) -> Result<T, scsi::Error> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(scsi::Error::Reserved { .. }) if begun.elapsed() < patience => {
+                std::thread::sleep(pause);
+            }
+            other => return other,
+        }
+    }
 }
 
 impl ScsiLibrary {
@@ -64,8 +94,16 @@ impl ScsiLibrary {
     fn robot(&self) -> Result<Robot, TapeError> {
         let what = format!("the robot of library {}", self.name);
         let lock = lock::wait(&self.lock, &what, ROBOT_PATIENCE)?;
-        let changer = transport(&self.name).and_then(scsi::Changer::on);
-        Ok(Robot { changer: changer.map_err(|e| explain(e, &self.name))?, _lock: lock })
+        let (changer, reserved) = in_turn(ROBOT_PATIENCE, PAUSE, || self.reserved())
+            .map_err(|e| explain(e, &self.name))?;
+        Ok(Robot { changer, reserved, _lock: lock })
+    }
+
+    /// The changer, and whether it is reserved for this host now.
+    fn reserved(&self) -> Result<(scsi::Changer, bool), scsi::Error> {
+        let mut changer = transport(&self.name).and_then(scsi::Changer::on)?;
+        let reserved = changer.reserve()?;
+        Ok((changer, reserved))
     }
 
     fn look(&self) -> Result<Inventory, TapeError> {
@@ -251,5 +289,29 @@ pub(crate) fn info_of(found: &scsi::find::Found) -> DriveInfo {
         device: Some(found.name.clone()),
         in_use: ours.or_else(|| others().map(|others| holders::list(&others))),
         note: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_robot_that_another_host_has_is_waited_for_not_for_ever() {
+        let reserved = || scsi::Error::Reserved { device: "/dev/sg3".to_owned() };
+        let pause = Duration::from_millis(1);
+        let mut tried = 0;
+        let third = in_turn(Duration::from_secs(60), pause, || {
+            tried += 1;
+            if tried < 3 { Err(reserved()) } else { Ok(tried) }
+        });
+        assert_eq!(third.ok(), Some(3));
+        let never = in_turn(Duration::from_millis(5), pause, || Err::<(), _>(reserved()));
+        assert!(matches!(never, Err(scsi::Error::Reserved { .. })));
+        let lost = || Err::<(), _>(scsi::Error::NoMedium { device: "/dev/sg3".to_owned() });
+        assert!(matches!(
+            in_turn(Duration::from_secs(60), pause, lost),
+            Err(scsi::Error::NoMedium { .. })
+        ));
     }
 }

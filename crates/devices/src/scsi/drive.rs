@@ -9,7 +9,7 @@ use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, aler
 use capstan_tape::lock;
 use capstan_tape::mechanics::Statistics;
 use capstan_tape::{
-    Alert, Counters, DriveModel, Read, Severity, Spot, TapeDrive, TapeError, Written,
+    Alert, Counters, DriveModel, Read, Severity, Speeds, Spot, TapeDrive, TapeError, Written,
 };
 
 use super::errors::explain;
@@ -39,6 +39,8 @@ pub(super) struct ScsiDrive {
     write_protected: bool,
     block_max: usize,
     capacity: Option<u64>,
+    /// As drives of its tape's density have them.
+    speeds: Option<Speeds>,
     /// The drive's own number of the first block, where that is known.
     pub(super) origin: Option<u64>,
     /// It does not say where it stands.
@@ -106,6 +108,7 @@ impl ScsiDrive {
             write_protected: false,
             block_max,
             capacity: None,
+            speeds: None,
             origin: None,
             blind: false,
             at_begin: false,
@@ -159,7 +162,11 @@ impl ScsiDrive {
         self.block_max = self.drive.block_limits()?.max;
         self.blind = self.drive.position()?.object.is_none();
         self.at_begin = true;
-        self.capacity = self.drive.capacity()?.or_else(|| capacity_of(medium.density));
+        self.capacity = self
+            .drive
+            .capacity()?
+            .or_else(|| model_of(medium.density).map(|model| model.capacity as u64));
+        self.speeds = model_of(medium.density).map(DriveModel::range);
         self.before = self.drive.statistics()?;
         // Not every drive has that.
         match self.drive.prevent_removal(true) {
@@ -348,6 +355,10 @@ impl TapeDrive for ScsiDrive {
         raised.into_iter().filter(|alert| self.told.insert(*alert)).map(alert).collect()
     }
 
+    fn speeds(&self) -> Option<Speeds> {
+        self.speeds
+    }
+
     fn compresses(&mut self) -> bool {
         self.drive.compression().is_ok_and(|compression| compression.capable)
     }
@@ -419,8 +430,8 @@ fn counted_since(before: &Counted, now: &Counted) -> Counters {
     }
 }
 
-/// What a tape of that density holds: of LTO, whose makers share the codes.
-fn capacity_of(density: u8) -> Option<u64> {
+/// The drives that write that density: of LTO, whose makers share the codes.
+fn model_of(density: u8) -> Option<&'static DriveModel> {
     let model = match density {
         0x40 => "lto-1",
         0x42 => "lto-2",
@@ -433,7 +444,7 @@ fn capacity_of(density: u8) -> Option<u64> {
         0x60 => "lto-9",
         _ => return None,
     };
-    DriveModel::named(model).map(|model| model.capacity as u64)
+    DriveModel::named(model)
 }
 
 #[cfg(test)]
@@ -462,8 +473,9 @@ mod tests {
 
     #[test]
     fn densities_of_lto_tell_the_capacity() {
-        assert_eq!(capacity_of(0x60), Some(18_000_000_000_000));
-        assert_eq!(capacity_of(0x5a), Some(2_500_000_000_000));
-        assert_eq!(capacity_of(0x41), None);
+        let capacity = |density| model_of(density).map(|model| model.capacity);
+        assert_eq!(capacity(0x60), Some(18e12));
+        assert_eq!(capacity(0x5a), Some(2.5e12));
+        assert_eq!(capacity(0x41), None);
     }
 }

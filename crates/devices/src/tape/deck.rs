@@ -4,29 +4,35 @@
 //! needed, and stays in its drive, which is this process's, until [`release_idle`]. Where all drives are taken, a tape that
 //! this process holds and does not just use makes room; one that is being written stays.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use capstan_format::id::MediumId;
 use capstan_tape::changer::{Held, Place};
-use capstan_tape::{Changer, DriveSession, Mount, Read, Spot, TapeDrive, TapeError, Written};
+use capstan_tape::{
+    Changer, DriveSession, Mount, Read, Speeds, Spot, TapeDrive, TapeError, Written,
+};
 use parking_lot::Mutex;
 
+use super::by_hand::{Wanted, awaited};
+use super::passed::{Passed, WINDOW};
 use crate::address::{LibraryName, TapeAddress};
 use crate::library;
 
-/// Bytes of blocks that are kept after they passed by: streams that were multiplexed are read one a little after the other.
-pub const WINDOW: usize = 32 << 20;
-/// One tape is loaded at a time: else two that take turns in one drive would take it from each other before it is used.
-static LOADING: Mutex<()> = Mutex::new(());
 /// How long to wait before looking again whether a drive is free.
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often a drive that somebody took first is looked for again.
 const TRIES: usize = 5;
 
-type Key = (LibraryName, Option<String>);
+type Key = (LibraryName, Option<String>, Option<MediumId>);
 static TAPES: LazyLock<Mutex<HashMap<Key, Arc<Tape>>>> = LazyLock::new(Mutex::default);
+
+/// One tape of a library is loaded at a time: else two that take turns in one drive would take it from each other before it is
+/// used.
+static LOADING: LazyLock<Mutex<HashMap<LibraryName, Arc<Mutex<()>>>>> =
+    LazyLock::new(Mutex::default);
 
 type Inventories = HashMap<LibraryName, (Instant, Vec<Held>)>;
 static INVENTORIES: LazyLock<Mutex<Inventories>> = LazyLock::new(Mutex::default);
@@ -55,12 +61,38 @@ pub fn release_idle() {
     }
 }
 
+/// What drives did since they were opened, of tapes that this process read and gave up.
+static PAST: Mutex<Vec<DriveSession>> = Mutex::new(Vec::new());
+/// More are not kept.
+const PAST_MOST: usize = 1000;
+
+/// What the drives did that this process reads tapes in, or did since it was asked.
+pub fn take_sessions() -> Vec<DriveSession> {
+    let mut sessions = std::mem::take(&mut *PAST.lock());
+    let all: Vec<_> = TAPES.lock().values().cloned().collect();
+    for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
+        sessions.extend(tape.deck.lock().as_mut().map(Deck::session));
+    }
+    sessions
+}
+
+/// Takes the tape out of a drive that stands alone; this process gives the drive up, if it does not write there.
+pub fn eject(address: &TapeAddress) -> Result<(), TapeError> {
+    let library = address.resolved().library;
+    let all: Vec<_> = TAPES.lock().values().cloned().collect();
+    let idle = |tape: &&Arc<Tape>| tape.library == library && !tape.pinned.load(Relaxed);
+    all.iter().filter(idle).for_each(|tape| *tape.deck.lock() = None);
+    library::open(&library)?.unload_drive(address.drive.unwrap_or(1))
+}
+
 /// A tape that this process uses.
 pub struct Tape {
     library: LibraryName,
     drive: Option<u32>,
-    /// `None` for whatever is in a drive that stands alone.
+    /// What is on its sticker, in a library.
     barcode: Option<String>,
+    /// Which medium is to be in a drive that stands alone; whatever is in it, if neither is given.
+    wanted: Option<Wanted>,
     deck: Mutex<Option<Deck>>,
     /// It is written: it is not unloaded for another.
     pinned: AtomicBool,
@@ -75,39 +107,8 @@ pub struct Deck {
     /// Where the tape stands, while that is known.
     at: Option<Spot>,
     passed: Passed,
-}
-
-/// Blocks that passed by last.
-#[derive(Default)]
-struct Passed {
-    blocks: HashMap<(u64, u64), Vec<u8>>,
-    order: VecDeque<(u64, u64)>,
-    bytes: usize,
-    /// Of files that passed by, the drive's number of the first block, where it is known.
-    begins: HashMap<u64, u64>,
-}
-
-impl Passed {
-    fn keep(&mut self, spot: Spot, block: Vec<u8>) {
-        let key = (spot.file, spot.block);
-        if let Some(begin) = begin_of(spot) {
-            self.begins.insert(spot.file, begin);
-        }
-        self.bytes += block.len();
-        if let Some(old) = self.blocks.insert(key, block) {
-            self.bytes -= old.len();
-            self.order.retain(|kept| *kept != key);
-        }
-        self.order.push_back(key);
-        while self.bytes > WINDOW && self.order.len() > 1 {
-            let Some(first) = self.order.pop_front() else { break };
-            self.bytes -= self.blocks.remove(&first).map_or(0, |b| b.len());
-        }
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
+    /// Bytes that are to be read ahead.
+    ahead: usize,
 }
 
 /// A block found on a tape, or what is there instead.
@@ -123,39 +124,53 @@ pub enum Found<'a> {
 impl Tape {
     /// A tape of a library; it is loaded when it is first needed.
     pub fn of(address: &TapeAddress) -> Arc<Self> {
+        Self::known(address, None)
+    }
+
+    /// A known tape of a drive that stands alone; the operator is asked for it when it is needed.
+    pub fn of_medium(address: &TapeAddress, wanted: Wanted) -> Arc<Self> {
+        Self::known(address, Some(wanted))
+    }
+
+    fn known(address: &TapeAddress, wanted: Option<Wanted>) -> Arc<Self> {
         let address = address.resolved();
-        let key = (address.library.clone(), address.tape.clone());
-        let new = || {
-            Arc::new(Self {
-                library: address.library.clone(),
-                drive: address.drive,
-                barcode: address.tape.clone(),
-                deck: Mutex::default(),
-                pinned: AtomicBool::new(false),
-                loading: AtomicBool::new(false),
-            })
-        };
+        let medium = wanted.as_ref().map(|wanted| wanted.medium);
+        let key = (address.library.clone(), address.tape.clone(), medium);
+        let new = || Arc::new(Self::new(address.library, address.drive, address.tape, wanted));
         TAPES.lock().entry(key).or_insert_with(new).clone()
+    }
+
+    fn new(
+        library: LibraryName,
+        drive: Option<u32>,
+        barcode: Option<String>,
+        wanted: Option<Wanted>,
+    ) -> Self {
+        Self {
+            library,
+            drive,
+            barcode,
+            wanted,
+            deck: Mutex::default(),
+            pinned: AtomicBool::new(false),
+            loading: AtomicBool::new(false),
+        }
     }
 
     /// A tape that is in a drive of a test.
     #[cfg(test)]
     pub(super) fn in_drive(drive: Box<dyn TapeDrive>) -> Arc<Self> {
-        Arc::new(Self {
-            library: LibraryName::Virtual("test".into()),
-            drive: None,
-            barcode: None,
-            deck: Mutex::new(Some(Deck::new(drive, None))),
-            pinned: AtomicBool::new(false),
-            loading: AtomicBool::new(false),
-        })
+        let tape = Self::new(LibraryName::Virtual("test".into()), None, None, None);
+        *tape.deck.lock() = Some(Deck::new(drive, None));
+        Arc::new(tape)
     }
 
     /// What it is called in messages.
     pub fn name(&self) -> String {
-        match &self.barcode {
-            Some(barcode) => format!("{}?tape={barcode}", self.library),
-            None => self.library.to_string(),
+        match (&self.barcode, &self.wanted) {
+            (Some(barcode), _) => format!("{}?tape={barcode}", self.library),
+            (None, Some(wanted)) => format!("'{}' in {}", wanted.label, self.library),
+            (None, None) => self.library.to_string(),
         }
     }
 
@@ -186,41 +201,47 @@ impl Tape {
                 self.loading.store(true, Relaxed);
                 let loaded = self.load();
                 self.loading.store(false, Relaxed);
-                let (drive, mount) = loaded?;
-                work(none.insert(Deck::new(drive, mount)))
+                work(none.insert(loaded?))
             }
         };
+        let is_empty = matches!(done, Err(TapeError::NoTape { .. }));
         // Whoever needs the tape next may find it another drive. Not while it is written: another drive would synchronise without
-        // an error what only this one had in its buffer.
-        if done.as_ref().is_err_and(TapeError::blames_drive) && !self.pinned.load(Relaxed) {
+        // an error what only this one had in its buffer. A drive without a tape has nothing in it.
+        let failed = done.as_ref().is_err_and(TapeError::blames_drive);
+        if is_empty || failed && !self.pinned.load(Relaxed) {
             *deck = None;
         }
         done
     }
 
-    fn load(&self) -> Result<(Box<dyn TapeDrive>, Option<Mount>), TapeError> {
-        let _one = LOADING.lock();
+    fn load(&self) -> Result<Deck, TapeError> {
+        let loading = LOADING.lock().entry(self.library.clone()).or_default().clone();
+        let _one = loading.lock();
         let mut library = library::open(&self.library)?;
-        let Some(barcode) = &self.barcode else {
-            return Ok((library.open_drive(self.drive.unwrap_or(1))?, None));
-        };
         let mut busy = None;
         for _ in 0..TRIES {
-            match self.mount(&mut *library, barcode) {
+            match self.mount(&mut *library) {
                 Err(e @ TapeError::Busy { .. }) if self.make_room() => busy = Some(e),
-                mounted => {
-                    return mounted.map(|(n, drive)| {
-                        let (library, barcode) = (self.library.to_string(), barcode.clone());
-                        (drive, Some(Mount { library, drive: n, barcode }))
-                    });
-                }
+                mounted => return mounted,
             }
         }
         Err(busy.unwrap_or_else(|| in_use(self.library.to_string())))
     }
 
+    fn mount(&self, library: &mut dyn Changer) -> Result<Deck, TapeError> {
+        if let Some(barcode) = &self.barcode {
+            let (number, drive) = self.mount_tape(library, barcode)?;
+            let (library, barcode) = (self.library.to_string(), barcode.clone());
+            return Ok(Deck::new(drive, Some(Mount { library, drive: number, barcode })));
+        }
+        match &self.wanted {
+            Some(wanted) => awaited(library, wanted),
+            None => Ok(Deck::new(library.open_drive(self.drive.unwrap_or(1))?, None)),
+        }
+    }
+
     /// Puts the tape into a drive, and opens that; with its number.
-    fn mount(
+    fn mount_tape(
         &self,
         library: &mut dyn Changer,
         barcode: &str,
@@ -278,7 +299,11 @@ impl Tape {
             for other in others.iter().filter(same) {
                 match other.deck.try_lock() {
                     Some(mut deck) => {
-                        if deck.take().is_some() {
+                        if let Some(mut deck) = deck.take() {
+                            let mut past = PAST.lock();
+                            if past.len() < PAST_MOST {
+                                past.push(deck.session());
+                            }
                             return true;
                         }
                     }
@@ -334,8 +359,14 @@ fn behind_filemark(at: Spot) -> Spot {
 }
 
 impl Deck {
-    fn new(drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Self {
-        Self { drive, mount, at: None, passed: Passed::default() }
+    pub(super) fn new(drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Self {
+        Self { drive, mount, at: None, passed: Passed::new(), ahead: 0 }
+    }
+
+    /// A drive that is read through that spool.
+    #[cfg(test)]
+    pub(super) fn through(drive: Box<dyn TapeDrive>, plan: Option<&super::SpoolPlan>) -> Self {
+        Self { passed: Passed::through(plan), ..Self::new(drive, None) }
     }
 
     /// Goes to a place, if the tape is not there. By filemarks and blocks: who writes has to be certain. The drive's number of the
@@ -394,8 +425,9 @@ impl Deck {
         is_wanted: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Found<'_>, TapeError> {
         let key = (spot.file, spot.block);
-        if !self.passed.blocks.contains_key(&key) {
-            let near = WINDOW / 2 / longest.max(1);
+        if !self.passed.has(key) {
+            let burst = self.passed.burst();
+            let near = burst.max(WINDOW / 2) / longest.max(1);
             let on_the_way = self.at.is_some_and(|at| {
                 at.file == spot.file
                     && at.block <= spot.block
@@ -407,6 +439,8 @@ impl Deck {
             if !on_the_way && !is_located {
                 self.go(spot)?;
             }
+            // Who reads on will read more.
+            self.ahead = if on_the_way { burst } else { 0 };
             while let Some(at) = self.at.filter(|at| at.block <= spot.block) {
                 match self.read(at, longest)? {
                     Read::Block(_) => {}
@@ -415,7 +449,19 @@ impl Deck {
                 }
             }
         }
-        Ok(self.passed.blocks.get(&key).map_or(Found::EndOfData, |block| Found::Block(block)))
+        Ok(self.passed.get(key).map_or(Found::EndOfData, Found::Block))
+    }
+
+    /// Reads a block ahead, if a spool is to be filled. False if there is no more to be read ahead now.
+    pub fn read_ahead(&mut self, longest: usize) -> Result<bool, TapeError> {
+        let Some(at) = self.at.filter(|_| self.ahead > 0) else { return Ok(false) };
+        let read = self.read(at, longest);
+        self.ahead = match read {
+            Ok(Read::Block(length)) => self.ahead.saturating_sub(length),
+            // The next segment is for who asks for it; what failed too.
+            _ => 0,
+        };
+        Ok(self.ahead > 0)
     }
 
     /// Reads the block where the tape stands.
@@ -491,6 +537,11 @@ impl Deck {
     /// Whether the drive can compress by itself.
     pub fn compresses(&mut self) -> bool {
         self.drive.compresses()
+    }
+
+    /// How fast the drive is, where that is known.
+    pub fn speeds(&self) -> Option<Speeds> {
+        self.drive.speeds()
     }
 
     /// Switches the drive's own compression on or off.

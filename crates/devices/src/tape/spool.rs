@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::id::SegmentNumber;
-use capstan_tape::DriveSession;
+use capstan_tape::{DriveSession, Speeds};
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::TapeDevice;
@@ -128,7 +128,7 @@ impl SpooledTape {
 }
 
 /// A file without a name in a directory.
-fn nameless(dir: &Path) -> io::Result<File> {
+pub(super) fn nameless(dir: &Path) -> io::Result<File> {
     let made = OpenOptions::new()
         .read(true)
         .write(true)
@@ -321,6 +321,12 @@ impl Device for SpooledTape {
         self.shared.tape.lock().set_compression(on)
     }
 
+    /// The drive's; the spool makes it stream at any rate.
+    fn speeds(&self) -> Option<Speeds> {
+        let speeds = self.shared.tape.lock().speeds();
+        speeds.map(|speeds| Speeds { lowest: 0.0, ..speeds })
+    }
+
     fn drive_sessions(&mut self) -> Vec<DriveSession> {
         self.shared.tape.lock().drive_sessions()
     }
@@ -352,6 +358,7 @@ mod tests {
             drives: 1,
             slots: 2,
             mail_slots: 0,
+            alone: false,
             capacity: Some(100_000_000),
             scale: 1e5,
             ratio: 1.0,

@@ -11,6 +11,7 @@ use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{Spot, TapeError};
 use parking_lot::Mutex;
 
+use super::by_hand::Wanted;
 use super::deck::{Found, Tape};
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::DeviceError;
@@ -20,7 +21,7 @@ use crate::rait::ends::blocks_on;
 use crate::storage::{ReadFile, Recorded, Storage, WriteFile};
 
 /// The longest block that a tape of ours has.
-const LONGEST: usize = BLOCK_SIZE_MAX as usize;
+pub(super) const LONGEST: usize = BLOCK_SIZE_MAX as usize;
 /// The most that the catalog of a segment can be: what is more is none of ours.
 const CATALOG_MAX: usize = 256 << 20;
 
@@ -31,7 +32,14 @@ pub fn open(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
     FileMedium::on(Arc::new(TapeStorage::new(tape)), &name)
 }
 
-/// The same, of a tape that may be a member of an array.
+/// Opens a known medium of a drive that stands alone to read; the operator is asked for its tape.
+pub fn open_wanted(address: &TapeAddress, wanted: Wanted) -> Result<FileMedium, DeviceError> {
+    let tape = Tape::of_medium(address, wanted);
+    let name = tape.name();
+    FileMedium::on(Arc::new(TapeStorage::new(tape)), &name)
+}
+
+/// The same as [`open`], of a tape that may be a member of an array.
 pub(crate) fn open_member(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
     let tape = Tape::of(address);
     let name = tape.name();
@@ -240,6 +248,8 @@ impl SegmentFile {
             };
             Ok((found, deck.begin_of(spot.file)))
         });
+        // Others that read take turns with that.
+        while let Ok(true) = self.tape.with(|deck| deck.read_ahead(longest)) {}
         match found {
             Ok((found, begin)) => {
                 let mut layout = self.layout.lock();

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use capstan_format::block::{BlockKind, MaHeader};
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
+use capstan_tape::changer::{Changer, Place};
 use capstan_tape::library::{Design, Library};
 use capstan_tape::mechanics::Statistics;
 use capstan_tape::{Read, Spot, TapeDrive, TapeError, Written};
 use parking_lot::Mutex;
 
-use super::deck::Tape;
+use super::deck::{Deck, Found, Tape};
+use super::spool::SpoolPlan;
 use super::storage::TapeStorage;
 use super::writer::TapeDevice;
 use crate::Device;
@@ -29,6 +31,7 @@ fn address(dir: &Path) -> TapeAddress {
         drives: 1,
         slots: 1,
         mail_slots: 0,
+        alone: false,
         capacity: Some(400_000_000),
         scale: 1e6,
         ratio: 1.0,
@@ -279,4 +282,52 @@ fn what_is_not_recorded_is_learnt_from_the_drive() {
         file.read_at(&mut [0; BLOCK], 0).unwrap();
         assert_eq!(file.object(), Some(objects[1]));
     }
+}
+
+/// Blocks that are more than its buffer many times.
+const READ_SLOWLY: u32 = 1800;
+
+/// Backhitches of a drive that is read at half its speed.
+fn backhitches(dir: &Path, plan: Option<&SpoolPlan>) -> u64 {
+    let design = Design {
+        model: "dlt-4000".into(),
+        drives: 1,
+        slots: 1,
+        mail_slots: 0,
+        alone: false,
+        capacity: Some(400_000_000),
+        scale: 1.0,
+        ratio: 1.0,
+    };
+    let path = dir.join(if plan.is_some() { "spooled" } else { "plain" });
+    let mut library = Library::create(&path, &design, 1).unwrap().in_virtual_time();
+    library.move_tape(Place::Slot(1), Place::Drive(1)).unwrap();
+    {
+        let mut drive = library.drive(1).unwrap();
+        for n in 0..READ_SLOWLY {
+            drive.write_block(&block(1, n)).unwrap();
+        }
+        drive.write_filemark().unwrap();
+        drive.sync().unwrap();
+    }
+    let half = BLOCK as f64 / (0.5 * 1.45e6);
+    let mut deck = Deck::through(Box::new(library.drive(1).unwrap()), plan);
+    for n in 0..READ_SLOWLY {
+        let spot = Spot { file: 0, block: n.into(), object: None };
+        match deck.block(spot, BLOCK, &|_| true).unwrap() {
+            Found::Block(found) => assert_eq!(found, block(1, n)),
+            _ => panic!("block {n} is not there"),
+        }
+        while deck.read_ahead(BLOCK).unwrap() {}
+        library.clock().pass(half);
+    }
+    deck.session().statistics.unwrap().backhitches
+}
+
+#[test]
+fn a_spool_spares_a_drive_that_is_read_slowly() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = SpoolPlan { dir: dir.path().to_owned(), size: 128 << 20 };
+    let (plain, spooled) = (backhitches(dir.path(), None), backhitches(dir.path(), Some(&plan)));
+    assert!(plain >= 10 && plain >= 10 * spooled, "{plain} without, {spooled} with a spool");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use capstan_format::block::BlockKind;
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, encode_record};
-use capstan_tape::{DriveSession, Spot, TapeError, Written};
+use capstan_tape::{DriveSession, Speeds, Spot, TapeError, Written};
 
 use super::deck::Tape;
 use super::storage::TapeStorage;
@@ -252,6 +252,10 @@ impl Device for TapeDevice {
 
     fn set_compression(&mut self, on: bool) -> Result<(), DeviceError> {
         Ok(self.tape.with(|deck| deck.set_compression(on))?)
+    }
+
+    fn speeds(&self) -> Option<Speeds> {
+        self.tape.with(|deck| Ok(deck.speeds())).ok().flatten()
     }
 
     fn drive_sessions(&mut self) -> Vec<DriveSession> {

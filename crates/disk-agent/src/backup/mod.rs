@@ -3,6 +3,7 @@
 mod count;
 mod reader;
 mod rows;
+mod taste;
 
 use parking_lot::Mutex;
 use std::path::Path;
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 
 pub use self::count::count;
 use self::reader::StreamReader;
+pub use self::taste::{Taste, taste};
 use crate::ahead::{Ahead, FETCHERS};
 use crate::huge::Pieces;
 use crate::linux::source;

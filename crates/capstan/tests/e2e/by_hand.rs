@@ -1,0 +1,201 @@
+//! A drive that stands alone: its tapes are asked for, and put in by hand.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use capstan_tape::TapeDrive;
+use capstan_tape::changer::Changer;
+use capstan_tape::library::{Design, Library};
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Run, below, finish, report};
+use crate::tape::{library_of, tree};
+
+/// A drive with so many tapes on its shelf, of so many megabytes.
+fn drive(lab: &Lab, tapes: u32, megabytes: u64) -> Library {
+    let capacity = Some(megabytes * 1_000_000);
+    let design = Design { alone: true, mail_slots: 0, capacity, ..library_of(1, tapes) };
+    Library::create(&lab.path("drive"), &design, tapes).unwrap()
+}
+
+fn barcode(n: usize) -> String {
+    format!("V{n:05}L9")
+}
+
+/// Puts a tape in as soon as nobody has the drive.
+fn insert(dir: &Path, barcode: &str) {
+    let library = Library::open(dir).unwrap();
+    for _ in 0..500 {
+        if library.insert(barcode).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    library.insert(barcode).unwrap();
+}
+
+/// Runs something with somebody at the drive, who is given what is asked and says which tape he puts in. Returns what was asked.
+fn attended(
+    lab: &Lab,
+    args: &[&str],
+    hand: &mut dyn FnMut(usize, &str) -> String,
+) -> (Run, Vec<String>) {
+    let mut command = lab.command();
+    command.args(args).args(["--json"]).env("CAPSTAN_TAPE_WAIT", "60s").stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut asked, mut stderr) = (Vec::new(), String::new());
+    for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+        let line = line.unwrap();
+        stderr.push_str(&line);
+        stderr.push('\n');
+        if let Some((_, wish)) = line.split_once("tape-wanted: ") {
+            insert(&lab.path("drive"), &hand(asked.len(), wish));
+            asked.push(wish.to_owned());
+        }
+    }
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    (Run { code: output.status.code().unwrap(), stdout, stderr }, asked)
+}
+
+/// The tape that a wish names by its label.
+fn named(wish: &str) -> String {
+    let label = wish.rsplit_once("put in tape 'tape-").expect(wish).1;
+    barcode(label[..4].parse().unwrap())
+}
+
+#[test]
+fn tapes_are_asked_for_one_after_the_other_and_wrong_ones_refused() {
+    let lab = Lab::new();
+    drive(&lab, 7, 40);
+    tree(&lab, 50);
+    // An empty drive; then the first tape, the first again, though it is full, and then new ones.
+    let tapes = [1, 1, 2, 3, 4, 5, 6, 7].map(barcode);
+    let backup = ["backup", "tree", "--to", "vtape:drive", "--name", "t"];
+    let (run, asked) = attended(&lab, &backup, &mut |n, _| tapes[n].clone());
+    let full = report(run);
+    assert_eq!(full["status"], "completed", "{full}");
+    let labels: Vec<_> = full["media"].as_array().unwrap().iter().collect();
+    assert_eq!(labels[..2], ["tape-0001", "tape-0002"], "{full}");
+    assert_eq!(asked.len(), labels.len() + 1, "{asked:#?}");
+    assert!(asked[0].contains("put in a blank tape, or one of this cell"), "{asked:#?}");
+    assert!(asked[1].contains("'tape-0001'") && asked[1].contains("no more"), "{asked:#?}");
+    assert!(asked[2].contains("'tape-0001'") && asked[2].contains("no more"), "{asked:#?}");
+
+    // The last one is still in it, and the second is put in first.
+    let into = lab.path("restored");
+    let restore = ["restore", "t", "--into", into.to_str().unwrap()];
+    let mut first = true;
+    let (run, asked) = attended(&lab, &restore, &mut |_, wish| match std::mem::take(&mut first) {
+        true => barcode(2),
+        false => named(wish),
+    });
+    let restored = report(run);
+    assert_eq!(restored["status"], "completed", "{restored}");
+    same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
+    assert!(asked[1].contains("tape 'tape-0002' is in it"), "{asked:#?}");
+    assert_eq!(asked.len(), labels.len() + 1, "each tape once, and the wrong one: {asked:#?}");
+
+    // An incremental is appended to the tape that is there, which is the last.
+    lab.sh("echo new > tree/new");
+    let incr = ["tree", "--to", "vtape:drive", "--name", "t", "--incr"];
+    let incr = lab.backed_up(incr);
+    assert_eq!(incr["media"].as_array().unwrap()[0], *labels[labels.len() - 1], "{incr}");
+    let (run, _) = attended(&lab, &["verify", "t"], &mut |_, wish| named(wish));
+    assert_eq!(report(run)["status"], "completed");
+}
+
+#[test]
+fn where_nobody_is_there_the_tape_that_lacks_is_an_error() {
+    let lab = Lab::new();
+    let library = drive(&lab, 3, 400);
+    tree(&lab, 0);
+    let backup = ["backup", "tree", "--to", "vtape:drive", "--name", "t"];
+    lab.run(backup).refused(&["no tape is loaded"]);
+    library.insert(&barcode(1)).unwrap();
+    lab.run(backup).ok();
+    library.insert(&barcode(2)).unwrap();
+    lab.run(["restore", "t", "--into", "out"]).refused(&["put in tape 'tape-0001' instead"]);
+    lab.run(["verify", "--medium", "tape-0001"]).refused(&["put in tape 'tape-0001' instead"]);
+    library.insert(&barcode(3)).unwrap();
+    library.drive(1).unwrap().write_block(b"another program's").unwrap();
+    lab.run(backup).refused(&["not empty and not a Capstan medium"]);
+    let mut wrong = lab.command();
+    wrong.args(backup).env("CAPSTAN_TAPE_WAIT", "soon");
+    finish(&mut wrong).refused(&["CAPSTAN_TAPE_WAIT is soon"]);
+}
+
+#[test]
+fn a_tape_that_is_not_to_be_written_comes_out_again() {
+    let lab = Lab::new();
+    let mut library = drive(&lab, 2, 400);
+    tree(&lab, 0);
+    library.insert(&barcode(1)).unwrap();
+    library.open_drive(1).unwrap().write_block(b"another program's").unwrap();
+    let backup = ["backup", "tree", "--to", "vtape:drive", "--name", "t"];
+    let (run, asked) = attended(&lab, &backup, &mut |_, _| barcode(2));
+    assert_eq!(report(run)["status"], "completed");
+    assert!(asked.len() == 1 && asked[0].contains("not blank and not of Capstan"), "{asked:#?}");
+    library.insert(&barcode(1)).unwrap();
+    let mut block = [0; 32];
+    library.drive(1).unwrap().read_block(&mut block).unwrap();
+    assert!(block.starts_with(b"another program's"));
+}
+
+#[test]
+fn a_session_that_is_stopped_waits_no_longer() {
+    let lab = Lab::new();
+    let library = drive(&lab, 6, 40);
+    tree(&lab, 30);
+    library.insert(&barcode(1)).unwrap();
+    let mut command = lab.command();
+    command.args(["backup", "tree", "--to", "vtape:drive", "--name", "t", "--json"]);
+    command.env("CAPSTAN_TAPE_WAIT", "1h").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let asked = lines.find(|line| line.as_ref().unwrap().contains("tape-wanted"));
+    assert!(asked.unwrap().unwrap().contains("'tape-0001'"));
+    lab.sh(&format!("kill -INT {}", child.id()));
+    let rest: Vec<_> = lines.map_while(Result::ok).collect();
+    let output = child.wait_with_output().unwrap();
+    assert!(matches!(output.status.code(), Some(1)), "{:?} {rest:#?}", output.status);
+    // What was committed on the first tape is gone on with.
+    let resume = ["backup", "tree", "--to", "vtape:drive", "--name", "t", "--resume"];
+    let (run, _) = attended(&lab, &resume, &mut |n, _| barcode(n + 2));
+    assert_eq!(report(run)["status"], "completed");
+    let into = lab.path("restored");
+    let restore = ["restore", "t", "--into", into.to_str().unwrap()];
+    attended(&lab, &restore, &mut |_, wish| named(wish)).0.ok();
+    same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
+}
+
+#[test]
+fn tapes_leave_when_their_session_is_done() {
+    let lab = Lab::new();
+    let library = drive(&lab, 2, 400);
+    tree(&lab, 0);
+    library.insert(&barcode(1)).unwrap();
+    let backup = ["tree", "--to", "vtape:drive", "--name", "t", "--eject-to", "bank, box 7"];
+    let done = lab.backed_up(backup);
+    assert!(done["notes"].to_string().contains("was ejected"), "{done}");
+    lab.run(backup_of(&backup)).refused(&["no tape is loaded"]);
+    // It says where it is, until it is back.
+    let restore = ["restore", "t", "--into", "out"];
+    lab.run(restore).refused(&["bank, box 7"]);
+    library.insert(&barcode(1)).unwrap();
+    lab.run(["media", "import", "vtape:drive"]).ok();
+    lab.run(restore).ok();
+    // Of a library they come to its mail slots; where there are too few, that is said, and they stay.
+    let design = Design { capacity: Some(400_000_000), ..library_of(1, 3) };
+    Library::create(&lab.path("vtl"), &design, 3).unwrap();
+    let out = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "u", "--eject-to", "bank"]);
+    assert!(out["notes"].to_string().contains("V00001L9 in mail slot 1"), "{out}");
+    let full = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "v", "--eject-to", "bank"]);
+    assert!(full["errors"].to_string().contains("0 free mail slots"), "{full}");
+}
+
+fn backup_of<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    std::iter::once("backup").chain(args.iter().copied()).collect()
+}

@@ -1,0 +1,164 @@
+//! How tape drives are fed: who compresses, and in how few streams they are kept streaming.
+
+use std::sync::atomic::AtomicBool;
+
+use capstan_disk_agent::backup::{Taste, taste};
+use capstan_engine::message::Code;
+use capstan_media_agent::mirror::Member;
+use capstan_tape::Speeds;
+
+use super::plan::Plan;
+use crate::error::Result;
+use crate::request::Compression;
+use crate::session::Ears;
+
+/// The streams together give at least so many times what the drive takes: files differ, and the machine has other work.
+const MARGIN: f64 = 1.5;
+/// Less than that was read tells nothing: 4 MiB.
+const LEAST: u64 = 4 << 20;
+
+/// Settles whether drives that can compress do it, which spares the processors, or the session: it does where anything else
+/// is asked for, where it encrypts, as nothing compresses after that, and where not all devices can. Says which, if there is
+/// any such drive.
+pub(super) fn who_compresses(
+    plan: &mut Plan,
+    members: &mut [Member],
+    encrypts: bool,
+) -> Result<Option<bool>> {
+    let can: Vec<bool> = members.iter_mut().map(|m| m.device.compresses()).collect();
+    if !can.contains(&true) {
+        return Ok(None);
+    }
+    let drives = !encrypts && !can.contains(&false) && plan.compression == Compression::Auto;
+    set_compression(members, drives)?;
+    if drives {
+        plan.compression = Compression::Off;
+    }
+    Ok(Some(drives))
+}
+
+fn set_compression(members: &mut [Member], on: bool) -> Result<()> {
+    Ok(members.iter_mut().try_for_each(|m| m.device.set_compression(on))?)
+}
+
+/// Fits the feed to the drives, where nothing but reading limits it: tastes the source, takes as few streams as keep the
+/// drives streaming, and does without the drives' compression where that would leave them too little to stream.
+pub(super) fn fit(
+    plan: &mut Plan,
+    members: &mut [Member],
+    drives_compress: &mut Option<bool>,
+    ears: &Ears<'_>,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let Some(speeds) = slowest(members) else { return Ok(()) };
+    let taste = taste(&plan.roots, &plan.selection, stop);
+    if taste.bytes < LEAST {
+        return Ok(());
+    }
+    let compresses = *drives_compress == Some(true);
+    let feed = feed(&taste, speeds, plan.streams, compresses);
+    let mb = |rate: f64| format!("{:.0} MB/s", rate / 1e6);
+    let say = |text| ears.say(Code::Adapted, "cell", &plan.name, text);
+    if compresses && !feed.compress {
+        set_compression(members, false)?;
+        *drives_compress = Some(false);
+        say(format!(
+            "the drive's compression is off: with data that shrink {:.1} to 1 the source's {} would be less than the {} that \
+             it needs to stream",
+            taste.ratio(),
+            mb(taste.rate() * plan.streams as f64),
+            mb(speeds.lowest)
+        ));
+    }
+    if feed.streams < plan.streams {
+        say(format!(
+            "{} of {} streams feed the drive: one reads {}, the drive writes {}",
+            feed.streams,
+            plan.streams,
+            mb(taste.rate()),
+            mb(speeds.native)
+        ));
+        plan.streams = feed.streams;
+    }
+    if feed.is_slow {
+        plan.notes.push(format!(
+            "the source gives {}, and the drive needs {} to stream: a spool before it (`?spool=DIR`) spares drive and tape",
+            mb(taste.rate() * plan.streams as f64),
+            mb(speeds.lowest)
+        ));
+    }
+    Ok(())
+}
+
+/// What suits all drives; nothing where the speed of one is not known, or it is no drive.
+fn slowest(members: &[Member]) -> Option<Speeds> {
+    let all: Option<Vec<Speeds>> = members.iter().map(|m| m.device.speeds()).collect();
+    all?.into_iter()
+        .reduce(|a, b| Speeds { lowest: a.lowest.max(b.lowest), native: a.native.min(b.native) })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Feed {
+    streams: usize,
+    /// The drive compresses.
+    compress: bool,
+    /// The drive cannot stream, whatever is done.
+    is_slow: bool,
+}
+
+fn feed(taste: &Taste, speeds: Speeds, streams: usize, compresses: bool) -> Feed {
+    let most = taste.rate() * streams as f64;
+    let ratio = if compresses { taste.ratio() } else { 1.0 };
+    let starves = most / ratio < speeds.lowest;
+    // Without its compression the same feed is more at the medium.
+    let helps = compresses && starves && most >= speeds.lowest;
+    let takes = speeds.native * if helps { 1.0 } else { ratio };
+    let wanted = (MARGIN * takes / taste.rate()).ceil();
+    Feed {
+        streams: (wanted as usize).clamp(1, streams),
+        compress: compresses && !helps,
+        is_slow: starves && !helps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const LTO_9: Speeds = Speeds { lowest: 177e6, native: 400e6 };
+
+    /// A source of so many MB/s for one stream, whose data shrink so many times.
+    fn source(rate: u64, ratio: u64) -> Taste {
+        let bytes = rate * 1_000_000;
+        Taste { bytes, time: Duration::from_secs(1), tried: ratio * 1000, shrunk: 1000 }
+    }
+
+    #[test]
+    fn as_few_streams_as_keep_the_drive_streaming() {
+        let streams =
+            |rate, ratio, compresses| feed(&source(rate, ratio), LTO_9, 8, compresses).streams;
+        assert_eq!(streams(2000, 1, false), 1);
+        assert_eq!(streams(599, 1, false), 2);
+        assert_eq!(streams(200, 1, false), 3);
+        assert_eq!(streams(100, 1, false), 6);
+        assert_eq!(streams(20, 1, false), 8, "all there are");
+        assert_eq!(streams(400, 2, true), 3, "a drive that compresses takes more");
+        assert_eq!(streams(400, 2, false), 2);
+    }
+
+    #[test]
+    fn the_drive_does_not_compress_what_then_would_not_let_it_stream() {
+        let of = |rate, ratio, compresses| feed(&source(rate, ratio), LTO_9, 2, compresses);
+        let fast = of(300, 2, true);
+        assert!(fast.compress && !fast.is_slow, "{fast:?}");
+        // 200 MB/s that shrink to 100: too little for 177, and enough as it is.
+        let slow = of(100, 2, true);
+        assert!(!slow.compress && !slow.is_slow && slow.streams == 2, "{slow:?}");
+        // Nothing helps but a spool.
+        for feed in [of(50, 2, true), of(50, 1, false)] {
+            assert!(feed.is_slow, "{feed:?}");
+        }
+        assert!(of(50, 2, true).compress, "it makes no difference, and spares tape");
+    }
+}

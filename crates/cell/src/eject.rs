@@ -1,0 +1,72 @@
+//! Tapes that leave the house when their session is done: ejected, or brought to mail slots, and recorded as exported.
+
+use std::collections::BTreeMap;
+
+use capstan_devices::DeviceError;
+use capstan_devices::address::TapeAddress;
+use capstan_devices::tape;
+use capstan_engine::message::Code;
+use capstan_format::id::MediumId;
+use capstan_tape::changer::Place;
+
+use crate::Cell;
+use crate::error::{Result, chain};
+use crate::library;
+use crate::observe::Observer;
+use crate::report::Report;
+use crate::session::Ears;
+
+impl Cell {
+    /// Brings the tapes out that a session wrote. What does not work is a warning: the session's data are on them.
+    pub(crate) fn eject(&self, report: &mut Report, location: &str, observer: &dyn Observer) {
+        let ears = Ears::new(observer);
+        // This process has their drives still.
+        tape::release_idle();
+        let mut of: BTreeMap<String, Vec<(MediumId, TapeAddress)>> = BTreeMap::new();
+        for medium in self.media_called(&report.media).unwrap_or_default() {
+            if let Some(tape) = self.tape_of(medium) {
+                of.entry(tape.library.to_string()).or_default().push((medium, tape));
+            }
+        }
+        for (library, tapes) in of {
+            match self.eject_of(&tapes, location) {
+                Ok(what) => report.notes.push(format!("{what} of {library}")),
+                Err(e) => {
+                    let text = format!("its tapes were not brought out: {}", chain(&e));
+                    ears.say(Code::NotEjected, "media agent", &library, text);
+                }
+            }
+        }
+        let mut said = Report::default();
+        ears.fill(&mut said);
+        report.errors.append(&mut said.errors);
+    }
+
+    /// The same of one library; says what came out.
+    fn eject_of(&self, tapes: &[(MediumId, TapeAddress)], location: &str) -> Result<String> {
+        let Some((last, first)) = tapes.last().zip(tapes.first().map(|(_, tape)| tape)) else {
+            return Ok(String::new());
+        };
+        let barcodes: Vec<String> = tapes.iter().filter_map(|(_, t)| t.tape.clone()).collect();
+        if barcodes.is_empty() {
+            // Those before it were ejected when it was asked for.
+            tape::eject(&last.1).map_err(DeviceError::from)?;
+            for (medium, _) in tapes {
+                self.media_export(&medium.to_string(), location)?;
+            }
+            return Ok("the tape was ejected".to_owned());
+        }
+        let held = library::open(&first.library)?.inventory().map_err(library::of_tape)?;
+        for tape in held.iter().filter(|tape| barcodes.contains(&tape.barcode)) {
+            if let Place::Drive(n) = tape.place {
+                library::unload(&first.library, n)?;
+            }
+        }
+        let mut out = Vec::new();
+        self.library_export(&first.library, &barcodes, location, &mut |exported| {
+            let to = exported.moved.to.map_or(String::new(), |to| format!(" in {to}"));
+            out.push(format!("{}{to}", exported.moved.barcode));
+        })?;
+        Ok(format!("to be taken out: {}", out.join(", ")))
+    }
+}

@@ -1,0 +1,106 @@
+//! Who puts tapes into drives that stand alone: asked for a tape, and waited for.
+//!
+//! A process has at most one operator, set by its front end. Where nobody is there, a drive without the tape that is wanted is
+//! an error at once.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a drive is looked at.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How soon somebody who stops the session is heard.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Somebody who is asked for tapes.
+pub struct Operator {
+    /// How long a tape is waited for; `None` for ever.
+    pub patience: Option<Duration>,
+    /// Tells him, in a sentence, what to do.
+    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+static OPERATOR: OnceLock<Operator> = OnceLock::new();
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Says who is asked for tapes, and how long they are waited for. The first one stays.
+pub fn set(operator: Operator) {
+    let _ = OPERATOR.set(operator);
+}
+
+/// Nothing is waited for any more, as the process is to end.
+pub fn leave() {
+    LEFT.store(true, Relaxed);
+}
+
+/// Whether there is somebody to ask.
+pub fn is_there() -> bool {
+    still_there(Duration::ZERO).is_some()
+}
+
+fn still_there(waited: Duration) -> Option<&'static Operator> {
+    let is_patient = |operator: &&Operator| operator.patience.is_none_or(|most| waited < most);
+    OPERATOR.get().filter(is_patient).filter(|_| !LEFT.load(Relaxed))
+}
+
+/// Why what is in a drive will not do, with the error where nobody is there to change it.
+pub enum Refused<E> {
+    /// The drive is empty.
+    Empty(E),
+    /// It is another tape, which was ejected if there is somebody to put in the right one; in words that follow its drive.
+    Other(E, String),
+    /// Another tape would not help.
+    Failed(E),
+}
+
+/// Looks into a drive until what is in it will do. `wanted` says in words what is to be put in.
+pub fn insist<T, E>(
+    drive: &str,
+    wanted: &str,
+    attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
+) -> Result<T, E> {
+    let begun = Instant::now();
+    let mut is_told = false;
+    loop {
+        let (error, why) = match attempt() {
+            Ok(found) => return Ok(found),
+            Err(Refused::Failed(e)) => return Err(e),
+            Err(Refused::Empty(e)) => (e, None),
+            Err(Refused::Other(e, why)) => (e, Some(why)),
+        };
+        let Some(operator) = still_there(begun.elapsed()) else { return Err(error) };
+        match why {
+            Some(why) => (operator.tell)(&format!("{drive}: {why}; put in {wanted} instead")),
+            None if !is_told => (operator.tell)(&format!("{drive}: put in {wanted}")),
+            None => {}
+        }
+        is_told = true;
+        let looked = Instant::now();
+        while looked.elapsed() < PAUSE && still_there(begun.elapsed()).is_some() {
+            thread::sleep(NAP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody is there in tests of this crate.
+    #[test]
+    fn without_an_operator_the_first_refusal_is_the_error() {
+        let mut looked = 0;
+        let mut attempt = || -> Result<(), Refused<&str>> {
+            looked += 1;
+            Err(Refused::Empty("empty"))
+        };
+        assert_eq!(insist("drive", "a tape", &mut attempt), Err("empty"));
+        assert_eq!(looked, 1);
+        assert!(!is_there());
+        let mut other =
+            || -> Result<(), _> { Err(Refused::Other("other", "it is another".to_owned())) };
+        assert_eq!(insist("drive", "a tape", &mut other), Err("other"));
+        assert_eq!(insist::<_, &str>("drive", "a tape", &mut || Ok(7)), Ok(7));
+    }
+}

@@ -1,0 +1,205 @@
+//! A taste of the source before a backup: how fast one reader gets its files, and how well they compress.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use capstan_engine::meter::Meters;
+use capstan_engine::queue::Queue;
+use capstan_format::codec::{Compressor, Method};
+use capstan_format::entry::Kind;
+
+use super::GROUPS_WAITING;
+use crate::ahead::Ahead;
+use crate::linux::source;
+use crate::select::Selection;
+use crate::walk::{Group, WalkItem, Walker};
+
+/// Bytes that are read at most: 256 MiB.
+const MOST: u64 = 256 << 20;
+/// Time that it takes at most.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of one read: 256 KiB, as those of a backup.
+const READ: usize = 256 << 10;
+/// One of so many reads is compressed, to see what comes of it.
+const TRIED: u64 = 16;
+
+/// What the first files of a source showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Taste {
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// In what time, opening and looking for the files included.
+    pub time: Duration,
+    /// Bytes that were compressed for a try.
+    pub tried: u64,
+    /// What these came to.
+    pub shrunk: u64,
+}
+
+impl Taste {
+    /// Bytes per second that one reader gets.
+    pub fn rate(&self) -> f64 {
+        self.bytes as f64 / self.time.as_secs_f64().max(1e-6)
+    }
+
+    /// Bytes that compression makes one: 1 and more.
+    pub fn ratio(&self) -> f64 {
+        match self.shrunk {
+            0 => 1.0,
+            shrunk => (self.tried as f64 / shrunk as f64).max(1.0),
+        }
+    }
+}
+
+/// Reads the first files of the roots for a second, or 256 MiB of them.
+pub fn taste(roots: &[Vec<u8>], selection: &Selection, stop: &AtomicBool) -> Taste {
+    taste_most(roots, selection, stop, MOST)
+}
+
+fn taste_most(roots: &[Vec<u8>], selection: &Selection, stop: &AtomicBool, most: u64) -> Taste {
+    let queues = [Queue::<Arc<Group>>::new(GROUPS_WAITING)];
+    let (ahead, meters, found) = (Ahead::default(), Meters::default(), AtomicU64::new(0));
+    let enough = AtomicBool::new(false);
+    let mut taster = Taster {
+        taste: Taste::default(),
+        most,
+        begun: Instant::now(),
+        reader: source::Reader::default(),
+        compressor: Compressor::default(),
+        buffer: vec![0; READ],
+        squeezed: Vec::new(),
+        compressing: Duration::ZERO,
+        reads: 0,
+    };
+    std::thread::scope(|scope| {
+        let walker = Walker {
+            selection,
+            queues: &queues,
+            ahead: &ahead,
+            stop: &enough,
+            found: &found,
+            meters: &meters,
+            event: &|_| {},
+        };
+        scope.spawn(move || walker.run(roots, None));
+        let mut waited = Duration::ZERO;
+        while let Some(group) = queues[0].take(&mut waited) {
+            for item in &group.items {
+                if stop.load(Relaxed) || taster.has_enough() {
+                    // The walk ends, and what it had found already is passed over.
+                    enough.store(true, Relaxed);
+                    break;
+                }
+                taster.file(item, selection);
+            }
+        }
+    });
+    Taste { time: taster.begun.elapsed().saturating_sub(taster.compressing), ..taster.taste }
+}
+
+struct Taster {
+    taste: Taste,
+    /// Bytes that are enough.
+    most: u64,
+    begun: Instant,
+    reader: source::Reader,
+    compressor: Compressor,
+    buffer: Vec<u8>,
+    squeezed: Vec<u8>,
+    /// Time that is not the source's.
+    compressing: Duration,
+    reads: u64,
+}
+
+impl Taster {
+    fn has_enough(&self) -> bool {
+        self.taste.bytes >= self.most || self.begun.elapsed() >= PATIENCE
+    }
+
+    /// Reads a file; what cannot be read is the backup's to report.
+    fn file(&mut self, item: &WalkItem, selection: &Selection) {
+        let name = &item.listed.name;
+        let Ok(stat) = source::stat_at(&item.dir, name) else { return };
+        let Some(entry) = source::entry_of(&item.dir, name, &stat) else { return };
+        let is_wanted = selection.sizes.as_ref().is_none_or(|s| s.contains(&entry.size));
+        if entry.kind != Kind::File || source::may_be_sparse(&stat) || !is_wanted {
+            return;
+        }
+        let Ok(file) = source::open_at(&item.dir, name, false) else { return };
+        let was_cold = source::is_cold(&file);
+        self.reader.next_file();
+        let mut at = 0;
+        while !self.has_enough() {
+            let n = match self.reader.read_at(&file, &mut self.buffer, at) {
+                Ok(n) if n > 0 => n,
+                _ => break,
+            };
+            at += n as u64;
+            self.taste.bytes += n as u64;
+            self.reads += 1;
+            if self.reads % TRIED == 1 {
+                self.squeeze(n);
+            }
+        }
+        if was_cold && self.reader.must_drop() {
+            source::drop_pages(&file);
+        }
+    }
+
+    fn squeeze(&mut self, n: usize) {
+        let begun = Instant::now();
+        let plain = &self.buffer[..n];
+        let shrunk = self.compressor.compress(Method::Lz4, plain, &mut self.squeezed);
+        self.taste.tried += n as u64;
+        self.taste.shrunk += shrunk.map_or(n, |_| self.squeezed.len()) as u64;
+        self.compressing += begun.elapsed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(dir: &std::path::Path) -> Taste {
+        let root = source::resolve(dir).unwrap();
+        let selection = Selection::new(&["*.left".to_owned()], &[]).unwrap();
+        taste(&[root], &selection, &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn the_first_files_tell_how_fast_and_how_compressible() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(of(dir.path()).bytes, 0);
+        assert_eq!(Taste::default().ratio(), 1.0);
+        std::fs::create_dir(dir.path().join("d")).unwrap();
+        for n in 0..40 {
+            std::fs::write(dir.path().join(format!("d/{n}")), vec![b'a'; 100_000]).unwrap();
+        }
+        std::fs::write(dir.path().join("x.left"), vec![0; 5_000_000]).unwrap();
+        let taste = of(dir.path());
+        assert_eq!(taste.bytes, 4_000_000, "what is excluded is not read");
+        assert!(taste.ratio() > 20.0 && taste.rate() > 1e6, "{taste:?}");
+    }
+
+    #[test]
+    fn a_large_source_is_only_tasted() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut noise = 1_u64;
+        let mut word = || {
+            noise ^= noise << 13;
+            noise ^= noise >> 7;
+            noise ^= noise << 17;
+            noise.to_le_bytes()
+        };
+        let block: Vec<u8> = (0..1 << 17).flat_map(|_| word()).collect();
+        for n in 0..8 {
+            std::fs::write(dir.path().join(format!("{n}")), &block).unwrap();
+        }
+        let root = source::resolve(dir.path()).unwrap();
+        let (all, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
+        let taste = taste_most(&[root], &all, &stop, 3 << 20);
+        assert!((3 << 20..=(3 << 20) + READ as u64).contains(&taste.bytes), "{taste:?}");
+        assert!(taste.ratio() < 1.01, "{taste:?}");
+    }
+}

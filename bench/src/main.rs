@@ -16,6 +16,8 @@ mod raw;
 mod report;
 mod rivals;
 mod rows;
+#[path = "../../crates/scsi/tests/support/mod.rs"]
+mod tape_software;
 
 use std::process::ExitCode;
 

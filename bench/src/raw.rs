@@ -6,6 +6,7 @@
 mod cold;
 mod files;
 mod parity;
+mod tape;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,8 +17,8 @@ use crate::error::BenchError;
 use crate::options::Arguments;
 
 /// The subcommands' names.
-pub const NAMES: [&str; 6] =
-    ["raw-read", "raw-write", "cold-read", "make-files", "touch-memory", "parity"];
+pub const NAMES: [&str; 7] =
+    ["raw-read", "raw-write", "cold-read", "make-files", "touch-memory", "parity", "tape-write"];
 
 /// Runs one of them with the arguments that follow its name.
 pub fn run(name: &str, mut arguments: Arguments) -> Result<(), BenchError> {
@@ -60,6 +61,7 @@ pub fn run(name: &str, mut arguments: Arguments) -> Result<(), BenchError> {
             touch_memory(bytes);
             (start.elapsed(), Done { files: 0, bytes })
         }
+        "tape-write" => tape::write(&arguments.positional()?, buffer, bytes)?,
         "parity" => parity::compute(&arguments.positional()?, bytes)?,
         other => return Err(BenchError::Usage(format!("no raw loop is called '{other}'"))),
     };

@@ -5,6 +5,7 @@ mod catalog;
 mod cold;
 mod directory;
 mod incremental;
+mod iscsi;
 mod memory;
 mod null;
 mod one_file;
@@ -14,6 +15,7 @@ mod restore;
 mod stores;
 mod sweep;
 mod tape;
+mod tape_back;
 mod upkeep;
 
 use crate::context::Context;
@@ -143,6 +145,16 @@ pub const ROWS: &[Row] = &[
         name: "tape-file",
         about: "one file of a million from a virtual LTO-9: beyond what its drive takes to load and to locate",
         run: one_file::all,
+    },
+    Row {
+        name: "tape-iscsi",
+        about: "a drive over iSCSI (tgt) against a bare loop of WRITE commands",
+        run: iscsi::all,
+    },
+    Row {
+        name: "tape-back",
+        about: "virtual drives: restore, slow restore with a spool and without, copies, memory",
+        run: tape_back::all,
     },
     Row {
         name: "rait",

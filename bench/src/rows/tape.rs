@@ -13,14 +13,14 @@ use crate::report::{Goal, Line};
 use crate::rows::Sheet;
 
 /// Native rate of an LTO-9 in MB/s (crates/tape/src/models.toml has its source).
-const LTO9_MB_S: f64 = 408.0;
+pub(super) const LTO9_MB_S: f64 = 408.0;
 /// Runs of each; a run takes as long as the drive does.
-const RUNS: usize = 3;
+pub(super) const RUNS: usize = 3;
 /// Megabytes that the slow source gives.
 const SLOW_MB: u64 = 3_000;
 /// How many times as fast as the world the slow source's drive is, an LTO-3: its lowest speed is 27 MB/s.
-const SLOW_SCALE: u64 = 4;
-const SLOW_MB_S: f64 = 27.0 / 2.0 * SLOW_SCALE as f64;
+pub(super) const SLOW_SCALE: u64 = 4;
+pub(super) const SLOW_MB_S: f64 = 27.0 / 2.0 * SLOW_SCALE as f64;
 
 pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
     streaming(context, sheet)?;
@@ -132,10 +132,10 @@ impl Session<'_> {
     }
 }
 
-fn named(label: &str) -> Outcome {
+pub(super) fn named(label: &str) -> Outcome {
     Outcome { label: label.to_owned(), ..Outcome::default() }
 }
 
-fn text(path: &Path) -> &str {
+pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }

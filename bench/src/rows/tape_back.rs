@@ -1,0 +1,207 @@
+//! From tape: a restore of multiplexed streams, a slow one with a spool and without, copies to another tape and from disk, and the
+//! memory of a process that drives two drives.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::tape::{LTO9_MB_S, RUNS, SLOW_MB_S, SLOW_SCALE, named, text};
+use crate::context::{Context, Data, Place, Set, parse, remove};
+use crate::error::{BenchError, io_error};
+use crate::measure::{Outcome, Sample, median};
+use crate::report::{Goal, Line};
+use crate::rows::Sheet;
+
+/// What memory there may be beside the block buffers: 48 MiB.
+const BESIDES: u64 = 48 << 20;
+
+pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
+    let data = context.data(Set::Typical)?;
+    context.need_memory(3 * data.bytes + (2 << 30))?;
+    restore(context, sheet, &data)?;
+    slowly(context, sheet)?;
+    copies(context, sheet, &data)?;
+    memory(context, sheet, &data)
+}
+
+/// A virtual library, and the home of who uses it.
+struct Lab<'a> {
+    context: &'a Context,
+    library: PathBuf,
+    home: PathBuf,
+}
+
+impl<'a> Lab<'a> {
+    fn new(context: &'a Context, model: &str, drives: u32, scale: u64) -> Result<Self, BenchError> {
+        let library = context.fresh(Place::Memory, "vtl")?;
+        let home = context.fresh(Place::Memory, "home-tape")?;
+        let mut make = Command::new(&context.capstan);
+        make.args(["vtl", "create"]).arg(&library).args(["--model", model, "--slots", "4"]);
+        make.args(["--drives", &drives.to_string(), "--tapes", "2"]);
+        context.run(make.args(["--scale", &scale.to_string()]))?;
+        Ok(Self { context, library, home })
+    }
+
+    fn tape(&self, n: u32, suffix: &str) -> String {
+        format!("vtape:{}?tape=V{n:05}{suffix}", self.library.display())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.context.capstan);
+        command.arg("--home").arg(&self.home).arg("--quiet").args(arguments);
+        command
+    }
+
+    /// Runs a session; its cost and its report.
+    fn run(&self, arguments: &[&str]) -> Result<(Sample, Value), BenchError> {
+        let ran = self.context.run(self.command(arguments).arg("--json"))?;
+        let report = parse(&ran.stdout, "capstan")?;
+        let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss);
+        Ok((Sample { peak_rss, ..ran.usage.into() }, report))
+    }
+
+    fn end(self) -> Result<(), BenchError> {
+        remove(&self.library)?;
+        remove(&self.home)
+    }
+}
+
+fn number(report: &Value, drive: usize, field: &str) -> f64 {
+    report["drives"][drive][field].as_f64().unwrap_or(0.0)
+}
+
+fn restore(context: &Context, sheet: &mut Sheet<'_>, data: &Data) -> Result<(), BenchError> {
+    let lab = Lab::new(context, "lto-9", 1, 1)?;
+    context.warm_source(data)?;
+    let tape = lab.tape(1, "L9");
+    let backup = ["backup", text(&data.path), "--name", "t", "--compress", "off"];
+    lab.run(&[&backup[..], &["--streams", "4", "--to", &tape]].concat())?;
+    let (mut outcome, mut rates, mut passes) = (named("capstan"), Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let into = context.fresh(Place::Memory, "restored")?;
+        let (sample, report) = lab.run(&["restore", "t", "--into", text(&into)])?;
+        outcome.samples.push(sample);
+        rates.push(number(&report, 0, "medium_mb_s") / LTO9_MB_S);
+        passes.push(number(&report, 0, "passes"));
+        remove(&into)?;
+    }
+    let written = data.bytes as f64 / 18e12 * 280.0;
+    let work = "restore of four multiplexed streams from a virtual LTO-9 in real time: rate at the medium, of its native rate";
+    let note = format!(
+        "passes of the tape in a restore: {:.4}; the data take {written:.4}",
+        median(passes)
+    );
+    sheet.add(Line::alone(work, &outcome, median(rates), "×", Goal::AtLeast(0.95)).note(note));
+    lab.end()
+}
+
+/// A restore whose target takes half of the drive's lowest speed.
+fn slowly(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
+    let lab = Lab::new(context, "lto-3", 1, SLOW_SCALE)?;
+    let data = context.data(Set::Quarter)?;
+    let tape = lab.tape(1, "L3");
+    lab.run(&["backup", text(&data.path), "--name", "t", "--compress", "off", "--to", &tape])?;
+    let reader = format!(
+        "import sys,time\nt=time.monotonic()\nn=0\n\
+         while sys.stdin.buffer.read(1000000):\n  n+=1\n  time.sleep(max(0,t+n/{SLOW_MB_S}-time.monotonic()))"
+    );
+    let disk = context.root(Place::Disk).to_owned();
+    let spools = [("with a spool of 1 GiB", true), ("without", false)];
+    let (mut outcomes, mut hitches, mut passes) = (spools.map(|s| named(s.0)), [0.0; 2], [0.0; 2]);
+    for _ in 0..RUNS {
+        for (n, (_, with)) in spools.iter().enumerate() {
+            let mut command = lab.command(&["restore", "t", "--to-tar", "-", "--json"]);
+            if *with {
+                command.arg("--spool").arg(&disk).args(["--spool-size", "1G"]);
+            }
+            let report = piped(&mut command, &reader)?;
+            let wall_s = report["elapsed_s"].as_f64().unwrap_or(f64::NAN);
+            let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(0);
+            outcomes[n].samples.push(Sample { wall_s, peak_rss, ..Sample::default() });
+            hitches[n] += number(&report, 0, "backhitches");
+            passes[n] += number(&report, 0, "passes");
+        }
+    }
+    let fewer = hitches[1] / hitches[0].max(1.0);
+    let work = "restore target at half a drive's lowest speed: how many times fewer backhitches with a spool";
+    let [with, without] = &outcomes;
+    let note = format!(
+        "backhitches of {RUNS} runs: {} with, {} without; passes of the tape: {:.3} and {:.3}",
+        hitches[0], hitches[1], passes[0], passes[1]
+    );
+    sheet.add(Line::ratio(work, with, without, fewer, Goal::AtLeast(10.0)).note(note));
+    lab.end()
+}
+
+/// Runs a command into a reader; the report that it prints on standard error.
+fn piped(command: &mut Command, reader: &str) -> Result<Value, BenchError> {
+    let failed = io_error("run", Path::new("capstan restore"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(failed)?;
+    let stdout = child.stdout.take().map_or_else(Stdio::null, Stdio::from);
+    let failed = io_error("run", Path::new("python3"));
+    Command::new("python3").args(["-c", reader]).stdin(stdout).status().map_err(failed)?;
+    let output = child.wait_with_output();
+    let output = output.map_err(io_error("wait for", Path::new("capstan restore")))?;
+    parse(&String::from_utf8_lossy(&output.stderr), "capstan restore")
+}
+
+/// Tape to tape, and disk to tape: at the rate of the drive that is written.
+fn copies(context: &Context, sheet: &mut Sheet<'_>, data: &Data) -> Result<(), BenchError> {
+    let (mut tape, mut disk) = (named("tape to tape"), named("disk to tape"));
+    let (mut of_tape, mut of_disk) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let lab = Lab::new(context, "lto-8", 2, 1)?;
+        context.warm_source(data)?;
+        let (first, second) = (lab.tape(1, "L8"), lab.tape(2, "L8"));
+        let backup = ["backup", text(&data.path), "--name", "t", "--compress", "off", "--to"];
+        lab.run(&[&backup[..], &[&first]].concat())?;
+        let (sample, report) = lab.run(&["copy", "t", "--to", &second])?;
+        tape.samples.push(sample);
+        of_tape.push(number(&report, 0, "medium_mb_s") / LTO8_MB_S);
+        lab.end()?;
+        let lab = Lab::new(context, "lto-8", 1, 1)?;
+        let medium = context.fresh(Place::Memory, "medium-stage")?;
+        lab.run(&[&backup[..], &[text(&medium)]].concat())?;
+        let (sample, report) = lab.run(&["copy", "t", "--to", &lab.tape(1, "L8")])?;
+        disk.samples.push(sample);
+        of_disk.push(number(&report, 0, "medium_mb_s") / LTO8_MB_S);
+        remove(&medium)?;
+        lab.end()?;
+    }
+    for (outcome, rates) in [(&tape, of_tape), (&disk, of_disk)] {
+        let work = format!(
+            "copy of typical, {}, virtual LTO-8 in real time: rate at the medium, of its native rate",
+            outcome.label
+        );
+        sheet.add(Line::alone(&work, outcome, median(rates), "×", Goal::AtLeast(0.97)));
+    }
+    Ok(())
+}
+
+/// Native rate of an LTO-8 in MB/s (crates/tape/src/models.toml has its source).
+const LTO8_MB_S: f64 = 360.0;
+
+/// Two drives, each with all of the data, and eight streams.
+fn memory(context: &Context, sheet: &mut Sheet<'_>, data: &Data) -> Result<(), BenchError> {
+    const BUFFERS: u64 = 64;
+    const BLOCK: u64 = 512 << 10;
+    let mut outcome: Outcome = named("capstan");
+    for _ in 0..RUNS {
+        let lab = Lab::new(context, "lto-9", 2, 100)?;
+        let (first, second) = (lab.tape(1, "L9"), lab.tape(2, "L9"));
+        let (buffers, block) = (BUFFERS.to_string(), BLOCK.to_string());
+        let backup = ["backup", text(&data.path), "--name", "t", "--streams", "8"];
+        let layout = ["--buffers", &buffers, "--block-size", &block, "--to", &first];
+        let mirror = ["--mirror", &second];
+        outcome.samples.push(lab.run(&[&backup[..], &layout, &mirror].concat())?.0);
+        lab.end()?;
+    }
+    let most = (BUFFERS * BLOCK + BESIDES) as f64 / f64::from(1 << 20);
+    let mib = outcome.peak_rss() as f64 / f64::from(1 << 20);
+    let work =
+        "memory of a process that drives two drives with 8 streams and 64 buffers of 512 KiB";
+    sheet.add(Line::alone(work, &outcome, mib, "MiB", Goal::AtMost(most)));
+    Ok(())
+}

@@ -111,6 +111,19 @@ fn a_drive_that_is_offline_is_left_for_another() {
 }
 
 #[test]
+fn a_drive_that_goes_offline_in_a_restore_costs_nothing() {
+    let lab = Lab::new();
+    let dir = library(&lab, 2, 8);
+    tree(&lab, 20);
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    for plan in ["read:7=offline", "read:25=offline"] {
+        let library = Library::open(&dir).unwrap();
+        (1..=2).for_each(|drive| library.plan_faults(Some(drive), plan).unwrap());
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}
+
+#[test]
 fn of_a_session_that_committed_nothing_nothing_is_restored() {
     let lab = Lab::new();
     let dir = library(&lab, 1, 2);

@@ -189,12 +189,27 @@ impl Tape {
         self.pinned.store(false, Relaxed);
     }
 
-    /// Does something with the tape in its drive; loads it if it is in none.
+    /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done once more,
+    /// in another drive if there is one.
     pub fn with<R>(
         &self,
-        work: impl FnOnce(&mut Deck) -> Result<R, TapeError>,
+        mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
     ) -> Result<R, TapeError> {
         let mut deck = self.deck.lock();
+        let was_loaded = deck.is_some();
+        match self.once(&mut deck, &mut work) {
+            Err(e) if e.blames_drive() && was_loaded && deck.is_none() => {
+                self.once(&mut deck, &mut work)
+            }
+            done => done,
+        }
+    }
+
+    fn once<R>(
+        &self,
+        deck: &mut Option<Deck>,
+        work: &mut dyn FnMut(&mut Deck) -> Result<R, TapeError>,
+    ) -> Result<R, TapeError> {
         let done = match &mut *deck {
             Some(deck) => work(deck),
             none => {
@@ -246,26 +261,32 @@ impl Tape {
         library: &mut dyn Changer,
         barcode: &str,
     ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
-        let held = library.inventory()?;
-        let Some(here) = held.iter().find(|h| h.barcode == barcode) else {
-            return Err(TapeError::Library {
-                library: library.name().to_owned(),
-                problem: format!(
-                    "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
-                ),
-            });
-        };
+        let mut held = library.inventory()?;
+        let mut here = find(library, &held, barcode)?;
+        let mut offline = None;
+        let mut left = None;
         if let Place::Drive(n) = here.place {
-            return Ok((n, library.open_drive(n)?));
+            match library.open_drive(n) {
+                Err(e) if e.blames_drive() && self.drive.is_none() => {
+                    // Where it comes out, another drive may read it.
+                    if put_away(library, n, &here, &held).is_err() {
+                        return Err(e);
+                    }
+                    (offline, left) = (Some(e), Some(n));
+                    held = library.inventory()?;
+                    here = find(library, &held, barcode)?;
+                }
+                opened => return Ok((n, opened?)),
+            }
         }
         let in_drive = |n| held.iter().find(|h| h.place == Place::Drive(n));
         let mut drives: Vec<u32> = match self.drive {
             Some(n) => vec![n],
             None => (1..=library.elements().drives).collect(),
         };
+        drives.retain(|n| Some(*n) != left);
         // Empty ones first: nothing has to be put away.
         drives.sort_by_key(|n| in_drive(*n).is_some());
-        let mut offline = None;
         for n in drives {
             let moved = (|| {
                 if let Some(there) = in_drive(n) {
@@ -316,6 +337,16 @@ impl Tape {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// The tape with that barcode.
+fn find(library: &dyn Changer, held: &[Held], barcode: &str) -> Result<Held, TapeError> {
+    held.iter().find(|h| h.barcode == barcode).cloned().ok_or_else(|| TapeError::Library {
+        library: library.name().to_owned(),
+        problem: format!(
+            "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
+        ),
+    })
 }
 
 fn in_use(what: String) -> TapeError {

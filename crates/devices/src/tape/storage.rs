@@ -241,9 +241,10 @@ impl SegmentFile {
         take: impl FnOnce(&[u8]) -> R,
     ) -> io::Result<Option<R>> {
         let spot = self.spot(block);
+        let mut take = Some(take);
         let found = self.tape.with(|deck| {
             let found = match deck.block(spot, longest, &|bytes| self.is_block(block, bytes))? {
-                Found::Block(bytes) => Some(take(bytes)),
+                Found::Block(bytes) => take.take().map(|take| take(bytes)),
                 Found::Filemark | Found::EndOfData => None,
             };
             Ok((found, deck.begin_of(spot.file)))
@@ -295,6 +296,7 @@ impl SegmentFile {
         let mut bytes: Vec<u8> = Vec::new();
         let mut last = 0;
         let read = self.tape.with(|deck| {
+            bytes.clear();
             for block in 0.. {
                 match deck.block(Spot { file, block, object: None }, LONGEST, &|_| true)? {
                     Found::Block(found) if bytes.len() + found.len() <= CATALOG_MAX => {

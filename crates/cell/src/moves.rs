@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan_engine::message::Code;
+use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_media_agent::writer::NextMedia;
 use parking_lot::Mutex;
@@ -20,6 +21,7 @@ pub(crate) struct Moves(Mutex<State>);
 struct State {
     unsaid: Vec<(String, String)>,
     labels: Vec<String>,
+    ids: Vec<MediumId>,
     last: Option<MediumHeader>,
     took: Duration,
 }
@@ -37,6 +39,11 @@ impl Moves {
     /// The labels of all media, in the order in which they were written.
     pub fn with(&self, first: Vec<String>) -> Vec<String> {
         first.into_iter().chain(self.0.lock().labels.iter().cloned()).collect()
+    }
+
+    /// All media but the first.
+    pub fn ids(&self) -> Vec<MediumId> {
+        self.0.lock().ids.clone()
     }
 
     /// What was written last, if not the first.
@@ -60,6 +67,7 @@ impl Cell {
                 let mut state = moves.0.lock();
                 state.unsaid.push((full.to_owned(), member.medium.label.clone()));
                 state.labels.push(member.medium.label.clone());
+                state.ids.push(member.medium.medium);
                 state.last = Some(member.medium.clone());
             });
             moves.0.lock().took += begun.elapsed();

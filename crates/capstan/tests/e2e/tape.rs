@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
-use crate::support::{Lab, below, noise, soak, wait_for};
+use crate::support::{Lab, below, noise, report, soak, wait_for};
 
 /// A library whose tapes hold 40 MB, a hundred thousand times as fast as the world.
 pub fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
@@ -106,6 +106,22 @@ fn a_drive_that_is_offline_is_left_for_another() {
     for plan in ["read:1=offline", "write:1=offline"] {
         Library::open(&dir).unwrap().plan_faults(Some(1), plan).unwrap();
         lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}
+
+#[test]
+fn a_copy_goes_on_on_another_tape_where_one_fails() {
+    for plan in ["write:12=error", "mark:4=error"] {
+        let lab = Lab::new();
+        let dir = library(&lab, 2, 6);
+        tree(&lab, 10);
+        lab.backed_up(["tree", "--to", "medium", "--name", "t", "--segment-size", "8M"]);
+        Library::open(&dir).unwrap().plan_faults(Some(1), plan).unwrap();
+        let copy = report(lab.run(["copy", "t", "--to", "vtape:vtl", "--json"]));
+        assert_eq!(copy["status"], "completed", "{plan}: {copy}");
+        assert!(copy["media"].as_array().unwrap().len() >= 2, "{plan}: {copy}");
+        std::fs::remove_dir_all(lab.path("medium")).unwrap();
         comes_back(&lab, "t", &lab.path("tree"));
     }
 }

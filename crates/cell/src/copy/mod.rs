@@ -1,21 +1,23 @@
 //! A copy session: segments of versions once more on another medium, with the same frames.
 
+mod route;
 mod run;
 mod segment;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_engine::message::Code;
-use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::meter::Stage;
 use capstan_format::id::{MediumId, ObjectId, SessionId};
 use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 
-pub(crate) use self::run::{CopyRun, Kept, lacking};
+pub(crate) use self::route::{Copied, Route};
+pub(crate) use self::run::{Kept, lacking};
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::by_hand::Choice;
+use crate::error::{CellError, Result};
 use crate::media::check_location;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
@@ -64,7 +66,7 @@ impl Cell {
         for version in &plan.versions {
             views.push(VersionView::open_alone(&self.idb, version.clone())?);
         }
-        let kept = self.levels_of_copies(&mut views, request.log_level)?;
+        self.levels_of_copies(&mut views, request.log_level)?;
         let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
         let works = lacking(&views, &is_source, &|medium| medium == target.medium);
         for view in &views {
@@ -83,31 +85,40 @@ impl Cell {
             let text = format!("all of it is on medium '{}' already", target.label);
             ears.say(Code::Adapted, "cell", &plan.name, text);
         }
+        drop(works);
+        drop(views);
         let session = SessionId(self.new_id()?);
         self.record_copy(session, &plan, request, started_us)?;
-        let meters = Arc::new(Meters::default());
+        let next = |passed: &[(MediumId, &'static str)]| {
+            let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
+            self.open_chosen(&request.device, request.block_size, &Choice::but(&ids))
+        };
         let supply = Supply::of(None, [&request.device]);
-        let run = self.copy_works(&works, member, supply, kept, &meters, &ears, stop);
-        let written = run.finished.as_ref().map_or(0, |written| written.bytes);
-        if let Err(e) = &run.finished {
-            ears.say(Code::DeviceFailed, "media agent", &request.device.to_string(), chain(e));
-        }
+        let route = Route {
+            name: &plan.name,
+            versions: &plan.versions,
+            is_source: &is_source,
+            is_target: &|medium| medium == target.medium,
+            log_level: request.log_level,
+            next: (!supply.is_none()).then_some(&next),
+            supply,
+        };
+        let copied = self.copy_along(&route, member, &ears, stop)?;
         if stop.0.load(Relaxed) {
             ears.stopped(&plan.name);
         }
         let locked = self.lock_copies(&plan, &ears);
-        let status = match (&run.finished, stop.0.load(Relaxed)) {
-            (Err(_), _) => Status::Failed,
-            _ if run.closed => Status::Failed,
+        let status = match (copied.failed, stop.0.load(Relaxed)) {
+            (true, _) => Status::Failed,
             (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 || run.lost_frames > 0 || run.degraded || !locked => {
+            _ if ears.error_count() > 0 || copied.degraded || !locked => {
                 Status::CompletedWithErrors
             }
             _ => Status::Completed,
         };
         let moved = Moved {
-            read: meters.of(Stage::Source).read().bytes,
-            written,
+            read: copied.meters.of(Stage::Source).read().bytes,
+            written: copied.written,
             elapsed_s: begun.elapsed().as_secs_f64(),
         };
         let (files, dirs) = self.totals_of(&plan.versions)?;
@@ -121,15 +132,17 @@ impl Cell {
             end: rfc3339(now_us()),
             files,
             dirs,
-            media: run.moves.with(vec![target.label]),
-            media_change_s: run.moves.seconds(),
+            media: copied.media,
+            media_change_s: copied.media_change_s,
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
-        let drives = run.finished.as_ref().map_or(&[][..], |written| &written.drives);
-        report.set_drives(drives);
-        self.clean_drives(drives, &mut report, &ears);
-        moved.fill(&mut report, &meters, run.seen);
+        if let Some(run) = copied.run {
+            let drives = run.finished.as_ref().map_or(&[][..], |written| &written.drives);
+            report.set_drives(drives);
+            self.clean_drives(drives, &mut report, &ears);
+            moved.fill(&mut report, &copied.meters, run.seen);
+        }
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
         self.back_up_idb(&request.device, &ears, &mut report);

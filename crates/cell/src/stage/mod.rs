@@ -12,31 +12,26 @@ mod source;
 mod target;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use capstan_devices::address::Address;
-use capstan_engine::message::Code;
-use capstan_engine::meter::{Meters, Stage};
-use capstan_format::id::{MediumId, SessionId, VersionId};
+use capstan_engine::meter::Stage;
+use capstan_format::id::{SessionId, VersionId};
 use capstan_idb::{Session, Status};
+use capstan_media_agent::mirror::Member;
 
 use self::candidates::{Candidate, choose};
 use self::source::Sources;
 use self::target::Target;
 use crate::Cell;
-use crate::copy::{CopyRun, lacking};
-use crate::error::{CellError, Result, chain};
+use crate::copy::{Copied, Route};
+use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::report::{Report, Staged, StagedVersion};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::tapes::Supply;
 use crate::transfers::Moved;
-use crate::version::VersionView;
-
-/// So many media that fail one after the other are not the media's fault.
-const FAILURES: usize = 3;
 
 /// What is to be staged, and where to.
 #[derive(Debug, Clone)]
@@ -55,22 +50,6 @@ pub struct StageRequest {
     pub block_size: Option<u32>,
     /// Only say what would be done.
     pub dry_run: bool,
-}
-
-/// What is being done, as far as it has come.
-struct Progress {
-    meters: Arc<Meters>,
-    media: Vec<String>,
-    /// Bytes written.
-    written: u64,
-    /// Bytes of data blocks among them.
-    blocks: u64,
-    copying_s: f64,
-    media_change_s: f64,
-    /// Something of a session failed beside what was said as an error.
-    degraded: bool,
-    failed: bool,
-    run: Option<CopyRun>,
 }
 
 impl Cell {
@@ -172,83 +151,31 @@ impl Cell {
         Ok(report)
     }
 
-    /// Copies what is not on the target yet. Where a medium of a pool fails or is full without a warning, the next one goes on.
+    /// Copies what is not on the target yet; a pool has further media where one fails.
     #[expect(clippy::too_many_arguments, reason = "what a session has in hand")]
     fn copy_to_stage(
         &self,
-        mut member: capstan_media_agent::mirror::Member,
+        member: Member,
         chosen: &[capstan_idb::Version],
         sources: &Sources,
         target: &Target,
         request: &StageRequest,
         ears: &Ears<'_>,
         stop: &Stop,
-    ) -> Result<Progress> {
-        let mut progress = Progress {
-            meters: Arc::new(Meters::default()),
-            media: Vec::new(),
-            written: 0,
-            blocks: 0,
-            copying_s: 0.0,
-            media_change_s: 0.0,
-            degraded: false,
-            failed: false,
-            run: None,
+    ) -> Result<Copied> {
+        let route = Route {
+            name: &sources.name,
+            versions: chosen,
+            is_source: &|id| sources.has(id),
+            is_target: &|id| target.has(self, id),
+            log_level: None,
+            supply: Supply::of(request.pool.as_deref(), [&request.device]),
+            next: match target {
+                Target::Medium(_) => None,
+                _ => Some(&|passed| self.stage_member(request, passed, sources)),
+            },
         };
-        let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
-        loop {
-            let begun = Instant::now();
-            let medium = member.medium.clone();
-            let mut views = Vec::new();
-            let is_target = |id| target.has(self, id);
-            let is_source = |id| sources.has(id);
-            for version in chosen {
-                let view = VersionView::open_alone(&self.idb, version.clone())?;
-                if !lacking(std::slice::from_ref(&view), &is_source, &is_target).is_empty() {
-                    views.push(view);
-                }
-            }
-            let kept = self.levels_of_copies(&mut views, None)?;
-            let works = lacking(&views, &is_source, &is_target);
-            let supply = Supply::of(request.pool.as_deref(), [&request.device]);
-            let run = self.copy_works(&works, member, supply, kept, &progress.meters, ears, stop);
-            // Where a medium failed, what the device took of blocks is all that is known.
-            let blocks = progress.meters.of(Stage::Device).read().bytes;
-            progress.written += match &run.finished {
-                Ok(written) => written.bytes,
-                Err(_) => blocks.saturating_sub(progress.blocks),
-            };
-            progress.blocks = blocks;
-            progress.copying_s += begun.elapsed().as_secs_f64();
-            progress.media.extend(run.moves.with(vec![medium.label.clone()]));
-            progress.media_change_s += run.moves.seconds();
-            progress.degraded |= run.degraded || run.lost_frames > 0;
-            let last = run.moves.last(&medium);
-            let failure = run.finished.as_ref().err().map(|e| chain(e));
-            progress.failed = failure.is_some() || run.closed;
-            progress.run = Some(run);
-            let Some(failure) = failure else { return Ok(progress) };
-            passed.push((last.medium, "failed or is full"));
-            let again = request.pool.is_some() && passed.len() < FAILURES;
-            let next = match again && !stop.0.load(Relaxed) {
-                true => self.stage_member(request, &passed, sources).map_err(|e| chain(&e)),
-                false => Err(String::new()),
-            };
-            match next {
-                Ok(next) => {
-                    let text = format!("'{}' goes on: {failure}", next.medium.label);
-                    ears.say(Code::Adapted, "media agent", &last.label, text);
-                    member = next;
-                }
-                Err(no_next) => {
-                    ears.say(Code::DeviceFailed, "media agent", &last.label, failure);
-                    if !no_next.is_empty() {
-                        ears.say(Code::DeviceFailed, "cell", &sources.name, no_next);
-                    }
-                    return Ok(progress);
-                }
-            }
-        }
+        self.copy_along(&route, member, ears, stop)
     }
 
     fn record_stage(&self, id: SessionId, request: &StageRequest, started_us: i64) -> Result<()> {

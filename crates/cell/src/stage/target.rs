@@ -7,8 +7,8 @@ use capstan_media_agent::mirror::Member;
 use super::StageRequest;
 use super::source::Sources;
 use crate::Cell;
+use crate::by_hand::Choice;
 use crate::error::{CellError, Result};
-use crate::observe::Silent;
 
 /// The media on which a copy counts as staged.
 pub(super) enum Target {
@@ -75,7 +75,8 @@ impl Cell {
                     "{address} is what is to be staged; name another target"
                 )));
             }
-            match self.open_device(&address, request.block_size, &Silent) {
+            let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
+            match self.open_chosen(&address, request.block_size, &Choice::but(&ids)) {
                 Err(CellError::Device(e)) if e.is_out_of_reach() && request.pool.is_some() => {}
                 other => break other?,
             }

@@ -1,0 +1,144 @@
+//! Copies of versions onto media of which the next one goes on where one fails.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Meters, Stage};
+use capstan_format::id::MediumId;
+use capstan_idb::{LogLevel, Version};
+use capstan_media_agent::mirror::Member;
+use capstan_media_agent::writer::WriteError;
+
+use super::run::{CopyRun, lacking};
+use crate::Cell;
+use crate::error::{Result, chain};
+use crate::observe::Stop;
+use crate::session::{Ears, now_us};
+use crate::tapes::Supply;
+use crate::version::VersionView;
+
+/// So many media that fail one after the other are not the media's fault.
+const FAILURES: usize = 3;
+
+/// Opens a medium, none of those that were passed over.
+pub(crate) type NextMember<'a> = &'a dyn Fn(&[(MediumId, &'static str)]) -> Result<Member>;
+
+/// What is copied from where to where.
+pub(crate) struct Route<'a> {
+    /// What it is called in messages.
+    pub name: &'a str,
+    /// The versions.
+    pub versions: &'a [Version],
+    /// Whether what lies on a medium is to be copied.
+    pub is_source: &'a dyn Fn(MediumId) -> bool,
+    /// Whether what lies on a medium is copied already.
+    pub is_target: &'a dyn Fn(MediumId) -> bool,
+    /// How much of the copies' catalogs is kept.
+    pub log_level: Option<LogLevel>,
+    /// Where it goes on when a medium ends.
+    pub supply: Supply,
+    /// Where it goes on when one fails, if anywhere.
+    pub next: Option<NextMember<'a>>,
+}
+
+/// What was copied.
+pub(crate) struct Copied {
+    pub meters: Arc<Meters>,
+    /// Labels of the media, in the order in which they were written.
+    pub media: Vec<String>,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes of data blocks among them.
+    blocks: u64,
+    pub copying_s: f64,
+    pub media_change_s: f64,
+    /// Something of a session failed beside what was said as an error.
+    pub degraded: bool,
+    pub failed: bool,
+    pub run: Option<CopyRun>,
+}
+
+impl Cell {
+    /// Copies what is not on the target yet. Where a medium fails, or is full without a warning, the next one goes on: what was
+    /// committed is not copied again.
+    pub(crate) fn copy_along(
+        &self,
+        route: &Route<'_>,
+        mut member: Member,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<Copied> {
+        let mut copied = Copied {
+            meters: Arc::new(Meters::default()),
+            media: Vec::new(),
+            written: 0,
+            blocks: 0,
+            copying_s: 0.0,
+            media_change_s: 0.0,
+            degraded: false,
+            failed: false,
+            run: None,
+        };
+        let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
+        let mut done: Vec<MediumId> = Vec::new();
+        loop {
+            let begun = Instant::now();
+            let medium = member.medium.clone();
+            let is_target = |id| id == medium.medium || done.contains(&id) || (route.is_target)(id);
+            let mut views = Vec::new();
+            for version in route.versions {
+                let view = VersionView::open_alone(&self.idb, version.clone())?;
+                if !lacking(std::slice::from_ref(&view), route.is_source, &is_target).is_empty() {
+                    views.push(view);
+                }
+            }
+            let kept = self.levels_of_copies(&mut views, route.log_level)?;
+            let works = lacking(&views, route.is_source, &is_target);
+            let supply = route.supply.clone();
+            let run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
+            // Where a medium failed, what the device took of blocks is all that is known.
+            let blocks = copied.meters.of(Stage::Device).read().bytes;
+            copied.written += match &run.finished {
+                Ok(written) => written.bytes,
+                Err(_) => blocks.saturating_sub(copied.blocks),
+            };
+            copied.blocks = blocks;
+            copied.copying_s += begun.elapsed().as_secs_f64();
+            copied.media.extend(run.moves.with(vec![medium.label.clone()]));
+            copied.media_change_s += run.moves.seconds();
+            copied.degraded |= run.degraded || run.lost_frames > 0;
+            done.push(medium.medium);
+            done.extend(run.moves.ids());
+            let last = run.moves.last(&medium);
+            let failure = run.finished.as_ref().err().map(|e| (chain(e), is_full(e)));
+            copied.failed = failure.is_some() || run.closed;
+            copied.run = Some(run);
+            let Some((failure, full)) = failure else { return Ok(copied) };
+            if full {
+                self.idb.set_medium_full(last.medium, now_us())?;
+            }
+            passed.push((last.medium, "failed or is full"));
+            let next = route.next.filter(|_| passed.len() < FAILURES && !stop.0.load(Relaxed));
+            match next.map(|next| next(&passed)) {
+                Some(Ok(next)) => {
+                    let text = format!("'{}' goes on: {failure}", next.medium.label);
+                    ears.say(Code::Adapted, "media agent", &last.label, text);
+                    member = next;
+                }
+                no_next => {
+                    ears.say(Code::DeviceFailed, "media agent", &last.label, failure);
+                    if let Some(Err(e)) = no_next {
+                        ears.say(Code::DeviceFailed, "cell", route.name, chain(&e));
+                    }
+                    return Ok(copied);
+                }
+            }
+        }
+    }
+}
+
+fn is_full(error: &WriteError) -> bool {
+    matches!(error, WriteError::Device(e) if e.is_full())
+}

@@ -167,7 +167,7 @@ pub struct Selected {
 }
 
 /// The note of a session that failed before its first commit.
-const NOTHING_COMMITTED: &str =
+pub(crate) const NOTHING_COMMITTED: &str =
     "nothing was committed: there is nothing of this session to restore";
 
 /// What a tape drive did in a session, as far as it is known.

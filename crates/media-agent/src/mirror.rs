@@ -8,6 +8,7 @@ use std::sync::Arc;
 use capstan_devices::Device;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
+use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 
 use crate::writer::WriteError;
@@ -54,15 +55,25 @@ pub struct LostMirror {
 /// Mirrors that failed since somebody looked.
 pub type LostMirrors = Arc<Mutex<Vec<LostMirror>>>;
 
+/// What the tape drives did that a session left, and what they have to say: all of them when it has ended, also if it failed.
+pub type Drives = Arc<Mutex<Vec<DriveSession>>>;
+
 /// All media of a session; at least one.
 pub(crate) struct Mirrors {
     members: Vec<Member>,
     pub lost: LostMirrors,
+    pub drives: Drives,
+}
+
+impl Drop for Mirrors {
+    fn drop(&mut self) {
+        self.take();
+    }
 }
 
 impl Mirrors {
     pub fn new(members: Vec<Member>) -> Self {
-        Self { members, lost: LostMirrors::default() }
+        Self { members, lost: LostMirrors::default(), drives: Drives::default() }
     }
 
     pub fn members(&self) -> &[Member] {
@@ -75,7 +86,11 @@ impl Mirrors {
 
     /// Takes the media away, to go on on others.
     pub fn take(&mut self) -> Vec<Member> {
-        std::mem::take(&mut self.members)
+        let mut members = std::mem::take(&mut self.members);
+        for member in &mut members {
+            self.drives.lock().extend(member.device.drive_sessions());
+        }
+        members
     }
 
     /// Goes on on these.
@@ -83,8 +98,8 @@ impl Mirrors {
         self.members = members;
     }
 
-    pub fn into_members(self) -> Vec<Member> {
-        self.members
+    pub fn into_members(mut self) -> Vec<Member> {
+        self.take()
     }
 
     /// Whether a stream's last block in a segment may be short: on all, or on none.
@@ -119,6 +134,7 @@ impl Mirrors {
                 Ok(()) => kept.push(member),
                 Err(e) => {
                     member.device.abandon_segment();
+                    self.drives.lock().extend(member.device.drive_sessions());
                     let (medium, label) = (member.medium.medium, member.medium.label);
                     self.lost.lock().push(LostMirror {
                         medium,

@@ -95,7 +95,6 @@ impl Multiplexer {
             let committed = self.writer.commit()?;
             self.record(&committed)
         });
-        self.written.drives.extend(self.writer.drive_sessions());
         if result.is_err() {
             self.writer.abandon();
         }
@@ -129,7 +128,6 @@ impl Multiplexer {
             && self.writer.is_ending()
             && let Some(next) = &mut self.options.next_media
         {
-            self.written.drives.extend(self.writer.drive_sessions());
             self.writer.change(next)?;
         }
         self.begin()?;

@@ -15,8 +15,6 @@ use capstan_format::record::{
     SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, encode_record,
 };
 
-use capstan_tape::DriveSession;
-
 use crate::catalog::CatalogBuilder;
 use crate::mirror::{Ended, Member, Mirrors};
 use crate::writer::{Committed, CommittedAt, NextMedia, WriteError};
@@ -117,11 +115,6 @@ impl SegmentWriter {
     /// Whether one of the media ends soon.
     pub fn is_ending(&self) -> bool {
         self.mirrors.members().iter().any(|m| m.device.is_ending())
-    }
-
-    /// What the media's tape drives did, and what they have to say.
-    pub fn drive_sessions(&mut self) -> Vec<DriveSession> {
-        self.mirrors.members_mut().iter_mut().flat_map(|m| m.device.drive_sessions()).collect()
     }
 
     /// Goes on on other media. None of the segments written so far is open or waits for its commit.

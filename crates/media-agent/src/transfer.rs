@@ -16,7 +16,7 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_ROOM, padded};
 use capstan_format::id::StreamId;
 use capstan_format::record::SessionEnd;
 
-use crate::mirror::{LostMirrors, Member, Mirrors};
+use crate::mirror::{Drives, LostMirrors, Member, Mirrors};
 use crate::segment::{Heading, Owner, SegmentWriter};
 use crate::writer::{Committed, NextMedia, OnCommit, WriteError, Written};
 
@@ -36,6 +36,7 @@ pub struct Transfer {
     free: Arc<Queue<Buffer>>,
     meters: Arc<Meters>,
     lost: LostMirrors,
+    drives: Drives,
     thread: JoinHandle<Result<(Vec<Member>, Written), WriteError>>,
 }
 
@@ -57,18 +58,23 @@ impl Transfer {
             let _ = free.give(Buffer::new(block_size));
         }
         let mirrors = Mirrors::new(members);
-        let lost = mirrors.lost.clone();
+        let (lost, drives) = (mirrors.lost.clone(), mirrors.drives.clone());
         let writer = SegmentWriter::new(mirrors, entropy, meters.clone(), now_us);
         let thread = std::thread::spawn({
             let (orders, free, meters) = (orders.clone(), free.clone(), meters.clone());
             move || run(writer, &orders, &free, &meters, next_media, on_commit)
         });
-        Self { orders, free, meters, lost, thread }
+        Self { orders, free, meters, lost, drives, thread }
     }
 
     /// Mirrors that failed and were left.
     pub fn lost_mirrors(&self) -> LostMirrors {
         self.lost.clone()
+    }
+
+    /// What the tape drives did that were written to, one for each tape; whole when the transfer has finished.
+    pub fn drives(&self) -> Drives {
+        self.drives.clone()
     }
 
     /// Begins a segment.
@@ -166,7 +172,6 @@ fn run(
     if result.is_ok() {
         result = writer.commit().and_then(|committed| record(&committed));
     }
-    written.drives.extend(writer.drive_sessions());
     writer.abandon();
     result.map(|()| (writer.into_members(), written))
 }

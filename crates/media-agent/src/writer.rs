@@ -12,11 +12,10 @@ use capstan_engine::queue::{Queue, Taken};
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentNumber, StreamId};
 use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel};
-use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 
 use crate::grants::{Grants, Limits};
-use crate::mirror::{LostMirrors, Member, Mirrors};
+use crate::mirror::{Drives, LostMirrors, Member, Mirrors};
 use crate::multiplex::{Message, Multiplexer};
 
 /// Catalog bytes after which a segment ends, by default: 1 MiB, the rows of some 46,000 files of a `/usr`. A catalog is
@@ -152,6 +151,7 @@ pub struct Port(Arc<Shared>);
 pub struct Writer {
     shared: Arc<Shared>,
     lost: LostMirrors,
+    drives: Drives,
     /// `None` where blocks are handed over.
     thread: Option<JoinHandle<Result<Written, WriteError>>>,
 }
@@ -163,8 +163,6 @@ pub struct Written {
     pub bytes: u64,
     /// Segments.
     pub segments: Vec<SegmentNumber>,
-    /// What the tape drives did that were written to, one for each tape.
-    pub drives: Vec<DriveSession>,
 }
 
 impl Writer {
@@ -202,13 +200,13 @@ impl Writer {
         let grants = Arc::new(Grants::new(limits));
         let instant = members.iter().all(|m| m.device.is_instant());
         let mirrors = Mirrors::new(members);
-        let lost = mirrors.lost.clone();
+        let (lost, drives) = (mirrors.lost.clone(), mirrors.drives.clone());
         let multiplexer =
             Multiplexer::new(grants.clone(), meters.clone(), mirrors, options, entropy, on_commit);
         if instant {
             let hand = Hand { multiplexer: Some(Box::new(multiplexer)), result: Ok(()) };
             let way = Way::Hand(Mutex::new(hand));
-            return Self { shared: Arc::new(Shared { grants, way }), lost, thread: None };
+            return Self { shared: Arc::new(Shared { grants, way }), lost, drives, thread: None };
         }
         let way = Way::Queue(Queue::new(capacity));
         let shared = Arc::new(Shared { grants, way });
@@ -216,7 +214,7 @@ impl Writer {
             let shared = shared.clone();
             move || run(multiplexer, &shared, &meters)
         });
-        Self { shared, lost, thread: Some(thread) }
+        Self { shared, lost, drives, thread: Some(thread) }
     }
 
     /// The end that disk agents use.
@@ -227,6 +225,11 @@ impl Writer {
     /// Mirrors that failed and were left; who says so takes them out.
     pub fn lost_mirrors(&self) -> LostMirrors {
         self.lost.clone()
+    }
+
+    /// What the tape drives did that were written to, one for each tape; whole when the writer has finished.
+    pub fn drives(&self) -> Drives {
+        self.drives.clone()
     }
 
     /// Lets the current segment end and be committed soon.

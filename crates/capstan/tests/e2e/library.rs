@@ -176,6 +176,19 @@ fn a_drive_that_asks_is_cleaned_after_the_session() {
     assert_eq!(elsewhere["media"][0], "V00002L9", "{elsewhere}");
 }
 
+/// What a drive has to say counts most where it failed.
+#[test]
+fn a_drive_that_asks_and_fails_is_cleaned_too() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 1");
+    run(&lab, "vtl add-tape vtl --cleaning 5").ok();
+    lab.file("tree/big", noise(1, 9_000_000));
+    run(&lab, "vtl fault vtl --drive 1 write:5=dirty,write:9=error").ok();
+    let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    assert_eq!(done["media"].as_array().unwrap().len(), 2, "{done}");
+    assert!(done["notes"].to_string().contains("was cleaned, tape CLN001L9 has 4"), "{done}");
+}
+
 #[test]
 fn drives_are_cleaned_until_the_tape_is_used_up() {
     let lab = Lab::new();

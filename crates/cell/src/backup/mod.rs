@@ -273,15 +273,17 @@ impl Cell {
                 bytes_read: totals.bytes_read,
                 bytes_written: 0,
             });
+        let drives = writer.drives();
         let written = writer.finish(session_end);
+        let drives = std::mem::take(&mut *drives.lock());
         say_lost_mirrors();
         moves.say(&ears);
         if status == Status::Completed && mirrors_lost.load(Relaxed) > 0 {
             status = Status::CompletedWithErrors;
         }
-        let (bytes_written, drives, failure) = match written {
-            Ok(w) => (w.bytes, w.drives, None),
-            Err(e) => (meters.of(Stage::Device).read().bytes, Vec::new(), Some(e)),
+        let (bytes_written, failure) = match written {
+            Ok(w) => (w.bytes, None),
+            Err(e) => (meters.of(Stage::Device).read().bytes, Some(e)),
         };
         let device_full = matches!(&failure, Some(WriteError::Device(e)) if e.is_full());
         if let Some(e) = &failure {

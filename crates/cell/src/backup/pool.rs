@@ -12,7 +12,7 @@ use capstan_format::id::MediumId;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
-use crate::report::Report;
+use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
 
@@ -89,6 +89,9 @@ fn joined(earlier: Option<Report>, mut report: Report) -> Report {
         media.retain(|label| !report.media.contains(label));
         media.append(&mut report.media);
         report.media = media;
+        report.drives.splice(0..0, earlier.drives);
+        let notes = earlier.notes.into_iter().filter(|note| note != NOTHING_COMMITTED);
+        report.notes.splice(0..0, notes.collect::<Vec<_>>());
         report.start = earlier.start;
         report.bytes_written = report.bytes_written.saturating_add(earlier.bytes_written);
         report.elapsed_s += earlier.elapsed_s;

@@ -354,12 +354,12 @@ impl Run<'_> {
         let passed = pass.run(live);
         drop(pass);
         // Why the target takes no more is what the writer ended with.
-        let lost = transfer.lost_mirrors();
+        let (lost, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish();
+        self.drives.lock().append(&mut drives.lock());
         say_all_lost(&lost, self.ears);
         let (members, written) = finished?;
         passed?.map_err(|_| capstan_media_agent::writer::WriteError::Thread)?;
-        self.drives.lock().extend(written.drives);
         Ok((members, written.bytes))
     }
 
@@ -420,12 +420,12 @@ impl Run<'_> {
             bytes_read: 0,
             bytes_written: 0,
         });
-        let lost = writer.lost_mirrors();
+        let (lost, drives) = (writer.lost_mirrors(), writer.drives());
         let written = writer.finish(end);
+        self.drives.lock().append(&mut drives.lock());
         say_all_lost(&lost, self.ears);
         let written = written?;
         handed?.map_err(|_| capstan_media_agent::writer::WriteError::Thread)?;
-        self.drives.lock().extend(written.drives);
         Ok((rows.counted, written.bytes))
     }
 }

@@ -137,10 +137,9 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
+        report.set_drives(&copied.drives);
+        self.clean_drives(&copied.drives, &mut report, &ears);
         if let Some(run) = copied.run {
-            let drives = run.finished.as_ref().map_or(&[][..], |written| &written.drives);
-            report.set_drives(drives);
-            self.clean_drives(drives, &mut report, &ears);
             moved.fill(&mut report, &copied.meters, run.seen);
         }
         ears.fill(&mut report);

@@ -10,6 +10,7 @@ use capstan_format::id::MediumId;
 use capstan_idb::{LogLevel, Version};
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::WriteError;
+use capstan_tape::DriveSession;
 
 use super::run::{CopyRun, lacking};
 use crate::Cell;
@@ -57,6 +58,9 @@ pub(crate) struct Copied {
     /// Something of a session failed beside what was said as an error.
     pub degraded: bool,
     pub failed: bool,
+    /// What the tape drives did.
+    pub drives: Vec<DriveSession>,
+    /// The last run.
     pub run: Option<CopyRun>,
 }
 
@@ -79,6 +83,7 @@ impl Cell {
             media_change_s: 0.0,
             degraded: false,
             failed: false,
+            drives: Vec::new(),
             run: None,
         };
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
@@ -97,7 +102,7 @@ impl Cell {
             let kept = self.levels_of_copies(&mut views, route.log_level)?;
             let works = lacking(&views, route.is_source, &is_target);
             let supply = route.supply.clone();
-            let run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
+            let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
             // Where a medium failed, what the device took of blocks is all that is known.
             let blocks = copied.meters.of(Stage::Device).read().bytes;
             copied.written += match &run.finished {
@@ -108,6 +113,7 @@ impl Cell {
             copied.copying_s += begun.elapsed().as_secs_f64();
             copied.media.extend(run.moves.with(vec![medium.label.clone()]));
             copied.media_change_s += run.moves.seconds();
+            copied.drives.append(&mut run.drives);
             copied.degraded |= run.degraded || run.lost_frames > 0;
             done.push(medium.medium);
             done.extend(run.moves.ids());

@@ -11,6 +11,7 @@ use capstan_idb::{LogLevel, Status};
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::writer::{Committed, WriteError, Written};
+use capstan_tape::DriveSession;
 
 use super::segment::Copier;
 use crate::Cell;
@@ -64,6 +65,8 @@ pub(crate) struct CopyRun {
     pub degraded: bool,
     /// The media on which it went on.
     pub moves: Arc<Moves>,
+    /// What the tape drives did.
+    pub drives: Vec<DriveSession>,
     /// What the watch saw.
     pub seen: Option<Seen>,
 }
@@ -108,11 +111,12 @@ impl Cell {
             (copier.lost_frames, copier.closed)
         });
         // Without the media: what holds them would keep us from locking.
-        let lost_members = transfer.lost_mirrors();
+        let (lost_members, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish().map(|(_, written)| written);
+        let drives = std::mem::take(&mut *drives.lock());
         moves.say(ears);
         let degraded = say_all_lost(&lost_members, ears) > 0;
-        CopyRun { finished, lost_frames, closed, degraded, moves, seen }
+        CopyRun { finished, lost_frames, closed, degraded, moves, drives, seen }
     }
 }
 

@@ -134,10 +134,9 @@ impl Cell {
         report.media = progress.media;
         report.media_change_s = progress.media_change_s;
         report.peak_rss_bytes = peak_rss();
+        report.set_drives(&progress.drives);
+        self.clean_drives(&progress.drives, &mut report, &ears);
         if let Some(run) = progress.run {
-            let drives = run.finished.as_ref().map_or(&[][..], |written| &written.drives);
-            report.set_drives(drives);
-            self.clean_drives(drives, &mut report, &ears);
             moved.fill(&mut report, &progress.meters, run.seen);
         }
         report.elapsed_s = begun.elapsed().as_secs_f64();

@@ -43,6 +43,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 STEP, MAX_BLOCK, MIB = 4096, 8 << 20, 1 << 20
 SEGMENT_HEADER, DATA, CATALOG, SEGMENT_END, MEDIUM_HEADER, LOCK = 1, 2, 3, 4, 5, 6  # kinds of blocks
+ATTACHMENT, ATTACHED, ATTACHMENT_END = 7, 8, 9
 LABEL, BATCH, CONTENT, FILL, NAMES, SUMS, COPY, INDEX, SUMMARY, HEADER = 1, 2, 3, 4, 5, 6, 16, 17, 18, 19  # of frames
 NO_FRAME, UNKNOWN = 0xFFFFFFFF, -1  # values of a block's "first frame"
 REGULAR, DIRECTORY, SYMLINK, PIPE, SOCKET, CHAR, BLOCK, PART, OUTCOME, TOMBSTONE = range(10)  # kinds of rows
@@ -174,7 +175,7 @@ def parse_ma(raw):
     version, kind, zero, segment, index, length = struct.unpack_from("<BBH16sII", raw, 4)
     if version != 1:
         raise Damage(f"block of version {version}, use a newer program")
-    if not SEGMENT_HEADER <= kind <= LOCK or zero or not STEP <= length <= MAX_BLOCK or length % STEP:
+    if not SEGMENT_HEADER <= kind <= ATTACHMENT_END or zero or not STEP <= length <= MAX_BLOCK or length % STEP:
         raise Damage("values of the media agent's header")
     return MA(kind, segment, index, length)
 
@@ -209,6 +210,7 @@ HEADER_FIELDS = {"medium": dict, "segment": str, "session": dict, "keys": list}
 LABEL_FIELDS = {"session": str, "object": str, "version": str, "started_us": int}
 END_FIELDS = {"segment": str, "session": str, "data_blocks": int, "blocks": int, "catalog_at": int,
               "short_blocks": list, "streams": list}
+ATTACHMENT_FIELDS = {"id": str, "number": int, "attachment": str, "length": int, "written_us": int}
 LOCK_FIELDS = {"version": str, "until_us": int, "segments": list}
 EXTENT_FIELDS = ("logical_start", "logical_end", "first_sequence", "frames", "rows")
 
@@ -608,6 +610,8 @@ def prefix(count, previous):
 class Directory:
     """A directory that is a medium, or a member of an array."""
 
+    attached = {}  # what they are has files of its own
+
     def __init__(self, path):
         self.path, self.opened = path.removeprefix("file:"), OrderedDict()
 
@@ -644,8 +648,12 @@ class Tape:
             at += 8 + length
         # File 0 is the medium's header, segment n the files 2n - 1 and 2n; what the last file mark does not end is torn.
         self.blocks = {"medium.capstan": files[0][:1]} if files[0] else {}
+        self.attached = {}
         for n in range(1, (len(files) - 2) // 2 + 1):
-            if blocks := files[2 * n - 1] + files[2 * n]:
+            attachment = Attachment(self.file, n, files[2 * n - 1], files[2 * n])
+            if attachment.said:
+                self.attached[f"attachment {n}"] = attachment
+            elif blocks := files[2 * n - 1] + files[2 * n]:
                 self.blocks[f"{n:08}.segment"] = blocks
 
     def names(self):
@@ -664,6 +672,53 @@ class Tape:
                 at = length
             at -= length
         return found
+
+
+class Attachment:
+    """What is attached to a tape and is no segment (format.md: Attachments). `said` is None if it is none."""
+
+    def __init__(self, file, number, first, last):
+        self.file, self.number, self.contents = file, number, first[1:]
+        self.header = self.record(first[:1], ATTACHMENT, ATTACHMENT_FIELDS | {"medium": dict})
+        self.end = self.record(last[:1], ATTACHMENT_END, ATTACHMENT_FIELDS | {"blocks": int, "crc": int})
+        self.said = self.header or self.end
+
+    def record(self, blocks, kind, fields):
+        try:
+            return parse_record(self.block(*blocks[0]), kind, fields)[0] if blocks else None
+        except Damage:
+            return None
+
+    def block(self, offset, length):
+        return os.pread(self.file.fileno(), length, offset)
+
+    def locks(self):
+        return [lock for lock in self.said.get("locks", []) if isinstance(lock, dict)]
+
+    def check(self):
+        """Reads all of it; returns the bytes of its contents."""
+        if not self.header or not self.end:
+            raise Damage("one of its records cannot be read")
+        for name in [*ATTACHMENT_FIELDS, "locks"]:
+            if self.header.get(name) != self.end.get(name):
+                raise Damage(f"its two records do not agree: {name}")
+        data = b""
+        for index, place in enumerate(self.contents, 1):
+            block = self.block(*place)
+            ma = parse_ma(block)
+            if (ma.kind, ma.segment.hex(), ma.index, ma.length) != (ATTACHED, self.said["id"], index, len(block)):
+                raise Damage(f"block {index} is not the one that belongs there")
+            if crc32c(block[64:]) != struct.unpack_from("<I", block, 48)[0]:
+                raise Damage(f"checksum of block {index}")
+            data += block[64:]
+        length = self.said["length"]
+        if not zeros(data[length:]) or len(data) < length or (self.contents and len(data) - length >= len(block) - 64):
+            raise Damage("its length")
+        if crc32c(data[:length]) != self.end["crc"] or self.end["blocks"] != len(self.contents) + 2:
+            raise Damage("checksum or number of blocks")
+        if self.said["number"] != self.number:
+            raise Damage(f"it says that it is number {self.said['number']}")
+        return data[:length]
 
 
 def open_files(path):
@@ -1559,7 +1614,7 @@ class Medium:
         self.header_problem, self.segments, self.sessions, self.trees = None, [], {}, {}
         self.cache = OrderedDict()
         self.files, self.header = assemble(paths)
-        self.path = self.files.path
+        self.path, self.attached = self.files.path, getattr(self.files, "attached", {})
         for array in arrays_in(self.files):
             array.report = report
         if not self.header:
@@ -1606,7 +1661,13 @@ class Medium:
             except (OSError, Damage) as problem:
                 self.report.damage(name, str(problem))
                 locks[match[1]] = "locked, it is not known until when"
-        return locks
+        untils = {}
+        for attachment in self.attached.values():
+            for lock in attachment.locks():
+                version, until = str(lock.get("version")).lower(), lock.get("until_us")
+                if isinstance(until, int):
+                    untils[version] = max(until, untils.get(version, until))
+        return locks | {version: f"locked until {stamp(until)}" for version, until in untils.items()}
 
     def enlist(self, segment):
         """Puts a segment to its session."""
@@ -1915,6 +1976,9 @@ def command_list(medium, args):
     header = medium.header
     print(f"medium {header['medium']} {json.dumps(header.get('label', ''))}, blocks of {header['block_size']} bytes, "
           f"{len(medium.segments)} segments, protection {json.dumps(header.get('protection'))}")
+    for name, attachment in medium.attached.items():
+        said = attachment.said
+        print(f"{name}: {said['attachment']} of {stamp(said['written_us'])}, {said['length']} bytes")
     locks = medium.locks()
     sessions = [medium.session(args.session)] if args.session else list(medium.sessions.values())
     for session in sorted(sessions, key=lambda s: s.label["started_us"]):
@@ -1969,6 +2033,11 @@ class Checker:
             theirs = segment.header and segment.header["medium"]
             if theirs and (theirs["medium"], theirs["block_size"]) != (header["medium"], header["block_size"]):
                 self.report.damage(segment.name, "it is of another medium")
+        for name, attachment in self.medium.attached.items():
+            try:
+                attachment.check()
+            except Damage as problem:
+                self.report.damage(name, str(problem))
         files = sum(self.files(session) for session in self.medium.sessions.values())
         print(f"{len(self.medium.segments)} segments, {self.blocks} blocks, {self.frames} frames, {files} files checked; "
               f"{self.report.count} found damaged")

@@ -127,7 +127,7 @@ impl Cell {
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
-            bytes += self.import_segment(&medium, number, &mut found, &ears)?;
+            bytes += self.import_number(&medium, number, &mut found, &ears)?;
         }
         let sessions = found.sessions;
         let sealed = sessions.iter().filter(|s| s.sealed.is_some() && s.names.is_none()).count();
@@ -189,8 +189,8 @@ impl Cell {
             found.keys = opened.map(|o| o.keys).unwrap_or_default();
         }
         for number in unknown {
-            if !self.was_gone_on_with(medium, number)? {
-                self.import_segment(medium, number, &mut found, ears)?;
+            if medium.attachment(number)?.is_some() || !self.was_gone_on_with(medium, number)? {
+                self.import_number(medium, number, &mut found, ears)?;
             }
         }
         self.import_sessions(&found.sessions)?;
@@ -224,6 +224,20 @@ impl Cell {
             }
         }
         Ok(self.idb.raise_locks(&locks)?)
+    }
+
+    /// Takes what has that number on a medium: a segment, or what was attached to it.
+    fn import_number(
+        &self,
+        medium: &FileMedium,
+        number: SegmentNumber,
+        found: &mut Imports,
+        ears: &Ears<'_>,
+    ) -> Result<u64> {
+        match medium.attachment(number)? {
+            Some(_) => Ok(0),
+            None => self.import_segment(medium, number, found, ears),
+        }
     }
 
     fn import_segment(
@@ -401,6 +415,9 @@ pub(crate) fn key_records(medium: &FileMedium, segments: &[SegmentNumber]) -> Ve
     let mut records: Vec<KeyRecord> = Vec::new();
     let mut known: BTreeSet<[u8; 16]> = BTreeSet::new();
     for number in segments {
+        if matches!(medium.attachment(*number), Ok(Some(_))) {
+            continue;
+        }
         let Ok(reader) = SegmentReader::open(medium, *number) else { continue };
         let header = reader.header().ok();
         let header = header.or_else(|| reader.catalog().ok().and_then(|c| c.header));

@@ -9,6 +9,7 @@ use capstan_devices::open;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
+use capstan_format::attachment::Attachment;
 use capstan_format::id::{MediumId, SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Status, Totals};
@@ -86,6 +87,11 @@ impl Cell {
                 for number in &part.segments {
                     if stop.0.load(Relaxed) {
                         break;
+                    }
+                    if let Ok(Some(attached)) = part.medium.attachment(*number) {
+                        verify_attachment(&part.medium, &attached, &meters, &ears);
+                        lap.busy(meters.of(Stage::Device));
+                        continue;
                     }
                     // What nobody reads while all else is whole: parity, and further copies.
                     if let Err(e) = part.medium.check_spare(*number) {
@@ -231,7 +237,10 @@ impl Cell {
         let recorded: HashMap<_, _> = recorded.into_iter().map(|s| (s.number, s.bytes)).collect();
         let of = |number: &SegmentNumber| match recorded.get(number) {
             Some(bytes) => Some(*bytes),
-            None => SegmentReader::open(&part.medium, *number).ok()?.len().ok(),
+            None => match part.medium.attachment(*number) {
+                Ok(Some(attached)) => Some(attached.length),
+                _ => SegmentReader::open(&part.medium, *number).ok()?.len().ok(),
+            },
         };
         part.segments.iter().filter_map(of).sum()
     }
@@ -322,6 +331,17 @@ impl Cell {
             ears.say(Code::Damaged, "cell", name, text);
         }
         Ok(())
+    }
+}
+
+/// Reads what is attached to a tape, and says what is damaged of it.
+fn verify_attachment(medium: &FileMedium, of: &Attachment, meters: &Meters, ears: &Ears<'_>) {
+    match medium.read_attachment(of) {
+        Ok(contents) => meters.of(Stage::Device).bytes(contents.len() as u64),
+        Err(e) => {
+            let what = format!("{} {} of {}", of.attachment, of.number.0, medium.path());
+            ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
+        }
     }
 }
 

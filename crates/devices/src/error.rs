@@ -94,6 +94,9 @@ pub enum DeviceError {
         "{0} is a library: say which tape is meant, as {0}?tape=BARCODE; `capstan library inventory` lists them"
     )]
     WhichTape(String),
+    /// What takes no attachments was to be given one.
+    #[error("only a tape that is no member of an array takes an attachment; name another device")]
+    KeepsNoAttachment,
     /// The header of a tape cannot be changed without losing what is behind it.
     #[error(
         "{0} holds backups, and the header at its begin cannot be written without losing them; recycle it first"

@@ -2,11 +2,13 @@
 //!
 //! Devices know blocks and segments as byte strings and file marks; they know nothing of sessions, streams or frames.
 //! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
-//! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`held`] is what is done to a medium of
+//! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`attached`] is what lies on a tape
+//! beside segments, [`held`] is what is done to a medium of
 //! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
 pub mod address;
+pub mod attached;
 mod error;
 pub mod faulty;
 pub mod file;

@@ -6,8 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use capstan_format::attachment::Attachment;
 use capstan_format::id::{SegmentId, SegmentNumber};
 use rustix::fs::{AtFlags, Mode, OFlags};
+
+use crate::DeviceError;
+use crate::attached::NewAttachment;
 
 /// Read without leaving in the page cache what was not there (Linux 6.14; linux/fs.h).
 const RWF_DONTCACHE: u32 = 0x80;
@@ -40,6 +44,25 @@ pub trait Storage: Send + Sync {
     /// Where segments lie, as it was recorded: who has to go there finds them faster.
     fn recall(&self, places: Vec<Recorded>) {
         let _ = places;
+    }
+    /// Whether it takes attachments; else what they are has files of its own.
+    fn takes_attachments(&self) -> bool {
+        false
+    }
+    /// What has that number, if it is an attachment and no segment.
+    fn attachment(&self, number: SegmentNumber) -> io::Result<Option<Attachment>> {
+        let _ = number;
+        Ok(None)
+    }
+    /// The contents of an attachment, checked.
+    fn read_attachment(&self, of: &Attachment) -> io::Result<Vec<u8>> {
+        let _ = of;
+        Err(io::ErrorKind::NotFound.into())
+    }
+    /// Writes an attachment behind all that is there, durably.
+    fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
+        let _ = new;
+        Err(DeviceError::KeepsNoAttachment)
     }
     /// What is wrong with it, though it can be read.
     fn problems(&self) -> Vec<String> {

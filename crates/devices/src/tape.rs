@@ -5,9 +5,12 @@
 //! filemarks alone, and a segment whose second filemark is missing is a torn one, which the next writer overwrites. Every
 //! block is as long as the medium's block size says; only records that do not fit are longer.
 //!
+//! What is no segment and lies between them has a number as they have ([`attachment`]).
+//!
 //! [`deck`] gets the tape into a drive and has what [`passed`] by, [`by_hand`] waits until somebody has put it into one that stands alone, [`storage`]
 //! reads it, [`writer`] writes it, [`spool`] is what may lie between that and who writes.
 
+mod attachment;
 mod by_hand;
 mod deck;
 mod passed;

@@ -48,6 +48,19 @@ pub enum BlockKind {
     MediumHeader = 5,
     /// The lock of a version, outside every segment ([`crate::lock::VersionLock`]).
     VersionLock = 6,
+    /// The first block of what is attached to a tape: a record ([`crate::attachment::AttachmentHeader`]).
+    Attachment = 7,
+    /// Contents of an attachment.
+    AttachmentData = 8,
+    /// An attachment's last block: a record ([`crate::attachment::AttachmentEnd`]).
+    AttachmentEnd = 9,
+}
+
+impl BlockKind {
+    /// Whether it is a block of an attachment.
+    pub fn is_of_attachment(self) -> bool {
+        matches!(self, Self::Attachment | Self::AttachmentData | Self::AttachmentEnd)
+    }
 }
 
 /// The media agent's header: the block's place in its segment.
@@ -90,6 +103,9 @@ impl MaHeader {
             4 => BlockKind::SegmentEnd,
             5 => BlockKind::MediumHeader,
             6 => BlockKind::VersionLock,
+            7 => BlockKind::Attachment,
+            8 => BlockKind::AttachmentData,
+            9 => BlockKind::AttachmentEnd,
             _ => return Err(FormatError::Invalid(WHAT)),
         };
         let length = le32(h, 28);

@@ -7,9 +7,10 @@
 //! Smallest things first: [`bytes`] and [`crc`], [`entry`] (what is known of a file), [`batch`] (many of them as
 //! columns), [`sums`] (checksums of their contents), [`frame`] (the unit of compression, encryption and check),
 //! [`mod@block`] (the unit written), [`index`] and [`record`] (catalogs and segment records), [`lock`] (until when a version
-//! may not be removed), [`array`] (blocks striped over several media), [`keys`].
+//! may not be removed), [`attachment`] (what lies between a tape's segments), [`array`] (blocks striped over several media), [`keys`].
 
 pub mod array;
+pub mod attachment;
 pub mod batch;
 pub mod block;
 pub mod bytes;

@@ -57,14 +57,20 @@ impl VersionLock {
     /// From a record block.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (_, lock) = decode_record::<Self>(BlockKind::VersionLock, bytes)?;
+        lock.check()?;
+        Ok(lock)
+    }
+
+    /// Refuses runs of segments that do not ascend.
+    pub(crate) fn check(&self) -> Result<()> {
         let mut end = 0;
-        for (first, last) in &lock.segments {
+        for (first, last) in &self.segments {
             if first.0 <= end || last < first {
                 return Err(FormatError::Invalid(WHAT));
             }
             end = last.0;
         }
-        Ok(lock)
+        Ok(())
     }
 }
 

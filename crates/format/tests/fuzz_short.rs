@@ -5,6 +5,7 @@
 mod decoders;
 
 use capstan_format::array::Layout;
+use capstan_format::attachment::{Attachment, AttachmentEnd, AttachmentHeader, AttachmentKind};
 use capstan_format::batch::BatchEncoder;
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, PAYLOAD_AT};
 use capstan_format::codec::{Codec, Compressor, Method};
@@ -268,12 +269,25 @@ fn records() -> Vec<Vec<u8>> {
         written_us: 10,
     };
     let at = BlockIndex(0);
+    let lock = VersionLock::new(VersionId([6; 16]), 7, &[3, 4, 9].map(SegmentNumber));
+    let attachment = Attachment {
+        id: segment,
+        number,
+        attachment: AttachmentKind::Lock,
+        length: 0,
+        written_us: 11,
+        locks: vec![lock.clone()],
+    };
+    let attached = AttachmentHeader { medium: medium.clone(), attachment: attachment.clone() };
+    let detached = AttachmentEnd { attachment, blocks: 1, crc: 0 };
     vec![
         encode_record(BlockKind::MediumHeader, SegmentId([0; 16]), at, &medium, 0).unwrap(),
         encode_record(BlockKind::MediumHeader, SegmentId([0; 16]), at, &member, 0).unwrap(),
         encode_record(BlockKind::SegmentHeader, segment, at, &header, 0).unwrap(),
         encode_record(BlockKind::SegmentEnd, segment, at, &end, 0).unwrap(),
-        VersionLock::new(VersionId([6; 16]), 7, &[3, 4, 9].map(SegmentNumber)).encode().unwrap(),
+        lock.encode().unwrap(),
+        encode_record(BlockKind::Attachment, segment, at, &attached, 0).unwrap(),
+        encode_record(BlockKind::AttachmentEnd, segment, at, &detached, 0).unwrap(),
     ]
 }
 

@@ -185,6 +185,9 @@ impl Scanner<'_, '_> {
             BlockKind::VersionLock => {
                 self.damage(format!("block {} is a lock", ma.index.0), None);
             }
+            BlockKind::Attachment | BlockKind::AttachmentData | BlockKind::AttachmentEnd => {
+                self.damage(format!("block {} is of an attachment", ma.index.0), None);
+            }
             BlockKind::Data | BlockKind::Catalog => match Block::decode(bytes) {
                 Ok(block) => self.frames_of(&block),
                 Err(e) => {

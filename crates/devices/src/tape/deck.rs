@@ -539,13 +539,13 @@ impl Deck {
     /// Goes where something is about to be written. Until it is, nobody knows where the tape stands.
     fn go_to_write(&mut self, spot: Spot) -> Result<Spot, TapeError> {
         self.go(spot)?;
-        self.passed.clear();
+        self.passed.overwritten(spot);
         Ok(self.at.take().unwrap_or(Spot { object: None, ..spot }))
     }
 
     /// Erases the tape: all of its length, or so that nothing is recorded on it.
     pub fn erase(&mut self, long: bool) -> Result<(), TapeError> {
-        self.passed.clear();
+        self.passed.overwritten(Spot::BEGIN);
         self.at = None;
         self.drive.erase(long)
     }

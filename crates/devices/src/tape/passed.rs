@@ -18,6 +18,8 @@ use crate::file::io_error;
 pub const WINDOW: usize = 32 << 20;
 
 type Key = (u64, u64);
+/// The block with the medium's header.
+const FIRST: Key = (0, 0);
 
 static PLAN: Mutex<Option<SpoolPlan>> = Mutex::new(None);
 
@@ -164,10 +166,16 @@ impl Passed {
         }
     }
 
-    /// Forgets all: the tape is written.
-    pub fn clear(&mut self) {
+    /// The tape is written at that place: what was there and behind it is gone. All is forgotten but the tape's first block: whoever
+    /// opens the tape again to write at its end would wind it back for that.
+    pub fn overwritten(&mut self, at: Spot) {
         let keys: Vec<_> = self.order.drain(..).collect();
-        keys.into_iter().for_each(|key| self.forget(key));
+        for key in keys {
+            match key == FIRST && at.file > 0 {
+                true => self.order.push_back(key),
+                false => self.forget(key),
+            }
+        }
         self.begins.clear();
     }
 }
@@ -229,8 +237,11 @@ mod tests {
         passed.keep(spot(150), vec![1; BLOCK]);
         assert_eq!(passed.get((1, 150)).unwrap()[0], 1);
         assert_eq!(passed.bytes, 64 * BLOCK);
-        passed.clear();
-        assert!(!passed.has((1, 150)) && passed.bytes == 0);
+        passed.keep(Spot::BEGIN, vec![3; BLOCK]);
+        passed.overwritten(spot(0));
+        assert!(!passed.has((1, 150)) && passed.get((0, 0)).unwrap()[0] == 3);
+        passed.overwritten(Spot::BEGIN);
+        assert!(!passed.has((0, 0)) && passed.bytes == 0);
         assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "it has no name");
     }
 

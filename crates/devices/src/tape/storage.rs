@@ -5,18 +5,21 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use capstan_format::array::ArrayPlace;
+use capstan_format::attachment::Attachment;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{Spot, TapeError};
 use parking_lot::Mutex;
 
+use super::attachment;
 use super::by_hand::Wanted;
 use super::deck::{Found, Tape};
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::DeviceError;
 use crate::address::TapeAddress;
-use crate::file::{FileMedium, HEADER_NAME, SUFFIX, segment_name, segment_number};
+use crate::attached::NewAttachment;
+use crate::file::{FileMedium, HEADER_NAME, SUFFIX, io_error, segment_name, segment_number};
 use crate::rait::ends::blocks_on;
 use crate::storage::{ReadFile, Recorded, Storage, WriteFile};
 
@@ -61,7 +64,7 @@ pub(super) struct TapeStorage {
     recorded: Mutex<HashMap<SegmentNumber, Recorded>>,
 }
 
-fn failed(error: TapeError) -> io::Error {
+pub(super) fn failed(error: TapeError) -> io::Error {
     match error {
         TapeError::Io { source, .. } => source,
         e => io::Error::other(e),
@@ -129,6 +132,25 @@ impl Storage for TapeStorage {
 
     fn recall(&self, places: Vec<Recorded>) {
         self.recorded.lock().extend(places.into_iter().map(|place| (place.number, place)));
+    }
+
+    fn takes_attachments(&self) -> bool {
+        self.medium().is_ok_and(|medium| medium.is_some_and(|medium| !medium.is_array()))
+    }
+
+    fn attachment(&self, number: SegmentNumber) -> io::Result<Option<Attachment>> {
+        attachment::find(&self.tape, number).map_err(failed)
+    }
+
+    fn read_attachment(&self, of: &Attachment) -> io::Result<Vec<u8>> {
+        attachment::read(&self.tape, of)
+    }
+
+    fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
+        match self.medium().map_err(io_error("read", &self.tape.name()))? {
+            Some(medium) if !medium.is_array() => attachment::append(&self.tape, medium, new),
+            _ => Err(DeviceError::KeepsNoAttachment),
+        }
     }
 }
 

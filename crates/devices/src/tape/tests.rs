@@ -21,18 +21,23 @@ use crate::address::{Address, TapeAddress};
 use crate::file::{SUFFIX, segment_name};
 use crate::storage::{Recorded, Storage};
 
-const BLOCK: usize = 64 << 10;
+pub(super) const BLOCK: usize = 64 << 10;
 /// More than what passed by last.
 const BLOCKS: u32 = 600;
 
-fn address(dir: &Path) -> TapeAddress {
+pub(super) fn address(dir: &Path) -> TapeAddress {
+    address_of(dir, 400_000_000)
+}
+
+/// A tape that holds so many bytes.
+pub(super) fn address_of(dir: &Path, capacity: u64) -> TapeAddress {
     let design = Design {
         model: "lto-9".into(),
         drives: 1,
         slots: 1,
         mail_slots: 0,
         alone: false,
-        capacity: Some(400_000_000),
+        capacity: Some(capacity),
         scale: 1e6,
         ratio: 1.0,
     };
@@ -43,7 +48,7 @@ fn address(dir: &Path) -> TapeAddress {
     address
 }
 
-fn open(address: &TapeAddress) -> TapeDevice {
+pub(super) fn open(address: &TapeAddress) -> TapeDevice {
     let header = || {
         Ok(MediumHeader {
             format: FORMAT_VERSION,
@@ -74,7 +79,7 @@ fn block(number: u32, index: u32) -> Vec<u8> {
     block
 }
 
-fn write(device: &mut TapeDevice, blocks: u32) {
+pub(super) fn write(device: &mut TapeDevice, blocks: u32) {
     let number = device.begin_segment().unwrap().0;
     (0..blocks).for_each(|n| device.write(&block(number, n)).unwrap());
     device.begin_catalog().unwrap();

@@ -7,6 +7,7 @@
 
 use capstan_format::array::Layout;
 use capstan_format::array::map::SegmentMap;
+use capstan_format::attachment::{AttachmentEnd, AttachmentHeader, Contents};
 use capstan_format::batch::{Batch, BatchEncoder};
 use capstan_format::block::{Block, BlockKind, DaHeader, HEADER_LEN, MaHeader};
 use capstan_format::bytes::Cursor;
@@ -177,6 +178,16 @@ fn records(bytes: &[u8]) {
                 map_holds(&map.of_member(1, layout), map.stripes());
             }
         }
+    }
+    if let Ok(header) = AttachmentHeader::decode(bytes) {
+        let again = header.encode().expect("what was read can be written");
+        assert_eq!(AttachmentHeader::decode(&again).as_ref(), Ok(&header));
+        let mut contents = Contents::of(header.attachment);
+        let _ = contents.take(bytes);
+        let _ = contents.finish(None);
+    }
+    if let Ok(end) = AttachmentEnd::decode(bytes) {
+        let _ = Contents::of(end.attachment.clone()).finish(Some(&end));
     }
     if let Ok(lock) = VersionLock::decode(bytes) {
         let again = lock.encode().expect("what was read can be written");

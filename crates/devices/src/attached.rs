@@ -1,0 +1,51 @@
+//! What is attached to a medium that takes nothing but at its end, a tape: locks of versions, backups of internal databases.
+
+use capstan_format::attachment::{Attachment, AttachmentKind};
+use capstan_format::id::{SegmentId, SegmentNumber};
+use capstan_format::lock::VersionLock;
+
+use crate::DeviceError;
+use crate::file::{FileMedium, io_error};
+
+/// An attachment to write.
+#[derive(Debug, Clone)]
+pub struct NewAttachment {
+    /// Its identity.
+    pub id: SegmentId,
+    /// What it is.
+    pub kind: AttachmentKind,
+    /// Its contents.
+    pub contents: Vec<u8>,
+    /// The locks, if that is what it is.
+    pub locks: Vec<VersionLock>,
+    /// When it is written, in microseconds since 1970.
+    pub written_us: i64,
+}
+
+impl FileMedium {
+    /// Whether it takes attachments. A directory has files for what they are, and an array takes none.
+    pub fn takes_attachments(&self) -> bool {
+        self.storage.takes_attachments()
+    }
+
+    /// What has that number, if it is an attachment and no segment.
+    pub fn attachment(&self, number: SegmentNumber) -> Result<Option<Attachment>, DeviceError> {
+        let found = self.storage.attachment(number);
+        found.map_err(io_error("read", &self.name_of_attachment(number)))
+    }
+
+    /// The contents of an attachment, checked.
+    pub fn read_attachment(&self, of: &Attachment) -> Result<Vec<u8>, DeviceError> {
+        let read = self.storage.read_attachment(of);
+        read.map_err(io_error("read", &self.name_of_attachment(of.number)))
+    }
+
+    /// Writes an attachment behind all that the medium has. On return it is durable.
+    pub fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
+        self.storage.attach(new)
+    }
+
+    fn name_of_attachment(&self, number: SegmentNumber) -> String {
+        format!("attachment {} of {}", number.0, self.path)
+    }
+}

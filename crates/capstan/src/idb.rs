@@ -157,7 +157,7 @@ fn recovery_key(global: &Global, args: &RecoveryKeyArgs) -> Result<u8, Failure> 
         "\nTyping it: capitals or not, with or without spaces, dashes and line numbers. Each line has a\n\
          checksum: a mistake is told by line.\n\nAfter the loss of the machine:\n\n\
          \x20   1. Install capstan, and mount the medium that was written last.\n\
-         \x20   2. capstan idb recover /where/it/is\n",
+         \x20   2. capstan idb recover /where/it/is (or scsi:/dev/sgN, a tape drive or library)\n",
     );
     let mut out = Output::new();
     out.text(&sheet)?;
@@ -188,6 +188,8 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
         Some(code) => Secrets::none().with_recovery_code(&code),
         None => Secrets::none().with_prompt(Box::new(ask_secret)),
     };
+    // Somebody may have to put in tapes.
+    crate::operator::set()?;
     // Names are opened by what is given; nobody is asked once more.
     let secrets = Secrets::from_env()?;
     let done = safety::recover(&home, &args.device, &recovery, secrets, &console, &Stop::default());

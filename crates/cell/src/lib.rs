@@ -7,6 +7,7 @@
 mod anomaly;
 pub mod arrays;
 mod at_hand;
+mod attached;
 mod backup;
 mod by_hand;
 mod change;

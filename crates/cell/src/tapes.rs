@@ -133,9 +133,7 @@ impl Cell {
 
     /// The tapes of a library, by place, without those that clean.
     pub(crate) fn barcodes(&self, library: &TapeAddress) -> Result<Vec<String>> {
-        let held = capstan_devices::tape::inventory(&library.library).map_err(DeviceError::from)?;
-        let tapes = held.into_iter().map(|h| h.barcode);
-        Ok(tapes.filter(|barcode| !barcode.starts_with(CLEANING)).collect())
+        barcodes(library)
     }
 
     /// What is on a tape's sticker, as it was last seen.
@@ -228,4 +226,11 @@ impl Cell {
         }
         Ok(next)
     }
+}
+
+/// The tapes of a library, by place, without those that clean.
+pub(crate) fn barcodes(library: &TapeAddress) -> Result<Vec<String>> {
+    let held = capstan_devices::tape::inventory(&library.library).map_err(DeviceError::from)?;
+    let tapes = held.into_iter().map(|h| h.barcode);
+    Ok(tapes.filter(|barcode| !barcode.starts_with(CLEANING)).collect())
 }

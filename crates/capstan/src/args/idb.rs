@@ -21,16 +21,19 @@ Example:
   capstan idb recovery-key > sheet
 
 From then on each session lays a backup of the database beside its data: pools, protection, names, wrapped keys, what
-sessions did. It is sealed for this key, whose code is shown once and stored nowhere. The last three stay on each medium.";
+sessions did. It is sealed for this key, whose code is shown once and stored nowhere. The last three stay in each directory, all
+on a tape.";
 const AFTER_RECOVER: &str = "\
 Examples:
   capstan idb recover /mnt/backup
   capstan idb recover /mnt/backup --code-file sheet
+  capstan idb recover 'vtape:/srv/vtl?tape=V00007L9'
+  capstan idb recover scsi:/dev/sg3
   CAPSTAN_IDB_RECOVERY=\"$(cat code)\" capstan idb recover /mnt/backup --json
 
-Into an empty home. The newest backup of the database on that medium is opened with the code of `capstan idb recovery-key`:
-from CAPSTAN_IDB_RECOVERY, a file, or typed. Catalogs are then read from the media it names, as far as they are at hand; it
-says which are not. The exit code is 3 then.";
+Into an empty home. The newest backup of the database on that medium, or on any tape of that library, is opened with the code
+of `capstan idb recovery-key`: from CAPSTAN_IDB_RECOVERY, a file, or typed. Catalogs are then read from the media it names, as
+far as they are at hand; it says which are not. The exit code is 3 then.";
 const AFTER_MOVE: &str = "\
 Examples:
   echo 'database = \"postgres://capstan@db.example/capstan\"' >> /var/lib/capstan/capstan.toml
@@ -90,7 +93,7 @@ pub struct RecoveryKeyArgs {
 /// Arguments of `idb recover`.
 #[derive(Debug, Args)]
 pub struct RecoverArgs {
-    /// Device of a session: a directory or file:/path
+    /// Device of a session: a directory, a tape, a drive, or a tape library
     #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
     pub device: Address,
     /// Read the recovery code from a file

@@ -350,7 +350,8 @@ impl Cell {
         };
         self.idb.end_session(session, status, ended_us, &totals, &json, Some(version_status))?;
         if !device_full {
-            self.back_up_idb(&request.device, &ears, &mut report);
+            let last = (!report.device_failed).then(|| moves.last(&medium).medium);
+            self.back_up_idb(&request.device, last, &ears, &mut report);
         }
         // Catalog files of commits that a kill cut short; one that is just being written is left alone.
         self.idb.reconcile_catalogs(CATALOG_GRACE)?;

@@ -149,7 +149,7 @@ impl Cell {
         }
         view.require_a_medium()?;
         let member = self.open_device(device, block_size, observer)?;
-        let medium = member.medium.label.clone();
+        let medium = member.medium.clone();
         let from = self.idb.sessions_of_version(source.id)?.last().map(|s| s.id);
         let object = self.idb.object(source.object)?;
         let label = SessionLabel {
@@ -218,11 +218,12 @@ impl Cell {
             end: rfc3339(now_us()),
             files: counted.files,
             dirs: counted.dirs,
-            media: run.moves.with(vec![medium]),
+            media: run.moves.with(vec![medium.label.clone()]),
             media_change_s: run.moves.seconds(),
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
+        let last = result.is_ok().then(|| run.moves.last(&medium).medium);
         let drives = run.drives.into_inner();
         report.set_drives(&drives);
         self.clean_drives(&drives, &mut report, &ears);
@@ -234,7 +235,7 @@ impl Cell {
             other => other,
         };
         self.record_moved(label.session, status, &report, Some(version))?;
-        self.back_up_idb(device, &ears, &mut report);
+        self.back_up_idb(device, last, &ears, &mut report);
         Ok(Consolidated { report, version: label.version })
     }
 

@@ -144,7 +144,7 @@ impl Cell {
         }
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
-        self.back_up_idb(&request.device, &ears, &mut report);
+        self.back_up_idb(&request.device, copied.last, &ears, &mut report);
         if let Some(location) = &request.eject_to {
             self.eject(&mut report, location, observer);
         }

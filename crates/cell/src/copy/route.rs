@@ -58,6 +58,8 @@ pub(crate) struct Copied {
     /// Something of a session failed beside what was said as an error.
     pub degraded: bool,
     pub failed: bool,
+    /// The medium that was written last, unless it failed.
+    pub last: Option<MediumId>,
     /// What the tape drives did.
     pub drives: Vec<DriveSession>,
     /// The last run.
@@ -83,6 +85,7 @@ impl Cell {
             media_change_s: 0.0,
             degraded: false,
             failed: false,
+            last: None,
             drives: Vec::new(),
             run: None,
         };
@@ -118,6 +121,7 @@ impl Cell {
             done.push(medium.medium);
             done.extend(run.moves.ids());
             let last = run.moves.last(&medium);
+            copied.last = run.finished.is_ok().then_some(last.medium);
             let failure = run.finished.as_ref().err().map(|e| (chain(e), is_full(e)));
             copied.failed = failure.is_some() || run.closed;
             copied.run = Some(run);

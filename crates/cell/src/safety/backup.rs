@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use capstan_devices::address::Address;
 use capstan_devices::file::{HEADER_NAME, write_idb_backup};
 use capstan_engine::message::Code;
-use capstan_format::id::StreamId;
+use capstan_format::id::{MediumId, StreamId};
 use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};
 use capstan_format::keys::{
     Cipher, KeyRecord, KeyRing, LockBy, NewLock, RecoveryCode, Scope, SessionKeys,
@@ -16,6 +16,7 @@ use capstan_format::keys::{
 use zeroize::Zeroizing;
 
 use crate::Cell;
+use crate::attached::Content;
 use crate::error::{CellError, Result, chain};
 use crate::keyring;
 use crate::report::{Report, ReportError};
@@ -79,20 +80,38 @@ impl Cell {
         Ok(RecoveryKey { id: ring.active()?.id().to_string(), code: code.to_text() })
     }
 
-    /// Lays a backup of the internal database beside the data of a session that ended. What fails does not make the session
-    /// fail: it is said, and in the report.
-    pub(crate) fn back_up_idb(&self, device: &Address, ears: &Ears<'_>, report: &mut Report) {
+    /// Lays a backup of the internal database beside the data of a session that ended: of tapes onto the one that was written
+    /// `last`, if none failed. What fails does not make the session fail: it is said, and in the report.
+    pub(crate) fn back_up_idb(
+        &self,
+        device: &Address,
+        last: Option<MediumId>,
+        ears: &Ears<'_>,
+        report: &mut Report,
+    ) {
         for path in places_for_idb(device) {
-            self.back_up_idb_in(&path, ears, report);
+            let written = self.write_idb_backup(&path);
+            self.say_idb_backup(written, path.display().to_string(), ears, report);
+        }
+        if let Some(id) = last.filter(|id| self.tape_of(*id).is_some()) {
+            let written = self.attach_idb_backup(id);
+            let labels = self.labels(std::iter::once(&id)).unwrap_or_default();
+            self.say_idb_backup(written, labels.concat(), ears, report);
         }
     }
 
-    fn back_up_idb_in(&self, path: &Path, ears: &Ears<'_>, report: &mut Report) {
-        match self.write_idb_backup(path) {
+    fn say_idb_backup(
+        &self,
+        written: Result<bool>,
+        path: String,
+        ears: &Ears<'_>,
+        report: &mut Report,
+    ) {
+        match written {
             Ok(true) => {}
             Ok(false) => report.notes.extend(self.recovery_key_note()),
             Err(e) => {
-                let (code, path) = (Code::IdbNotSaved, path.display().to_string());
+                let code = Code::IdbNotSaved;
                 let error =
                     format!("the backup of the internal database was not written: {}", chain(&e));
                 ears.say(code, "cell", &path, error.clone());
@@ -128,13 +147,29 @@ impl Cell {
 
     /// Whether there is a recovery key, and so a backup was written.
     fn write_idb_backup(&self, dir: &Path) -> Result<bool> {
-        let Some(ring) = self.recovery_ring()? else { return Ok(false) };
+        let Some((created_us, bytes)) = self.sealed_idb_backup()? else { return Ok(false) };
+        write_idb_backup(dir, created_us, &bytes)?;
+        Ok(true)
+    }
+
+    /// The same onto a tape.
+    fn attach_idb_backup(&self, id: MediumId) -> Result<bool> {
+        if self.recovery_ring()?.is_none() {
+            return Ok(false);
+        }
+        let Some(medium) = self.tape_to_attach_to(id)? else { return Ok(false) };
+        let Some((created_us, bytes)) = self.sealed_idb_backup()? else { return Ok(false) };
+        self.attach(&medium, Content::IdbBackup(created_us, bytes))?;
+        Ok(true)
+    }
+
+    /// A backup of the internal database as it is now, and its time; none without a recovery key.
+    fn sealed_idb_backup(&self) -> Result<Option<(i64, Vec<u8>)>> {
+        let Some(ring) = self.recovery_ring()? else { return Ok(None) };
         let created_us = now_us();
         // Before the copy is made, so that it is in it.
         self.idb.put_setting(BACKED_UP, &created_us.to_string())?;
-        let bytes = self.idb_backup(&ring, created_us)?;
-        write_idb_backup(dir, created_us, &bytes)?;
-        Ok(true)
+        Ok(Some((created_us, self.idb_backup(&ring, created_us)?)))
     }
 
     fn idb_backup(&self, ring: &KeyRing, created_us: i64) -> Result<Vec<u8>> {

@@ -5,6 +5,7 @@ mod backup;
 mod check;
 mod load;
 mod moving;
+mod on_tape;
 mod recover;
 mod stats;
 

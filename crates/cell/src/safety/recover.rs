@@ -6,13 +6,16 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
-use capstan_devices::file::idb_backups;
+use capstan_devices::file::{FileMedium, idb_backups};
 use capstan_engine::message::Code;
+use capstan_format::attachment::Attachment;
+use capstan_format::id::MediumId;
 use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::Medium;
 
 use super::backup::{DATABASE_FILE, RECOVERY_FILE};
+use super::on_tape::Tapes;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::keyring::{self, Secrets};
@@ -58,38 +61,104 @@ pub fn recover(
     observer: &dyn Observer,
     stop: &Stop,
 ) -> Result<Recovered> {
-    let places = device.directories();
-    let has_one = |dir: &&PathBuf| idb_backups(dir).is_ok_and(|names| !names.is_empty());
-    let Some(dir) = places.iter().find(has_one).or(places.first()) else {
-        return Err(CellError::BadInput(
-            "only directories keep backups of a database; name one that holds a medium".to_owned(),
-        ));
-    };
     capstan_idb::refuse_database(home)?;
     let ears = Ears::new(observer);
-    let (from, manifest, files) = newest(dir, recovery, &ears)?;
+    let tapes = Tapes::of(device)?;
+    let Opened { from, manifest, files } = match &tapes {
+        Some(tapes) => tapes.newest(recovery, &ears)?,
+        None => newest(&in_directory(device)?, recovery, &ears)?,
+    };
     put_files(home, &files)?;
     if capstan_idb::names_server(home)? {
         super::move_database(home)?;
     }
     let cell = Cell::open(home, secrets)?;
-    // The medium at hand may lie elsewhere than it did.
-    let mut media = vec![cell.reimport(device, observer, stop)];
-    for medium in cell.idb.media()? {
-        if media.iter().any(|m| m.as_ref().is_ok_and(|(id, _)| *id == medium.id)) {
-            continue;
-        }
-        let row = (medium.id, cell.take_back(&medium, observer, stop));
-        media.push(Ok(row));
+    // What is at hand may lie elsewhere than it did.
+    let here = tapes.map_or_else(|| vec![device.clone()], |tapes| tapes.of_cell(cell.id));
+    let mut media: Vec<(Option<MediumId>, RecoveredMedium)> = Vec::new();
+    for address in &here {
+        media.push(match cell.reimport(address, observer, stop) {
+            Ok((id, row)) => (Some(id), row),
+            Err(e) if here.len() > 1 => {
+                let label = address.to_string();
+                (None, outcome(label.clone(), label, Err(e)))
+            }
+            Err(e) => return Err(e),
+        });
     }
-    let media = media.into_iter().map(|m| m.map(|(_, row)| row)).collect::<Result<_>>()?;
+    for medium in cell.idb.media()? {
+        if media.iter().all(|(id, _)| *id != Some(medium.id)) {
+            media.push((Some(medium.id), cell.take_back(&medium, observer, stop)));
+        }
+    }
+    let media = media.into_iter().map(|(_, row)| row).collect();
     Ok(Recovered { cell: cell.id.to_string(), created_us: manifest.created_us, from, media })
 }
 
 type Files = Vec<(String, Vec<u8>)>;
 
-/// The newest backup that is whole, opened.
-fn newest(dir: &Path, recovery: &Secrets, ears: &Ears<'_>) -> Result<(String, IdbManifest, Files)> {
+/// A backup of an internal database that was opened.
+pub(super) struct Opened {
+    /// Which of those that there are it is.
+    from: String,
+    manifest: IdbManifest,
+    files: Files,
+}
+
+/// A backup of an internal database that was found.
+pub(super) struct Found {
+    /// What it is called.
+    pub name: String,
+    /// Where it is, for messages.
+    pub shown: String,
+    pub place: Place,
+}
+
+/// Where a backup lies.
+pub(super) enum Place {
+    File(PathBuf),
+    Tape(Box<FileMedium>, Attachment),
+}
+
+impl Found {
+    fn read(&self) -> Result<Vec<u8>> {
+        match &self.place {
+            Place::File(path) => {
+                let mut bytes = Vec::new();
+                File::open(path)
+                    .and_then(|file| file.take(BACKUP_MAX).read_to_end(&mut bytes))
+                    .map_err(CellError::io("read", &self.shown))?;
+                Ok(bytes)
+            }
+            Place::Tape(medium, attachment) => Ok(medium.read_attachment(attachment)?),
+        }
+    }
+
+    fn open(&self, bytes: &[u8], recovery: &Secrets) -> Result<Opened> {
+        let format = |source| CellError::Format { what: self.shown.clone(), source };
+        let (head, _) = read_idb_head(bytes).map_err(format)?;
+        let record = KeyRecord::from_json(head.key.to_string().as_bytes())?;
+        let open = keyring::unlock(record.ring(), recovery)?;
+        let key = record.unwrap_contents(&open)?;
+        let (manifest, files) = open_idb_backup(bytes, &key).map_err(format)?;
+        Ok(Opened { from: self.name.clone(), manifest, files })
+    }
+}
+
+/// The backups in the directory that a device is, newest first.
+fn in_directory(device: &Address) -> Result<Vec<Found>> {
+    let places = device.directories();
+    let has_one = |dir: &&PathBuf| idb_backups(dir).is_ok_and(|names| !names.is_empty());
+    let Some(dir) = places.iter().find(has_one).or(places.first()) else {
+        return Err(CellError::BadInput(
+            "only directories, and tapes that are in no array, keep backups of a database; name one that holds a medium"
+                .to_owned(),
+        ));
+    };
+    let found = |name: String| {
+        let path = dir.join(&name);
+        Found { name, shown: path.display().to_string(), place: Place::File(path) }
+    };
     let names = idb_backups(dir)?;
     if names.is_empty() {
         return Err(CellError::BadInput(format!(
@@ -98,35 +167,33 @@ fn newest(dir: &Path, recovery: &Secrets, ears: &Ears<'_>) -> Result<(String, Id
             dir.display()
         )));
     }
-    let mut failed = None;
-    for name in names {
-        let path = dir.join(&name);
-        match open(&path, recovery) {
-            Ok((manifest, files)) => return Ok((name, manifest, files)),
-            // Another code is not tried on an older one: it would be wrong there too.
-            Err(e) if e.is_of_keys() => return Err(e),
+    Ok(names.into_iter().map(found).collect())
+}
+
+/// The first of these backups, which come newest first, that is whole, opened.
+pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
+    let (mut failed, mut closed) = (None, Vec::new());
+    for found in all {
+        let bytes = found.read();
+        let cell = bytes.as_ref().ok().and_then(|b| Some(read_idb_head(b).ok()?.0.cell));
+        // Another code is not tried on an older one: it would be wrong there too.
+        if cell.is_some_and(|cell| closed.contains(&cell)) {
+            continue;
+        }
+        match bytes.and_then(|bytes| found.open(&bytes, recovery)) {
+            Ok(opened) => return Ok(opened),
+            Err(e) if e.is_of_keys() => {
+                closed.extend(cell);
+                failed = failed.filter(CellError::is_of_keys).or(Some(e));
+            }
             Err(e) => {
                 let text = format!("{}; an older one is tried", chain(&e));
-                ears.say(Code::Damaged, "cell", &path.display().to_string(), text);
-                failed = Some(e);
+                ears.say(Code::Damaged, "cell", &found.shown, text);
+                failed = failed.or(Some(e));
             }
         }
     }
     Err(failed.unwrap_or_else(|| CellError::BadInput("no backup can be read".to_owned())))
-}
-
-fn open(path: &Path, recovery: &Secrets) -> Result<(IdbManifest, Files)> {
-    let shown = || path.display().to_string();
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(BACKUP_MAX).read_to_end(&mut bytes))
-        .map_err(CellError::io("read", shown()))?;
-    let format = |source| CellError::Format { what: shown(), source };
-    let (head, _) = read_idb_head(&bytes).map_err(format)?;
-    let record = KeyRecord::from_json(head.key.to_string().as_bytes())?;
-    let open = keyring::unlock(record.ring(), recovery)?;
-    let key = record.unwrap_contents(&open)?;
-    open_idb_backup(&bytes, &key).map_err(format)
 }
 
 /// Writes the files of a home, each durably; the database last: as long as that is not there, it can be done again.
@@ -162,7 +229,7 @@ impl Cell {
         device: &Address,
         observer: &dyn Observer,
         stop: &Stop,
-    ) -> Result<(capstan_format::id::MediumId, RecoveredMedium)> {
+    ) -> Result<(MediumId, RecoveredMedium)> {
         let there = capstan_devices::open::medium(device)?;
         let id = there.header().medium;
         let known = self.idb.management(id)?;

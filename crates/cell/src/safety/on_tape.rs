@@ -1,0 +1,128 @@
+//! Backups of an internal database on tapes: on one, or on all of a library.
+
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::file::FileMedium;
+use capstan_engine::message::Code;
+use capstan_format::attachment::AttachmentKind;
+use capstan_format::id::CellId;
+use capstan_devices::open;
+use parking_lot::Mutex;
+
+use super::recover::{Found, Opened, Place, newest};
+use crate::error::{CellError, Result, chain};
+use crate::keyring::Secrets;
+use crate::session::{Ears, rfc3339};
+use crate::tapes::barcodes;
+
+/// So many of the last numbers of a tape are looked at first: a session ends with a backup of the database.
+const NEAR: usize = 4;
+
+/// The tapes that somebody names who wants his database back.
+pub(super) struct Tapes {
+    named: String,
+    all: Vec<TapeAddress>,
+    /// Those of them that are media of Capstan, with the cell that each is of, once they were looked at.
+    media: Mutex<Vec<(TapeAddress, Option<CellId>)>>,
+}
+
+impl Tapes {
+    /// The tapes of a device; nothing where it is no tape and no library.
+    pub fn of(device: &Address) -> Result<Option<Self>> {
+        let Address::Tape(tape) = device else { return Ok(None) };
+        let all = match tape.tape.is_none() && !open::is_by_hand(tape)? {
+            true => barcodes(tape)?.iter().map(|barcode| tape.with_tape(barcode)).collect(),
+            false => vec![tape.clone()],
+        };
+        Ok(Some(Self { named: device.to_string(), all, media: Mutex::default() }))
+    }
+
+    /// The newest backup on them that is whole, opened. First their ends are looked at, then all of them.
+    pub fn newest(&self, recovery: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
+        let near = self.look(NEAR, ears)?;
+        match newest(&near, recovery, ears) {
+            Err(e) if !e.is_of_keys() => {
+                let all = self.look(usize::MAX, ears)?;
+                match all.is_empty() {
+                    true => Err(CellError::BadInput(format!(
+                        "no backup of an internal database is on {}; name the device of another session, or `capstan \
+                         import` the tapes",
+                        self.named
+                    ))),
+                    false => newest(&all, recovery, ears),
+                }
+            }
+            found => found,
+        }
+    }
+
+    /// The tapes of them that are media of that cell, or of nobody.
+    pub fn of_cell(&self, cell: CellId) -> Vec<Address> {
+        let media = self.media.lock();
+        let ours = media.iter().filter(|(_, of)| of.is_none_or(|of| of == cell));
+        ours.map(|(tape, _)| Address::Tape(tape.clone())).collect()
+    }
+
+    /// The backups among the last numbers of each tape, newest first. Says what it looks at.
+    fn look(&self, depth: usize, ears: &Ears<'_>) -> Result<Vec<Found>> {
+        let mut found: Vec<(i64, Found)> = Vec::new();
+        self.media.lock().clear();
+        for tape in &self.all {
+            let address = Address::Tape(tape.clone());
+            let name = address.to_string();
+            let here = match open::medium(&address) {
+                Ok(medium) => {
+                    self.media.lock().push((tape.clone(), medium.header().cell));
+                    backups_on(&medium, depth)
+                }
+                Err(DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_))
+                    if self.all.len() > 1 =>
+                {
+                    say(ears, &name, "it is blank, or not of Capstan".to_owned());
+                    continue;
+                }
+                Err(e) => Err(e),
+            };
+            match here {
+                Ok(here) => {
+                    let what = match here.first() {
+                        Some((us, _)) => format!("its last backup of a database is of {}", rfc3339(*us)),
+                        None if depth == NEAR => "no backup of a database is at its end".to_owned(),
+                        None => "no backup of a database is on it".to_owned(),
+                    };
+                    say(ears, &name, what);
+                    found.extend(here);
+                }
+                Err(e) if self.all.len() > 1 => {
+                    let text = format!("it is not looked at: {}", chain(&e));
+                    ears.say(Code::Damaged, "cell", &name, text);
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        found.sort_by_key(|(us, _)| std::cmp::Reverse(*us));
+        Ok(found.into_iter().map(|(_, found)| found).collect())
+    }
+}
+
+fn say(ears: &Ears<'_>, tape: &str, text: String) {
+    ears.say(Code::Adapted, "cell", tape, text);
+}
+
+/// The backups among the last numbers of a tape, the last first, each with its time.
+fn backups_on(
+    medium: &FileMedium,
+    depth: usize,
+) -> std::result::Result<Vec<(i64, Found)>, DeviceError> {
+    let mut found = Vec::new();
+    for number in medium.segments()?.into_iter().rev().take(depth) {
+        let Some(attachment) = medium.attachment(number)? else { continue };
+        if attachment.attachment == AttachmentKind::IdbBackup {
+            let name = format!("attachment {} of {}", number.0, medium.path());
+            let (us, shown) = (attachment.written_us, name.clone());
+            let place = Place::Tape(Box::new(medium.clone()), attachment);
+            found.push((us, Found { name, shown, place }));
+        }
+    }
+    Ok(found)
+}

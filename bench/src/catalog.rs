@@ -212,6 +212,7 @@ impl<'a> Writer<'a> {
         let segment = SegmentId(id(6, number));
         let at = SegmentNumber(number as u32);
         let header = SegmentHeader {
+            follows: None,
             medium: self.medium.clone(),
             segment,
             number: at,

@@ -12,7 +12,7 @@ use capstan_engine::message::Code;
 use capstan_format::codec::Decompressor;
 use capstan_format::id::{SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, Purpose};
-use capstan_format::record::{SessionEnd, SessionLabel, StreamNames};
+use capstan_format::record::{Follows, SessionEnd, SessionLabel, StreamNames};
 use capstan_idb::{Object, Protection, Segment, Session, Status, Version};
 use capstan_media_agent::catalog::rebuild;
 use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
@@ -22,6 +22,7 @@ use crate::Cell;
 use crate::backup::stream_parts;
 use crate::consolidate::CONSOLIDATE;
 use crate::error::{CellError, Result};
+use crate::media::shown;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
@@ -38,6 +39,8 @@ struct Imports {
     ends: HashMap<[u8; 16], u64>,
     /// Keys of the names, as far as they are open.
     keys: VersionKeys,
+    /// The media that sessions wrote before they went on on this one.
+    follows: Vec<(SessionId, Follows)>,
 }
 
 /// What the segments of a session say of it.
@@ -69,7 +72,7 @@ impl Cell {
             Address::Tape(library) if library.tape.is_none() && !is_by_hand(library)? => {
                 self.import_library(library, observer, stop)
             }
-            _ => self.import_medium(device, observer, stop),
+            _ => self.import_medium(device, None, observer, stop),
         }
     }
 
@@ -81,13 +84,13 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let mut all: Option<Report> = None;
-        let mut others = Vec::new();
+        let (mut others, mut follows) = (Vec::new(), Vec::new());
         for barcode in self.barcodes(library)? {
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
             let device = Address::Tape(library.with_tape(&barcode));
-            match self.import_medium(&device, observer, stop) {
+            match self.import_medium(&device, Some(&mut follows), observer, stop) {
                 Ok(report) => all = Some(report.after(all)),
                 Err(CellError::Device(
                     DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_),
@@ -98,15 +101,18 @@ impl Cell {
         let mut report = all.ok_or_else(|| {
             CellError::BadInput(format!("no tape of {library} is a medium of Capstan"))
         })?;
+        report.notes.extend(self.wanted_before(&follows)?);
         if !others.is_empty() {
             report.notes.push(format!("blank, or not of Capstan: {}", others.join(", ")));
         }
         Ok(report)
     }
 
+    /// Imports a medium. Where others are imported with it, `later` takes what may be wanted besides.
     fn import_medium(
         &self,
         device: &Address,
+        later: Option<&mut Vec<(SessionId, Follows)>>,
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
@@ -129,7 +135,7 @@ impl Cell {
             }
             bytes += self.import_number(&medium, number, &mut found, &ears)?;
         }
-        let sessions = found.sessions;
+        let sessions = std::mem::take(&mut found.sessions);
         let sealed = sessions.iter().filter(|s| s.sealed.is_some() && s.names.is_none()).count();
         if sealed > 0 {
             let why = opened.why.map(|e| format!(" ({e})")).unwrap_or_default();
@@ -170,6 +176,10 @@ impl Cell {
             );
             report.notes.push(text);
         }
+        match later {
+            Some(later) => later.append(&mut found.follows),
+            None => report.notes.extend(self.wanted_before(&found.follows)?),
+        }
         ears.fill(&mut report);
         self.record(&mut report, "import", started_us, status)?;
         Ok(report)
@@ -206,6 +216,27 @@ impl Cell {
         let sessions = self.idb.sessions_of_version(header.session.version)?;
         let known = sessions.iter().find(|s| s.id == header.session.session);
         Ok(known.is_some_and(|of| sessions.iter().any(|s| s.started_us > of.started_us)))
+    }
+
+    /// Which media are wanted besides: sessions that were imported wrote them before, and they are not known.
+    fn wanted_before(&self, follows: &[(SessionId, Follows)]) -> Result<Vec<String>> {
+        let mut wanted: BTreeMap<[u8; 16], (&Follows, Vec<String>)> = BTreeMap::new();
+        for (session, before) in follows {
+            if self.idb.medium(before.medium)?.is_none() {
+                let (_, sessions) = wanted.entry(before.medium.0).or_insert((before, Vec::new()));
+                sessions.push(session.short());
+            }
+        }
+        let text = |(before, sessions): (&Follows, Vec<String>)| {
+            let what = if sessions.len() == 1 { "session" } else { "sessions" };
+            format!(
+                "{} is wanted, and not known: {what} {} wrote it before and went on here; import it too, what they backed up is \
+                 not whole without it",
+                shown(before.medium, &before.label),
+                sessions.join(", ")
+            )
+        };
+        Ok(wanted.into_values().map(text).collect())
     }
 
     /// Takes over the locks that the medium records: a new database does not lift them.
@@ -247,7 +278,7 @@ impl Cell {
         found: &mut Imports,
         ears: &Ears<'_>,
     ) -> Result<u64> {
-        let Imports { sessions, ends, keys } = found;
+        let Imports { sessions, ends, keys, follows, .. } = found;
         let reader = SegmentReader::open(medium, number)?;
         let what = reader.path().to_owned();
         let mut whole = true;
@@ -281,6 +312,7 @@ impl Cell {
             }
         }
         let label = header.session.clone();
+        follows.extend(header.follows.clone().map(|before| (label.session, before)));
         for key in &header.keys {
             let json = key.to_string();
             let record = KeyRecord::from_json(json.as_bytes())?;

@@ -136,6 +136,15 @@ pub struct SessionLabel {
     pub stands_for: Option<VersionId>,
 }
 
+/// The medium that a session wrote before another one, on which it went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Follows {
+    /// Its identity.
+    pub medium: MediumId,
+    /// The label people know it by.
+    pub label: String,
+}
+
 /// A segment's first block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SegmentHeader {
@@ -152,6 +161,9 @@ pub struct SegmentHeader {
     /// The segment that this one is a copy of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<SegmentId>,
+    /// The medium that this one continues, in the first segment that a session writes here after it left another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
     /// When it was begun (of a copy: when the original was), in microseconds since 1970.
     pub written_us: i64,
 }

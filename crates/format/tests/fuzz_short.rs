@@ -20,7 +20,7 @@ use capstan_format::keys::{
 };
 use capstan_format::lock::VersionLock;
 use capstan_format::record::{
-    FORMAT_VERSION, MediumHeader, Protection, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel,
+    FORMAT_VERSION, Follows, MediumHeader, Protection, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel,
     StreamExtent, StreamLabel, encode_record,
 };
 use decoders::STREAM;
@@ -236,6 +236,7 @@ fn records() -> Vec<Vec<u8>> {
         session: label().session,
         keys: vec![serde_json::from_slice(&keys().1.to_json().unwrap()).unwrap()],
         copy_of: Some(SegmentId([8; 16])),
+        follows: Some(Follows { medium: MediumId([9; 16]), label: "tape 6".to_owned() }),
         written_us: 8,
     };
     let stream = StreamExtent {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use capstan_devices::Device;
 use capstan_format::id::{MediumId, SegmentNumber};
-use capstan_format::record::MediumHeader;
+use capstan_format::record::{Follows, MediumHeader};
 use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 
@@ -19,6 +19,8 @@ pub struct Member {
     pub device: Box<dyn Device>,
     /// What the medium says of itself.
     pub medium: MediumHeader,
+    /// The medium that it continues, until its first segment says so.
+    pub follows: Option<Follows>,
     /// The segment being written, as this medium numbers it.
     pub(crate) number: SegmentNumber,
     /// What was made of the segment here, once it is ended.
@@ -35,7 +37,7 @@ pub(crate) struct Ended {
 impl Member {
     /// A medium on its device.
     pub fn new(device: Box<dyn Device>, medium: MediumHeader) -> Self {
-        Self { device, medium, number: SegmentNumber(0), ended: None }
+        Self { device, medium, follows: None, number: SegmentNumber(0), ended: None }
     }
 }
 

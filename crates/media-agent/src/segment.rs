@@ -12,7 +12,7 @@ use capstan_format::block::{BLOCK_ALIGN, BlockKind, MaHeader};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{
-    SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, encode_record,
+    Follows, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, encode_record,
 };
 
 use crate::catalog::CatalogBuilder;
@@ -119,7 +119,13 @@ impl SegmentWriter {
 
     /// Goes on on other media. None of the segments written so far is open or waits for its commit.
     pub fn change(&mut self, next: &mut NextMedia) -> Result<(), WriteError> {
-        let members = next(self.mirrors.take())?;
+        let left: Vec<_> = self.mirrors.members().iter().map(|m| m.medium.clone()).collect();
+        let mut members = next(self.mirrors.take())?;
+        for (member, left) in members.iter_mut().zip(left) {
+            if member.medium.medium != left.medium {
+                member.follows = Some(Follows { medium: left.medium, label: left.label });
+            }
+        }
         self.mirrors.put(members);
         Ok(())
     }
@@ -151,6 +157,7 @@ impl SegmentWriter {
             session: heading.session.clone(),
             keys: heading.keys.clone(),
             copy_of: heading.copy_of,
+            follows: member.follows.clone(),
             written_us,
         };
         let record = |header: &SegmentHeader, length| {
@@ -282,6 +289,7 @@ impl SegmentWriter {
         let ended = members.next().and_then(|m| Some((m.medium.clone(), m.ended.take()?)));
         let Some((medium, ended)) = ended else { return Err(WriteError::Thread) };
         members.for_each(|m| m.ended = None);
+        self.mirrors.members_mut().iter_mut().for_each(|m| m.follows = None);
         let (bytes, number) = (ended.bytes, ended.end.number);
         self.pending.since.get_or_insert(open.begun);
         self.pending.segments.push(Committed {
@@ -327,7 +335,8 @@ fn end_on(
 ) -> Result<Ended, WriteError> {
     let (segment, number) = (end.segment, member.number);
     let block_size = member.medium.block_size as usize;
-    let header = SegmentHeader { medium: member.medium.clone(), number, ..open.header.clone() };
+    let (medium, follows) = (member.medium.clone(), member.follows.clone());
+    let header = SegmentHeader { medium, number, follows, ..open.header.clone() };
     let mut end = SegmentEnd { number, ..end.clone() };
     let catalog = open.catalog.finish(&header, &end)?;
     let mut bytes = open.bytes;

@@ -9,7 +9,8 @@ use capstan_devices::null::NullDevice;
 use capstan_devices::open;
 use capstan_devices::rait::open::null_device;
 use capstan_engine::message::Code;
-use capstan_format::id::MediumId;
+use capstan_format::id::{MediumId, VersionId};
+use capstan_format::record::Follows;
 use capstan_media_agent::mirror::{LostMirrors, Member};
 
 use super::plan::SEGMENT_SIZE;
@@ -153,6 +154,24 @@ impl Cell {
                 Ok((Member::new(device.into_device()?, header), held))
             }
         }
+    }
+}
+
+impl Cell {
+    /// The medium that has the last segment of a version that is gone on with, where it is none of those that are written now.
+    pub(super) fn left_behind(
+        &self,
+        version: VersionId,
+        now: &[MediumId],
+    ) -> Result<Option<Follows>> {
+        let segments = self.idb.segments_of_version(version)?;
+        let places = || segments.iter().map(|(segment, _)| segment);
+        let Some(last) = places().max_by_key(|s| s.committed_us) else { return Ok(None) };
+        if places().any(|s| s.id == last.id && now.contains(&s.medium)) {
+            return Ok(None);
+        }
+        let medium = self.idb.medium(last.medium)?;
+        Ok(medium.map(|medium| Follows { medium: medium.id, label: medium.label }))
     }
 }
 

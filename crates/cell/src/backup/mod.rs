@@ -135,6 +135,7 @@ impl Cell {
         plan.method = method;
         plan.never(self, request)?;
         let session = SessionId(self.new_id()?);
+        let resumed_version = resumed.as_ref().map(|r| r.version.id);
         let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
         let label = SessionLabel {
             session,
@@ -150,8 +151,10 @@ impl Cell {
         };
         self.record_begin(request, &plan, &host, &label, keys.as_ref(), known.is_none())?;
         medium.protection = self.keep_new(version, &request.keep)?.into();
+        let before = resumed_version.map(|v| self.left_behind(v, &ids)).transpose()?.flatten();
         for member in &mut members {
             member.medium.protection = medium.protection.clone();
+            member.follows.clone_from(&before);
         }
 
         let meters = Arc::new(Meters::default());

@@ -7,15 +7,19 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::open;
 use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::{MediumId, SegmentId};
+use capstan_format::lock::VersionLock;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::shown;
+use crate::session::now_us;
 
 /// What an attachment says.
 pub(crate) enum Content {
     /// A backup of the internal database, and when it was made.
     IdbBackup(i64, Vec<u8>),
+    /// Locks of versions.
+    Locks(Vec<VersionLock>),
 }
 
 impl Cell {
@@ -29,6 +33,13 @@ impl Cell {
                 contents,
                 locks: Vec::new(),
                 written_us,
+            },
+            Content::Locks(locks) => NewAttachment {
+                id,
+                kind: AttachmentKind::Lock,
+                contents: Vec::new(),
+                locks,
+                written_us: now_us(),
             },
         };
         let what = new.kind.to_string();

@@ -41,6 +41,8 @@ struct Imports {
     keys: VersionKeys,
     /// The media that sessions wrote before they went on on this one.
     follows: Vec<(SessionId, Follows)>,
+    /// Locks that are attached to a tape.
+    locks: Vec<(VersionId, i64)>,
 }
 
 /// What the segments of a session say of it.
@@ -150,6 +152,7 @@ impl Cell {
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
         self.import_locks(&medium, &ears)?;
+        self.idb.raise_locks(&found.locks)?;
         Self::say_problems(&medium, &ears);
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
@@ -204,7 +207,8 @@ impl Cell {
             }
         }
         self.import_sessions(&found.sessions)?;
-        Ok(())
+        // What is locked stays, whatever else is recorded of it.
+        Ok(self.idb.raise_locks(&found.locks)?)
     }
 
     /// Whether a segment was written by a session that was gone on with since, elsewhere: what it was not told to have committed was
@@ -266,7 +270,11 @@ impl Cell {
         ears: &Ears<'_>,
     ) -> Result<u64> {
         match medium.attachment(number)? {
-            Some(_) => Ok(0),
+            Some(attached) => {
+                let locks = attached.locks.iter().map(|lock| (lock.version, lock.until_us));
+                found.locks.extend(locks);
+                Ok(0)
+            }
             None => self.import_segment(medium, number, found, ears),
         }
     }

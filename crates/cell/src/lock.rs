@@ -9,7 +9,9 @@ use capstan_format::lock::VersionLock;
 use capstan_idb::{Protection, Status, Version};
 
 use crate::Cell;
+use crate::attached::Content;
 use crate::error::{CellError, Result};
+use crate::media::{absent_tape, shown};
 use crate::protect::{VersionRef, local, not_past};
 use crate::session::now_us;
 use crate::version::chain;
@@ -33,6 +35,13 @@ pub struct Locked {
 
 /// Segments by medium, and there by version.
 type Places = BTreeMap<MediumId, BTreeMap<VersionId, Vec<SegmentNumber>>>;
+
+/// A medium on which locks are recorded.
+enum Here {
+    Held(Box<HeldMedium>),
+    /// A tape, which is loaded when it is written.
+    Tape,
+}
 
 impl Cell {
     /// Locks a version. A lock is prolonged, never shortened or lifted.
@@ -90,19 +99,29 @@ impl Cell {
                 places.entry(medium).or_default().entry(version.id).or_default().push(number);
             }
         }
-        let (at_hand, not_at_hand) = self.hold_all(places.keys().copied(), held);
-        for media in segments.values() {
-            if media.iter().all(|id| !at_hand.contains_key(id)) {
-                let failed = media.iter().find_map(|id| not_at_hand.get(id));
-                let why = failed.map(ToString::to_string).unwrap_or_default();
-                return Err(CellError::BadInput(format!("{name} cannot be locked: {why}")));
+        let (at_hand, mut elsewhere) = self.all_at_hand(places.keys().copied(), held)?;
+        // Each segment on one medium at least.
+        let all_on = |media: &BTreeMap<MediumId, Here>, elsewhere: &BTreeMap<_, CellError>| {
+            let lacking = segments.values().find(|of| of.iter().all(|id| !media.contains_key(id)));
+            lacking.map_or(Ok(()), |of| {
+                let why = of.iter().find_map(|id| elsewhere.get(id));
+                let why = why.map(ToString::to_string).unwrap_or_default();
+                Err(CellError::BadInput(format!("{name} cannot be locked: {why}")))
+            })
+        };
+        all_on(&at_hand, &elsewhere)?;
+        let mut recorded = BTreeMap::new();
+        for (id, here) in at_hand {
+            let of = places.get(&id).into_iter().flatten();
+            let locks = of.map(|(version, numbers)| VersionLock::new(*version, until_us, numbers));
+            match (self.put_locks(id, &here, locks.collect()), here) {
+                (Ok(()), here) => drop(recorded.insert(id, here)),
+                // Whether it could be loaded is known now.
+                (Err(e), Here::Tape) => drop(elsewhere.insert(id, e)),
+                (Err(e), Here::Held(_)) => return Err(e),
             }
         }
-        for (id, held) in &at_hand {
-            for (version, numbers) in places.get(id).into_iter().flatten() {
-                held.put_lock(&VersionLock::new(*version, until_us, numbers))?;
-            }
-        }
+        all_on(&recorded, &elsewhere)?;
         let all: Vec<_> = versions.iter().map(|v| v.id).collect();
         self.idb.lock(version.id, &all, until_us)?;
         Ok(Locked {
@@ -110,30 +129,95 @@ impl Cell {
             until_us,
             versions: versions.len() as u64,
             segments: segments.len() as u64,
-            media: at_hand.values().map(|held| held.medium().header().label.clone()).collect(),
-            elsewhere: self.labels(not_at_hand.keys())?,
+            media: self.labels(recorded.keys())?,
+            elsewhere: self.labels(elsewhere.keys())?,
         })
     }
 
-    /// Holds those media that are at hand; why the others are not.
-    fn hold_all(
+    /// Records the locks of versions on media that were written just now. On others that have the versions they are recorded.
+    pub(crate) fn lock_on(&self, versions: &[Version], media: &[MediumId]) -> Result<()> {
+        let now = now_us();
+        let mut locks: BTreeMap<MediumId, BTreeMap<VersionId, VersionLock>> = BTreeMap::new();
+        for locked in versions {
+            let Some(until_us) = self.idb.keeping(locked.id)?.lock_at(now) else { continue };
+            for version in chain(&self.idb, locked.id)? {
+                for (_, medium, number) in self.idb.places_of_version(version.id)? {
+                    if media.contains(&medium) {
+                        let lock = VersionLock::new(version.id, until_us, &[number]);
+                        let of = locks.entry(medium).or_default();
+                        let known = of.entry(version.id).or_insert_with(|| lock.clone());
+                        *known = known.joined(&lock);
+                    }
+                }
+            }
+        }
+        for (id, locks) in locks {
+            let (at_hand, not_at_hand) = self.all_at_hand(std::iter::once(id), Vec::new())?;
+            if let Some(e) = not_at_hand.into_values().next() {
+                return Err(e);
+            }
+            for here in at_hand.values() {
+                self.put_locks(id, here, locks.values().cloned().collect())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records locks on a medium: in files of their own, on a tape as one attachment.
+    fn put_locks(&self, id: MediumId, here: &Here, locks: Vec<VersionLock>) -> Result<()> {
+        let held = match here {
+            Here::Held(held) => held,
+            // Each tape is loaded once, when it is its turn.
+            Here::Tape if locks.is_empty() => return Ok(()),
+            Here::Tape => {
+                let medium = self.medium_at_hand(id)?;
+                let header = medium.header();
+                if header.cell.is_some_and(|cell| cell != self.id) {
+                    return Err(CellError::BadInput(format!(
+                        "{} belongs to another cell, so no lock is written to it",
+                        shown(id, &header.label)
+                    )));
+                }
+                return self.attach(&medium, Content::Locks(locks));
+            }
+        };
+        if self.is_on_tape(id)? {
+            return Err(CellError::BadInput(format!(
+                "{} is an array of tapes, which records no lock; copy the version to a tape or a directory, and lock it then",
+                shown(id, &held.medium().header().label)
+            )));
+        }
+        Ok(locks.iter().try_for_each(|lock| held.put_lock(lock))?)
+    }
+
+    /// Those media that are at hand, held; why the others are not. Tapes are not loaded for it: that they are in their library
+    /// has to do.
+    fn all_at_hand(
         &self,
         media: impl Iterator<Item = MediumId>,
         held: Vec<HeldMedium>,
-    ) -> (BTreeMap<MediumId, HeldMedium>, BTreeMap<MediumId, CellError>) {
+    ) -> Result<(BTreeMap<MediumId, Here>, BTreeMap<MediumId, CellError>)> {
         let held = held.into_iter().map(|held| (held.medium().header().medium, held));
-        let mut at_hand: BTreeMap<_, _> = held.collect();
-        let mut not_at_hand = BTreeMap::new();
+        let mut held: BTreeMap<_, _> = held.collect();
+        let (mut at_hand, mut not_at_hand) = (BTreeMap::new(), BTreeMap::new());
         for id in media.collect::<BTreeSet<_>>() {
-            if at_hand.contains_key(&id) {
-                continue;
-            }
-            match self.hold_medium(id) {
-                Ok(held) => drop(at_hand.insert(id, held)),
+            let here = match (self.tape_of(id), held.remove(&id)) {
+                (Some(tape), _) => match self.exported(id)?.or_else(|| absent_tape(&tape)) {
+                    Some(why) => {
+                        let name = self.labels(std::iter::once(&id))?.concat();
+                        Err(CellError::BadInput(format!("tape '{name}': {why}")))
+                    }
+                    None => Ok(Here::Tape),
+                },
+                (None, Some(held)) => Ok(Here::Held(Box::new(held))),
+                (None, None) => self.hold_medium(id).map(|held| Here::Held(Box::new(held))),
+            };
+            match here {
+                Ok(here) => drop(at_hand.insert(id, here)),
                 Err(e) => drop(not_at_hand.insert(id, e)),
             }
         }
-        (at_hand, not_at_hand)
+        Ok((at_hand, not_at_hand))
     }
 
     pub(crate) fn labels<'a>(

@@ -218,7 +218,11 @@ mod tests {
     use crate::id::{MediumId, VersionId};
     use crate::record::{FORMAT_VERSION, Protection};
 
-    fn header(attachment: AttachmentKind, length: u64, locks: Vec<VersionLock>) -> AttachmentHeader {
+    fn header(
+        attachment: AttachmentKind,
+        length: u64,
+        locks: Vec<VersionLock>,
+    ) -> AttachmentHeader {
         AttachmentHeader {
             medium: MediumHeader {
                 format: FORMAT_VERSION,

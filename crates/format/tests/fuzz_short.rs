@@ -20,8 +20,8 @@ use capstan_format::keys::{
 };
 use capstan_format::lock::VersionLock;
 use capstan_format::record::{
-    FORMAT_VERSION, Follows, MediumHeader, Protection, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel,
-    StreamExtent, StreamLabel, encode_record,
+    FORMAT_VERSION, Follows, MediumHeader, Protection, SegmentEnd, SegmentHeader, SessionEnd,
+    SessionLabel, StreamExtent, StreamLabel, encode_record,
 };
 use decoders::STREAM;
 

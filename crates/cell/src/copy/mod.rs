@@ -107,13 +107,14 @@ impl Cell {
         if stop.0.load(Relaxed) {
             ears.stopped(&plan.name);
         }
-        let locked = self.lock_copies(&plan, &ears);
+        // What is locked is locked on every medium that has it: a copy's, too.
+        if let Err(e) = self.lock_on(&plan.versions, &copied.written_to) {
+            say_not_locked(&ears, &plan.name, &e);
+        }
         let status = match (copied.failed, stop.0.load(Relaxed)) {
             (true, _) => Status::Failed,
             (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 || copied.degraded || !locked => {
-                Status::CompletedWithErrors
-            }
+            _ if ears.error_count() > 0 || copied.degraded => Status::CompletedWithErrors,
             _ => Status::Completed,
         };
         let moved = Moved {
@@ -181,25 +182,6 @@ impl Cell {
             levels.extend(own);
         }
         Ok(Kept { levels, names })
-    }
-
-    /// What is locked is locked on every medium that has it: a copy's, too. Whether that is so.
-    fn lock_copies(&self, plan: &Plan, ears: &Ears<'_>) -> bool {
-        let now = now_us();
-        plan.versions.iter().fold(true, |all, version| {
-            let until = self.idb.keeping(version.id).map(|keeping| keeping.lock_at(now));
-            let locked = match until {
-                Ok(None) => Ok(()),
-                Ok(Some(until)) => {
-                    self.lock_version(version, plan.name.clone(), until, Vec::new()).map(drop)
-                }
-                Err(e) => Err(e.into()),
-            };
-            if let Err(e) = &locked {
-                say_not_locked(ears, &plan.name, e);
-            }
-            all && locked.is_ok()
-        })
     }
 
     /// Files and directories of the last of some versions, as its last session counted them.

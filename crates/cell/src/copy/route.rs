@@ -7,6 +7,7 @@ use std::time::Instant;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::MediumId;
+use capstan_format::record::Follows;
 use capstan_idb::{LogLevel, Version};
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::WriteError;
@@ -58,6 +59,8 @@ pub(crate) struct Copied {
     /// Something of a session failed beside what was said as an error.
     pub degraded: bool,
     pub failed: bool,
+    /// All media, in the order in which they were written.
+    pub written_to: Vec<MediumId>,
     /// The medium that was written last, unless it failed.
     pub last: Option<MediumId>,
     /// What the tape drives did.
@@ -85,15 +88,16 @@ impl Cell {
             media_change_s: 0.0,
             degraded: false,
             failed: false,
+            written_to: Vec::new(),
             last: None,
             drives: Vec::new(),
             run: None,
         };
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
-        let mut done: Vec<MediumId> = Vec::new();
         loop {
             let begun = Instant::now();
             let medium = member.medium.clone();
+            let done = copied.written_to.clone();
             let is_target = |id| id == medium.medium || done.contains(&id) || (route.is_target)(id);
             let mut views = Vec::new();
             for version in route.versions {
@@ -118,8 +122,8 @@ impl Cell {
             copied.media_change_s += run.moves.seconds();
             copied.drives.append(&mut run.drives);
             copied.degraded |= run.degraded || run.lost_frames > 0;
-            done.push(medium.medium);
-            done.extend(run.moves.ids());
+            copied.written_to.push(medium.medium);
+            copied.written_to.extend(run.moves.ids());
             let last = run.moves.last(&medium);
             copied.last = run.finished.is_ok().then_some(last.medium);
             let failure = run.finished.as_ref().err().map(|e| (chain(e), is_full(e)));
@@ -132,9 +136,10 @@ impl Cell {
             passed.push((last.medium, "failed or is full"));
             let next = route.next.filter(|_| passed.len() < FAILURES && !stop.0.load(Relaxed));
             match next.map(|next| next(&passed)) {
-                Some(Ok(next)) => {
+                Some(Ok(mut next)) => {
                     let text = format!("'{}' goes on: {failure}", next.medium.label);
                     ears.say(Code::Adapted, "media agent", &last.label, text);
+                    next.follows = Some(Follows { medium: last.medium, label: last.label });
                     member = next;
                 }
                 no_next => {

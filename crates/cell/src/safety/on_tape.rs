@@ -3,10 +3,10 @@
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
+use capstan_devices::open;
 use capstan_engine::message::Code;
 use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::CellId;
-use capstan_devices::open;
 use parking_lot::Mutex;
 
 use super::recover::{Found, Opened, Place, newest};
@@ -75,9 +75,9 @@ impl Tapes {
                     self.media.lock().push((tape.clone(), medium.header().cell));
                     backups_on(&medium, depth)
                 }
-                Err(DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_))
-                    if self.all.len() > 1 =>
-                {
+                Err(
+                    DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_),
+                ) if self.all.len() > 1 => {
                     say(ears, &name, "it is blank, or not of Capstan".to_owned());
                     continue;
                 }
@@ -86,7 +86,9 @@ impl Tapes {
             match here {
                 Ok(here) => {
                     let what = match here.first() {
-                        Some((us, _)) => format!("its last backup of a database is of {}", rfc3339(*us)),
+                        Some((us, _)) => {
+                            format!("its last backup of a database is of {}", rfc3339(*us))
+                        }
                         None if depth == NEAR => "no backup of a database is at its end".to_owned(),
                         None => "no backup of a database is on it".to_owned(),
                     };

@@ -14,18 +14,18 @@ use crate::support::{Lab, Run, below, finish, report};
 use crate::tape::{library_of, tree};
 
 /// A drive with so many tapes on its shelf, of so many megabytes.
-fn drive(lab: &Lab, tapes: u32, megabytes: u64) -> Library {
+pub fn drive(lab: &Lab, tapes: u32, megabytes: u64) -> Library {
     let capacity = Some(megabytes * 1_000_000);
     let design = Design { alone: true, mail_slots: 0, capacity, ..library_of(1, tapes) };
     Library::create(&lab.path("drive"), &design, tapes).unwrap()
 }
 
-fn barcode(n: usize) -> String {
+pub fn barcode(n: usize) -> String {
     format!("V{n:05}L9")
 }
 
 /// Puts a tape in as soon as nobody has the drive.
-fn insert(dir: &Path, barcode: &str) {
+pub fn insert(dir: &Path, barcode: &str) {
     let library = Library::open(dir).unwrap();
     for _ in 0..500 {
         if library.insert(barcode).is_ok() {
@@ -37,7 +37,7 @@ fn insert(dir: &Path, barcode: &str) {
 }
 
 /// Runs something with somebody at the drive, who is given what is asked and says which tape he puts in. Returns what was asked.
-fn attended(
+pub fn attended(
     lab: &Lab,
     args: &[&str],
     hand: &mut dyn FnMut(usize, &str) -> String,
@@ -61,7 +61,7 @@ fn attended(
 }
 
 /// The tape that a wish names by its label.
-fn named(wish: &str) -> String {
+pub fn named(wish: &str) -> String {
     let label = wish.rsplit_once("put in tape 'tape-").expect(wish).1;
     barcode(label[..4].parse().unwrap())
 }

@@ -44,6 +44,7 @@ mod stage;
 mod status;
 mod support;
 mod tape;
+mod tape_attachments;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;
 mod verdict;

@@ -187,7 +187,7 @@ mod tests {
     fn failing(address: &TapeAddress, faults: &str) -> TapeStorage {
         super::super::release_idle();
         let crate::address::LibraryName::Virtual(dir) = &address.library else { panic!() };
-        let mut library = Library::open(dir).unwrap();
+        let library = Library::open(dir).unwrap();
         library.plan_faults(Some(1), faults).unwrap();
         TapeStorage::new(Tape::in_drive(Box::new(library.drive(1).unwrap())))
     }

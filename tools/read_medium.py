@@ -229,10 +229,13 @@ def parse_record(block, kind, fields):
 
 
 ARRAY = 1  # the incompatible feature that the medium is an array, or a member of one
+DRIVE_KEY = 2  # the incompatible feature that the tape drive encrypts all behind the medium's header
 PLACE_FIELDS = {"array": str, "layout": str, "members": int, "member": int}
 
 
 def check_medium_header(header):
+    if header["incompatible"] & DRIVE_KEY:
+        raise Failure("the medium is encrypted by its tape drive (feature 2): only a drive that has its key reads it")
     if header["format"] != 1 or header["incompatible"] & ~ARRAY:
         raise Failure("the medium needs a newer program: format {format}, features {incompatible:#x}".format(**header))
     if not 65536 <= header["block_size"] <= MAX_BLOCK or header["block_size"] % STEP:
@@ -633,6 +636,7 @@ class Tape:
     """A virtual tape in a file, read like a directory (format.md: The medium on tape).
 
     The file is 16 bytes of magic, then records: b"B" or b"F" (a file mark), three zeros, the length (u32), so many bytes.
+    b"E" is a block that the drive encrypted: it ends what can be read here.
     """
 
     MAGIC = b"capstan vtape 1\n"

@@ -59,6 +59,7 @@ pub fn generate(home: &Path, files: u64, incrementals: u64) -> Result<(u64, u64)
         protection: Protection::None,
         cell: None,
         array: None,
+        drive_key: None,
     };
     let object = ObjectId([2; 16]);
     idb.put_object(&Object { id: object, name: NAME.into(), host: "bench".into(), sealed: None })?;

@@ -6,6 +6,7 @@ mod consolidate;
 mod copy;
 mod diff;
 mod drill;
+mod encrypt;
 mod export;
 mod find;
 mod idb;

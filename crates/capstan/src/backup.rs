@@ -55,6 +55,7 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
         segment_size: tune.segment_size,
         buffers: tune.buffers.map(|n| n as usize),
         compression: tune.compress,
+        encrypt: tune.encrypt.map(Into::into),
         crc: !tune.no_crc,
         read: tune.read.into(),
         exclude,

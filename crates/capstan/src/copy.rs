@@ -31,6 +31,7 @@ pub fn run(
         device: target.to.clone(),
         eject_to: target.eject_to.clone(),
         block_size: target.block_size,
+        encrypt: target.encrypt.map(Into::into),
     };
     let show = Show { method: "copy", json: target.json, to_stderr: false };
     session::run(global, &show, |cell, console, stop| Ok(cell.copy(&request, console, stop)?))
@@ -42,6 +43,7 @@ pub fn consolidate(global: &Global, args: &ConsolidateArgs) -> Result<u8, Failur
         version: args.version.clone(),
         device: args.to.clone(),
         block_size: args.block_size,
+        encrypt: args.encrypt.map(Into::into),
     };
     let show = Show { method: "synthetic full", json: args.json, to_stderr: false };
     session::run(

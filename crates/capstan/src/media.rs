@@ -215,6 +215,7 @@ fn page(m: &MediumInfo) -> String {
         ("Condition", condition),
         ("Exported", exported.unwrap_or_default()),
         ("Must stay", kept),
+        ("Encryption", encryption(m)),
         ("Versions", grouped(m.versions.len() as u64)),
         ("Sessions", grouped(m.holdings.sessions)),
         ("Segments", grouped(m.holdings.segments)),
@@ -226,6 +227,12 @@ fn page(m: &MediumInfo) -> String {
         ("Passes", grouped(m.passes())),
         ("Errors", grouped(m.management.errors)),
     ])
+}
+
+fn encryption(m: &MediumInfo) -> String {
+    let Some(pairs) = &m.drive_key else { return String::new() };
+    let pairs: Vec<_> = pairs.iter().map(ToString::to_string).collect();
+    format!("by its drive; key {} opens it", pairs.join(", "))
 }
 
 /// A medium as JSON.
@@ -258,5 +265,9 @@ pub fn json_of(m: &MediumInfo) -> Value {
         "errors": m.management.errors,
         "exported": time(m.management.exported_us),
         "exported_to": m.management.exported_to,
+        "encryption": m.drive_key.as_ref().map(|_| "drive"),
+        "drive_key": m.drive_key.as_ref().map(|pairs| {
+            pairs.iter().map(ToString::to_string).collect::<Vec<_>>()
+        }),
     })
 }

@@ -42,6 +42,7 @@ pub struct View {
     rate_sustained_mb_s: f64,
     media_change_s: f64,
     peak_rss_bytes: u64,
+    encryption: Option<String>,
     drives: Vec<DriveReport>,
     bottleneck: Option<BottleneckView>,
     stages: Vec<StageView>,
@@ -145,6 +146,11 @@ impl View {
             line("Media change", &format!(" {}", seconds_text(self.media_change_s)));
         }
         line("Media", &self.media.join(", "));
+        match self.encryption.as_deref() {
+            Some("drive") => line("Encryption", "by the tape drive (AES-256)"),
+            Some(by) => line("Encryption", &format!("by {by}")),
+            None => {}
+        }
         for d in &self.drives {
             line("Tape drive", &drive_text(d));
         }

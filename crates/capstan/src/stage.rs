@@ -22,6 +22,7 @@ pub fn request(args: &StageArgs) -> StageRequest {
         older_than: args.older_than,
         keep: args.keep,
         block_size: args.block_size,
+        encrypt: args.encrypt.map(Into::into),
         dry_run: args.dry_run,
     }
 }

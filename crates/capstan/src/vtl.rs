@@ -123,6 +123,7 @@ fn lines(models: &[&DriveModel]) -> String {
         ("Rewind", Right),
         ("Unload", Right),
         ("Backhitch", Right),
+        ("Encrypts", Left),
     ];
     let rate = |bytes: f64| format!("{}/s", bytes_text(bytes as u64));
     let seconds = |s: f64, name: &str, model: &DriveModel| {
@@ -141,6 +142,7 @@ fn lines(models: &[&DriveModel]) -> String {
             seconds(m.rewind_s, "average_rewind", m),
             seconds(m.unload_s, "unload", m),
             seconds(m.backhitch_s, "backhitch", m),
+            if m.encrypts { "AES-256" } else { "-" }.to_owned(),
         ]
     };
     table(head, models.iter().map(row).collect())
@@ -161,6 +163,7 @@ fn json_of(m: &DriveModel) -> Value {
         "backhitch_s": m.backhitch_s,
         "wraps": m.wraps,
         "block_max": m.block_max,
+        "encrypts": m.encrypts,
         "cleaning_cycles": m.cleaning_cycles,
         "passes": m.passes,
         "estimates": m.estimates,

@@ -39,6 +39,7 @@ impl VersionView<'_> {
                 row.label
             )));
         }
+        self.cell.open_drive_key(medium.header())?;
         recall(self.idb, &address, &medium)?;
         media.insert(id, medium.clone());
         Ok(medium)

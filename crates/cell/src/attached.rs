@@ -62,7 +62,7 @@ impl Cell {
         self.refuse_others(&address)?;
         let medium = open::medium(&address)?;
         match medium.header().medium == id {
-            true => Ok(Some(medium)),
+            true => self.open_drive_key(medium.header()).map(|()| Some(medium)),
             false => Err(CellError::BadInput(format!("{name} is not in {address} any more"))),
         }
     }

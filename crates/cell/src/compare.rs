@@ -50,7 +50,7 @@ impl Cell {
     ) -> Result<Compared> {
         let ears = Ears::new(observer);
         let version = self.version(&request.version)?;
-        let mut view = VersionView::open(&self.idb, version.id)?;
+        let mut view = VersionView::open(self, version.id)?;
         self.add_keys(&mut view, request.contents)?;
         // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.
         let overview = if request.contents { Some(Overview::with_replaced(&view)?) } else { None };

@@ -198,7 +198,7 @@ impl Cell {
 
     /// The rows of a version, with checksums; names where no more is kept.
     fn with_sums(&self, version: &Version) -> Result<Merged<'_>> {
-        let mut view = VersionView::open(&self.idb, version.id)?;
+        let mut view = VersionView::open(self, version.id)?;
         view.listings = true;
         self.add_keys(&mut view, false)?;
         Merged::with_sums(view)

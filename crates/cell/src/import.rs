@@ -87,6 +87,7 @@ impl Cell {
     ) -> Result<Report> {
         let mut all: Option<Report> = None;
         let (mut others, mut follows) = (Vec::new(), Vec::new());
+        let mut closed: Option<(Vec<String>, CellError)> = None;
         for barcode in self.barcodes(library)? {
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
@@ -97,12 +98,32 @@ impl Cell {
                 Err(CellError::Device(
                     DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_),
                 )) => others.push(barcode),
+                Err(e) if e.is_of_keys() => {
+                    let (mut barcodes, first) = closed.unwrap_or((Vec::new(), e));
+                    barcodes.push(barcode);
+                    closed = Some((barcodes, first));
+                }
                 Err(e) => return Err(e),
             }
         }
-        let mut report = all.ok_or_else(|| {
-            CellError::BadInput(format!("no tape of {library} is a medium of Capstan"))
-        })?;
+        let mut report = match (all, closed) {
+            (Some(report), None) => report,
+            (Some(mut report), Some((barcodes, why))) => {
+                let barcodes = barcodes.join(", ");
+                report
+                    .notes
+                    .push(format!("not imported, as their keys do not open: {barcodes} ({why})"));
+                if report.exit_code() == 0 {
+                    report.status = Status::CompletedWithErrors.to_string();
+                }
+                report
+            }
+            (None, Some((_, why))) => return Err(why),
+            (None, None) => {
+                let none = format!("no tape of {library} is a medium of Capstan");
+                return Err(CellError::BadInput(none));
+            }
+        };
         report.notes.extend(self.wanted_before(&follows)?);
         if !others.is_empty() {
             report.notes.push(format!("blank, or not of Capstan: {}", others.join(", ")));
@@ -122,6 +143,7 @@ impl Cell {
         let ears = Ears::new(observer);
         let medium = capstan_devices::open::medium(device)?;
         let header = medium.header().clone();
+        self.open_drive_key(&header)?;
         // A wrong secret is said before anything is recorded.
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
@@ -147,7 +169,7 @@ impl Cell {
             );
             ears.say(Code::Sealed, "cell", &header.label, text);
         }
-        if opened.opened > 0 {
+        if opened.opened > 0 || header.is_drive_encrypted() {
             self.warn_without_ring(device, &header.label, &ears)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
@@ -194,6 +216,9 @@ impl Cell {
         let last = self.idb.last_segment_number(medium.header().medium)?;
         let unknown = medium.segments()?.into_iter().filter(|n| last.is_none_or(|last| *n > last));
         let unknown: Vec<SegmentNumber> = unknown.collect();
+        if !unknown.is_empty() {
+            self.open_drive_key(medium.header())?;
+        }
         let mut found = Imports::default();
         // A backup asks nobody, and goes on whatever is given.
         if self.secrets.are_given() {

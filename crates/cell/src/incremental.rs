@@ -63,7 +63,7 @@ impl Cell {
 
     /// Opens a version and all that it builds on; an error if any segment of them cannot be opened.
     fn open_base(&self, base: &Version) -> Result<Based<'_>> {
-        let mut view = VersionView::open(&self.idb, base.id)?;
+        let mut view = VersionView::open(self, base.id)?;
         for place in &view.segments {
             self.refuse_damaged(place)?;
             view.require(place)?;

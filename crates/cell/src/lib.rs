@@ -18,6 +18,7 @@ mod contents;
 mod copy;
 mod diff;
 mod drill;
+mod drive_key;
 mod eject;
 mod elsewhere;
 mod error;

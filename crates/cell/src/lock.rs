@@ -178,6 +178,7 @@ impl Cell {
                         shown(id, &header.label)
                     )));
                 }
+                self.open_drive_key(header)?;
                 return self.attach(&medium, Content::Locks(locks));
             }
         };

@@ -5,6 +5,8 @@ use capstan_engine::verdict::{Flow, Verdict};
 use capstan_tape::DriveSession;
 use serde::{Deserialize, Serialize};
 
+use crate::request::Encrypt;
+
 /// An entry of a report's `errors`.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReportError {
@@ -274,6 +276,9 @@ pub struct Report {
     pub media_change_s: f64,
     /// Most memory the process had, in bytes.
     pub peak_rss_bytes: u64,
+    /// Who encrypted what was written; nothing where nobody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encrypt>,
     /// What the tape drives did, one for each tape that was written or read, as far as it is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveReport>,

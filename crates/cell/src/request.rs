@@ -13,6 +13,7 @@ pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
 pub use capstan_idb::{LogLevel, Protection};
+use serde::Serialize;
 
 use crate::query::Which;
 
@@ -75,6 +76,25 @@ impl FromStr for Level {
     }
 }
 
+/// Who encrypts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encrypt {
+    /// The session, before anything leaves it.
+    Software,
+    /// The tape drive.
+    Drive,
+}
+
+impl fmt::Display for Encrypt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Software => "software",
+            Self::Drive => "drive",
+        })
+    }
+}
+
 /// A backup.
 #[derive(Debug, Clone)]
 pub struct BackupRequest {
@@ -115,6 +135,8 @@ pub struct BackupRequest {
     pub buffers: Option<usize>,
     /// How to compress.
     pub compression: Compression,
+    /// Who encrypts; if not said, the session, where the home has a key ring.
+    pub encrypt: Option<Encrypt>,
     /// Whether data frames carry a CRC.
     pub crc: bool,
     /// How to read.
@@ -295,6 +317,8 @@ pub struct CopyRequest {
     pub eject_to: Option<String>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
+    /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
+    pub encrypt: Option<Encrypt>,
 }
 
 /// A new full from a version and what it builds on.
@@ -306,4 +330,6 @@ pub struct ConsolidateRequest {
     pub device: Option<Address>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
+    /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
+    pub encrypt: Option<Encrypt>,
 }

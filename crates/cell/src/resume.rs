@@ -131,7 +131,7 @@ pub(crate) fn resumable<'a>(
     let Some((parent, parent_started_us)) = sessions.last().map(|s| (s.id, s.started_us)) else {
         return Ok(None);
     };
-    let mut view = VersionView::open(&cell.idb, version.id)?;
+    let mut view = VersionView::open(cell, version.id)?;
     if view.segments.is_empty() {
         return Ok(None);
     }

@@ -20,7 +20,12 @@ use crate::unlock::more_helpful;
 pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<KeyRing> {
     let medium = capstan_devices::open::medium(device)?;
     let mut rings: Vec<KeyRing> = Vec::new();
-    for record in key_records(&medium, &medium.segments()?).into_iter().rev() {
+    let records = match medium.header().drive_key_record() {
+        // What is behind the header does not open yet.
+        Some(record) => vec![record?],
+        None => key_records(&medium, &medium.segments()?),
+    };
+    for record in records.into_iter().rev() {
         if !rings.contains(record.ring()) {
             rings.push(record.ring().clone());
         }

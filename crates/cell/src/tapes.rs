@@ -12,7 +12,9 @@ use capstan_media_agent::writer::WriteError;
 use capstan_tape::TapeError;
 
 use crate::Cell;
+use crate::backup::Wanted;
 use crate::by_hand::Choice;
+use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::MediumState;
 use crate::observe::Silent;
@@ -30,6 +32,8 @@ pub(crate) struct Supply {
     libraries: Vec<TapeAddress>,
     /// Whether the drives compress, where that was decided.
     pub drives_compress: Option<bool>,
+    /// Whether the drives encrypt.
+    by_drive: ByDrive,
 }
 
 impl Supply {
@@ -43,7 +47,13 @@ impl Supply {
             pool: pool.map(str::to_owned),
             libraries: devices.into_iter().filter_map(library).collect(),
             drives_compress: None,
+            by_drive: ByDrive::default(),
         }
+    }
+
+    /// The same, with tapes that are encrypted by their drives or not.
+    pub fn encrypted(self, by_drive: ByDrive) -> Self {
+        Self { by_drive, ..self }
     }
 
     /// Whether there are no media but those that were named.
@@ -57,13 +67,13 @@ impl Cell {
     pub(crate) fn open_tape_of(
         &self,
         library: &TapeAddress,
-        size: Option<u32>,
+        wanted: &Wanted,
         passed: &[MediumId],
     ) -> Result<Member> {
         let library = &library.resolved();
         let passed: Vec<String> = passed.iter().filter_map(|id| self.barcode_of(*id)).collect();
         let mut unfit = Vec::new();
-        for (barcode, why_not) in self.tapes_in_order(library)? {
+        for (barcode, why_not) in self.tapes_in_order(library, wanted.by_drive)? {
             if passed.contains(&barcode) {
                 continue;
             }
@@ -73,7 +83,7 @@ impl Cell {
             }
             let (drive, spool) = (library.drive, library.spool.clone());
             let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
-            match self.open_device(&Address::Tape(tape), size, &Silent) {
+            match self.open_device(&Address::Tape(tape), wanted, &Silent) {
                 Err(CellError::Device(e)) if e.is_busy() => {
                     unfit.push(format!("{barcode} is in use, or all drives are"));
                 }
@@ -90,7 +100,9 @@ impl Cell {
                 Err(CellError::Device(DeviceError::BlockSize { have, .. })) => {
                     unfit.push(format!("{barcode} has blocks of {have} bytes"));
                 }
-                Err(CellError::BadInput(why)) => unfit.push(format!("{barcode}: {why}")),
+                Err(CellError::BadInput(why) | CellError::NoKey(why)) => {
+                    unfit.push(format!("{barcode}: {why}"));
+                }
                 other => return other,
             }
         }
@@ -103,7 +115,11 @@ impl Cell {
     }
 
     /// The tapes of a library, those first that are taken first; with the reason why one cannot be used.
-    fn tapes_in_order(&self, library: &TapeAddress) -> Result<Vec<(String, Option<String>)>> {
+    fn tapes_in_order(
+        &self,
+        library: &TapeAddress,
+        by_drive: ByDrive,
+    ) -> Result<Vec<(String, Option<String>)>> {
         let known = self.idb.media()?;
         let mut ranked: Vec<((u8, i64), String, Option<String>)> = Vec::new();
         for (place, barcode) in self.barcodes(library)?.into_iter().enumerate() {
@@ -121,10 +137,13 @@ impl Cell {
                 MediumState::Appendable => (0, -info.holdings.last_us.unwrap_or(0)),
                 _ => (1, place as i64),
             };
-            let why = crate::media::unusable(&info).or_else(|| {
-                (info.state == MediumState::Expired)
-                    .then(|| "holds nothing that must stay, and can be recycled".to_owned())
-            });
+            let why = match crate::media::unusable(&info) {
+                None if info.state == MediumState::Expired => {
+                    Some("holds nothing that must stay, and can be recycled".to_owned())
+                }
+                None => self.passed_over(by_drive, &info)?,
+                why => why,
+            };
             ranked.push((rank, barcode, why));
         }
         ranked.sort();
@@ -159,16 +178,16 @@ impl Cell {
     fn open_medium_of(
         &self,
         pool: &str,
-        size: Option<u32>,
+        wanted: &Wanted,
         passed: &mut Vec<(MediumId, &'static str)>,
     ) -> Result<Member> {
         loop {
-            let medium = self.allocate(pool, passed, false)?;
+            let medium = self.allocate(pool, wanted.by_drive, passed, false)?;
             let choice = Choice {
                 pool: Some(pool.to_owned()),
                 passed: passed.iter().map(|(id, _)| *id).collect(),
             };
-            match self.open_chosen(&medium.device.parse()?, size, &choice) {
+            match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
                 Err(CellError::Device(e)) if e.is_out_of_reach() => {
                     passed.push((medium.id, "is out of reach now"));
                 }
@@ -199,16 +218,17 @@ impl Cell {
             self.idb.set_medium_full(old.medium, now_us()).map_err(|e| failed(e.into()))?;
             // Its drive is free for the next one.
             drop(member);
-            let size = Some(old.block_size);
+            let by_drive = supply.by_drive.going_on(&old);
+            let wanted = &Wanted { block_size: Some(old.block_size), by_drive };
             let here = self.tape_of(old.medium).map(|tape| tape.library);
             let library = supply.libraries.iter().find(|l| here.as_ref() == Some(&l.library));
             let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
             let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
-                (Some(pool), _) => self.open_medium_of(&pool, size, &mut passed),
+                (Some(pool), _) => self.open_medium_of(&pool, wanted, &mut passed),
                 (None, Some(library)) => {
                     let passed: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
                     let library = Address::Tape(library.clone());
-                    self.open_chosen(&library, size, &Choice::but(&passed))
+                    self.open_chosen(&library, wanted, &Choice::but(&passed))
                 }
                 (None, None) => Err(CellError::BadInput(format!(
                     "medium '{}' is full; name a library or a pool instead, that the session can go on on another",

@@ -48,7 +48,7 @@ impl Cell {
         let (name, parts, version) = self.parts(request)?;
         let records = match version {
             // The database's may have been wrapped anew since the medium was written.
-            Some(version) => VersionView::open(&self.idb, version)
+            Some(version) => VersionView::open(self, version)
                 .and_then(|view| self.key_records(&view))
                 .unwrap_or_else(|_| records_of(&parts)),
             None => records_of(&parts),
@@ -153,7 +153,7 @@ impl Cell {
             parts.iter().filter(|part| Self::say_problems(&part.medium, &ears)).count() > 0;
         let mut missing = 0;
         if let Some(version) = version.filter(|_| !stop.0.load(Relaxed)) {
-            let mut view = VersionView::open(&self.idb, version)?;
+            let mut view = VersionView::open(self, version)?;
             view.keys = keys;
             match judge::version(&view, &lost, &ears) {
                 Ok(passed) => (files, missing) = (passed.files, passed.missing),
@@ -249,7 +249,7 @@ impl Cell {
         match request {
             VerifyRequest::Version(name) => {
                 let version = self.version(name)?;
-                let view = VersionView::open(&self.idb, version.id)?;
+                let view = VersionView::open(self, version.id)?;
                 let mut parts: Vec<(MediumId, Part)> = Vec::new();
                 for segment in &view.segments {
                     let (mut here, mut failed) = (false, None);
@@ -291,6 +291,7 @@ impl Cell {
                     Some(known) => open::known(&known.device.parse()?, wanted(&known))?,
                     None => open::medium(&text.parse()?)?,
                 };
+                self.open_drive_key(medium.header())?;
                 let segments = medium.segments()?;
                 Ok((medium.header().label.clone(), vec![Part { medium, segments }], None))
             }

@@ -18,6 +18,7 @@ use capstan_format::sums::Sums;
 use capstan_idb::{Idb, Status, Version};
 use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 
+use crate::Cell;
 use crate::error::{CellError, Result};
 pub(crate) use crate::places::SegmentPlace;
 use crate::places::places_of;
@@ -97,6 +98,12 @@ impl VersionKeys {
         self.contents.extend(all(&other.contents));
     }
 
+    /// A session's key of that purpose, if it is open.
+    pub fn key(&self, purpose: Purpose, id: KeyId) -> Option<&Key32> {
+        let keys = if purpose == Purpose::Names { &self.names } else { &self.contents };
+        keys.get(id.as_bytes()).map(|(key, _)| key)
+    }
+
     pub fn sealer(
         &self,
         purpose: Purpose,
@@ -154,6 +161,7 @@ fn refuse_unknown(idb: &Idb, version: &Version) -> Result<()> {
 
 /// An object version, with what it builds on: its segments in order.
 pub(crate) struct VersionView<'a> {
+    pub cell: &'a Cell,
     pub idb: &'a Idb,
     /// Whether any of its versions is encrypted, and whether all are.
     pub encrypted: bool,
@@ -173,21 +181,23 @@ pub(crate) struct VersionView<'a> {
 }
 
 impl<'a> VersionView<'a> {
-    pub fn open(idb: &'a Idb, version: VersionId) -> Result<Self> {
-        let chain = chain(idb, version)?;
+    pub fn open(cell: &'a Cell, version: VersionId) -> Result<Self> {
+        let chain = chain(&cell.idb, version)?;
         for version in &chain {
-            refuse_unknown(idb, version)?;
+            refuse_unknown(&cell.idb, version)?;
         }
-        Self::of(idb, &chain)
+        Self::of(cell, &chain)
     }
 
     /// A version without what it builds on.
-    pub fn open_alone(idb: &'a Idb, version: Version) -> Result<Self> {
-        Self::of(idb, &[version])
+    pub fn open_alone(cell: &'a Cell, version: Version) -> Result<Self> {
+        Self::of(cell, &[version])
     }
 
-    fn of(idb: &'a Idb, chain: &[Version]) -> Result<Self> {
+    fn of(cell: &'a Cell, chain: &[Version]) -> Result<Self> {
+        let idb = &*cell.idb;
         Ok(Self {
+            cell,
             idb,
             encrypted: chain.iter().any(|v| v.key.is_some()),
             all_encrypted: chain.iter().all(|v| v.key.is_some()),

@@ -41,6 +41,7 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
         protection: Protection::None,
         cell: None,
         array: None,
+        drive_key: None,
     };
     let label = SessionLabel {
         session: SessionId([2; 16]),

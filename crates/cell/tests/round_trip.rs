@@ -66,6 +66,7 @@ impl Bench {
             block_size: None,
             segment_size: None,
             buffers: None,
+            encrypt: None,
             compression: Compression::Auto,
             crc: true,
             read: ReadMode::Auto,

@@ -246,6 +246,7 @@ mod tests {
                 protection: Protection::None,
                 cell: None,
                 array: None,
+                drive_key: None,
             })
         };
         FileDevice::on_storage(Arc::new(storage.clone()), "m", header).unwrap()

@@ -108,6 +108,14 @@ impl Writable {
         }
     }
 
+    /// Refuses a drive that cannot encrypt, where the medium is encrypted by its drive.
+    pub fn check_drive(&self) -> Result<(), DeviceError> {
+        match self {
+            Self::Tape(device, _) => device.check_drive(),
+            Self::File(_) | Self::Array(_) => Ok(()),
+        }
+    }
+
     /// The name it was opened by; of an array with its members in their places.
     pub fn address(&self, named: &Address) -> Address {
         match self {

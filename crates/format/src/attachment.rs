@@ -235,6 +235,7 @@ mod tests {
                 protection: Protection::None,
                 cell: None,
                 array: None,
+                drive_key: None,
             },
             attachment: Attachment {
                 id: SegmentId([2; 16]),

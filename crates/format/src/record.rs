@@ -11,14 +11,16 @@ use crate::crc::crc32c;
 use crate::error::{FormatError, Result};
 use crate::id::{BlockIndex, CellId, KeyId, MediumId, ObjectId, SegmentId, SegmentNumber};
 use crate::id::{SessionId, StreamId, VersionId};
-use crate::keys::Cipher;
+use crate::keys::{Cipher, KeyError, KeyRecord, drive_record_id};
 
 /// The version of the format that this program writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
 /// Incompatible feature: the medium is an array, or a member of one ([`crate::array`]).
 pub const FEATURE_ARRAY: u64 = 1;
+/// Incompatible feature: what is behind the medium's header is encrypted by the tape drive.
+pub const FEATURE_DRIVE_KEY: u64 = 2;
 /// Incompatible features that this program knows.
-pub const INCOMPATIBLE_KNOWN: u64 = FEATURE_ARRAY;
+pub const INCOMPATIBLE_KNOWN: u64 = FEATURE_ARRAY | FEATURE_DRIVE_KEY;
 /// Most bytes of a record's JSON.
 pub const RECORD_MAX: usize = 1 << 20;
 /// Bytes of a record block before its JSON.
@@ -61,9 +63,40 @@ pub struct MediumHeader {
     /// Its place in the array that it is a member of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayPlace>,
+    /// The wrapped key that its drive encrypts it with ([`crate::keys::KeyRecord`], whose id is the medium's).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_key: Option<serde_json::Value>,
 }
 
 impl MediumHeader {
+    /// Whether the drive encrypts what is behind the header, so that nothing of it can be read without the key.
+    pub fn is_drive_encrypted(&self) -> bool {
+        self.incompatible & FEATURE_DRIVE_KEY != 0
+    }
+
+    /// The same header, of a medium whose drive encrypts it with the key in that record.
+    pub fn drive_encrypted(self, record: &KeyRecord) -> std::result::Result<Self, KeyError> {
+        let malformed = |e: serde_json::Error| KeyError::Malformed {
+            what: "the key record",
+            reason: e.to_string(),
+        };
+        let json = serde_json::from_slice(&record.to_json()?).map_err(malformed)?;
+        let incompatible = self.incompatible | FEATURE_DRIVE_KEY;
+        Ok(Self { incompatible, drive_key: Some(json), ..self })
+    }
+
+    /// The wrapped key that its drive encrypts it with. One that is another medium's is none.
+    pub fn drive_key_record(&self) -> Option<std::result::Result<KeyRecord, KeyError>> {
+        let record = KeyRecord::from_json(self.drive_key.as_ref()?.to_string().as_bytes());
+        Some(record.and_then(|record| match record.id() == drive_record_id(self.medium) {
+            true => Ok(record),
+            false => Err(KeyError::Malformed {
+                what: "the key record of the medium",
+                reason: "it is another medium's".to_owned(),
+            }),
+        }))
+    }
+
     /// Whether it is an array or a member of one, which cannot be read like an ordinary medium.
     pub fn is_array(&self) -> bool {
         self.incompatible & FEATURE_ARRAY != 0
@@ -101,7 +134,9 @@ impl MediumHeader {
             return Err(FormatError::UnknownFeatures(unknown));
         }
         let place_ok = self.array.as_ref().is_none_or(|p| self.is_array() && p.layout().is_ok());
-        if !crate::block::is_block_size(self.block_size) || !place_ok {
+        let encrypted = self.is_drive_encrypted();
+        let key_ok = encrypted == self.drive_key.is_some() && !(encrypted && self.is_array());
+        if !crate::block::is_block_size(self.block_size) || !place_ok || !key_ok {
             return Err(FormatError::Invalid("medium header"));
         }
         Ok(())

@@ -225,6 +225,7 @@ fn records() -> Vec<Vec<u8>> {
         protection: Protection::UntilUs(5),
         cell: None,
         array: None,
+        drive_key: None,
     };
     let layout = Layout::of("rait:2+1", 3).unwrap();
     let member = medium.as_array().of_member(MediumId([2; 16]), layout, 1);

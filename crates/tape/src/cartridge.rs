@@ -1,8 +1,9 @@
 //! A tape in a file: blocks and filemarks, one after the other.
 //!
-//! The file is 16 bytes that say what it is, then records: a byte `B` or `F`, 256 times the ratio of the drive's compression (2,
-//! little endian; 0 without any), a zero, the length in bytes (4, little endian), and as many bytes. A record that was cut by a crash ends the tape before it. Beside it lies `….json` with what is
-//! known of the cartridge.
+//! The file is 16 bytes that say what it is, then records: a byte `B`, `E` or `F`, 256 times the ratio of the drive's
+//! compression (2, little endian; 0 without any), a zero, the length in bytes (4, little endian), and as many bytes: of a block
+//! (`B`); of one that the drive encrypted (`E`: a nonce, the block by AES-256-GCM, the tag); none of a filemark (`F`). A record
+//! that was cut by a crash ends the tape before it. Beside it lies `….json` with what is known of the cartridge.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::drive::{Read, TapeError};
+use crate::encryption::{DriveKey, OVERHEAD, open, seal};
 
 const MAGIC: &[u8; 16] = b"capstan vtape 1\n";
 const RECORD: u64 = 8;
@@ -40,13 +42,22 @@ pub struct Label {
     pub cleanings: Option<u32>,
 }
 
+/// What a record is, by its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Block = b'B',
+    Encrypted = b'E',
+    Filemark = b'F',
+}
+
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Record {
     /// Where its header lies.
     offset: u64,
     length: u32,
-    filemark: bool,
+    kind: Kind,
     /// Bytes on the medium before it.
     medium: f64,
 }
@@ -121,18 +132,19 @@ impl Cartridge {
             return Err(damaged(&self.path, &format!("no record begins at byte {offset}")));
         };
         let (length, ratio) = (u32::from_le_bytes(length), u16::from_le_bytes([low, high]));
-        let filemark = match kind {
-            b'B' if (1..=BLOCK_MAX).contains(&length) => false,
-            b'F' if length == 0 => true,
+        let kind = match kind {
+            b'B' if (1..=BLOCK_MAX).contains(&length) => Kind::Block,
+            b'E' if (1 + OVERHEAD as u32..=BLOCK_MAX).contains(&length) => Kind::Encrypted,
+            b'F' if length == 0 => Kind::Filemark,
             _ => return Err(damaged(&self.path, &format!("no record begins at byte {offset}"))),
         };
         let whole = offset + RECORD + u64::from(length) <= file_length;
-        let record = Record { offset, length, filemark, medium: self.medium };
+        let record = Record { offset, length, kind, medium: self.medium };
         Ok(whole.then_some((record, ratio)))
     }
 
     fn push(&mut self, record: Record, ratio: u16) {
-        if record.filemark {
+        if record.kind == Kind::Filemark {
             self.marks.push(self.len());
         }
         self.end = record.offset + RECORD + u64::from(record.length);
@@ -180,13 +192,31 @@ impl Cartridge {
     /// Writes a block, or a filemark where there is none, at a place. What was there and behind it goes. Of `ratio` bytes of the
     /// block one comes to the medium.
     pub fn write(&mut self, at: u64, block: Option<&[u8]>, ratio: f64) -> Result<(), TapeError> {
+        let kind = if block.is_some() { Kind::Block } else { Kind::Filemark };
+        self.append(at, kind, block.unwrap_or_default(), ratio)
+    }
+
+    /// The same with a block that is encrypted.
+    pub fn write_encrypted(
+        &mut self,
+        at: u64,
+        block: &[u8],
+        key: &DriveKey,
+        ratio: f64,
+    ) -> Result<(), TapeError> {
+        let refused = || io::Error::other("the library of ciphers refused to encrypt it");
+        let sealed = seal(key, block).ok_or_else(refused);
+        let sealed = sealed.map_err(failed("write the tape", &self.path))?;
+        self.append(at, Kind::Encrypted, &sealed, ratio)
+    }
+
+    fn append(&mut self, at: u64, kind: Kind, bytes: &[u8], ratio: f64) -> Result<(), TapeError> {
         self.cut(at)?;
-        let bytes = block.unwrap_or_default();
         let (offset, length) = (self.end, bytes.len() as u32);
-        let record = Record { offset, length, filemark: block.is_none(), medium: self.medium };
-        let ratio = if record.filemark { 0 } else { ratio_code(ratio) };
+        let record = Record { offset, length, kind, medium: self.medium };
+        let ratio = if kind == Kind::Filemark { 0 } else { ratio_code(ratio) };
         let mut header = [0; RECORD as usize];
-        header[0] = if record.filemark { b'F' } else { b'B' };
+        header[0] = kind as u8;
         header[1..3].copy_from_slice(&ratio.to_le_bytes());
         header[4..].copy_from_slice(&record.length.to_le_bytes());
         // The header last: what a crash leaves before it is no record.
@@ -235,16 +265,36 @@ impl Cartridge {
         Ok(())
     }
 
-    /// Reads what lies at a place; `Err` with its length where a block is too long for `into`.
-    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<Result<Read, usize>, TapeError> {
+    /// Reads what lies at a place; `Err` with its length where a block is too long for `into`. What is encrypted is read with
+    /// its key only.
+    pub fn read(
+        &self,
+        at: u64,
+        into: &mut [u8],
+        key: Option<&DriveKey>,
+    ) -> Result<Result<Read, usize>, TapeError> {
         let Some(record) = self.records.get(at as usize) else { return Ok(Ok(Read::EndOfData)) };
-        if record.filemark {
-            return Ok(Ok(Read::Filemark));
-        }
-        let length = record.length as usize;
+        let stored = record.length as usize;
+        let length = match record.kind {
+            Kind::Filemark => return Ok(Ok(Read::Filemark)),
+            Kind::Block => stored,
+            Kind::Encrypted => stored - OVERHEAD,
+        };
         let Some(into) = into.get_mut(..length) else { return Ok(Err(length)) };
-        let read = self.file.read_exact_at(into, record.offset + RECORD);
-        read.map_err(failed("read the tape", &self.path))?;
+        let read = |bytes: &mut [u8]| {
+            let read = self.file.read_exact_at(bytes, record.offset + RECORD);
+            read.map_err(failed("read the tape", &self.path))
+        };
+        if record.kind == Kind::Block {
+            read(into)?;
+        } else {
+            let mut sealed = vec![0; stored];
+            read(&mut sealed)?;
+            let block = key.and_then(|key| open(key, sealed));
+            let tape = &self.label.barcode;
+            let closed = || TapeError::CannotDecrypt { tape: tape.clone() };
+            into.copy_from_slice(&block.ok_or_else(closed)?);
+        }
         Ok(Ok(Read::Block(length)))
     }
 
@@ -325,11 +375,12 @@ mod tests {
 
     fn contents(tape: &Cartridge) -> String {
         let mut block = [0; 64];
-        let each = (0..=tape.len()).map(|at| match tape.read(at, &mut block).unwrap().unwrap() {
-            Read::Block(n) => String::from_utf8_lossy(&block[..n]).into_owned(),
-            Read::Filemark => "|".into(),
-            Read::EndOfData => "$".into(),
-        });
+        let each =
+            (0..=tape.len()).map(|at| match tape.read(at, &mut block, None).unwrap().unwrap() {
+                Read::Block(n) => String::from_utf8_lossy(&block[..n]).into_owned(),
+                Read::Filemark => "|".into(),
+                Read::EndOfData => "$".into(),
+            });
         each.collect()
     }
 
@@ -347,8 +398,31 @@ mod tests {
         assert_eq!(contents(&tape), "one|two|$");
         tape.write(1, Some(b"three"), 1.0).unwrap();
         assert_eq!(contents(&tape), "onethree$");
-        assert_eq!(tape.read(1, &mut [0; 2]).unwrap(), Err(5));
+        assert_eq!(tape.read(1, &mut [0; 2], None).unwrap(), Err(5));
         assert_eq!(contents(&Cartridge::open(&path).unwrap()), "onethree$");
+    }
+
+    #[test]
+    fn what_is_encrypted_is_read_with_its_key_alone() {
+        let (_dir, path) = tape();
+        let key = DriveKey::new([7; 32]);
+        let mut tape = Cartridge::open(&path).unwrap();
+        tape.write(0, Some(b"in clear"), 1.0).unwrap();
+        tape.write_encrypted(1, b"encrypted", &key, 1.0).unwrap();
+        tape.write(2, None, 1.0).unwrap();
+        let file = fs::read(&path).unwrap();
+        let has = |text: &[u8]| file.windows(text.len()).any(|w| w == text);
+        assert!(has(b"in clear") && !has(b"encrypted"));
+        let tape = Cartridge::open(&path).unwrap();
+        let mut block = [0; 64];
+        assert_eq!(tape.read(0, &mut block, Some(&key)).unwrap(), Ok(Read::Block(8)));
+        assert_eq!(tape.read(1, &mut block, Some(&key)).unwrap(), Ok(Read::Block(9)));
+        assert_eq!(&block[..9], b"encrypted");
+        assert_eq!(tape.read(1, &mut block[..8], None).unwrap(), Err(9));
+        for wrong in [None, Some(&DriveKey::new([8; 32]))] {
+            let refused = tape.read(1, &mut block, wrong).unwrap_err();
+            assert!(matches!(refused, TapeError::CannotDecrypt { .. }), "{refused}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::encryption::DriveKey;
 use crate::mechanics::Statistics;
 use crate::reports::{Alert, Counters};
 
@@ -35,6 +36,33 @@ pub enum TapeError {
         tape: String,
         /// The block's place on the tape.
         at: u64,
+    },
+    /// The drive cannot encrypt, and the tape is to be encrypted by it, or is.
+    #[error(
+        "drive {drive} cannot encrypt with a key that it is given; use one that can (LTO-4 and later), whose keys are not \
+         managed by its library"
+    )]
+    CannotEncrypt {
+        /// The drive.
+        drive: String,
+    },
+    /// What lies there is encrypted, and not with the key that the drive has.
+    #[error(
+        "what is on tape {tape} is encrypted with another key than the drive was given; have its keys given to it by whoever \
+         manages them"
+    )]
+    CannotDecrypt {
+        /// The tape's barcode.
+        tape: String,
+    },
+    /// The tape is encrypted by its drive, and nobody opened its key.
+    #[error(
+        "tape {tape} is encrypted by its drive and its key is not open; set CAPSTAN_PASSPHRASE, CAPSTAN_KEY_FILE or \
+         CAPSTAN_RECOVERY_CODE"
+    )]
+    KeyNotOpen {
+        /// The tape.
+        tape: String,
     },
     /// A block is larger than the buffer that was given for it.
     #[error(
@@ -254,5 +282,17 @@ pub trait TapeDrive: Send {
     /// Switches its own compression on or off, where it has any.
     fn set_compression(&mut self, _on: bool) -> Result<(), TapeError> {
         Ok(())
+    }
+    /// Whether it can encrypt with a key that it is given.
+    fn encrypts(&mut self) -> bool {
+        false
+    }
+    /// Gives it a key: from now on it encrypts what is written, and reads what is in clear or was encrypted with this key.
+    /// `None` takes the key away. To say the same again costs nothing.
+    fn set_key(&mut self, key: Option<&DriveKey>) -> Result<(), TapeError> {
+        match key {
+            Some(_) => Err(TapeError::CannotEncrypt { drive: self.name().to_owned() }),
+            None => Ok(()),
+        }
     }
 }

@@ -53,6 +53,8 @@ pub struct DriveModel {
     pub cleaning_cycles: Option<u32>,
     /// Rated end-to-end passes of a medium.
     pub passes: Option<u64>,
+    /// Whether it encrypts with AES-256 by a key that it is given.
+    pub encrypts: bool,
     /// Values that no maker published, by their names in models.toml.
     pub estimates: Vec<String>,
 }
@@ -76,6 +78,8 @@ struct Entry {
     wraps: Option<u32>,
     cleaning_cycles: Option<u32>,
     passes: Option<u64>,
+    #[serde(default)]
+    encrypts: bool,
     #[serde(rename = "shelf_years")]
     _shelf_years: Option<u32>,
     #[serde(default)]
@@ -136,6 +140,7 @@ impl DriveModel {
             block_max: BLOCK_MAX,
             cleaning_cycles: e.cleaning_cycles,
             passes: e.passes,
+            encrypts: e.encrypts,
             estimates,
         }
     }
@@ -171,5 +176,8 @@ mod tests {
         assert_eq!((lto9.capacity, lto9.wraps), (18e12, 280));
         assert!(!lto9.estimates.contains(&"load".to_owned()));
         assert!(DriveModel::named("floppy").is_none());
+        let able = |name| DriveModel::named(name).unwrap().encrypts;
+        assert!(["lto-4", "lto-6", "lto-9"].into_iter().all(able));
+        assert!(!["lto-3", "dlt-7000", "sdlt-600", "dds-3"].into_iter().any(able));
     }
 }

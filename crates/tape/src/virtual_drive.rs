@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::cartridge::{Cartridge, failed};
 use crate::clock::Clock;
 use crate::drive::{Read, Speeds, Spot, TapeDrive, TapeError, Written};
+use crate::encryption::DriveKey;
 use crate::faults::{Fault, Faults, Operation};
 use crate::mechanics::{Mechanics, Statistics};
 use crate::model::DriveModel;
@@ -32,6 +33,8 @@ pub struct VirtualDrive {
     ratio: f64,
     /// Whether it compresses.
     compression: bool,
+    /// With which it encrypts and decrypts.
+    key: Option<DriveKey>,
     faults: Faults,
     offline: bool,
     /// Passes that the tape's label knows of already.
@@ -58,6 +61,7 @@ impl VirtualDrive {
             synced: 0,
             ratio: ratio.max(0.1),
             compression: true,
+            key: None,
             faults: Faults::default(),
             offline: false,
             passes_told: 0.0,
@@ -128,6 +132,8 @@ impl VirtualDrive {
         tape.sync()?;
         let tape = self.with_wear(tape)?;
         self.at = 0;
+        // As real ones forget it when they are told to.
+        self.key = None;
         Ok(tape)
     }
 
@@ -245,8 +251,11 @@ impl TapeDrive for VirtualDrive {
         if self.room(self.at) < medium {
             return Err(TapeError::EndOfMedium { tape: self.barcode() });
         }
-        let at = self.at;
-        self.loaded()?.write(at, Some(block), ratio)?;
+        let (at, key) = (self.at, self.key.clone());
+        match key {
+            Some(key) => self.loaded()?.write_encrypted(at, block, &key, ratio)?,
+            None => self.loaded()?.write(at, Some(block), ratio)?,
+        }
         self.bytes_written += block.len() as u64;
         self.bytes_on_tape += medium;
         self.synced = self.synced.min(at);
@@ -294,8 +303,8 @@ impl TapeDrive for VirtualDrive {
     fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
         self.loaded()?;
         let at = self.at;
-        let asked = into.len();
-        let found = self.loaded()?.read(at, into)?;
+        let (asked, key) = (into.len(), self.key.clone());
+        let found = self.loaded()?.read(at, into, key.as_ref())?;
         if matches!(found, Ok(Read::Block(_)) | Err(_)) {
             self.fault(Operation::Read)?;
         }
@@ -403,6 +412,20 @@ impl TapeDrive for VirtualDrive {
         self.compression = on;
         Ok(())
     }
+
+    fn encrypts(&mut self) -> bool {
+        self.model.encrypts
+    }
+
+    fn set_key(&mut self, key: Option<&DriveKey>) -> Result<(), TapeError> {
+        if key.is_some() && !self.model.encrypts {
+            return Err(TapeError::CannotEncrypt { drive: self.name.clone() });
+        }
+        if self.key.as_ref() != key {
+            self.key = key.cloned();
+        }
+        Ok(())
+    }
 }
 
 impl Drop for VirtualDrive {
@@ -433,6 +456,36 @@ mod tests {
         let clock = Arc::new(Clock::virtual_time());
         let model = DriveModel::named(model).unwrap();
         (VirtualDrive::new("drive 1", model, clock.clone(), 1.0), clock)
+    }
+
+    #[test]
+    fn it_encrypts_with_the_key_that_it_is_given_and_forgets_it_with_the_tape() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut drive, _) = drive("lto-9");
+        let (key, other) = (DriveKey::new([1; 32]), DriveKey::new([2; 32]));
+        assert!(drive.encrypts());
+        drive.load(tape(dir.path(), 1e9, false)).unwrap();
+        drive.write_block(b"in clear").unwrap();
+        drive.set_key(Some(&key)).unwrap();
+        drive.write_block(b"encrypted").unwrap();
+        let mut block = vec![0; 100];
+        let mut read = |drive: &mut VirtualDrive, at| {
+            drive.locate(Spot { file: 0, block: at, object: None }).unwrap();
+            drive.read_block(&mut block)
+        };
+        assert_eq!(read(&mut drive, 0).unwrap(), Read::Block(8), "what is in clear is read too");
+        assert_eq!(read(&mut drive, 1).unwrap(), Read::Block(9));
+        drive.set_key(Some(&other)).unwrap();
+        assert!(matches!(read(&mut drive, 1), Err(TapeError::CannotDecrypt { .. })));
+        drive.set_key(Some(&key)).unwrap();
+        let tape = drive.eject().unwrap();
+        drive.load(tape).unwrap();
+        assert!(matches!(read(&mut drive, 1), Err(TapeError::CannotDecrypt { .. })));
+        let (mut old, _) = self::drive("lto-3");
+        assert!(!old.encrypts());
+        let refused = old.set_key(Some(&key)).unwrap_err().to_string();
+        assert!(refused.contains("drive 1 cannot encrypt"), "{refused}");
+        old.set_key(None).unwrap();
     }
 
     #[test]

@@ -10,6 +10,7 @@ use capstan_devices::address::Address;
 use capstan_format::codec::Method;
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::encrypt::EncryptArg;
 use super::media::Destination;
 use super::protect::KeepArgs;
 use crate::sizes::{parse_range, parse_size, parse_size_u32};
@@ -227,6 +228,10 @@ pub struct TuneArgs {
     /// off, auto (as hard as what limits allows), lz4, zstd or zstd:LEVEL with LEVEL -7 to 19
     #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = parse_compression)]
     pub compress: Compression,
+    /// Who encrypts: the session (software), as it does without this option where the home has a key ring; or the tape drive,
+    /// which takes a key ring too. A tape is encrypted by its drive as a whole or not at all
+    #[arg(long, value_enum, value_name = "BY")]
+    pub encrypt: Option<EncryptArg>,
     /// Write no checksums of data frames (those of encrypted frames remain)
     #[arg(long)]
     pub no_crc: bool,

@@ -5,6 +5,7 @@ use capstan_devices::address::Address;
 use capstan_idb::LogLevel;
 use clap::{ArgGroup, Args, ValueHint};
 
+use super::encrypt::EncryptCopyArg;
 use super::restore::parse_version;
 use crate::sizes::parse_size_u32;
 
@@ -63,6 +64,9 @@ pub struct CopyTargetArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]
     pub block_size: Option<u32>,
+    /// Have the tape drive encrypt, on a tape that it encrypts as a whole; without this option a tape stays as it is
+    #[arg(long, value_enum, value_name = "BY")]
+    pub encrypt: Option<EncryptCopyArg>,
     /// Print the report as one JSON object
     #[arg(long)]
     pub json: bool,

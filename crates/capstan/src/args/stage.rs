@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
+use super::encrypt::EncryptCopyArg;
 use super::media::Destination;
 use super::time::parse_age;
 use crate::sizes::{parse_size, parse_size_u32};
@@ -41,6 +42,9 @@ pub struct StageArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]
     pub block_size: Option<u32>,
+    /// Have the tape drive encrypt, on a tape that it encrypts as a whole; without this option a tape stays as it is
+    #[arg(long, value_enum, value_name = "BY")]
+    pub encrypt: Option<EncryptCopyArg>,
     /// Only say what would be staged, and what stays and why
     #[arg(long)]
     pub dry_run: bool,

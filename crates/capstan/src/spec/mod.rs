@@ -177,7 +177,7 @@ fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> KeepRules {
 
 /// `from` is what is staged; the other keys are options of `capstan stage`, given to its own parser.
 fn stage(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<StageArgs> {
-    const OPTIONS: [&str; 4] = ["to", "older-than", "keep", "block-size"];
+    const OPTIONS: [&str; 5] = ["to", "older-than", "keep", "block-size", "encrypt"];
     let begin = t.begin;
     let mut args = Vec::new();
     for key in OPTIONS {

@@ -12,6 +12,7 @@ mod consolidate;
 mod copy;
 mod differences;
 mod drill;
+mod drive_encryption;
 mod export;
 mod feed;
 mod filesystems;

@@ -16,6 +16,7 @@ use capstan_media_agent::mirror::{LostMirrors, Member};
 use super::plan::SEGMENT_SIZE;
 use crate::Cell;
 use crate::by_hand::Choice;
+use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes, label_of};
 use crate::observe::{Observer, Silent};
@@ -35,10 +36,12 @@ impl Cell {
         let mut opened = Opened { members: Vec::new(), lost: 0, held: Vec::new() };
         let mut failed = Vec::new();
         let mut size = request.block_size;
+        let by_drive = ByDrive::of_backup(request.encrypt);
         let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec() };
         for address in std::iter::once(&request.device).chain(&request.mirrors) {
             let hold = request.keep.lock_until_us.is_some();
-            match self.open_held(address, size, hold, &choice, observer) {
+            let wanted = Wanted { block_size: size, by_drive };
+            match self.open_held(address, &wanted, hold, &choice, observer) {
                 Ok((member, held)) => {
                     let id = member.medium.medium;
                     if opened.members.iter().any(|m| m.medium.medium == id) {
@@ -68,43 +71,44 @@ impl Cell {
         Ok(opened)
     }
 
-    /// Opens a device to write to, or makes a medium there, with blocks of `size` bytes.
+    /// Opens a device to write to, or makes a medium there.
     pub(crate) fn open_device(
         &self,
         address: &Address,
-        size: Option<u32>,
+        wanted: &Wanted,
         observer: &dyn Observer,
     ) -> Result<Member> {
-        Ok(self.open_held(address, size, false, &Choice::default(), observer)?.0)
+        Ok(self.open_held(address, wanted, false, &Choice::default(), observer)?.0)
     }
 
     /// The same; where the device has several tapes, one of that choice.
     pub(crate) fn open_chosen(
         &self,
         address: &Address,
-        size: Option<u32>,
+        wanted: &Wanted,
         choice: &Choice,
     ) -> Result<Member> {
-        Ok(self.open_held(address, size, false, choice, &Silent)?.0)
+        Ok(self.open_held(address, wanted, false, choice, &Silent)?.0)
     }
 
     /// The same; if `hold`, with the medium held on beyond the life of the device.
     fn open_held(
         &self,
         address: &Address,
-        size: Option<u32>,
+        wanted: &Wanted,
         hold: bool,
         choice: &Choice,
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
         let Address::Tape(tape) = address else {
-            return self.open_named(address, size, hold, observer);
+            return self.open_named(address, wanted, hold, observer);
         };
         match tape.tape.is_none() {
-            false => self.open_named(address, size, hold, observer),
-            true if open::is_by_hand(tape)? => self
-                .open_by_hand(tape, choice, &mut || self.open_named(address, size, hold, observer)),
-            true => Ok((self.open_tape_of(tape, size, &choice.passed)?, None)),
+            false => self.open_named(address, wanted, hold, observer),
+            true if open::is_by_hand(tape)? => self.open_by_hand(tape, choice, &mut || {
+                self.open_named(address, wanted, hold, observer)
+            }),
+            true => Ok((self.open_tape_of(tape, wanted, &choice.passed)?, None)),
         }
     }
 
@@ -112,11 +116,12 @@ impl Cell {
     fn open_named(
         &self,
         address: &Address,
-        size: Option<u32>,
+        wanted: &Wanted,
         hold: bool,
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
-        let new_size = size.unwrap_or(BLOCK_SIZE);
+        let new_size = wanted.block_size.unwrap_or(BLOCK_SIZE);
+        wanted.by_drive.refuse_no_tape(address)?;
         match address {
             Address::Null { rate } => {
                 let header = self
@@ -136,7 +141,7 @@ impl Cell {
                     Address::Tape(TapeAddress { tape: None, .. }) => self.next_label()?,
                     _ => label_of(address),
                 };
-                let new = || self.new_medium(&label, new_size);
+                let new = || self.new_medium_by(wanted.by_drive, &label, new_size);
                 match address {
                     Address::File(path) => check_space(path)?,
                     // A member without room is not there yet when the array is made: then all are looked at.
@@ -146,7 +151,8 @@ impl Cell {
                     _ => {}
                 }
                 self.refuse_others(address)?;
-                let device = open::writable(address, new, size)?;
+                let device = open::writable(address, new, wanted.block_size)?;
+                let device = self.as_wanted(device, address, wanted.by_drive)?;
                 let header = device.medium().header().clone();
                 self.put_medium_of(&device.address(address), &header)?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
@@ -173,6 +179,15 @@ impl Cell {
         let medium = self.idb.medium(last.medium)?;
         Ok(medium.map(|medium| Follows { medium: medium.id, label: medium.label }))
     }
+}
+
+/// What a session wants of a medium to write to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// Its block size in bytes.
+    pub block_size: Option<u32>,
+    /// Whether its drive encrypts it.
+    pub by_drive: ByDrive,
 }
 
 /// The media that a session writes to.

@@ -28,11 +28,12 @@ use capstan_media_agent::writer::{
     CATALOG_LIMIT_DEFAULT, Committed, CommittedAt, OnCommit, WriteError, Writer, WriterOptions,
 };
 
-pub(crate) use self::medium::say_all_lost;
 use self::medium::{Opened, segment_size};
+pub(crate) use self::medium::{Wanted, say_all_lost};
 use self::plan::Plan;
 pub(crate) use self::plan::never_entered;
 use crate::Cell;
+use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::input::Input;
 use crate::keyring;
@@ -43,7 +44,7 @@ use crate::names;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
 use crate::report::Report;
-use crate::request::{BackupRequest, Compression, Level, Source};
+use crate::request::{BackupRequest, Compression, Encrypt, Level, Source};
 use crate::resume::{Cursor, resumable};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::tapes::Supply;
@@ -63,6 +64,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
+        self.check_encryption(request)?;
         if let Some(location) = &request.eject_to {
             check_location(location)?;
         }
@@ -97,6 +99,8 @@ impl Cell {
             self.open_devices(request, avoid, observer, &ears)?;
         let ids: Vec<MediumId> = members.iter().map(|m| m.medium.medium).collect();
         let media: Vec<String> = members.iter().map(|m| m.medium.label.clone()).collect();
+        let headers: Vec<_> = members.iter().map(|m| m.medium.clone()).collect();
+        self.say_closed(request, &headers, &ears)?;
         let Some(mut medium) = members.first().map(|m| m.medium.clone()) else {
             return Err(CellError::BadInput("there is no device to write to; name one".to_owned()));
         };
@@ -115,8 +119,9 @@ impl Cell {
         let started_us = resumed
             .as_ref()
             .map_or(started_us, |r| started_us.max(r.parent_started_us.saturating_add(1)));
-        let keys = self.session_keys()?;
-        if keys.is_none() && !plan.null {
+        let by_drive = request.encrypt == Some(Encrypt::Drive);
+        let keys = if by_drive { None } else { self.session_keys()? };
+        if keys.is_none() && !by_drive && !plan.null {
             self.warn_not_encrypted(&plan.name, &ears)?;
         }
         // Neither an input nor a test of the source's speed builds on anything.
@@ -329,6 +334,10 @@ impl Cell {
             notes: std::mem::take(&mut plan.notes),
             device_full,
             device_failed: matches!(&failure, Some(WriteError::Device(_))),
+            encryption: match by_drive {
+                true => Some(Encrypt::Drive),
+                false => keys.is_some().then_some(Encrypt::Software),
+            },
             ..Report::default()
         };
         report.set_drives(&drives);
@@ -565,7 +574,8 @@ pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<se
 /// Where a backup gets its media.
 fn supply_of(request: &BackupRequest) -> Supply {
     let devices = std::iter::once(&request.device).chain(&request.mirrors);
-    Supply::of(request.pool.as_deref(), devices)
+    let supply = Supply::of(request.pool.as_deref(), devices);
+    supply.encrypted(ByDrive::of_backup(request.encrypt))
 }
 
 fn device_is_tape(device: &Address) -> bool {

@@ -10,6 +10,7 @@ use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 
 use crate::Cell;
+use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
@@ -28,6 +29,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let mut request = request.clone();
+        let by_drive = ByDrive::of_backup(request.encrypt);
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
         let mut avoid: Vec<MediumId> = Vec::new();
         let mut busy: Option<CellError> = None;
@@ -36,7 +38,7 @@ impl Cell {
         loop {
             let mut chosen = None;
             if let Some(pool) = request.pool.clone() {
-                let medium = match self.allocate(&pool, &passed, request.dry_run) {
+                let medium = match self.allocate(&pool, by_drive, &passed, request.dry_run) {
                     Ok(medium) => medium,
                     Err(e) => {
                         return match (last, busy) {

@@ -34,9 +34,9 @@ use self::live::{Frames, Live};
 use self::pass::Pass;
 use self::rows::{Counted, Rows};
 use crate::Cell;
-use crate::backup::say_all_lost;
-use crate::backup::{key_json, record_commit};
+use crate::backup::{Wanted, key_json, record_commit, say_all_lost};
 use crate::contents::FileContents;
+use crate::drive_key::{ByDrive, of_target};
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result, chain};
 use crate::merged::Merged;
@@ -44,7 +44,7 @@ use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
 use crate::report::Report;
-use crate::request::ConsolidateRequest;
+use crate::request::{ConsolidateRequest, Encrypt};
 use crate::session::{Ears, begun, now_us, peak_rss, rfc3339};
 use crate::spare::Spares;
 use crate::tapes::Supply;
@@ -114,10 +114,12 @@ impl Cell {
         }
         let device = match &request.device {
             Some(device) => device.clone(),
-            None => self.device_of(&VersionView::open(&self.idb, source.id)?)?,
+            None => self.device_of(&VersionView::open(self, source.id)?)?,
         };
-        let block_size = request.block_size;
-        Ok(self.consolidate_version(&source, &name, &device, block_size, observer, stop)?.report)
+        let by_drive = ByDrive::of_copy(request.encrypt);
+        self.check_by_drive(by_drive, [&device])?;
+        let wanted = Wanted { block_size: request.block_size, by_drive };
+        Ok(self.consolidate_version(&source, &name, &device, &wanted, observer, stop)?.report)
     }
 
     /// The same for a version that may have been given up, onto that device.
@@ -126,15 +128,20 @@ impl Cell {
         source: &Version,
         name: &str,
         device: &Address,
-        block_size: Option<u32>,
+        wanted: &Wanted,
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Consolidated> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
-        let mut view = VersionView::open(&self.idb, source.id)?;
+        let mut view = VersionView::open(self, source.id)?;
         self.add_keys(&mut view, false)?;
-        let keys = self.session_keys()?;
+        self.open_drive_keys(&view)?;
+        // What is sealed stays sealed.
+        let keys = match wanted.by_drive {
+            ByDrive::Yes if !view.encrypted => None,
+            _ => self.session_keys()?,
+        };
         if view.encrypted && keys.is_none() {
             return Err(CellError::BadInput(format!(
                 "'{name}' is encrypted, and there is no key ring in {} to encrypt what is made of it; take it over with \
@@ -148,7 +155,12 @@ impl Cell {
             ));
         }
         view.require_a_medium()?;
-        let member = self.open_device(device, block_size, observer)?;
+        let member = self.open_device(device, wanted, observer)?;
+        self.warn_in_clear(&member.medium, [&view], name, &ears)?;
+        let encryption = match of_target(&member.medium) {
+            None if keys.is_some() => Some(Encrypt::Software),
+            by_drive => by_drive,
+        };
         let medium = member.medium.clone();
         let from = self.idb.sessions_of_version(source.id)?.last().map(|s| s.id);
         let object = self.idb.object(source.object)?;
@@ -182,7 +194,7 @@ impl Cell {
             meters: &meters,
             ears: &ears,
             stop,
-            supply: Supply::of(None, [device]),
+            supply: Supply::of(None, [device]).encrypted(wanted.by_drive),
             moves: Arc::default(),
             drives: Mutex::default(),
         };
@@ -221,6 +233,7 @@ impl Cell {
             media: run.moves.with(vec![medium.label.clone()]),
             media_change_s: run.moves.seconds(),
             peak_rss_bytes: peak_rss(),
+            encryption,
             ..Report::default()
         };
         let last = result.is_ok().then(|| run.moves.last(&medium).medium);
@@ -288,9 +301,9 @@ impl Cell {
 impl Run<'_> {
     /// A view of the chain; with the contents keys, if they can be had. Without them frames are passed on whole.
     fn view(&self) -> Result<(VersionView<'_>, Option<CellError>)> {
-        let mut view = VersionView::open(&self.cell.idb, self.source.id)?;
+        let mut view = VersionView::open(self.cell, self.source.id)?;
         let Err(why) = self.cell.add_keys(&mut view, true) else { return Ok((view, None)) };
-        let mut view = VersionView::open(&self.cell.idb, self.source.id)?;
+        let mut view = VersionView::open(self.cell, self.source.id)?;
         self.cell.add_keys(&mut view, false)?;
         Ok((view, Some(why)))
     }

@@ -16,7 +16,9 @@ use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 pub(crate) use self::route::{Copied, Route};
 pub(crate) use self::run::{Kept, lacking};
 use crate::Cell;
+use crate::backup::Wanted;
 use crate::by_hand::Choice;
+use crate::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
 use crate::media::check_location;
 use crate::observe::{Observer, Stop};
@@ -60,12 +62,16 @@ impl Cell {
                 "the null device keeps no copy; name a directory".to_owned(),
             ));
         }
-        let member = self.open_device(&request.device, request.block_size, observer)?;
-        let target = member.medium.clone();
+        let by_drive = ByDrive::of_copy(request.encrypt);
+        self.check_by_drive(by_drive, [&request.device])?;
+        let wanted = Wanted { block_size: request.block_size, by_drive };
         let mut views = Vec::new();
         for version in &plan.versions {
-            views.push(VersionView::open_alone(&self.idb, version.clone())?);
+            views.push(VersionView::open_alone(self, version.clone())?);
         }
+        views.iter().try_for_each(|view| self.open_drive_keys(view))?;
+        let member = self.open_device(&request.device, &wanted, observer)?;
+        let target = member.medium.clone();
         self.levels_of_copies(&mut views, request.log_level)?;
         let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
         let works = lacking(&views, &is_source, &|medium| medium == target.medium);
@@ -81,6 +87,8 @@ impl Cell {
             );
             ears.say(Code::Adapted, "cell", &plan.name, text);
         }
+        let copied = views.iter().filter(|view| works.iter().any(|w| w.is_of(view)));
+        self.warn_in_clear(&target, copied, &plan.name, &ears)?;
         if works.is_empty() {
             let text = format!("all of it is on medium '{}' already", target.label);
             ears.say(Code::Adapted, "cell", &plan.name, text);
@@ -89,11 +97,12 @@ impl Cell {
         drop(views);
         let session = SessionId(self.new_id()?);
         self.record_copy(session, &plan, request, started_us)?;
+        let wanted = Wanted { by_drive: by_drive.going_on(&target), ..wanted };
         let next = |passed: &[(MediumId, &'static str)]| {
             let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-            self.open_chosen(&request.device, request.block_size, &Choice::but(&ids))
+            self.open_chosen(&request.device, &wanted, &Choice::but(&ids))
         };
-        let supply = Supply::of(None, [&request.device]);
+        let supply = Supply::of(None, [&request.device]).encrypted(by_drive);
         let route = Route {
             name: &plan.name,
             versions: &plan.versions,
@@ -123,6 +132,7 @@ impl Cell {
             elapsed_s: begun.elapsed().as_secs_f64(),
         };
         let (files, dirs) = self.totals_of(&plan.versions)?;
+        let encryption = of_target(&target);
         let mut report = Report {
             session: session.to_string(),
             name: plan.name,
@@ -136,6 +146,7 @@ impl Cell {
             media: copied.media,
             media_change_s: copied.media_change_s,
             peak_rss_bytes: peak_rss(),
+            encryption,
             ..Report::default()
         };
         report.set_drives(&copied.drives);

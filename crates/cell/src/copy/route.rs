@@ -101,7 +101,7 @@ impl Cell {
             let is_target = |id| id == medium.medium || done.contains(&id) || (route.is_target)(id);
             let mut views = Vec::new();
             for version in route.versions {
-                let view = VersionView::open_alone(&self.idb, version.clone())?;
+                let view = VersionView::open_alone(self, version.clone())?;
                 if !lacking(std::slice::from_ref(&view), route.is_source, &is_target).is_empty() {
                     views.push(view);
                 }

@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 
 use super::{Condition, MediumInfo, MediumState};
 use crate::Cell;
+use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::session::now_us;
 
@@ -25,6 +26,7 @@ impl Cell {
     pub(crate) fn allocate(
         &self,
         name: &str,
+        by_drive: ByDrive,
         passed: &[(MediumId, &'static str)],
         only_ask: bool,
     ) -> Result<Medium> {
@@ -48,7 +50,10 @@ impl Cell {
             }
             match asked.rank(info) {
                 Ok(Some(rank)) if best.as_ref().is_none_or(|(least, _)| rank < *least) => {
-                    best = Some((rank, info));
+                    match self.passed_over(by_drive, info)? {
+                        None => best = Some((rank, info)),
+                        Some(why) => unfit.push(format!("{} {why}", info.medium.label)),
+                    }
                 }
                 Ok(_) => {}
                 Err(why) => unfit.push(format!("{} {why}", info.medium.label)),
@@ -211,6 +216,7 @@ mod tests {
             kept: 0,
             kept_until_us: None,
             kept_for_ever: false,
+            drive_key: None,
         }
     }
 

@@ -16,6 +16,7 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
 use capstan_format::id::{MediumId, VersionId};
+use capstan_format::keys::PairId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Holdings, Management, Medium};
 
@@ -68,6 +69,8 @@ pub struct MediumInfo {
     pub kept_until_us: Option<i64>,
     /// Whether one of them must stay without end.
     pub kept_for_ever: bool,
+    /// Where its drive encrypts it: the key pairs that open its key.
+    pub drive_key: Option<Vec<PairId>>,
 }
 
 /// What is found where a medium was last seen.
@@ -192,6 +195,7 @@ impl Cell {
             kept: kept.len() as u64,
             kept_until_us: kept.iter().filter_map(Kept::until_us).max(),
             kept_for_ever: kept.iter().any(|k| k.until_us().is_none()),
+            drive_key: self.drive_key_pairs(medium.id)?,
             versions,
             management,
             holdings,

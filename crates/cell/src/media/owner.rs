@@ -44,6 +44,7 @@ impl Cell {
             protection: Protection::None,
             cell: Some(self.id),
             array: None,
+            drive_key: None,
         })
     }
 
@@ -112,6 +113,7 @@ impl Cell {
             created_us: header.created_us,
         };
         self.idb.put_medium(&row)?;
+        self.put_drive_key(header)?;
         Ok(row)
     }
 

@@ -12,6 +12,7 @@ use capstan_idb::{PruneRow, Status, Version};
 
 use super::decide::{Action, Asked, Decision};
 use crate::Cell;
+use crate::backup::Wanted;
 use crate::consolidate::Consolidated;
 use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
@@ -113,10 +114,13 @@ impl Cell {
         let session = base.session.clone();
         let mut of = ConsolidatedBase { name: name.to_owned(), session, dead_percent: 0, by: None };
         let (device, stands) = {
-            let mut view = VersionView::open(&self.idb, base.version.id)?;
+            let mut view = VersionView::open(self, base.version.id)?;
             let Some(device) = self.only_device(&view)? else { return Ok(None) };
             // Without its keys nobody can say what is dead.
             if view.encrypted && !self.secrets.are_given() {
+                return Ok(None);
+            }
+            if !self.opens_unasked(&view)? {
                 return Ok(None);
             }
             self.add_keys(&mut view, false)?;
@@ -132,8 +136,14 @@ impl Cell {
         let stands = match stands {
             Some(stands) => stands,
             None => {
-                let Consolidated { report, version } =
-                    self.consolidate_version(&base.version, name, &device, None, observer, stop)?;
+                let Consolidated { report, version } = self.consolidate_version(
+                    &base.version,
+                    name,
+                    &device,
+                    &Wanted::default(),
+                    observer,
+                    stop,
+                )?;
                 if report.status != Status::Completed.as_str() {
                     let why = report.errors.first().map(|e| e.error.clone());
                     return Err(CellError::BadInput(why.unwrap_or(report.status)));

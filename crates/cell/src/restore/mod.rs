@@ -178,9 +178,10 @@ impl Cell {
         let started_us = now_us();
         tape::read_through(request.spool.clone())?;
         let version = self.version(&request.version)?;
-        let mut view = VersionView::open(&self.idb, version.id)?;
+        let mut view = VersionView::open(self, version.id)?;
         // A wrong or missing key is said before anything is written.
         self.add_keys(&mut view, true)?;
+        self.open_drive_keys(&view)?;
         let overview = Overview::with_replaced(&view)?;
         let from = self.idb.sessions_of_version(version.id)?.last().map(|s| s.id);
         let session = SessionId(self.new_id()?);
@@ -312,7 +313,7 @@ impl Cell {
     ) -> Result<Report> {
         let begun = Instant::now();
         let again = || -> Result<VersionView<'_>> {
-            let mut view = VersionView::open(&self.idb, run.version.id)?;
+            let mut view = VersionView::open(self, run.version.id)?;
             self.add_keys(&mut view, true)?;
             Ok(view)
         };

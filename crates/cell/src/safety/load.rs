@@ -62,13 +62,14 @@ impl Cell {
         match request {
             LoadRequest::Version(name) => {
                 let version = self.version(name)?;
-                let view = VersionView::open(&self.idb, version.id)?;
+                let view = VersionView::open(self, version.id)?;
                 view.require_a_medium()?;
                 self.load_all(&view.segments, &|place| own_place(&view, place), &ears, stop)
             }
             LoadRequest::Medium(name) => {
                 let medium = self.find_medium(name)?;
                 let there = self.open_medium(&medium)?;
+                self.open_drive_key(there.header())?;
                 let places: Vec<SegmentPlace> = self
                     .idb
                     .segments_of_medium(medium.id)?

@@ -10,6 +10,7 @@ use capstan_format::id::CellId;
 use parking_lot::Mutex;
 
 use super::recover::{Found, Opened, Place, newest};
+use crate::drive_key::open_with;
 use crate::error::{CellError, Result, chain};
 use crate::keyring::Secrets;
 use crate::session::{Ears, rfc3339};
@@ -38,11 +39,11 @@ impl Tapes {
     }
 
     /// The newest backup on them that is whole, opened. First their ends are looked at, then all of them.
-    pub fn newest(&self, recovery: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
-        let near = self.look(NEAR, ears)?;
+    pub fn newest(&self, recovery: &Secrets, secrets: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
+        let near = self.look(NEAR, secrets, ears)?;
         match newest(&near, recovery, ears) {
             Err(e) if !e.is_of_keys() => {
-                let all = self.look(usize::MAX, ears)?;
+                let all = self.look(usize::MAX, secrets, ears)?;
                 match all.is_empty() {
                     true => Err(CellError::BadInput(format!(
                         "no backup of an internal database is on {}; name the device of another session, or `capstan \
@@ -64,7 +65,7 @@ impl Tapes {
     }
 
     /// The backups among the last numbers of each tape, newest first. Says what it looks at.
-    fn look(&self, depth: usize, ears: &Ears<'_>) -> Result<Vec<Found>> {
+    fn look(&self, depth: usize, secrets: &Secrets, ears: &Ears<'_>) -> Result<Vec<Found>> {
         let mut found: Vec<(i64, Found)> = Vec::new();
         self.media.lock().clear();
         for tape in &self.all {
@@ -73,6 +74,13 @@ impl Tapes {
             let here = match open::medium(&address) {
                 Ok(medium) => {
                     self.media.lock().push((tape.clone(), medium.header().cell));
+                    match open_with(medium.header(), secrets) {
+                        Err(e) if e.is_of_keys() && self.all.len() > 1 => {
+                            ears.say(Code::Sealed, "cell", &name, chain(&e));
+                            continue;
+                        }
+                        opened => opened?,
+                    }
                     backups_on(&medium, depth)
                 }
                 Err(

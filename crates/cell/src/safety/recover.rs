@@ -65,7 +65,7 @@ pub fn recover(
     let ears = Ears::new(observer);
     let tapes = Tapes::of(device)?;
     let Opened { from, manifest, files } = match &tapes {
-        Some(tapes) => tapes.newest(recovery, &ears)?,
+        Some(tapes) => tapes.newest(recovery, &secrets, &ears)?,
         None => newest(&in_directory(device)?, recovery, &ears)?,
     };
     put_files(home, &files)?;

@@ -72,7 +72,7 @@ impl Cell {
     ) -> Result<Checked> {
         let mut views = Vec::new();
         for version in chosen {
-            views.push(VersionView::open_alone(&self.idb, version.clone())?);
+            views.push(VersionView::open_alone(self, version.clone())?);
         }
         let mut checked = Checked::default();
         let mut checks: Vec<Check<'_>> = Vec::new();
@@ -119,8 +119,11 @@ impl Cell {
                 return;
             }
             let (_, id, _) = check.copy;
-            let opened =
-                media.entry(id).or_insert_with(|| self.medium_at_hand(id).map_err(|e| chain(&e)));
+            let open = || {
+                let medium = self.medium_at_hand(id)?;
+                self.open_drive_key(medium.header()).map(|()| medium)
+            };
+            let opened = media.entry(id).or_insert_with(|| open().map_err(|e| chain(&e)));
             let result = match opened {
                 Ok(medium) => check.read(medium),
                 Err(why) => Err(Flaw::OfCopy(why.clone())),

@@ -26,9 +26,11 @@ use self::source::Sources;
 use self::target::Target;
 use crate::Cell;
 use crate::copy::{Copied, Route};
+use crate::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::report::{Report, Staged, StagedVersion};
+use crate::request::Encrypt;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::tapes::Supply;
 use crate::transfers::Moved;
@@ -48,6 +50,8 @@ pub struct StageRequest {
     pub keep: Option<u64>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
+    /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
+    pub encrypt: Option<Encrypt>,
     /// Only say what would be done.
     pub dry_run: bool,
 }
@@ -92,8 +96,10 @@ impl Cell {
         }
         let chosen: Vec<_> =
             candidates.iter().filter(|c| c.goes()).map(|c| c.version.clone()).collect();
-        let member = self.stage_member(request, &[], &sources)?;
+        let by_drive = ByDrive::of_copy(request.encrypt);
+        let member = self.stage_member(request, by_drive, &[], &sources)?;
         let target = Target::of(request, member.medium.medium);
+        report.encryption = of_target(&member.medium);
         let session = SessionId(self.new_id()?);
         self.record_stage(session, request, started_us)?;
         let progress =
@@ -162,16 +168,18 @@ impl Cell {
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<Copied> {
+        let by_drive = ByDrive::of_copy(request.encrypt);
+        let going_on = by_drive.going_on(&member.medium);
         let route = Route {
             name: &sources.name,
             versions: chosen,
             is_source: &|id| sources.has(id),
             is_target: &|id| target.has(self, id),
             log_level: None,
-            supply: Supply::of(request.pool.as_deref(), [&request.device]),
+            supply: Supply::of(request.pool.as_deref(), [&request.device]).encrypted(by_drive),
             next: match target {
                 Target::Medium(_) => None,
-                _ => Some(&|passed| self.stage_member(request, passed, sources)),
+                _ => Some(&|passed| self.stage_member(request, going_on, passed, sources)),
             },
         };
         self.copy_along(&route, member, ears, stop)
@@ -189,6 +197,8 @@ impl Cell {
     /// Refuses a target that can be seen to be none before anything is opened.
     fn refuse_stage_to(&self, request: &StageRequest, sources: &Sources) -> Result<()> {
         let refused = |why: &str| Err(CellError::BadInput(why.to_owned()));
+        let device = request.pool.is_none().then_some(&request.device);
+        self.check_by_drive(ByDrive::of_copy(request.encrypt), device)?;
         match &request.pool {
             Some(pool) => {
                 self.pool(pool)?;

@@ -7,7 +7,9 @@ use capstan_media_agent::mirror::Member;
 use super::StageRequest;
 use super::source::Sources;
 use crate::Cell;
+use crate::backup::Wanted;
 use crate::by_hand::Choice;
+use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 
 /// The media on which a copy counts as staged.
@@ -54,14 +56,16 @@ impl Cell {
     pub(super) fn stage_member(
         &self,
         request: &StageRequest,
+        by_drive: ByDrive,
         passed: &[(MediumId, &'static str)],
         sources: &Sources,
     ) -> Result<Member> {
         let mut passed = passed.to_vec();
+        let wanted = Wanted { block_size: request.block_size, by_drive };
         let member = loop {
             let address = match &request.pool {
                 Some(pool) => {
-                    let medium = self.allocate(pool, &passed, false)?;
+                    let medium = self.allocate(pool, by_drive, &passed, false)?;
                     passed.push((medium.id, "is in use"));
                     medium.device.parse()?
                 }
@@ -76,7 +80,7 @@ impl Cell {
                 )));
             }
             let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-            match self.open_chosen(&address, request.block_size, &Choice::but(&ids)) {
+            match self.open_chosen(&address, &wanted, &Choice::but(&ids)) {
                 Err(CellError::Device(e)) if e.is_out_of_reach() && request.pool.is_some() => {}
                 other => break other?,
             }

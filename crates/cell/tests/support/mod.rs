@@ -218,6 +218,7 @@ pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
         segment_size: Some(64 << 10),
         buffers: None,
         compression: Compression::Off,
+        encrypt: None,
         crc: true,
         read: ReadMode::Auto,
         exclude: vec![],

@@ -31,6 +31,7 @@ fn header() -> MediumHeader {
         protection: Protection::None,
         cell: None,
         array: None,
+        drive_key: None,
     };
     header.as_array()
 }

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::time::Duration;
 
 use capstan_scsi::log::Statistics as Counted;
-use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, alerts};
+use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, alerts, encryption};
 use capstan_tape::lock;
 use capstan_tape::mechanics::Statistics;
 use capstan_tape::{
-    Alert, Counters, DriveModel, Read, Severity, Speeds, Spot, TapeDrive, TapeError, Written,
+    Alert, Counters, DriveKey, DriveModel, Read, Severity, Speeds, Spot, TapeDrive, TapeError,
+    Written,
 };
 
 use super::errors::explain;
@@ -55,6 +56,8 @@ pub(super) struct ScsiDrive {
     /// The way to it is lost.
     gone: bool,
     reserved: bool,
+    /// The key that it was given.
+    key: Option<DriveKey>,
     _lock: File,
 }
 
@@ -117,6 +120,7 @@ impl ScsiDrive {
             longest: 0,
             gone: false,
             reserved,
+            key: None,
             _lock: lock,
         };
         this.loaded = this.wait_for_tape(expect).map_err(|e| this.failed(e))?;
@@ -168,9 +172,21 @@ impl ScsiDrive {
             .or_else(|| model_of(medium.density).map(|model| model.capacity as u64));
         self.speeds = model_of(medium.density).map(DriveModel::range);
         self.before = self.drive.statistics()?;
+        self.forget_left_key()?;
         // Not every drive has that.
         match self.drive.prevent_removal(true) {
             Err(e) if e.is_lost() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes away a key that somebody left in the drive, who was killed perhaps: what we write without one is in clear.
+    fn forget_left_key(&mut self) -> Result<(), Error> {
+        self.key = None;
+        match self.drive.encryption_status() {
+            Ok(Some(now)) if now.encrypts => self.drive.clear_encryption_key(),
+            Err(e) if e.is_lost() => Err(e),
+            // One that cannot say it has none of ours.
             _ => Ok(()),
         }
     }
@@ -368,6 +384,31 @@ impl TapeDrive for ScsiDrive {
             Err(e) if e.is_unsupported() => Ok(()),
             Err(e) => Err(self.failed(e)),
             Ok(_) => self.drive.set_compression(on).map_err(|e| self.failed(e)),
+        }
+    }
+
+    fn encrypts(&mut self) -> bool {
+        self.drive.encryption().is_ok_and(|algorithm| algorithm.is_some())
+    }
+
+    fn set_key(&mut self, key: Option<&DriveKey>) -> Result<(), TapeError> {
+        // One that it lost is given again.
+        if self.key.as_ref() == key && self.drive.has_key() == key.is_some() {
+            return Ok(());
+        }
+        let told = match key {
+            Some(key) => self.drive.set_encryption_key(&encryption::DriveKey::new(*key.bytes())),
+            None => self.drive.clear_encryption_key(),
+        };
+        match told {
+            Err(e) if e.is_unsupported() => {
+                Err(TapeError::CannotEncrypt { drive: self.name.clone() })
+            }
+            told => {
+                told.map_err(|e| self.failed(e))?;
+                self.key = key.cloned();
+                Ok(())
+            }
         }
     }
 }

@@ -7,7 +7,10 @@ use capstan_tape::TapeError;
 /// An error of a drive or robot. `tape` is what is in it, for messages: a barcode.
 pub(crate) fn explain(error: Error, tape: &str) -> TapeError {
     const WRITE_PROTECTED: u8 = 0x27;
+    const ENCRYPTED: u8 = 0x74;
     let key = error.sense().map(|sense| (sense.key, sense.asc));
+    // 74/01 and 74/02, by the makers under one sense key or another: no key, or not the right one.
+    let is_closed = error.sense().is_some_and(|s| s.asc == ENCRYPTED && matches!(s.ascq, 1 | 2));
     let tape = tape.to_owned();
     match error {
         Error::NoMedium { device } => TapeError::NoTape { drive: device },
@@ -20,6 +23,7 @@ pub(crate) fn explain(error: Error, tape: &str) -> TapeError {
         Error::BlockSize { device, len, max, .. } => {
             TapeError::BlockSize { drive: device, most: max, length: len }
         }
+        _ if is_closed => TapeError::CannotDecrypt { tape },
         error => match key {
             Some((MEDIUM_ERROR, _)) => TapeError::BadTape { tape, source: Box::new(error) },
             Some((DATA_PROTECT, WRITE_PROTECTED)) => TapeError::WriteProtected { tape },
@@ -35,16 +39,21 @@ mod tests {
 
     #[test]
     fn the_tape_is_blamed_only_where_the_drive_does() {
-        let check = |key, asc| {
-            let sense = Sense { key, asc, ..Sense::default() };
+        let check = |key, asc, ascq| {
+            let sense = Sense { key, asc, ascq, ..Sense::default() };
             let error = Error::Check { device: "/dev/sg3".into(), doing: "writing a block", sense };
             explain(error, "A00001L9")
         };
-        let bad = check(MEDIUM_ERROR, 0x0c);
+        let bad = check(MEDIUM_ERROR, 0x0c, 0);
         assert!(bad.blames_tape(), "{bad}");
         assert!(bad.to_string().starts_with("tape A00001L9: /dev/sg3 failed while"), "{bad}");
-        assert!(matches!(check(DATA_PROTECT, 0x27), TapeError::WriteProtected { .. }));
-        let drive = check(0x4, 0x44);
+        assert!(matches!(check(DATA_PROTECT, 0x27, 0), TapeError::WriteProtected { .. }));
+        for closed in [(DATA_PROTECT, 1), (DATA_PROTECT, 2), (MEDIUM_ERROR, 1)] {
+            let closed = check(closed.0, 0x74, closed.1);
+            assert!(matches!(closed, TapeError::CannotDecrypt { .. }), "{closed}");
+            assert!(!closed.blames_tape() && !closed.blames_drive());
+        }
+        let drive = check(0x4, 0x44, 0);
         assert!(matches!(&drive, TapeError::Device(_)) && !drive.blames_tape(), "{drive}");
         let busy = explain(Error::Reserved { device: "/dev/sg3".into() }, "");
         assert!(busy.to_string().contains("in use by another host"), "{busy}");

@@ -6,7 +6,7 @@
 mod model;
 
 use capstan_scsi as scsi;
-use capstan_tape::{Counters, Read, Spot, TapeDrive, TapeError, Written};
+use capstan_tape::{Counters, DriveKey, Read, Spot, TapeDrive, TapeError, Written};
 use model::{Model, Object, Positions};
 
 use super::drive::{Expect, ScsiDrive};
@@ -169,4 +169,69 @@ fn errors_say_whose_fault_they_are() {
     assert!(broken.blames_drive() && broken.is_failure(), "{broken}");
     drive.locate(Spot::BEGIN).unwrap();
     assert_eq!(read(&mut drive), 1);
+}
+
+#[test]
+fn a_key_goes_to_the_drive_once_and_is_taken_away() {
+    let model = model("T-KEY");
+    let mut drive = open(&model);
+    assert!(drive.encrypts());
+    let (key, other) = (DriveKey::new([0x42; 32]), DriveKey::new([0x17; 32]));
+    let in_drive = || model.with(|state| (state.encrypting, state.key.clone()));
+    drive.set_key(None).unwrap();
+    assert_eq!(in_drive(), (false, Vec::new()));
+    drive.set_key(Some(&key)).unwrap();
+    assert_eq!(in_drive(), (true, vec![0x42; 32]));
+    model.sent();
+    drive.set_key(Some(&key)).unwrap();
+    assert!(model.sent().is_empty(), "it has the key");
+    drive.write_block(&[1; 1000]).unwrap();
+    drive.set_key(Some(&other)).unwrap();
+    assert_eq!(in_drive(), (true, vec![0x17; 32]));
+    // A reset: nothing is written, until the key is given again.
+    model.with(|state| state.encrypting = false);
+    model.fail(0x0a, 0x06, None, (0x29, 0));
+    assert!(drive.write_block(&[1; 1000]).is_err());
+    drive.locate_end().unwrap();
+    let lost = drive.write_block(&[1; 1000]).unwrap_err().to_string();
+    assert!(lost.contains("lost its encryption key"), "{lost}");
+    drive.set_key(Some(&other)).unwrap();
+    drive.write_block(&[1; 1000]).unwrap();
+    assert_eq!(in_drive(), (true, vec![0x17; 32]));
+    drive.set_key(None).unwrap();
+    assert_eq!(in_drive(), (false, Vec::new()));
+}
+
+#[test]
+fn a_key_that_somebody_left_is_not_used() {
+    let model = model("T-LEFT-KEY");
+    model.with(|state| (state.encrypting, state.key) = (true, vec![9; 32]));
+    let mut drive = open(&model);
+    drive.write_block(&[1; 1000]).unwrap();
+    assert_eq!(model.with(|state| (state.encrypting, state.key.clone())), (false, Vec::new()));
+}
+
+#[test]
+fn a_drive_without_encryption_says_so_and_is_not_asked_for_it() {
+    let model = model("T-NO-AES");
+    let unsupported = || model::check(0x05, None, (0x20, 0), 0);
+    model.with(|state| state.instead.push_back((0xa2, Ok(unsupported()))));
+    let mut drive = open(&model);
+    assert!(!drive.encrypts());
+    let refused = drive.set_key(Some(&DriveKey::new([1; 32]))).unwrap_err();
+    assert!(matches!(refused, TapeError::CannotEncrypt { .. }), "{refused}");
+    drive.set_key(None).unwrap();
+    drive.write_block(&[1; 1000]).unwrap();
+    assert!(!model.sent().contains(&0xb5));
+}
+
+#[test]
+fn what_does_not_decrypt_is_told_from_what_is_damaged() {
+    let model = model("T-CLOSED");
+    model.with(|state| state.tape = vec![block(1), block(2)]);
+    let mut drive = open(&model);
+    model.fail(0x08, 0x07, None, (0x74, 0x02));
+    let closed = drive.read_block(&mut [0; 1000]).unwrap_err();
+    assert!(matches!(closed, TapeError::CannotDecrypt { .. }), "{closed}");
+    assert!(closed.to_string().contains("tape A00001L9 is encrypted"), "{closed}");
 }

@@ -8,9 +8,10 @@ use capstan_format::attachment::{Attachment, AttachmentEnd, AttachmentHeader, Co
 use capstan_format::block::MaHeader;
 use capstan_format::id::SegmentNumber;
 use capstan_format::record::MediumHeader;
-use capstan_tape::{Spot, TapeError};
+use capstan_tape::{DriveKey, Spot, TapeError};
 
 use super::deck::{Deck, Found, Tape};
+use super::keys::key_of;
 use super::storage::LONGEST;
 use super::{catalog_file, complete, data_file};
 use crate::DeviceError;
@@ -20,17 +21,27 @@ fn at(file: u64, block: u64) -> Spot {
     Spot { file, block, object: None }
 }
 
-/// A block, if there is one at that place, of at most so many bytes.
-fn block_at(tape: &Tape, spot: Spot, longest: usize) -> Result<Option<Vec<u8>>, TapeError> {
-    tape.with(|deck| match deck.block(spot, longest, &|_| true)? {
-        Found::Block(block) => Ok(Some(block.to_vec())),
-        Found::Filemark | Found::EndOfData => Ok(None),
+/// With which the drive encrypts the tape, if it does.
+type Key<'a> = Option<&'a DriveKey>;
+
+/// A block, if there is one at that place.
+fn block_at(tape: &Tape, key: Key<'_>, spot: Spot) -> Result<Option<Vec<u8>>, TapeError> {
+    tape.with(|deck| {
+        deck.use_key(key)?;
+        match deck.block(spot, LONGEST, &|_| true)? {
+            Found::Block(block) => Ok(Some(block.to_vec())),
+            Found::Filemark | Found::EndOfData => Ok(None),
+        }
     })
 }
 
 /// What has that number on the tape, if it is an attachment. Its first block says so; where that cannot be read, its last one.
-pub(super) fn find(tape: &Tape, number: SegmentNumber) -> Result<Option<Attachment>, TapeError> {
-    match block_at(tape, at(data_file(number), 0), LONGEST) {
+pub(super) fn find(
+    tape: &Tape,
+    key: Key<'_>,
+    number: SegmentNumber,
+) -> Result<Option<Attachment>, TapeError> {
+    match block_at(tape, key, at(data_file(number), 0)) {
         Ok(Some(block)) => {
             if let Ok(header) = AttachmentHeader::decode(&block) {
                 return Ok(Some(header.attachment));
@@ -43,12 +54,16 @@ pub(super) fn find(tape: &Tape, number: SegmentNumber) -> Result<Option<Attachme
         Err(e) if e.blames_drive() => return Err(e),
         Err(_) => {}
     }
-    Ok(end_of(tape, number)?.map(|end| end.attachment))
+    Ok(end_of(tape, key, number)?.map(|end| end.attachment))
 }
 
 /// The last block of an attachment, if it can be read.
-fn end_of(tape: &Tape, number: SegmentNumber) -> Result<Option<AttachmentEnd>, TapeError> {
-    match block_at(tape, at(catalog_file(number), 0), LONGEST) {
+fn end_of(
+    tape: &Tape,
+    key: Key<'_>,
+    number: SegmentNumber,
+) -> Result<Option<AttachmentEnd>, TapeError> {
+    match block_at(tape, key, at(catalog_file(number), 0)) {
         Ok(block) => Ok(block.and_then(|block| AttachmentEnd::decode(&block).ok())),
         Err(e) if e.blames_drive() => Err(e),
         Err(_) => Ok(None),
@@ -56,19 +71,19 @@ fn end_of(tape: &Tape, number: SegmentNumber) -> Result<Option<AttachmentEnd>, T
 }
 
 /// The contents of an attachment, checked.
-pub(super) fn read(tape: &Tape, of: &Attachment) -> io::Result<Vec<u8>> {
+pub(super) fn read(tape: &Tape, key: Key<'_>, of: &Attachment) -> io::Result<Vec<u8>> {
     let damaged = |e: FormatError| io::Error::new(io::ErrorKind::InvalidData, e);
     let mut contents = Contents::of(of.clone());
     for index in 1.. {
         if contents.are_whole() {
             break;
         }
-        let block = block_at(tape, at(data_file(of.number), index), LONGEST);
+        let block = block_at(tape, key, at(data_file(of.number), index));
         let block = block.map_err(super::storage::failed)?;
         let block = block.ok_or_else(|| damaged(FormatError::Truncated("attachment")))?;
         contents.take(&block).map_err(damaged)?;
     }
-    let end = end_of(tape, of.number).map_err(super::storage::failed)?;
+    let end = end_of(tape, key, of.number).map_err(super::storage::failed)?;
     contents.finish(end.as_ref()).map_err(damaged)
 }
 
@@ -78,17 +93,19 @@ pub(super) fn append(
     medium: &MediumHeader,
     new: &NewAttachment,
 ) -> Result<SegmentNumber, DeviceError> {
+    let key = key_of(medium, &tape.name())?;
     if !tape.pin() {
         let holder = "this session".to_owned();
         return Err(TapeError::Busy { what: tape.name(), holder }.into());
     }
-    let written = append_pinned(tape, medium, new);
+    let written = append_pinned(tape, key.as_ref(), medium, new);
     tape.unpin();
     written
 }
 
 fn append_pinned(
     tape: &Tape,
+    key: Key<'_>,
     medium: &MediumHeader,
     new: &NewAttachment,
 ) -> Result<SegmentNumber, DeviceError> {
@@ -112,6 +129,7 @@ fn append_pinned(
     let last = header.end(&new.contents).map_err(bad)?;
     let (data, end) = (data_file(number), catalog_file(number));
     tape.with(|deck| {
+        deck.use_key(key)?;
         deck.write(at(data, 0), &first)?;
         let mut blocks = 1;
         // Also behind the early warning: what has no room after all is torn, and the next writer overwrites it.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use capstan_format::id::MediumId;
 use capstan_tape::changer::{Held, Place};
 use capstan_tape::{
-    Changer, DriveSession, Mount, Read, Speeds, Spot, TapeDrive, TapeError, Written,
+    Changer, DriveKey, DriveSession, Mount, Read, Speeds, Spot, TapeDrive, TapeError, Written,
 };
 use parking_lot::Mutex;
 
@@ -397,7 +397,9 @@ impl Deck {
     /// A drive that is read through that spool.
     #[cfg(test)]
     pub(super) fn through(drive: Box<dyn TapeDrive>, plan: Option<&super::SpoolPlan>) -> Self {
-        Self { passed: Passed::through(plan), ..Self::new(drive, None) }
+        let mut deck = Self::new(drive, None);
+        deck.passed = Passed::through(plan);
+        deck
     }
 
     /// Goes to a place, if the tape is not there. By filemarks and blocks: who writes has to be certain. The drive's number of the
@@ -580,6 +582,19 @@ impl Deck {
         self.drive.set_compression(on)
     }
 
+    /// Refuses a drive that cannot encrypt with a key that it is given.
+    pub fn check_encrypts(&mut self) -> Result<(), TapeError> {
+        match self.drive.encrypts() {
+            true => Ok(()),
+            false => Err(TapeError::CannotEncrypt { drive: self.drive.name().to_owned() }),
+        }
+    }
+
+    /// What is read and written from now on is encrypted with that key; in clear, if there is none.
+    pub fn use_key(&mut self, key: Option<&DriveKey>) -> Result<(), TapeError> {
+        self.drive.set_key(key)
+    }
+
     /// The largest block that the drive takes.
     pub fn block_max(&self) -> usize {
         self.drive.block_max()
@@ -594,5 +609,12 @@ impl Deck {
             counters: self.drive.counters(),
             alerts: self.drive.alerts(),
         }
+    }
+}
+
+impl Drop for Deck {
+    fn drop(&mut self) {
+        // Whoever has the drive next gets no key of ours. One that cannot be told is told by the next who opens it.
+        let _ = self.drive.set_key(None);
     }
 }

@@ -383,6 +383,7 @@ mod tests {
                 protection: Protection::None,
                 cell: None,
                 array: None,
+                drive_key: None,
             })
         };
         TapeDevice::open(address, header, None).unwrap()

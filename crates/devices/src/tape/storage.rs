@@ -9,12 +9,13 @@ use capstan_format::attachment::Attachment;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
-use capstan_tape::{Spot, TapeError};
+use capstan_tape::{DriveKey, Spot, TapeError};
 use parking_lot::Mutex;
 
 use super::attachment;
 use super::by_hand::Wanted;
 use super::deck::{Found, Tape};
+use super::keys::key_of;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::DeviceError;
 use crate::address::TapeAddress;
@@ -93,6 +94,7 @@ impl Storage for TapeStorage {
         Ok(Box::new(SegmentFile {
             tape: self.tape.clone(),
             number,
+            key: self.key()?,
             // A member of an array has only its share of the blocks that the end record counts.
             array: medium.and_then(|medium| medium.array.clone()),
             block_size: medium.map(|medium| medium.block_size as usize),
@@ -139,11 +141,11 @@ impl Storage for TapeStorage {
     }
 
     fn attachment(&self, number: SegmentNumber) -> io::Result<Option<Attachment>> {
-        attachment::find(&self.tape, number).map_err(failed)
+        attachment::find(&self.tape, self.key()?.as_ref(), number).map_err(failed)
     }
 
     fn read_attachment(&self, of: &Attachment) -> io::Result<Vec<u8>> {
-        attachment::read(&self.tape, of)
+        attachment::read(&self.tape, self.key()?.as_ref(), of)
     }
 
     fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
@@ -167,6 +169,12 @@ impl TapeStorage {
             let _ = self.medium.set(header);
         }
         Ok(self.medium.get())
+    }
+
+    /// What the drive needs to read what is behind the header.
+    fn key(&self) -> io::Result<Option<DriveKey>> {
+        let key = self.medium()?.map(|medium| key_of(medium, &self.tape.name()));
+        Ok(key.transpose().map_err(failed)?.flatten())
     }
 
     /// The first block of the tape.
@@ -231,6 +239,8 @@ impl Layout {
 struct SegmentFile {
     tape: Arc<Tape>,
     number: SegmentNumber,
+    /// What the drive needs to read it.
+    key: Option<DriveKey>,
     array: Option<ArrayPlace>,
     /// Of the medium.
     block_size: Option<usize>,
@@ -265,6 +275,7 @@ impl SegmentFile {
         let spot = self.spot(block);
         let mut take = Some(take);
         let found = self.tape.with(|deck| {
+            deck.use_key(self.key.as_ref())?;
             let found = match deck.block(spot, longest, &|bytes| self.is_block(block, bytes))? {
                 Found::Block(bytes) => take.take().map(|take| take(bytes)),
                 Found::Filemark | Found::EndOfData => None,
@@ -319,6 +330,7 @@ impl SegmentFile {
         let mut last = 0;
         let read = self.tape.with(|deck| {
             bytes.clear();
+            deck.use_key(self.key.as_ref())?;
             for block in 0.. {
                 match deck.block(Spot { file, block, object: None }, LONGEST, &|_| true)? {
                     Found::Block(found) if bytes.len() + found.len() <= CATALOG_MAX => {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use capstan_format::block::{BlockKind, MaHeader};
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber};
-use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
+use capstan_format::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
 use capstan_tape::changer::{Changer, Place};
 use capstan_tape::library::{Design, Library};
 use capstan_tape::mechanics::Statistics;
-use capstan_tape::{Read, Spot, TapeDrive, TapeError, Written};
+use capstan_tape::{DriveKey, Read, Spot, TapeDrive, TapeError, Written};
 use parking_lot::Mutex;
 
 use super::deck::{Deck, Found, Tape};
@@ -48,22 +48,24 @@ pub(super) fn address_of(dir: &Path, capacity: u64) -> TapeAddress {
     address
 }
 
+pub(super) fn plain_header() -> MediumHeader {
+    MediumHeader {
+        format: FORMAT_VERSION,
+        incompatible: 0,
+        compatible: 0,
+        medium: MediumId([1; 16]),
+        label: "m".to_owned(),
+        block_size: BLOCK as u32,
+        created_us: 0,
+        protection: Protection::None,
+        cell: None,
+        array: None,
+        drive_key: None,
+    }
+}
+
 pub(super) fn open(address: &TapeAddress) -> TapeDevice {
-    let header = || {
-        Ok(MediumHeader {
-            format: FORMAT_VERSION,
-            incompatible: 0,
-            compatible: 0,
-            medium: MediumId([1; 16]),
-            label: "m".to_owned(),
-            block_size: BLOCK as u32,
-            created_us: 0,
-            protection: Protection::None,
-            cell: None,
-            array: None,
-        })
-    };
-    TapeDevice::open(address, header, None).unwrap()
+    TapeDevice::open(address, || Ok(plain_header()), None).unwrap()
 }
 
 fn id(number: u32) -> SegmentId {
@@ -335,4 +337,124 @@ fn a_spool_spares_a_drive_that_is_read_slowly() {
     let plan = SpoolPlan { dir: dir.path().to_owned(), size: 128 << 20 };
     let (plain, spooled) = (backhitches(dir.path(), None), backhitches(dir.path(), Some(&plan)));
     assert!(plain >= 10 && plain >= 10 * spooled, "{plain} without, {spooled} with a spool");
+}
+
+/// A drive that notes which keys it was given.
+struct Keyed {
+    drive: Box<dyn TapeDrive>,
+    given: Arc<Mutex<Vec<Option<u8>>>>,
+}
+
+impl TapeDrive for Keyed {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+    fn write_block(&mut self, block: &[u8]) -> Result<Written, TapeError> {
+        self.drive.write_block(block)
+    }
+    fn write_filemark(&mut self) -> Result<Written, TapeError> {
+        self.drive.write_filemark()
+    }
+    fn sync(&mut self) -> Result<(), TapeError> {
+        self.drive.sync()
+    }
+    fn erase(&mut self, long: bool) -> Result<(), TapeError> {
+        self.drive.erase(long)
+    }
+    fn read_block(&mut self, into: &mut [u8]) -> Result<Read, TapeError> {
+        self.drive.read_block(into)
+    }
+    fn locate(&mut self, to: Spot) -> Result<(), TapeError> {
+        self.drive.locate(to)
+    }
+    fn locate_end(&mut self) -> Result<Spot, TapeError> {
+        self.drive.locate_end()
+    }
+    fn position(&mut self) -> Result<Option<u64>, TapeError> {
+        self.drive.position()
+    }
+    fn block_max(&self) -> usize {
+        self.drive.block_max()
+    }
+    fn capacity(&self) -> Option<u64> {
+        self.drive.capacity()
+    }
+    fn unload(&mut self) -> Result<(), TapeError> {
+        self.drive.unload()
+    }
+    fn statistics(&self) -> Option<Statistics> {
+        self.drive.statistics()
+    }
+    fn encrypts(&mut self) -> bool {
+        self.drive.encrypts()
+    }
+    fn set_key(&mut self, key: Option<&DriveKey>) -> Result<(), TapeError> {
+        let key_byte = key.map(|key| key.bytes()[0]);
+        let mut given = self.given.lock();
+        if given.last() != Some(&key_byte) {
+            given.push(key_byte);
+        }
+        self.drive.set_key(key)
+    }
+}
+
+fn encrypted_header(medium: MediumId) -> MediumHeader {
+    let key = Some(serde_json::json!({"id": medium.to_string()}));
+    let incompatible = FEATURE_DRIVE_KEY;
+    MediumHeader { medium, incompatible, drive_key: key, ..plain_header() }
+}
+
+#[test]
+fn what_is_behind_the_header_takes_the_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = address(dir.path());
+    let medium = MediumId([0x77; 16]);
+    let open = || TapeDevice::open(&address, || Ok(encrypted_header(medium)), None).unwrap();
+    let mut device = open();
+    let closed = device.begin_segment().unwrap_err().to_string();
+    assert!(
+        closed.contains("V00001L9 is encrypted by its drive and its key is not open"),
+        "{closed}"
+    );
+    super::open_key(medium, DriveKey::new([7; 32]));
+    write(&mut device, 3);
+    device.commit().unwrap();
+    drop(device);
+    super::release_idle();
+    let file = std::fs::read(dir.path().join("vtl/tapes/V00001L9.tape")).unwrap();
+    let count = |text: &[u8]| file.windows(text.len()).filter(|w| *w == text).count();
+    assert_eq!((count(b"CpMA"), count(b"drive_key")), (1, 1), "the header alone is in clear");
+    let mut device = open();
+    assert_eq!(device.begin_segment().unwrap(), SegmentNumber(2), "it is appended to");
+    drop(device);
+    let storage = TapeStorage::new(Tape::of(&address));
+    let segment = storage.open(&segment_name(SegmentNumber(1), SUFFIX)).unwrap();
+    let mut found = vec![0; BLOCK];
+    segment.read_at(&mut found, BLOCK as u64).unwrap();
+    assert!(found == block(1, 1));
+}
+
+#[test]
+fn a_drive_has_a_key_as_long_as_it_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = address(dir.path());
+    let medium = MediumId([0x78; 16]);
+    super::open_key(medium, DriveKey::new([9; 32]));
+    let new = || Ok(encrypted_header(medium));
+    let mut device = TapeDevice::open(&address, new, None).unwrap();
+    write(&mut device, 3);
+    device.commit().unwrap();
+    drop(device);
+    super::release_idle();
+    let given = Arc::new(Mutex::new(Vec::new()));
+    let drive = Box::new(Library::open(&dir.path().join("vtl")).unwrap().drive(1).unwrap());
+    let tape = Tape::in_drive(Box::new(Keyed { drive, given: given.clone() }));
+    let storage = TapeStorage::new(tape);
+    assert_eq!(storage.list().unwrap().len(), 2);
+    assert!(given.lock().is_empty(), "what is on it is listed without");
+    let segment = storage.open(&segment_name(SegmentNumber(1), SUFFIX)).unwrap();
+    segment.read_at(&mut vec![0; BLOCK], 0).unwrap();
+    assert_eq!(*given.lock(), [Some(9)]);
+    drop((storage, segment));
+    assert_eq!(*given.lock(), [Some(9), None]);
 }

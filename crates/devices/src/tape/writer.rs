@@ -6,9 +6,10 @@ use std::sync::Arc;
 use capstan_format::block::BlockKind;
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, encode_record};
-use capstan_tape::{DriveSession, Speeds, Spot, TapeError, Written};
+use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
 
 use super::deck::Tape;
+use super::keys::key_of;
 use super::storage::TapeStorage;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::address::TapeAddress;
@@ -26,6 +27,8 @@ pub struct TapeDevice {
     told: u32,
     /// Where the next block of the segment goes, while one is open.
     at: Option<Spot>,
+    /// With which its drive encrypts it.
+    key: Option<DriveKey>,
     /// Of the segments that were written: blocks and filemarks before the first block, where the drive said so.
     objects: BTreeMap<SegmentNumber, u64>,
     /// The drive has warned that the tape ends soon.
@@ -100,13 +103,30 @@ impl TapeDevice {
             tape.with(|deck| deck.mark(Spot { block: 1, ..Spot::BEGIN }).map(drop))?;
         }
         let told = next;
-        let (tape, objects) = (tape.clone(), BTreeMap::new());
-        Ok(Self { tape, medium, next, told, at: None, objects, ending: false, capacity })
+        Ok(Self {
+            tape: tape.clone(),
+            medium,
+            next,
+            told,
+            at: None,
+            key: None,
+            objects: BTreeMap::new(),
+            ending: false,
+            capacity,
+        })
     }
 
     /// The medium.
     pub fn medium(&self) -> &FileMedium {
         &self.medium
+    }
+
+    /// Refuses a drive that cannot encrypt, where the tape is encrypted by its drive.
+    pub fn check_drive(&self) -> Result<(), DeviceError> {
+        match self.medium.header().is_drive_encrypted() {
+            true => Ok(self.tape.with(|deck| deck.check_encrypts())?),
+            false => Ok(()),
+        }
     }
 
     /// Gives a medium another header; with it, all that is on the tape is gone.
@@ -155,6 +175,11 @@ fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {
         .map_err(|source| DeviceError::Medium { path: tape.name(), source })?;
     let begin = Spot { file: HEADER_FILE, ..Spot::BEGIN };
     tape.with(|deck| {
+        if header.is_drive_encrypted() {
+            deck.check_encrypts()?;
+        }
+        // Who reads it gets to know from it which key the rest takes.
+        deck.use_key(None)?;
         deck.write(begin, &block)?;
         deck.mark(Spot { block: 1, object: None, ..begin })?;
         deck.sync()
@@ -185,14 +210,17 @@ impl Device for TapeDevice {
             self.next += 1;
         }
         let number = SegmentNumber(self.next);
+        self.key = key_of(self.medium.header(), &self.tape.name())?;
         self.at = Some(Spot { file: data_file(number), block: 0, object: None });
         Ok(number)
     }
 
     fn write(&mut self, block: &[u8]) -> Result<(), DeviceError> {
         let spot = self.spot()?;
-        let (written, begin) =
-            self.tape.with(|deck| Ok((deck.write(spot, block)?, deck.begin_of(spot.file))))?;
+        let (written, begin) = self.tape.with(|deck| {
+            deck.use_key(self.key.as_ref())?;
+            Ok((deck.write(spot, block)?, deck.begin_of(spot.file)))
+        })?;
         self.note(written);
         let number = SegmentNumber(self.next);
         if (spot.file, spot.block) == (data_file(number), 0)

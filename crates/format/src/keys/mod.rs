@@ -6,12 +6,15 @@
 //! 2. they open the [`KeyRecord`] that lies on the medium and gives the [`SessionKeys`];
 //! 3. from a session key and a stream's id comes the key of a [`FrameSealer`].
 //!
+//! The key that a tape drive encrypts a medium with goes the same way ([`draw_drive_key`]).
+//!
 //! Each layer has two of everything: one for names and metadata, one for contents, so that a party may list what it
 //! cannot read. Writing needs public keys only. Everything here is specified byte for byte in `docs/keys.md`.
 //!
 //! Randomness is the caller's: each function that draws takes an [`Rng`], which has to be that of the operating
 //! system everywhere but in tests.
 
+mod drive;
 mod error;
 mod frame;
 mod lock;
@@ -26,6 +29,7 @@ mod unlock;
 mod vectors;
 mod wrap;
 
+pub use drive::{draw_drive_key, drive_key, drive_record_id};
 pub use error::KeyError;
 pub use frame::{Cipher, FrameSealer, TAG_LEN};
 pub use lock::{ArgonParams, LockBy, LockId, LockInfo, LockKind, NewLock};

@@ -179,6 +179,7 @@ pub fn medium(block_size: u32) -> MediumHeader {
         protection: Protection::None,
         cell: None,
         array: None,
+        drive_key: None,
     }
 }
 

@@ -61,6 +61,11 @@ impl Drive {
         Ok(page.map_or(NextBlock::Unknown, |page| encryption::next_block(&page)))
     }
 
+    /// Whether the drive has the key that it was given last: it was not taken back, nor lost.
+    pub fn has_key(&self) -> bool {
+        self.key == KeyState::Set
+    }
+
     /// Gives the drive a key: from now on it encrypts what is written, and decrypts what was encrypted with this key. The
     /// drive forgets it when the medium is taken out.
     pub fn set_encryption_key(&mut self, key: &DriveKey) -> Result<(), Error> {

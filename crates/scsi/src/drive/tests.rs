@@ -399,6 +399,7 @@ fn drive_encryption_is_never_off_by_accident() {
     let mut drive = ready(&model);
     drive.set_encryption_key(&DriveKey::new([0x42; 32])).unwrap();
     assert_eq!(model.with(|state| state.key.clone()), [0x42; 32]);
+    assert!(drive.has_key());
     assert_eq!(drive.write_block(&[7; 64]).unwrap(), Written::Done);
     // A reset: the drive has no key, and says nothing about it.
     model.with(|state| state.encrypting = false);
@@ -407,6 +408,7 @@ fn drive_encryption_is_never_off_by_accident() {
     drive.rewind().unwrap();
     let text = drive.write_block(&[7; 64]).unwrap_err().to_string();
     assert!(text.contains("lost its encryption key"), "{text}");
+    assert!(!drive.has_key());
     assert!(matches!(drive.read_block(&mut [0; 64]), Err(Error::KeyLost { .. })));
     drive.set_encryption_key(&DriveKey::new([0x42; 32])).unwrap();
     assert_eq!(drive.write_block(&[7; 64]).unwrap(), Written::Done);

@@ -1,0 +1,35 @@
+//! Who encrypts, as options say it.
+
+use capstan_cell::request::Encrypt;
+use clap::ValueEnum;
+
+/// `--encrypt` of what reads the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EncryptArg {
+    /// The session, before anything leaves it
+    Software,
+    /// The tape drive: AES-256 by a key of the tape's own
+    Drive,
+}
+
+/// `--encrypt` of what copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EncryptCopyArg {
+    /// The tape drive: AES-256 by a key of the tape's own
+    Drive,
+}
+
+impl From<EncryptArg> for Encrypt {
+    fn from(arg: EncryptArg) -> Self {
+        match arg {
+            EncryptArg::Software => Self::Software,
+            EncryptArg::Drive => Self::Drive,
+        }
+    }
+}
+
+impl From<EncryptCopyArg> for Encrypt {
+    fn from(EncryptCopyArg::Drive: EncryptCopyArg) -> Self {
+        Self::Drive
+    }
+}

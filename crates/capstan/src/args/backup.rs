@@ -26,6 +26,7 @@ Examples:
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
   capstan backup /home --to pool:office
+  capstan backup /home --to pool:tapes --encrypt drive
   capstan backup /srv --to rait5:/mnt/a,/mnt/b,/mnt/c --name srv
 
 Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in

@@ -199,3 +199,28 @@ fn tapes_leave_when_their_session_is_done() {
 fn backup_of<'a>(args: &[&'a str]) -> Vec<&'a str> {
     std::iter::once("backup").chain(args.iter().copied()).collect()
 }
+
+#[test]
+fn tapes_put_in_by_hand_are_encrypted_by_their_drive_too() {
+    let lab = Lab::with_passphrase(Some("secret"));
+    drive(&lab, 8, 40);
+    tree(&lab, 50);
+    let tapes: Vec<_> = (1..8).map(barcode).collect();
+    let to = ["--to", "vtape:drive", "--encrypt", "drive"];
+    let backup = [&["backup", "tree", "--name", "t"], &to[..]].concat();
+    let (run, _) = attended(&lab, &backup, &mut |n, _| tapes[n].clone());
+    let full = report(run);
+    assert_eq!(full["status"], "completed", "{full}");
+    assert!(full["media"].as_array().unwrap().len() >= 2, "{full}");
+    let into = lab.path("restored");
+    let restore = ["restore", "t", "--into", into.to_str().unwrap()];
+    let (run, asked) = attended(&lab, &restore, &mut |_, wish| named(wish));
+    assert_eq!(report(run)["status"], "completed", "{asked:#?}");
+    same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
+    // A session that encrypts by itself takes another one.
+    lab.file("few/file", "few");
+    let plain = ["backup", "few", "--name", "p", "--to", "vtape:drive"];
+    let (run, asked) = attended(&lab, &plain, &mut |_, _| barcode(8));
+    assert_eq!(report(run)["status"], "completed", "{asked:#?}");
+    assert!(asked[0].contains("is encrypted by its drive"), "{asked:#?}");
+}

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
 use crate::support::{Lab, Run, below, finish, noise, report};
-use crate::tape::{comes_back, library, media};
+use crate::tape::{comes_back, library, library_of, media};
 
 const SECRET: &str = "correct horse battery";
 const OTHER: &str = "staple of another kind";
@@ -229,16 +229,7 @@ fn what_cannot_be_encrypted_by_a_drive_is_refused_before_anything_is_written() {
     }
     lab.run(["copy", "t", "--to", "disk", "--encrypt", "drive"]);
     assert!(!lab.path("disk").exists() && !lab.path("a").exists());
-    let old = Design {
-        model: "lto-3".into(),
-        drives: 1,
-        slots: 2,
-        mail_slots: 0,
-        alone: false,
-        capacity: Some(40_000_000),
-        scale: 1e5,
-        ratio: 1.0,
-    };
+    let old = Design { model: "lto-3".into(), ..library_of(1, 1) };
     Library::create(&lab.path("vtl"), &old, 1).unwrap();
     lab.run([&["backup"], &BACKUP[..]].concat()).refused(&["drive", "cannot encrypt", "LTO-4"]);
     let tapes: Vec<_> = std::fs::read_dir(lab.path("vtl/tapes")).unwrap().flatten().collect();

@@ -310,6 +310,20 @@ fn copies_go_onto_such_tapes_and_say_where_they_lie_in_clear() {
 }
 
 #[test]
+fn spools_before_and_behind_such_a_drive_change_nothing() {
+    let lab = lab();
+    library(&lab, 1, 2);
+    tree(&lab, 20);
+    let spool = lab.mkdir("spool");
+    let spooled = format!("vtape:vtl?spool={}&spool-size=16M", spool.display());
+    let done = lab.backed_up(["tree", "--to", &spooled, "--name", "t", "--encrypt", "drive"]);
+    assert!(!has_clear_text(&tape_file(&lab, labels(&done)[0])));
+    let into = lab.path("out");
+    lab.restored(["t", "--into", into.to_str().unwrap(), "--spool", "spool"]);
+    same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
+}
+
+#[test]
 fn a_specification_has_the_drive_encrypt() {
     let lab = lab();
     library(&lab, 1, 1);

@@ -310,6 +310,23 @@ fn copies_go_onto_such_tapes_and_say_where_they_lie_in_clear() {
 }
 
 #[test]
+fn what_is_attached_is_encrypted_too_and_comes_back() {
+    let lab = lab();
+    library(&lab, 1, 1);
+    tree(&lab, 1);
+    lab.file("sheet", lab.run(["idb", "recovery-key"]).ok().stdout.clone());
+    lab.backed_up(BACKUP);
+    lab.run(["lock", "t", "--until", "1d"]).ok();
+    assert!(!has(&tape_file(&lab, "V00001L9"), b"\"attachment\""));
+    lab.run(["verify", "--medium", "V00001L9"]).ok();
+    std::fs::remove_dir_all(lab.path("home")).unwrap();
+    let recover = ["idb", "recover", "vtape:vtl?tape=V00001L9", "--code-file", "sheet"];
+    run_with(&lab, "", &recover).refused(&["'V00001L9' is encrypted by its drive"]);
+    run_with(&lab, SECRET, &recover).ok();
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
+#[test]
 fn spools_before_and_behind_such_a_drive_change_nothing() {
     let lab = lab();
     library(&lab, 1, 2);

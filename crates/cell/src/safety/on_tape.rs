@@ -79,6 +79,10 @@ impl Tapes {
                             ears.say(Code::Sealed, "cell", &name, chain(&e));
                             continue;
                         }
+                        // It is not the code of the backup that is asked for.
+                        Err(e) if e.is_of_keys() => {
+                            return Err(CellError::BadInput(chain(&e)));
+                        }
                         opened => opened?,
                     }
                     backups_on(&medium, depth)

@@ -7,14 +7,15 @@
 //!
 //! What is no segment and lies between them has a number as they have ([`attachment`]).
 //!
-//! [`deck`] gets the tape into a drive and has what [`passed`] by, [`by_hand`] waits until somebody has put it into one that stands alone, [`storage`]
-//! reads it, [`writer`] writes it, [`spool`] is what may lie between that and who writes. Where the medium's header says so, the
-//! drive encrypts all that is behind it; [`keys`] has the keys.
+//! [`mount`] gets the tape into a drive, a [`deck`], which has what [`passed`] by; [`by_hand`] waits until somebody has put it
+//! into a drive that stands alone. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
+//! who writes. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys.
 
 mod attachment;
 mod by_hand;
 mod deck;
 mod keys;
+mod mount;
 mod passed;
 mod spool;
 mod storage;
@@ -23,8 +24,8 @@ mod tests;
 mod writer;
 
 pub use by_hand::Wanted;
-pub use deck::{Tape, eject, inventory, release_idle, take_sessions};
 pub use keys::{has_key, open_key};
+pub use mount::{Tape, eject, inventory, release_idle, take_sessions};
 pub use passed::{WINDOW, read_through};
 pub use spool::{SpoolPlan, SpooledTape};
 pub(crate) use storage::{is_blank, open_member};

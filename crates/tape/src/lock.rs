@@ -12,9 +12,13 @@ use rustix::fs::OFlags;
 use crate::cartridge::failed;
 use crate::drive::TapeError;
 
-/// Locks a file at once, or says who has it. `what` is what it stands for.
+/// A program that is just being started has all that its parent had open until it begins: for so long a lock may outlive who
+/// held it.
+const FORK: Duration = Duration::from_millis(50);
+
+/// Locks a file, or says at once who has it. `what` is what it stands for.
 pub fn take(path: &Path, what: &str) -> Result<File, TapeError> {
-    wait(path, what, Duration::ZERO)
+    wait(path, what, FORK)
 }
 
 /// The same, with patience where another has it.

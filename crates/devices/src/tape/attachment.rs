@@ -10,8 +10,9 @@ use capstan_format::id::SegmentNumber;
 use capstan_format::record::MediumHeader;
 use capstan_tape::{DriveKey, Spot, TapeError};
 
-use super::deck::{Deck, Found, Tape};
+use super::deck::{Deck, Found};
 use super::keys::key_of;
+use super::mount::Tape;
 use super::storage::LONGEST;
 use super::{catalog_file, complete, data_file};
 use crate::DeviceError;

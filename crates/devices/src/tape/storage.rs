@@ -14,8 +14,9 @@ use parking_lot::Mutex;
 
 use super::attachment;
 use super::by_hand::Wanted;
-use super::deck::{Found, Tape};
+use super::deck::Found;
 use super::keys::key_of;
+use super::mount::Tape;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::DeviceError;
 use crate::address::TapeAddress;

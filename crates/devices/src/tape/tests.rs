@@ -12,7 +12,8 @@ use capstan_tape::mechanics::Statistics;
 use capstan_tape::{DriveKey, Read, Spot, TapeDrive, TapeError, Written};
 use parking_lot::Mutex;
 
-use super::deck::{Deck, Found, Tape};
+use super::deck::{Deck, Found};
+use super::mount::Tape;
 use super::spool::SpoolPlan;
 use super::storage::TapeStorage;
 use super::writer::TapeDevice;

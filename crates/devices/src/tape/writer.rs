@@ -8,8 +8,8 @@ use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, encode_record};
 use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
 
-use super::deck::Tape;
 use super::keys::key_of;
+use super::mount::Tape;
 use super::storage::TapeStorage;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::address::TapeAddress;

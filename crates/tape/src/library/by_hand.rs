@@ -34,7 +34,8 @@ impl Library {
         let _drive = self.lock_drive(1)?;
         let mut held = self.tapes()?;
         if !held.iter().any(|tape| tape.barcode == barcode) {
-            let there: Vec<_> = held.into_iter().map(|tape| tape.barcode).collect();
+            let mut there: Vec<_> = held.into_iter().map(|tape| tape.barcode).collect();
+            there.sort();
             return Err(self.says(format!(
                 "there is no tape {barcode} on its shelf; there are {}",
                 there.join(", ")

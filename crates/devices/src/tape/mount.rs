@@ -1,0 +1,354 @@
+//! Getting a tape into a drive, and keeping it there while it is used.
+//!
+//! A process has one [`Tape`] for each tape it uses, however many readers share it. The tape is loaded when it is first
+//! needed, and stays in its drive, which is this process's, until [`release_idle`]. Where all drives are taken, a tape that
+//! this process holds and does not just use makes room; one that is being written stays.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use capstan_format::id::MediumId;
+use capstan_tape::changer::{Held, Place};
+use capstan_tape::{Changer, DriveSession, Mount, TapeDrive, TapeError};
+use parking_lot::Mutex;
+
+use super::by_hand::{Wanted, awaited};
+use super::deck::Deck;
+use crate::address::{LibraryName, TapeAddress};
+use crate::library;
+
+/// How long to wait before looking again whether a drive is free.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How often a drive that somebody took first is looked for again.
+const TRIES: usize = 5;
+
+type Key = (LibraryName, Option<String>, Option<MediumId>);
+static TAPES: LazyLock<Mutex<HashMap<Key, Arc<Tape>>>> = LazyLock::new(Mutex::default);
+
+/// One tape of a library is loaded at a time: else two that take turns in one drive would take it from each other before it is
+/// used.
+static LOADING: LazyLock<Mutex<HashMap<LibraryName, Arc<Mutex<()>>>>> =
+    LazyLock::new(Mutex::default);
+
+type Inventories = HashMap<LibraryName, (Instant, Vec<Held>)>;
+static INVENTORIES: LazyLock<Mutex<Inventories>> = LazyLock::new(Mutex::default);
+/// For so long a library is not asked again: a list of media asks for each of them.
+const INVENTORY_TIME: Duration = Duration::from_secs(2);
+
+/// What lies in a library, by place, as it was at most two seconds ago.
+pub fn inventory(name: &LibraryName) -> Result<Vec<Held>, TapeError> {
+    let mut known = INVENTORIES.lock();
+    known.retain(|_, (asked, _)| asked.elapsed() < INVENTORY_TIME);
+    if let Some((_, held)) = known.get(name) {
+        return Ok(held.clone());
+    }
+    let held = library::open(name)?.inventory()?;
+    known.insert(name.clone(), (Instant::now(), held.clone()));
+    Ok(held)
+}
+
+/// Gives back the drives of all tapes that are not being written; the tapes stay in them.
+pub fn release_idle() {
+    let all: Vec<_> = TAPES.lock().values().cloned().collect();
+    for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
+        if let Some(mut deck) = tape.deck.try_lock() {
+            *deck = None;
+        }
+    }
+}
+
+/// What drives did since they were opened, of tapes that this process read and gave up.
+static PAST: Mutex<Vec<DriveSession>> = Mutex::new(Vec::new());
+/// More are not kept.
+const PAST_MOST: usize = 1000;
+
+/// What the drives did that this process reads tapes in, or did since it was asked.
+pub fn take_sessions() -> Vec<DriveSession> {
+    let mut sessions = std::mem::take(&mut *PAST.lock());
+    let all: Vec<_> = TAPES.lock().values().cloned().collect();
+    for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
+        sessions.extend(tape.deck.lock().as_mut().map(Deck::session));
+    }
+    sessions
+}
+
+/// Takes the tape out of a drive that stands alone; this process gives the drive up, if it does not write there.
+pub fn eject(address: &TapeAddress) -> Result<(), TapeError> {
+    let library = address.resolved().library;
+    let all: Vec<_> = TAPES.lock().values().cloned().collect();
+    let idle = |tape: &&Arc<Tape>| tape.library == library && !tape.pinned.load(Relaxed);
+    all.iter().filter(idle).for_each(|tape| *tape.deck.lock() = None);
+    library::open(&library)?.unload_drive(address.drive.unwrap_or(1))
+}
+
+/// A tape that this process uses.
+pub struct Tape {
+    library: LibraryName,
+    drive: Option<u32>,
+    /// What is on its sticker, in a library.
+    barcode: Option<String>,
+    /// Which medium is to be in a drive that stands alone; whatever is in it, if neither is given.
+    wanted: Option<Wanted>,
+    deck: Mutex<Option<Deck>>,
+    /// It is written: it is not unloaded for another.
+    pinned: AtomicBool,
+    /// It waits for a drive.
+    loading: AtomicBool,
+}
+
+impl Tape {
+    /// A tape of a library; it is loaded when it is first needed.
+    pub fn of(address: &TapeAddress) -> Arc<Self> {
+        Self::known(address, None)
+    }
+
+    /// A known tape of a drive that stands alone; the operator is asked for it when it is needed.
+    pub fn of_medium(address: &TapeAddress, wanted: Wanted) -> Arc<Self> {
+        Self::known(address, Some(wanted))
+    }
+
+    fn known(address: &TapeAddress, wanted: Option<Wanted>) -> Arc<Self> {
+        let address = address.resolved();
+        let medium = wanted.as_ref().map(|wanted| wanted.medium);
+        let key = (address.library.clone(), address.tape.clone(), medium);
+        let new = || Arc::new(Self::new(address.library, address.drive, address.tape, wanted));
+        TAPES.lock().entry(key).or_insert_with(new).clone()
+    }
+
+    fn new(
+        library: LibraryName,
+        drive: Option<u32>,
+        barcode: Option<String>,
+        wanted: Option<Wanted>,
+    ) -> Self {
+        Self {
+            library,
+            drive,
+            barcode,
+            wanted,
+            deck: Mutex::default(),
+            pinned: AtomicBool::new(false),
+            loading: AtomicBool::new(false),
+        }
+    }
+
+    /// A tape that is in a drive of a test.
+    #[cfg(test)]
+    pub(super) fn in_drive(drive: Box<dyn TapeDrive>) -> Arc<Self> {
+        let tape = Self::new(LibraryName::Virtual("test".into()), None, None, None);
+        *tape.deck.lock() = Some(Deck::new(drive, None));
+        Arc::new(tape)
+    }
+
+    /// What it is called in messages.
+    pub fn name(&self) -> String {
+        match (&self.barcode, &self.wanted) {
+            (Some(barcode), _) => format!("{}?tape={barcode}", self.library),
+            (None, Some(wanted)) => format!("'{}' in {}", wanted.label, self.library),
+            (None, None) => self.library.to_string(),
+        }
+    }
+
+    /// What is on its sticker, where there is a robot that reads it.
+    pub fn barcode(&self) -> Option<&str> {
+        self.barcode.as_deref()
+    }
+
+    /// Keeps it loaded while it is written. False if somebody writes it already.
+    pub fn pin(&self) -> bool {
+        !self.pinned.swap(true, Relaxed)
+    }
+
+    /// It is written no more.
+    pub fn unpin(&self) {
+        self.pinned.store(false, Relaxed);
+    }
+
+    /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done once more,
+    /// in another drive if there is one.
+    pub fn with<R>(
+        &self,
+        mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
+    ) -> Result<R, TapeError> {
+        let mut deck = self.deck.lock();
+        let was_loaded = deck.is_some();
+        match self.once(&mut deck, &mut work) {
+            Err(e) if e.blames_drive() && was_loaded && deck.is_none() => {
+                self.once(&mut deck, &mut work)
+            }
+            done => done,
+        }
+    }
+
+    fn once<R>(
+        &self,
+        deck: &mut Option<Deck>,
+        work: &mut dyn FnMut(&mut Deck) -> Result<R, TapeError>,
+    ) -> Result<R, TapeError> {
+        let done = match &mut *deck {
+            Some(deck) => work(deck),
+            none => {
+                self.loading.store(true, Relaxed);
+                let loaded = self.load();
+                self.loading.store(false, Relaxed);
+                work(none.insert(loaded?))
+            }
+        };
+        let is_empty = matches!(done, Err(TapeError::NoTape { .. }));
+        // Whoever needs the tape next may find it another drive. Not while it is written: another drive would synchronise without
+        // an error what only this one had in its buffer. A drive without a tape has nothing in it.
+        let failed = done.as_ref().is_err_and(TapeError::blames_drive);
+        if is_empty || failed && !self.pinned.load(Relaxed) {
+            *deck = None;
+        }
+        done
+    }
+
+    fn load(&self) -> Result<Deck, TapeError> {
+        let loading = LOADING.lock().entry(self.library.clone()).or_default().clone();
+        let _one = loading.lock();
+        let mut library = library::open(&self.library)?;
+        let mut busy = None;
+        for _ in 0..TRIES {
+            match self.mount(&mut *library) {
+                Err(e @ TapeError::Busy { .. }) if self.make_room() => busy = Some(e),
+                mounted => return mounted,
+            }
+        }
+        Err(busy.unwrap_or_else(|| in_use(self.library.to_string())))
+    }
+
+    fn mount(&self, library: &mut dyn Changer) -> Result<Deck, TapeError> {
+        if let Some(barcode) = &self.barcode {
+            let (number, drive) = self.mount_tape(library, barcode)?;
+            let (library, barcode) = (self.library.to_string(), barcode.clone());
+            return Ok(Deck::new(drive, Some(Mount { library, drive: number, barcode })));
+        }
+        match &self.wanted {
+            Some(wanted) => awaited(library, wanted),
+            None => Ok(Deck::new(library.open_drive(self.drive.unwrap_or(1))?, None)),
+        }
+    }
+
+    /// Puts the tape into a drive, and opens that; with its number.
+    fn mount_tape(
+        &self,
+        library: &mut dyn Changer,
+        barcode: &str,
+    ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
+        let mut held = library.inventory()?;
+        let mut here = find(library, &held, barcode)?;
+        let mut offline = None;
+        let mut left = None;
+        if let Place::Drive(n) = here.place {
+            match library.open_drive(n) {
+                Err(e) if e.blames_drive() && self.drive.is_none() => {
+                    // Where it comes out, another drive may read it.
+                    if put_away(library, n, &here, &held).is_err() {
+                        return Err(e);
+                    }
+                    (offline, left) = (Some(e), Some(n));
+                    held = library.inventory()?;
+                    here = find(library, &held, barcode)?;
+                }
+                opened => return Ok((n, opened?)),
+            }
+        }
+        let in_drive = |n| held.iter().find(|h| h.place == Place::Drive(n));
+        let mut drives: Vec<u32> = match self.drive {
+            Some(n) => vec![n],
+            None => (1..=library.elements().drives).collect(),
+        };
+        drives.retain(|n| Some(*n) != left);
+        // Empty ones first: nothing has to be put away.
+        drives.sort_by_key(|n| in_drive(*n).is_some());
+        for n in drives {
+            let moved = (|| {
+                if let Some(there) = in_drive(n) {
+                    put_away(library, n, there, &held)?;
+                }
+                library.move_tape(here.place, Place::Drive(n))
+            })();
+            match moved {
+                // What goes wrong from here on goes wrong with the tape in this drive.
+                Ok(()) => return Ok((n, library.open_drive(n)?)),
+                Err(TapeError::Busy { .. }) => {}
+                Err(e) if e.blames_drive() => offline = Some(e),
+                Err(e) => return Err(e),
+            }
+        }
+        Err(offline.unwrap_or_else(|| in_use(format!("every drive of library {}", library.name()))))
+    }
+
+    /// Gives up the drive of another tape of the library that this process has and does not write, when it is not just read.
+    /// False if there is none.
+    fn make_room(&self) -> bool {
+        let others: Vec<_> = TAPES.lock().values().cloned().collect();
+        let same = |other: &&Arc<Self>| {
+            other.library == self.library
+                && !std::ptr::eq(&***other, self)
+                && !other.pinned.load(Relaxed)
+        };
+        // One that is just read is given up when that is done; one that waits for a drive itself has none.
+        loop {
+            let mut in_use = false;
+            for other in others.iter().filter(same) {
+                match other.deck.try_lock() {
+                    Some(mut deck) => {
+                        if let Some(mut deck) = deck.take() {
+                            let mut past = PAST.lock();
+                            if past.len() < PAST_MOST {
+                                past.push(deck.session());
+                            }
+                            return true;
+                        }
+                    }
+                    None => in_use |= !other.loading.load(Relaxed),
+                }
+            }
+            if !in_use {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The tape with that barcode.
+fn find(library: &dyn Changer, held: &[Held], barcode: &str) -> Result<Held, TapeError> {
+    held.iter().find(|h| h.barcode == barcode).cloned().ok_or_else(|| TapeError::Library {
+        library: library.name().to_owned(),
+        problem: format!(
+            "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
+        ),
+    })
+}
+
+fn in_use(what: String) -> TapeError {
+    TapeError::Busy { what, holder: "other sessions".to_owned() }
+}
+
+/// Brings the tape that is in a drive back to where it came from, or to any free slot.
+fn put_away(
+    library: &mut dyn Changer,
+    drive: u32,
+    there: &Held,
+    held: &[Held],
+) -> Result<(), TapeError> {
+    library.unload_drive(drive)?;
+    let free = |place: &Place| held.iter().all(|h| h.place != *place);
+    let home = there.from.filter(free);
+    let slots = library.elements().slots;
+    let Some(home) = home.or_else(|| (1..=slots).map(Place::Slot).find(free)) else {
+        return Err(TapeError::Library {
+            library: library.name().to_owned(),
+            problem: format!(
+                "there is no free slot for tape {}, which is in drive {drive}; take a tape out of the library",
+                there.barcode
+            ),
+        });
+    };
+    library.move_tape(Place::Drive(drive), home)
+}

@@ -9,8 +9,9 @@
 //!
 //! [`mount`] gets the tape into a drive, a [`deck`], which has what [`passed`] by; [`by_hand`] waits until somebody has put it
 //! into a drive that stands alone. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
-//! who writes. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys.
+//! who writes; several who read stay [`abreast`]. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys.
 
+mod abreast;
 mod attachment;
 mod by_hand;
 mod deck;

@@ -80,7 +80,10 @@ impl<'a> Hand<'a> {
         let place = &r.view.segments[segment];
         let contents = r.view.contents(place)?;
         let opened = r.view.open_data(place);
-        for stream in contents.streams.iter().filter(|s| place.streams.contains(&s.stream)) {
+        let is_meant = |s: &&StreamContents| {
+            place.streams.contains(&s.stream) && slice.stream.is_none_or(|id| id == s.stream)
+        };
+        for stream in contents.streams.iter().filter(is_meant) {
             let n = stream.batches.len();
             let batches = slice.number * n / slice.of..(slice.number + 1) * n / slice.of;
             if batches.is_empty() {

@@ -10,7 +10,7 @@ use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
-use capstan_format::id::MediumId;
+use capstan_format::id::{MediumId, StreamId};
 use capstan_media_agent::reader::StreamContents;
 
 use super::hand::Hand;
@@ -38,6 +38,8 @@ pub(super) struct Slice {
     pub number: usize,
     /// Of how many.
     pub of: usize,
+    /// Only of this stream, if one is given.
+    pub stream: Option<StreamId>,
 }
 
 /// Why a file's data may be on no medium at hand.
@@ -226,7 +228,10 @@ impl Restore<'_> {
         // A slice has what all streams saved at about the same time, so that two workers seldom meet in a directory.
         for segments in self.by_medium()? {
             let jobs: Vec<Slice> = segments.flat_map(|i| self.slices(i)).collect();
-            self.run_jobs(workers, &jobs)?;
+            // All streams of a segment on tape are read at once; who waits for the tape needs no processor.
+            let together = jobs.chunk_by(|a, b| a.segment == b.segment && a.stream.is_some());
+            let widest = together.map(<[Slice]>::len).max().unwrap_or(0);
+            self.run_jobs(workers.max(widest), &jobs)?;
         }
         if !self.stop.0.load(Relaxed) {
             self.finish()?;
@@ -261,14 +266,19 @@ impl Restore<'_> {
         Ok(None)
     }
 
-    /// A segment in slices. On a tape each is so small that what its streams have in it is kept when it has passed by.
-    fn slices(&self, segment: usize) -> impl Iterator<Item = Slice> + use<> {
+    /// A segment in slices. On a tape each is what one stream has in it, as all streams are read together while the tape passes by
+    /// once; a stream that is alone is cut so that what two neighbours have is kept when it has passed by.
+    fn slices(&self, segment: usize) -> Vec<Slice> {
         let place = &self.view.segments[segment];
         // An error was told when they were grouped.
         let on_tape = self.tape_of(place).is_ok_and(|tape| tape.is_some());
+        if on_tape && place.streams.len() > 1 {
+            let of = |id: &StreamId| Slice { segment, number: 0, of: 1, stream: Some(*id) };
+            return place.streams.iter().map(of).collect();
+        }
         let pieces = place.bytes / (TAPE_WINDOW as u64 / 4);
         let of = if on_tape { SLICES.max(pieces as usize) } else { SLICES };
-        (0..of).map(move |number| Slice { segment, number, of })
+        (0..of).map(|number| Slice { segment, number, of, stream: None }).collect()
     }
 
     fn run_jobs(&self, workers: usize, jobs: &[Slice]) -> Result<()> {

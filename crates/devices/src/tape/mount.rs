@@ -14,6 +14,7 @@ use capstan_tape::changer::{Held, Place};
 use capstan_tape::{Changer, DriveSession, Mount, TapeDrive, TapeError};
 use parking_lot::Mutex;
 
+use super::abreast::Abreast;
 use super::by_hand::{Wanted, awaited};
 use super::deck::Deck;
 use crate::address::{LibraryName, TapeAddress};
@@ -92,6 +93,8 @@ pub struct Tape {
     /// Which medium is to be in a drive that stands alone; whatever is in it, if neither is given.
     wanted: Option<Wanted>,
     deck: Mutex<Option<Deck>>,
+    /// Where its readers are.
+    pub(super) abreast: Abreast,
     /// It is written: it is not unloaded for another.
     pinned: AtomicBool,
     /// It waits for a drive.
@@ -129,6 +132,7 @@ impl Tape {
             barcode,
             wanted,
             deck: Mutex::default(),
+            abreast: Abreast::default(),
             pinned: AtomicBool::new(false),
             loading: AtomicBool::new(false),
         }

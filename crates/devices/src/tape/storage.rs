@@ -12,12 +12,13 @@ use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{DriveKey, Spot, TapeError};
 use parking_lot::Mutex;
 
-use super::attachment;
 use super::by_hand::Wanted;
 use super::deck::Found;
 use super::keys::key_of;
 use super::mount::Tape;
+use super::passed::WINDOW;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
+use super::{abreast, attachment};
 use crate::DeviceError;
 use crate::address::TapeAddress;
 use crate::attached::NewAttachment;
@@ -94,6 +95,7 @@ impl Storage for TapeStorage {
         let medium = self.medium()?;
         Ok(Box::new(SegmentFile {
             tape: self.tape.clone(),
+            reader: abreast::reader(),
             number,
             key: self.key()?,
             // A member of an array has only its share of the blocks that the end record counts.
@@ -239,6 +241,8 @@ impl Layout {
 /// A segment on a tape: the blocks of its two files, one after the other.
 struct SegmentFile {
     tape: Arc<Tape>,
+    /// Its number among the readers of the tape.
+    reader: u64,
     number: SegmentNumber,
     /// What the drive needs to read it.
     key: Option<DriveKey>,
@@ -274,6 +278,8 @@ impl SegmentFile {
         take: impl FnOnce(&[u8]) -> R,
     ) -> io::Result<Option<R>> {
         let spot = self.spot(block);
+        let most = (WINDOW / 2 / longest.max(1)) as u64;
+        self.tape.abreast.come(self.reader, spot.file, block, most);
         let mut take = Some(take);
         let found = self.tape.with(|deck| {
             deck.use_key(self.key.as_ref())?;
@@ -369,6 +375,12 @@ impl SegmentFile {
             blocks += 1;
         }
         Ok(blocks - 1)
+    }
+}
+
+impl Drop for SegmentFile {
+    fn drop(&mut self) {
+        self.tape.abreast.leave(self.reader);
     }
 }
 

@@ -341,6 +341,7 @@ impl Cell {
         report.elapsed_s = begun.elapsed().as_secs_f64();
         report.rate_mb_s = report.bytes_written as f64 / 1e6 / report.elapsed_s.max(1e-9);
         report.peak_rss_bytes = peak_rss();
+        report.set_drives(&tape::take_sessions());
         ears.fill(&mut report);
         run.record_end(status, &report)?;
         Ok(report)

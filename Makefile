@@ -15,7 +15,7 @@ export CAPSTAN_VENV ?= $(TARGET)/venv
 .PHONY: help setup build demo demo-tape test fmt lint bench soak man deb clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what tests and demo need and this machine lacks (as root; else say what)
 	@tools/setup.sh

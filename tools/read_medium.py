@@ -964,6 +964,9 @@ class Array:
         if self.place:
             self.header["array"] = self.place
         self.path = ",".join(files.path for _, files in members.values())
+        self.attached = {}  # whole on each member
+        for _, files in members.values():
+            self.attached = files.attached | self.attached
         self.segments, self.cache, self.report = {}, OrderedDict(), None
 
     def having(self, name):
@@ -1594,6 +1597,7 @@ class Session:
     label: dict
     segments: list = field(default_factory=list)
     end: dict = None
+    follows: bool = False  # it was begun on another medium
 
     def state(self):
         return self.end.get("status", "failed") if self.end else "incomplete"
@@ -1683,18 +1687,42 @@ class Medium:
             label = segment.header["session"] if segment.header else labels[0] if labels else None
         else:
             label = segment.header["session"]
+        if not self.enlist_to(segment, label):
+            self.report.damage(segment.name, "it does not tell its session; its files are lost")
+            return
+        self.others_to(segment, label)
+        for other in (segment.end or {}).get("other_ends") or []:
+            if ended := self.sessions.get(str(other["session"]["session"]).lower()):
+                ended.end = other
+
+    def others_to(self, segment, label):
+        """Puts a segment to the sessions that were written together with the one of its label."""
+        if label.get("stands_for"):
+            return  # what a consolidation passed on is of its own version here
+        others = {str(extent.get("version")).lower() for extent in segment.extents().values()} - {label["version"].lower()}
+        if others or not segment.end:
+            known = {label["session"].lower()}
+            for part in load(segment, self.report).parts.values():
+                if part.label and part.label["session"].lower() not in known:
+                    known.add(part.label["session"].lower())
+                    self.enlist_to(segment, part.label)
+
+    def enlist_to(self, segment, label):
+        """Puts a segment to the session of a label; False if that is none."""
         try:
             label = parse_json(json.dumps(label).encode(), LABEL_FIELDS)
         except Damage:
-            self.report.damage(segment.name, "it does not tell its session; its files are lost")
-            return
+            return False
         for name in ("session", "object", "version", "parent", "base", "stands_for"):
             if isinstance(label.get(name), str):
                 label[name] = label[name].lower()
         session = self.sessions.setdefault(label["session"], Session(label["session"], label))
         session.segments.append(segment)
-        if segment.end and isinstance(segment.end.get("session_end"), dict):
-            session.end = segment.end["session_end"]
+        session.follows |= bool(segment.header and segment.header.get("follows"))
+        end = segment.end or {}
+        if isinstance(end.get("session_end"), dict) and str(end.get("session")).lower() == session.id:
+            session.end = end["session_end"]
+        return True
 
     def session(self, prefix):
         matching = [s for s in self.sessions.values() if s.id.startswith(prefix.lower())]
@@ -1725,15 +1753,18 @@ class Medium:
         """What one session says of its files; paths that came to nothing are in `gone`."""
         rows, tree = {}, Tree()
         for segment in session.segments:
-            for row in load(segment, self.report).rows(segment, self.keys, self.report):
-                rows.setdefault(row.path, []).append(row)
+            content = load(segment, self.report)
+            for row in content.rows(segment, self.keys, self.report):
+                label = content.label(row.stream, segment) or session.label
+                if label["session"].lower() == session.id:
+                    rows.setdefault(row.path, []).append(row)
         for path, of_path in rows.items():
             if any(row.kind == TOMBSTONE for row in of_path):
                 tree.gone.add(path)
             inodes = [row for row in of_path if row.kind < PART]
             parts = [row for row in of_path if row.kind == PART]
             if not inodes:
-                if parts and session.state() in ("incomplete", "failed"):
+                if parts and (session.follows or session.state() in ("incomplete", "failed")):
                     tree.unfinished.add(path)
                 elif parts:
                     tree.problems.append((path, "contents without a row for the file"))
@@ -2100,9 +2131,11 @@ class Checker:
             elif frame.type == BATCH:
                 rows[stream] = rows.get(stream, 0) + len(decode_batch(payload)[1])
             elif frame.type == LABEL:
-                sparse = segment.extents().get(stream, {}).get("sparse")
-                if segment.header and not sparse and json.loads(payload) != segment.header["session"]:
-                    raise Damage("the label is not that of the segment header")
+                extent, label = segment.extents().get(stream, {}), json.loads(payload)
+                if segment.header and not extent.get("sparse") and label != segment.header["session"]:
+                    together = label.get("session") != segment.header["session"]["session"]
+                    if not together or extent and str(label.get("version")).lower() != str(extent["version"]).lower():
+                        raise Damage("the label is not that of the segment header")
             elif frame.type == SUMS:
                 cursor = Cursor(payload)
                 cursor.varint()

@@ -269,6 +269,7 @@ impl<'a> Writer<'a> {
             short_blocks: Vec::new(),
             streams: vec![extent],
             session_end: None,
+            other_ends: Vec::new(),
             written_us: 1,
         };
         let frames = catalog.finish(&header, &end)?.into_frames();

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::error::{BenchError, io_error};
 use crate::options::Options;
 use crate::process::{self, Ran};
+use crate::warm::Warm;
 
 /// Where a benchmark mounts a tmpfs, below `--dir`.
 pub const MOUNT: &str = "many";
@@ -132,6 +133,13 @@ impl Context {
     /// Where children's output goes.
     pub fn logs(&self) -> PathBuf {
         self.dir.join("logs")
+    }
+
+    /// Has so much memory at hand for what is written below [`Place::Memory`], as long as what is returned lives.
+    pub fn memory_at_hand(&self, bytes: u64) -> Result<Warm, BenchError> {
+        self.need_memory(bytes)?;
+        fs::create_dir_all(&self.dir).map_err(io_error("create", &self.dir))?;
+        Warm::up(&self.bench, &self.dir, bytes)
     }
 
     /// Runs a program.

@@ -18,6 +18,7 @@ mod rivals;
 mod rows;
 #[path = "../../crates/scsi/tests/support/mod.rs"]
 mod tape_software;
+mod warm;
 
 use std::process::ExitCode;
 

@@ -15,7 +15,8 @@ pub const HELP: &str = "\
 bench [OPTIONS] all|NAME...   run benchmarks; `all` starts bench/RESULTS.md afresh, names replace their rows in it
 bench list                    list the benchmarks
 bench clean [OPTIONS]         remove the data that an interrupted run left
-bench raw-read DIR | raw-write SOURCE DIR | cold-read DIR | make-files DIR | touch-memory SIZE
+bench raw-read DIR | raw-write SOURCE DIR | cold-read DIR | make-files DIR | touch-memory SIZE |
+      hold-memory DIR
       [--threads 2] [--buffer 256K] [--files N]
                               the bare loops that Capstan is compared with
 

@@ -5,6 +5,7 @@
 
 mod cold;
 mod files;
+mod hold;
 mod parity;
 mod tape;
 
@@ -17,8 +18,16 @@ use crate::error::BenchError;
 use crate::options::Arguments;
 
 /// The subcommands' names.
-pub const NAMES: [&str; 7] =
-    ["raw-read", "raw-write", "cold-read", "make-files", "touch-memory", "parity", "tape-write"];
+pub const NAMES: [&str; 8] = [
+    "raw-read",
+    "raw-write",
+    "cold-read",
+    "make-files",
+    "touch-memory",
+    "hold-memory",
+    "parity",
+    "tape-write",
+];
 
 /// Runs one of them with the arguments that follow its name.
 pub fn run(name: &str, mut arguments: Arguments) -> Result<(), BenchError> {
@@ -59,6 +68,12 @@ pub fn run(name: &str, mut arguments: Arguments) -> Result<(), BenchError> {
             let bytes = crate::options::parse_size(&text)?;
             let start = Instant::now();
             touch_memory(bytes);
+            (start.elapsed(), Done { files: 0, bytes })
+        }
+        "hold-memory" => {
+            let dir = path()?;
+            let start = Instant::now();
+            hold::until_closed(&dir, bytes);
             (start.elapsed(), Done { files: 0, bytes })
         }
         "tape-write" => tape::write(&arguments.positional()?, buffer, bytes)?,

@@ -142,14 +142,14 @@ impl Line {
     pub fn verdict(&self) -> String {
         let Some(value) = self.value else { return "not measured".into() };
         let missed = match self.goal {
-            Goal::AtLeast(goal) => 1.0 - value / goal,
-            Goal::AtMost(goal) => value / goal - 1.0,
+            Goal::AtLeast(goal) if value < goal => 1.0 - value / goal,
+            Goal::AtMost(goal) if value > goal => value / goal - 1.0,
             Goal::Shown => return "–".into(),
+            _ => return "met".into(),
         };
-        if missed <= 0.0 {
-            "met".into()
-        } else {
-            format!("missed by {:.0} %", (missed * 100.0).max(1.0))
+        match missed.is_finite() {
+            true => format!("missed by {:.0} %", (missed * 100.0).max(1.0)),
+            false => "missed".into(),
         }
     }
 }

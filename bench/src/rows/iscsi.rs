@@ -10,17 +10,18 @@ use crate::rows::Sheet;
 use crate::tape_software::tgt::{CHANGER, Library};
 
 /// Size of a tape in MiB: more than the data.
-const TAPE_MIB: u32 = 2000;
+const TAPE_MIB: u32 = 6000;
 
 pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
-    let data = context.data(Set::Quarter)?;
+    let data = context.data(Set::Typical)?;
     for (block, name) in [(256 << 10, "256 KiB"), (1 << 20, "1 MiB")] {
-        let work = format!("a quarter of typical over iSCSI to tgt, blocks of {name}");
+        let work = format!("typical over iSCSI to tgt, blocks of {name}");
         if Library::start(1, None).is_none() {
             sheet.add(Line::missing(&work, "tgt is not installed"));
             continue;
         }
         let ours = Contender::new("capstan", || {
+            let _warm = context.memory_at_hand(data.bytes)?;
             let tgt = loaded(context)?;
             let home = context.fresh(Place::Memory, "home-iscsi")?;
             context.warm_source(&data)?;
@@ -40,6 +41,7 @@ pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
             Ok(Sample { wall_s, cpu_s: ran.usage.cpu_s, peak_rss, stored })
         });
         let bare = Contender::new("bare WRITE loop", || {
+            let _warm = context.memory_at_hand(data.bytes)?;
             let tgt = loaded(context)?;
             let (block, bytes) = (block.to_string(), data.bytes.to_string());
             let arguments: [&dyn AsRef<std::ffi::OsStr>; 6] =
@@ -58,10 +60,13 @@ pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
 
 /// A library with new tapes, the first of which is in its first drive.
 fn loaded(context: &Context) -> Result<Library, BenchError> {
-    let library = Library::start(TAPE_MIB, None).ok_or_else(|| BenchError::Unexpected {
-        program: "tgtd".to_owned(),
-        problem: "it does not start".to_owned(),
-    })?;
+    let library =
+        Library::start_in(context.root(Place::Memory), TAPE_MIB, None).ok_or_else(|| {
+            BenchError::Unexpected {
+                program: "tgtd".to_owned(),
+                problem: "it does not start".to_owned(),
+            }
+        })?;
     let mut load = Command::new(&context.capstan);
     load.args(["library", "load", &library.url(CHANGER), "TAPE01L6", "drive:1"]);
     context.run(&mut load)?;

@@ -30,7 +30,7 @@ pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
 /// Typical, as often as makes some 20 seconds of tape, by hard links that are read as files of their own.
 fn streaming(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
     let data = context.data(Set::Typical)?;
-    context.need_memory(2 * data.bytes + (2 << 30))?;
+    context.need_memory(3 * data.bytes + (2 << 30))?;
     let source = context.fresh(Place::Disk, "twice")?;
     std::fs::create_dir(&source).map_err(io_error("create", &source))?;
     for n in ["1", "2"] {
@@ -40,6 +40,7 @@ fn streaming(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError>
     let (mut outcome, mut rates, mut hitches) = (named("capstan"), Vec::new(), 0);
     for _ in 0..RUNS {
         let backup = ["--compress", "off", "--hard-links-as-files"];
+        let _warm = context.memory_at_hand(2 * data.bytes)?;
         let session = Session { model: "lto-9", scale: 1, spool: None };
         let (sample, report) =
             session.run(context, Place::Memory, &[&[text(&source)], &backup[..]].concat())?;

@@ -58,8 +58,16 @@ pub fn open(global: &Global) -> Result<Cell, Failure> {
 pub fn open_at(home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
     let cell = Cell::open(home, secrets)?;
     cell.on_notice(crate::progress::say_of_database);
-    crate::operator::set()?;
+    cell.share_libraries(crate::progress::say_of_robot);
+    crate::operator::set(Some(&cell))?;
     Ok(cell)
+}
+
+/// Opens the cell of a home that is in use, so that the robots that are moved are booked in its database.
+pub fn open_to_share(global: &Global) -> Result<Option<Cell>, Failure> {
+    let home = home(global)?;
+    let is_in_use = ["capstan.db", "capstan.toml"].iter().any(|name| home.join(name).exists());
+    is_in_use.then(|| open_at(&home, secrets()?)).transpose()
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
         None => Secrets::none().with_prompt(Box::new(ask_secret)),
     };
     // Somebody may have to put in tapes.
-    crate::operator::set()?;
+    crate::operator::set(None)?;
     // Names are opened by what is given; nobody is asked once more.
     let secrets = Secrets::from_env()?;
     let done = safety::recover(&home, &args.device, &recovery, secrets, &console, &Stop::default());

@@ -15,6 +15,13 @@ use crate::table::{Align, fields, table};
 /// Runs `library`.
 pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
     let mut out = Output::new();
+    let _cell = match command {
+        LibraryCommand::Move { .. }
+        | LibraryCommand::Load { .. }
+        | LibraryCommand::Unload { .. }
+        | LibraryCommand::Clean { .. } => home::open_to_share(global)?,
+        _ => None,
+    };
     match command {
         LibraryCommand::Scan { iscsi, json } => return scan(iscsi, *json),
         LibraryCommand::Status(of) => {

@@ -18,6 +18,7 @@ mod library;
 mod ls;
 mod manual;
 mod media;
+mod memory;
 mod operator;
 mod output;
 mod pool;
@@ -46,6 +47,7 @@ use args::{Cli, Command};
 use exit::{BAD_INPUT, COMPLETED, Failure};
 
 fn main() -> ExitCode {
+    memory::settle();
     let result = match Cli::try_parse() {
         Ok(cli) => run(&cli),
         Err(error) if exit::is_help(&error) => {

@@ -1,7 +1,7 @@
 //! `capstan media`: media as lines, as pages, as JSON.
 
 use capstan_cell::arrays::ArrayInfo;
-use capstan_cell::media::{Initialise, MediumInfo};
+use capstan_cell::media::{Foreign, Initialise, MediumInfo};
 use capstan_cell::request::{CopyWhat, VerifyRequest};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use crate::progress::Console;
 use crate::session::{self, Show};
 use crate::sizes::{bytes_text, grouped};
 use crate::table::{Align, fields, table};
-use crate::{copy, protect, rait, restore};
+use crate::{copy, protect, rait, restore, stage};
 
 /// Runs `media`.
 pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
@@ -53,7 +53,16 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             print(&home::open(global)?.media_export(medium, to)?, false)?;
         }
         MediaCommand::Recycle { medium, json } => recycle(global, medium, *json)?,
-        MediaCommand::Erase { medium, secure, json } => erase(global, medium, *secure, *json)?,
+        MediaCommand::Erase { medium, secure, foreign: false, json } => {
+            erase(global, medium, *secure, *json)?;
+        }
+        MediaCommand::Erase { medium, secure, foreign: true, json } => {
+            erase_foreign(global, medium, *secure, *json)?;
+        }
+        MediaCommand::Retire(args) if args.undo => {
+            print(&home::open(global)?.media_unretire(&args.medium)?, args.json)?;
+        }
+        MediaCommand::Retire(args) => return stage::retire(global, args),
         MediaCommand::Adopt { device } => {
             let console = Console::new(global)?;
             let cell = home::open(global)?;
@@ -122,6 +131,29 @@ fn erase(global: &Global, medium: &str, secure: bool, as_json: bool) -> Result<(
             grouped(done.segments),
             grouped(done.versions)
         ))?;
+    }
+    out.finish()
+}
+
+fn erase_foreign(global: &Global, tape: &str, secure: bool, as_json: bool) -> Result<(), Failure> {
+    let was = home::open(global)?.erase_foreign(tape, secure)?;
+    let mut out = Output::new();
+    if as_json {
+        let (was, label) = match &was {
+            Foreign::Blank => ("blank", None),
+            Foreign::Other => ("other", None),
+            Foreign::Medium(label) => ("medium", Some(label)),
+        };
+        out.json(&json!({ "device": tape, "was": was, "label": label, "secure": secure }))?;
+    } else {
+        let was = match &was {
+            Foreign::Blank => "nothing was on it".to_owned(),
+            Foreign::Other => "it was no medium of Capstan".to_owned(),
+            Foreign::Medium(label) => format!("medium '{}' was on it", path_text(label.as_bytes())),
+        };
+        let how = if secure { " and overwritten" } else { "" };
+        let tape = path_text(tape.as_bytes());
+        out.text(&format!("{tape} is erased{how}, and blank; {was}\n"))?;
     }
     out.finish()
 }
@@ -214,6 +246,7 @@ fn page(m: &MediumInfo) -> String {
         ("State", m.state.to_string()),
         ("Condition", condition),
         ("Exported", exported.unwrap_or_default()),
+        ("Retired", m.management.retired_us.map(local_time).unwrap_or_default()),
         ("Must stay", kept),
         ("Encryption", encryption(m)),
         ("Versions", grouped(m.versions.len() as u64)),
@@ -265,6 +298,7 @@ pub fn json_of(m: &MediumInfo) -> Value {
         "errors": m.management.errors,
         "exported": time(m.management.exported_us),
         "exported_to": m.management.exported_to,
+        "retired": time(m.management.retired_us),
         "encryption": m.drive_key.as_ref().map(|_| "drive"),
         "drive_key": m.drive_key.as_ref().map(|pairs| {
             pairs.iter().map(ToString::to_string).collect::<Vec<_>>()

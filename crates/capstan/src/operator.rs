@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use capstan_devices::operator::{self, Operator};
+use capstan_cell::Cell;
+use capstan_devices::operator::{self, Board, Operator};
 use capstan_engine::message::Code;
 
 use crate::args::parse_age;
@@ -12,8 +13,9 @@ use crate::progress::say;
 
 const VARIABLE: &str = "CAPSTAN_TAPE_WAIT";
 
-/// Somebody at a terminal is asked and waited for, else for as long as `CAPSTAN_TAPE_WAIT` says.
-pub fn set() -> Result<(), Failure> {
+/// Somebody at a terminal is asked and waited for, else for as long as `CAPSTAN_TAPE_WAIT` says. What is waited for is on record
+/// in the cell, where there is one already.
+pub fn set(cell: Option<&Cell>) -> Result<(), Failure> {
     let patience = match std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
         None if io::stdin().is_terminal() && io::stderr().is_terminal() => None,
         None => Some(Duration::ZERO),
@@ -27,6 +29,8 @@ pub fn set() -> Result<(), Failure> {
         }
     };
     let tell = Box::new(|text: &str| say(Code::TapeWanted, "media agent", text));
-    operator::set(Operator { patience, tell });
+    let board =
+        cell.map_or_else(|| Box::new(|_: &str, _: Option<&str>| ()) as Board, Cell::tape_board);
+    operator::set(Operator { patience, tell, board });
     Ok(())
 }

@@ -142,6 +142,11 @@ pub fn say_of_database(text: &str) {
     say(Code::IdbAway, "cell", text);
 }
 
+/// Says that a robot is waited for.
+pub fn say_of_robot(text: &str) {
+    say(Code::RobotBusy, "cell", text);
+}
+
 /// Says what is no session's, but of all that the program does.
 pub fn say(code: Code, agent: &'static str, text: &str) {
     let message = Message {

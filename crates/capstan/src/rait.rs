@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use capstan_cell::arrays::ArrayInfo;
+use capstan_cell::missing::versions_of;
 use capstan_cell::observe::Stop;
 use capstan_engine::message::path_text;
 use serde_json::{Value, json};
@@ -64,6 +65,10 @@ pub fn run(global: &Global, command: &RaitCommand) -> Result<u8, Failure> {
 
 fn page(info: &ArrayInfo) -> String {
     let medium = info.medium.as_ref();
+    let segments = match info.missing.len() {
+        0 => grouped(info.segments),
+        n => format!("{}, {} of them missing", grouped(info.segments), grouped(n as u64)),
+    };
     let mut text = fields(&[
         ("Array", medium.map_or_else(String::new, |(label, _)| path_text(label.as_bytes()))),
         ("Id", medium.map_or_else(String::new, |(_, id)| id.to_string())),
@@ -72,8 +77,8 @@ fn page(info: &ArrayInfo) -> String {
             format!("{}, {} of {} may be lost", info.layout, info.spare, info.members.len()),
         ),
         ("State", info.state().to_owned()),
-        ("Problem", info.broken.clone().unwrap_or_default()),
-        ("Segments", grouped(info.segments)),
+        ("Problem", info.problem().unwrap_or_default()),
+        ("Segments", segments),
     ]);
     text.push('\n');
     text + &members(info)
@@ -128,8 +133,10 @@ fn json_of(info: &ArrayInfo) -> Value {
         "layout": info.layout,
         "may_lose": info.spare,
         "state": info.state(),
-        "problem": info.broken,
+        "problem": info.problem(),
         "segments": info.segments,
+        "missing_segments": info.missing.iter().map(|m| m.number.0).collect::<Vec<_>>(),
+        "missing_of": versions_of(&info.missing),
         "members": members_json(info),
     })
 }

@@ -41,6 +41,7 @@ pub struct View {
     rate_mb_s: f64,
     rate_sustained_mb_s: f64,
     media_change_s: f64,
+    tape_wait_s: f64,
     peak_rss_bytes: u64,
     encryption: Option<String>,
     drives: Vec<DriveReport>,
@@ -141,9 +142,14 @@ impl View {
         if self.rate_sustained_mb_s >= 0.05 {
             let _ = write!(rates, ", {:.1} MB/s sustained", self.rate_sustained_mb_s);
         }
-        line("Rate", &rates);
+        if self.method != "import" {
+            line("Rate", &rates);
+        }
         if self.media_change_s > 0.0 {
             line("Media change", &format!(" {}", seconds_text(self.media_change_s)));
+        }
+        if self.tape_wait_s > 0.0 {
+            line("Tape wait", &format!(" {}", seconds_text(self.tape_wait_s)));
         }
         line("Media", &self.media.join(", "));
         match self.encryption.as_deref() {
@@ -208,10 +214,12 @@ impl View {
         let (read, written) = (bytes_text(self.bytes_read), bytes_text(self.bytes_written));
         match self.method.as_str() {
             "restore" | "drill" => format!("{read} from the media, {written} restored"),
-            "copy" | "stage" | "synthetic full" => {
+            "copy" | "stage" | "retire" | "synthetic full" => {
                 format!("{read} from the media, {written} on the medium")
             }
-            "verify" | "import" => format!("{read} read from the media"),
+            "verify" => format!("{read} read from the media"),
+            // Of most of it only the catalogs.
+            "import" => format!("{read} found on the media"),
             _ if self.bytes_written == 0 => format!("{read} on disk, {written} on the medium"),
             _ => format!(
                 "{read} on disk, {written} on the medium ({:.2}:1)",

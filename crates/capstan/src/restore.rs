@@ -30,7 +30,18 @@ pub fn restore(global: &Global, args: &RestoreArgs) -> Result<u8, Failure> {
         spool: args.spool.clone().map(|dir| SpoolPlan { dir, size: args.spool_size }),
     };
     let show = Show { method: "restore", json: args.json, to_stderr };
-    session::run(global, &show, |cell, console, stop| Ok(cell.restore(&request, console, stop)?))
+    if args.and.is_empty() {
+        return session::run(global, &show, |cell, console, stop| {
+            Ok(cell.restore(&request, console, stop)?)
+        });
+    }
+    let others = args.and.iter().map(|version| version.as_of(args.as_of));
+    let one = |version| RestoreRequest { version, ..request.clone() };
+    let all: Vec<_> = std::iter::once(request.clone()).chain(others.map(one)).collect();
+    session::run_all(global, &show, |cell, console, stop| {
+        let reports = cell.restore_together(&all, console, stop)?;
+        Ok(reports.into_iter().map(|report| report.map_err(Failure::from)).collect())
+    })
 }
 
 /// Runs `verify`.

@@ -9,6 +9,7 @@ use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::prune::{KeepRules, PruneRequest};
 use capstan_cell::report::Report;
+use capstan_cell::request::BackupRequest;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -17,7 +18,7 @@ use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, one_line};
 use crate::output::{Output, json_line};
 use crate::progress::Console;
 use crate::report_text::View;
-use crate::session::{failed, on_signals};
+use crate::session::{failed, gravest, on_signals};
 use crate::spec::{self, Spec};
 use crate::{backup, home, prune, stage, webhook};
 
@@ -119,20 +120,16 @@ impl Run {
         };
         let home = home::home(global)?;
         let cell = home::open_at(&home, secrets)?;
-        for object in &spec.objects {
+        for objects in together(&spec.objects, spec.together) {
             if stop.0.load(Ordering::SeqCst) {
                 self.error(FAILED, "stopped before all was backed up".to_owned());
                 break;
             }
-            let report = one(&cell, global, object, stop)?;
-            if !json {
-                let mut out = Output::new();
-                out.text(&View::of(&report)?.text(false))?;
-                out.text("\n")?;
-                out.finish()?;
+            for report in back_up(&cell, global, objects, stop)? {
+                show(&report, json)?;
+                self.worse(report.exit_code());
+                self.report.sessions.push(report);
             }
-            self.worse(report.exit_code());
-            self.report.sessions.push(report);
         }
         if let Some(rules) = &spec.keep
             && let Err(failure) = self.prune(&cell, global, rules, json, stop)
@@ -161,12 +158,7 @@ impl Run {
         let result = cell.stage(&stage::request(args), &console, stop);
         console.finish();
         let report = result?;
-        if !json {
-            let mut out = Output::new();
-            out.text(&View::of(&report)?.text(false))?;
-            out.text("\n")?;
-            out.finish()?;
-        }
+        show(&report, json)?;
         self.worse(report.exit_code());
         self.report.staged = Some(report);
         Ok(())
@@ -238,38 +230,82 @@ impl Run {
 impl RunReport {
     /// Takes a further code into account: failed is worse than completed with errors.
     fn worse(&mut self, code: u8) {
-        let grave = |code: u8| match code {
-            COMPLETED => 0,
-            COMPLETED_WITH_ERRORS => 1,
-            _ => 2,
+        (self.exit_code, self.status) = match gravest(self.exit_code, code) {
+            COMPLETED => (COMPLETED, "completed"),
+            COMPLETED_WITH_ERRORS => (COMPLETED_WITH_ERRORS, "completed_with_errors"),
+            _ => (FAILED, "failed"),
         };
-        if grave(code) > grave(self.exit_code) {
-            self.exit_code = if grave(code) == 1 { COMPLETED_WITH_ERRORS } else { FAILED };
-            self.status = if grave(code) == 1 { "completed_with_errors" } else { "failed" };
-        }
     }
 }
 
-/// One backup; what cannot begin has a report too.
-fn one(cell: &Cell, global: &Global, object: &BackupArgs, stop: &Stop) -> Result<Report, Failure> {
+/// Prints a session's report, where the run's own is not printed as JSON.
+fn show(report: &Report, json: bool) -> Result<(), Failure> {
+    if json {
+        return Ok(());
+    }
+    let mut out = Output::new();
+    out.text(&View::of(report)?.text(false))?;
+    out.text("\n")?;
+    out.finish()
+}
+
+/// An object of the specification, with what is asked for, or why that cannot be.
+type Object<'a> = (&'a BackupArgs, Result<BackupRequest, Failure>);
+
+/// The objects in their order, those together that go to the same media, at most so many.
+fn together(objects: &[BackupArgs], most: usize) -> Vec<Vec<Object<'_>>> {
+    let mut groups: Vec<Vec<Object<'_>>> = Vec::new();
+    for args in objects {
+        let request = backup::request(args);
+        let has_room = |group: &&mut Vec<Object<'_>>| {
+            let first = group.first().map(|(_, first)| first);
+            group.len() < most
+                && matches!((first, &request), (Some(Ok(a)), Ok(b)) if a.goes_with(b))
+        };
+        match groups.iter_mut().find(has_room) {
+            Some(group) => group.push((args, request)),
+            None => groups.push(vec![(args, request)]),
+        }
+    }
+    groups
+}
+
+/// Backups of a group; what cannot begin has a report too.
+fn back_up(
+    cell: &Cell,
+    global: &Global,
+    objects: Vec<Object<'_>>,
+    stop: &Stop,
+) -> Result<Vec<Report>, Failure> {
     let start = Timestamp::now();
     let console = Console::new(global)?;
-    let request = backup::request(object);
-    let result = match &request {
-        Ok(request) => cell.backup(request, &console, stop).map_err(Failure::from),
-        Err(failure) => Err(failure.clone()),
-    };
+    let requests: Vec<BackupRequest> =
+        objects.iter().filter_map(|(_, request)| request.as_ref().ok().cloned()).collect();
+    let mut results = match cell.backup_together(&requests, &console, stop) {
+        Ok(results) => results.into_iter().map(|r| r.map_err(Failure::from)).collect(),
+        Err(e) => vec![Err(Failure::from(e)); requests.len()],
+    }
+    .into_iter();
     console.finish();
-    Ok(result.unwrap_or_else(|failure| {
-        failure.say();
-        let mut report = failed("backup", start, &failure);
-        report.name = object.name.clone().unwrap_or_default();
-        // On record, so that `status` knows of it; where the database is what fails, the report says so.
-        if let Ok(request) = &request {
-            let _ = cell.record_unbegun(request, &mut report);
-        }
-        report
-    }))
+    let report = |(args, request): Object<'_>| {
+        let result = match &request {
+            Ok(_) => results
+                .next()
+                .unwrap_or_else(|| Err(Failure::bad_input("it was not begun", "run it again"))),
+            Err(failure) => Err(failure.clone()),
+        };
+        result.unwrap_or_else(|failure| {
+            failure.say();
+            let mut report = failed("backup", start, &failure);
+            report.name = args.name.clone().unwrap_or_default();
+            // On record, so that `status` knows of it; where the database is what fails, the report says so.
+            if let Ok(request) = &request {
+                let _ = cell.record_unbegun(request, &mut report);
+            }
+            report
+        })
+    };
+    Ok(objects.into_iter().map(report).collect())
 }
 
 /// Tells the webhook; that it could not be told is in the report that is printed.

@@ -14,7 +14,7 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::args::Global;
-use crate::exit::{BAD_INPUT, FAILED, Failure, INTERRUPTED};
+use crate::exit::{BAD_INPUT, COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, INTERRUPTED};
 use crate::home;
 use crate::output::{Output, json_line};
 use crate::progress::Console;
@@ -53,10 +53,43 @@ pub fn run(
     }
 }
 
-fn watched(
+/// Runs several sessions at once, and gives the gravest of their exit codes. Their reports are shown one after the other.
+pub fn run_all(
     global: &Global,
-    session: impl FnOnce(&Cell, &Console, &Stop) -> Result<Report, Failure>,
-) -> Result<Report, Failure> {
+    show: &Show,
+    sessions: impl FnOnce(&Cell, &Console, &Stop) -> Result<Vec<Result<Report, Failure>>, Failure>,
+) -> Result<u8, Failure> {
+    let start = Timestamp::now();
+    let mut code = COMPLETED;
+    for result in watched(global, sessions)? {
+        let report = result.unwrap_or_else(|failure| {
+            failure.say();
+            code = gravest(code, failure.code);
+            failed(show.method, start, &failure)
+        });
+        // Of one that could not begin all was said.
+        if show.json || !report.session.is_empty() {
+            print(show, &report)?;
+        }
+        code = gravest(code, report.exit_code());
+    }
+    Ok(code)
+}
+
+/// The graver of two exit codes: failed is worse than completed with errors.
+pub fn gravest(a: u8, b: u8) -> u8 {
+    let grave = |code: u8| match code {
+        COMPLETED => 0,
+        COMPLETED_WITH_ERRORS => 1,
+        _ => 2,
+    };
+    if grave(b) > grave(a) { b } else { a }
+}
+
+fn watched<T>(
+    global: &Global,
+    session: impl FnOnce(&Cell, &Console, &Stop) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let console = Arc::new(Console::new(global)?);
     let stop = Arc::new(Stop::default());
     on_signals(&stop, &console)?;

@@ -1,8 +1,8 @@
-//! `capstan stage`: from arguments to a request.
+//! `capstan stage`, and `capstan media retire`: from arguments to a request.
 
-use capstan_cell::stage::StageRequest;
+use capstan_cell::stage::{RetireRequest, StageRequest};
 
-use crate::args::{Global, StageArgs};
+use crate::args::{Global, RetireArgs, StageArgs};
 use crate::exit::Failure;
 use crate::session::{self, Show};
 
@@ -11,6 +11,21 @@ pub fn run(global: &Global, args: &StageArgs) -> Result<u8, Failure> {
     let show = Show { method: "stage", json: args.json, to_stderr: false };
     let request = request(args);
     session::run(global, &show, |cell, console, stop| Ok(cell.stage(&request, console, stop)?))
+}
+
+/// Runs `media retire`.
+pub fn retire(global: &Global, args: &RetireArgs) -> Result<u8, Failure> {
+    let show = Show { method: "retire", json: args.json, to_stderr: false };
+    let to = args.to.as_ref();
+    let request = RetireRequest {
+        medium: args.medium.clone(),
+        device: to.filter(|to| to.pool().is_none()).map(|to| to.device()),
+        pool: to.and_then(|to| to.pool()),
+        no_copy: args.no_copy,
+    };
+    session::run(global, &show, |cell, console, stop| {
+        Ok(cell.media_retire(&request, console, stop)?)
+    })
 }
 
 /// The request that options mean.

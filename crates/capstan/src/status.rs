@@ -1,5 +1,7 @@
 //! `capstan status`: how it stands with each object, for people and for monitoring.
 
+mod tapes;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -29,7 +31,9 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
 }
 
 fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
-    let all = home::open(global)?.status(&args.names, args.max_age)?;
+    let cell = home::open(global)?;
+    let all = cell.status(&args.names, args.max_age)?;
+    let (poor, wanted) = (cell.poor_media()?, cell.tapes_wanted()?);
     let worst = all.iter().map(|o| o.health).max();
     let mut out = Output::new();
     if args.json {
@@ -37,6 +41,8 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             "status": worst.unwrap_or(Health::Good).name(),
             "max_age_s": args.max_age.as_secs(),
             "objects": all.iter().map(json_of).collect::<Vec<_>>(),
+            "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
+            "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
         }))?;
     } else {
         out.text(&first_line(&all, worst))?;
@@ -45,6 +51,8 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
         }
         out.text("\n")?;
         out.text(&table(&all))?;
+        out.text(&tapes::wanted_lines(&wanted))?;
+        out.text(&tapes::poor_lines(&poor))?;
     }
     out.finish()?;
     Ok(match worst {

@@ -1,12 +1,13 @@
 //! Arrays of devices: how their members are, and a lost member written anew.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::rait::address::ArrayAddress;
-use capstan_devices::rait::open as arrays;
+use capstan_devices::rait::open::{self as arrays, Opened};
 use capstan_devices::rait::rebuild::{self, Rebuilt};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentNumber};
@@ -14,6 +15,7 @@ use capstan_idb::Medium;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::missing::{MissingSegment, too_few_members};
 use crate::observe::{Observer, Progress, Stop};
 use crate::session::Ears;
 
@@ -31,8 +33,10 @@ pub struct ArrayInfo {
     pub layout: String,
     /// As many members may be lost.
     pub spare: usize,
-    /// Its segments.
+    /// Its segments, with those that are missing.
     pub segments: u64,
+    /// Segments that are recorded and that too few of the members at hand have.
+    pub missing: Vec<MissingSegment>,
     /// Its members, by their places.
     pub members: Vec<MemberInfo>,
     /// Why it cannot be used; nothing where it can.
@@ -70,9 +74,16 @@ impl ArrayInfo {
     pub fn state(&self) -> &'static str {
         match self.members.iter().all(|m| m.state() == "whole") {
             _ if self.broken.is_some() => "broken",
+            _ if !self.missing.is_empty() => "incomplete",
             true => "whole",
             false => "degraded",
         }
+    }
+
+    /// Why not all of it can be used; nothing where it can.
+    pub fn problem(&self) -> Option<String> {
+        let missing = (!self.missing.is_empty()).then(|| too_few_members(&self.missing));
+        self.broken.clone().or(missing)
     }
 }
 
@@ -87,6 +98,7 @@ impl Cell {
             layout: layout.to_string(),
             spare: layout.parity(),
             segments: 0,
+            missing: Vec::new(),
             members: Vec::new(),
             broken: None,
         };
@@ -101,7 +113,11 @@ impl Cell {
         let header = opened.storage.header();
         info.medium = Some((header.label, header.medium));
         info.device = opened.address.to_string();
-        let all = opened.medium()?.segments()?;
+        let recorded = self.recorded_on(header.medium)?;
+        let held = held(&opened)?;
+        info.missing = self.missing_on(header.medium, &recorded, &enough(&opened, &held))?;
+        let mut all: BTreeSet<_> = opened.medium()?.segments()?.into_iter().collect();
+        all.extend(info.missing.iter().map(|m| m.number));
         info.segments = all.len() as u64;
         let lost = opened.storage.lost();
         for (place, member) in opened.storage.members().into_iter().enumerate() {
@@ -113,8 +129,7 @@ impl Cell {
                 info.members.push(MemberInfo { device, medium, segments, lacking, problems });
                 continue;
             };
-            let has = member.segments()?;
-            let lacking: Vec<_> = all.iter().filter(|n| !has.contains(n)).copied().collect();
+            let lacking: Vec<_> = all.difference(&held[place]).copied().collect();
             info.members.push(MemberInfo {
                 device,
                 medium: Some(member.medium),
@@ -146,13 +161,15 @@ impl Cell {
         let opened = arrays::open(&self.array_of(name)?)?;
         let place = place_of(&opened.address, member)?;
         let header = opened.storage.header();
-        if let Some(other) = header.cell.filter(|cell| *cell != self.id) {
+        self.open_drive_key(&header)?;
+        if let Some(other) = self.other_cell(&header)? {
             return Err(CellError::BadInput(format!(
                 "the array belongs to another cell ({}); `capstan media adopt` makes it one of this cell",
                 other.short()
             )));
         }
         let _locks = opened.lock()?;
+        self.refuse_missing(&opened)?;
         let begun = Instant::now();
         let mut progress = Progress::default();
         let mut said = 0;
@@ -184,6 +201,21 @@ impl Cell {
         Ok((rebuilt, info))
     }
 
+    /// Refuses to write a member anew from members that lack what is recorded: it would be forgotten with the one that has it.
+    fn refuse_missing(&self, opened: &Opened) -> Result<()> {
+        let medium = opened.storage.header().medium;
+        let recorded = self.recorded_on(medium)?;
+        let there = enough(opened, &held(opened)?);
+        match self.missing_on(medium, &recorded, &there)? {
+            missing if missing.is_empty() => Ok(()),
+            missing => Err(CellError::BadInput(format!(
+                "no member of {} can be written anew: {}, then do it again",
+                opened.address,
+                too_few_members(&missing)
+            ))),
+        }
+    }
+
     fn array_of(&self, name: &str) -> Result<ArrayAddress> {
         let named = match name.parse::<Address>() {
             Ok(address @ Address::Array(_)) => address,
@@ -207,6 +239,23 @@ impl Cell {
     }
 }
 
+/// What each member has, by their places; nothing for those that are lost. On tape it looks for each segment.
+fn held(opened: &Opened) -> Result<Vec<BTreeSet<SegmentNumber>>> {
+    let mut held = Vec::new();
+    for member in opened.storage.members() {
+        let numbers = member.map(|m| m.held()).transpose()?.unwrap_or_default();
+        held.push(numbers.into_iter().collect());
+    }
+    Ok(held)
+}
+
+/// Segments that enough members have.
+fn enough(opened: &Opened, held: &[BTreeSet<SegmentNumber>]) -> BTreeSet<SegmentNumber> {
+    let data = opened.storage.layout().data();
+    let on = |number: &SegmentNumber| held.iter().filter(|h| h.contains(number)).count();
+    held.iter().flatten().filter(|number| on(number) >= data).copied().collect()
+}
+
 /// A member of an array that is broken, looked at by itself.
 fn alone(member: &Address) -> MemberInfo {
     let looked = arrays::look(member);
@@ -228,10 +277,13 @@ fn place_of(array: &ArrayAddress, name: &str) -> Result<usize> {
     }
     let whole = |a: &Address| match a {
         Address::File(path) => Address::File(std::path::absolute(path).unwrap_or(path.clone())),
+        Address::Tape(tape) => Address::Tape(tape.recorded()),
         other => other.clone(),
     };
+    let is_barcode = |a: &Address| matches!(a, Address::Tape(t) if t.tape.as_deref() == Some(name));
     let named = name.parse::<Address>().ok().map(|a| whole(&a));
-    let found = array.members.iter().position(|m| Some(whole(m)) == named || m.to_string() == name);
+    let is_it = |m: &Address| Some(whole(m)) == named || m.to_string() == name || is_barcode(m);
+    let found = array.members.iter().position(is_it);
     found.ok_or_else(|| {
         CellError::BadInput(format!(
             "'{name}' is not a member of {array}; name one of its devices, or its number from 1 to {}",

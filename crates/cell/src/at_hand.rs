@@ -1,7 +1,7 @@
 //! The media of a version: opened once, asked whether they are at hand, and named in the report as they were read.
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open::is_by_hand;
 use capstan_format::id::{MediumId, SegmentId};
@@ -94,10 +94,7 @@ impl VersionView<'_> {
     /// Refuses a segment that is not at hand. Tapes are not loaded for it: that they are in their library has to do.
     pub fn require(&self, place: &SegmentPlace) -> Result<()> {
         for (_, medium, _) in place.places() {
-            let device = self.idb.medium(medium)?.map(|row| row.device);
-            if let Some(Ok(Address::Tape(tape))) = device.map(|d| d.parse())
-                && is_to_be_had(&tape)?
-            {
+            if self.is_tape_to_be_had(medium)? {
                 return Ok(());
             }
         }
@@ -122,7 +119,16 @@ impl VersionView<'_> {
         }
     }
 
-    /// Refuses a version of which no medium is at hand.
+    /// Whether a medium is on tape, and can be expected to come when it is needed.
+    fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
+        let device = self.idb.medium(medium)?.map(|row| row.device);
+        match device.map(|d| d.parse::<Address>()) {
+            Some(Ok(address)) if address.is_sequential() => is_to_be_had(&address),
+            _ => Ok(false),
+        }
+    }
+
+    /// Refuses a version of which no medium is at hand. Tapes are not loaded for it.
     pub fn require_a_medium(&self) -> Result<()> {
         let mut first = None;
         let mut tried: Vec<MediumId> = Vec::new();
@@ -131,6 +137,10 @@ impl VersionView<'_> {
                 continue;
             }
             tried.push(id);
+            // The tape of a drive that stands alone is asked for now: it may be that nobody is there.
+            if self.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id) {
+                return Ok(());
+            }
             match self.medium(id) {
                 Ok(_) => return Ok(()),
                 Err(e) => first = first.or(Some(e)),
@@ -140,12 +150,13 @@ impl VersionView<'_> {
     }
 }
 
-/// Whether a tape can be expected to come when it is needed: it is in its library, or somebody will be there to put it in.
-fn is_to_be_had(tape: &TapeAddress) -> Result<bool> {
-    Ok(match tape.tape {
-        Some(_) => crate::media::absent_tape(tape).is_none(),
-        None => is_by_hand(tape)?,
-    })
+/// Whether a tape can be expected to come when it is needed: it is in its library, or somebody will be there to put it in. Of an array
+/// enough of its tapes.
+fn is_to_be_had(address: &Address) -> Result<bool> {
+    match address {
+        Address::Tape(tape) if tape.tape.is_none() => Ok(is_by_hand(tape)?),
+        _ => Ok(crate::media::lacking_tapes(address).0.is_none()),
+    }
 }
 
 /// That a segment is not where it is recorded.

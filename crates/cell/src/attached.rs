@@ -46,11 +46,13 @@ impl Cell {
         medium.attach(&new).map(drop).map_err(|e| no_room(e, &what, medium))
     }
 
-    /// A tape of this cell, where something is to be attached to it.
+    /// A tape of this cell, or an array of tapes, where something is to be attached to it.
     pub(crate) fn tape_to_attach_to(&self, id: MediumId) -> Result<Option<FileMedium>> {
         let Some(row) = self.idb.medium(id)? else { return Ok(None) };
         let address: Address = row.device.parse()?;
-        let Address::Tape(_) = address else { return Ok(None) };
+        if !address.is_tape() {
+            return Ok(None);
+        }
         let management = self.idb.management(id)?;
         let name = shown(row.id, &row.label);
         if management.full_us.is_some() {

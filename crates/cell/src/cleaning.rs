@@ -37,8 +37,7 @@ impl Cell {
             match self.note_asked(mount) {
                 Ok(None) => {}
                 Ok(Some(label)) => warn(format!(
-                    "tape {label} has asked for cleaning in {DRIVES_MAX} drives: it is at fault itself and is written no \
-                     more; bring what it holds elsewhere with `capstan media copy`"
+                    "tape {label} has asked for cleaning in {DRIVES_MAX} drives: it is at fault itself and is written no more"
                 )),
                 Err(e) => warn(chain(&e)),
             }
@@ -64,12 +63,12 @@ impl Cell {
 
     fn medium_mounted(&self, mount: &Mount) -> Result<Option<(MediumId, String)>> {
         for medium in self.idb.media()? {
-            let tape = match medium.device.parse() {
-                Ok(Address::Tape(tape)) => tape,
-                _ => continue,
+            let Ok(device) = medium.device.parse::<Address>() else { continue };
+            let is_it = |tape: &TapeAddress| {
+                let library = tape.library.resolved().to_string();
+                library == mount.library && tape.tape.as_ref() == Some(&mount.barcode)
             };
-            let TapeAddress { library, tape, .. } = tape.resolved();
-            if library.to_string() == mount.library && tape.as_ref() == Some(&mount.barcode) {
+            if device.tapes().iter().any(is_it) {
                 return Ok(Some((medium.id, medium.label)));
             }
         }

@@ -10,12 +10,9 @@ use capstan_devices::open::{self, Writable};
 use capstan_devices::tape;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
-use capstan_format::keys::{
-    KeyRecord, KeyRing, PairId, Purpose, draw_drive_key, drive_key, drive_record_id,
-};
+use capstan_format::keys::{KeyRecord, KeyRing, PairId, Purpose, draw_drive_key, drive_record_id};
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
-use capstan_tape::DriveKey;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -23,6 +20,7 @@ use crate::keyring::{self, Secrets};
 use crate::media::{MediumInfo, MediumState};
 use crate::request::{BackupRequest, Encrypt};
 use crate::session::Ears;
+use crate::tapes::is_of;
 use crate::version::{VersionKeys, VersionView};
 
 /// Whether the tapes that a session takes are encrypted by their drives.
@@ -69,8 +67,7 @@ impl ByDrive {
     /// Refuses a device that is no tape, where drives are to encrypt.
     pub fn refuse_no_tape(self, address: &Address) -> Result<()> {
         match address {
-            _ if self != Self::Yes => Ok(()),
-            Address::Tape(_) => Ok(()),
+            _ if self != Self::Yes || address.is_tape() => Ok(()),
             other => Err(CellError::BadInput(format!(
                 "{other} is no tape, and only tape drives encrypt by themselves; name a tape or a library, or leave \
                  --encrypt drive out"
@@ -127,10 +124,10 @@ impl Cell {
         }
         let encrypted = || -> Result<MediumHeader> {
             let ring = self.ring_to_encrypt(Encrypt::Drive)?;
-            let (record, key) = keyring::with_randomness(&self.entropy, |rng| {
+            let (record, contents) = keyring::with_randomness(&self.entropy, |rng| {
                 draw_drive_key(header.medium, &ring, rng)
             })?;
-            tape::open_key(header.medium, DriveKey::new(*key));
+            tape::open_key(header.medium, contents);
             Ok(header.drive_encrypted(&record)?)
         };
         encrypted().map_err(|e| std::io::Error::other(chain(&e)))
@@ -152,7 +149,7 @@ impl Cell {
         };
         let holds_data = !device.medium().segments()?.is_empty()
             || self.idb.last_segment_number(header.medium)?.is_some();
-        if holds_data || !matches!(device, Writable::Tape(..)) {
+        if holds_data || !address.is_tape() {
             let option = match by_drive {
                 ByDrive::Yes => "without --encrypt drive",
                 _ => "with --encrypt drive",
@@ -176,7 +173,7 @@ impl Cell {
 
     /// Why a session that wants its tapes so passes over a medium, if so. Only what is appended to is of one kind or the other.
     pub(crate) fn passed_over(&self, by_drive: ByDrive, m: &MediumInfo) -> Result<Option<String>> {
-        let is_tape = m.medium.device.parse().is_ok_and(|a| matches!(a, Address::Tape(_)));
+        let is_tape = m.medium.device.parse().is_ok_and(|a: Address| a.is_tape());
         if by_drive == ByDrive::Yes && !is_tape {
             return Ok(Some("is no tape".to_owned()));
         }
@@ -207,17 +204,14 @@ impl Cell {
         }
         let library = match (&request.pool, &request.device) {
             (Some(_), _) => None,
-            (None, Address::Tape(tape)) if tape.tape.is_none() => Some(tape.resolved().library),
+            (None, device) if device.names_no_medium() => Some(device),
             // Nothing was passed over.
             _ => return Ok(()),
         };
         for info in self.media_list(request.pool.as_deref())? {
-            let here = match info.medium.device.parse() {
-                Ok(Address::Tape(tape)) if tape.tape.is_some() => {
-                    library.as_ref().is_none_or(|l| tape.library == *l)
-                }
-                _ => false,
-            };
+            let here = info.medium.device.parse().is_ok_and(|device: Address| {
+                device.is_tape() && library.is_none_or(|library| is_of(&device, library))
+            });
             let apart = request.pool.is_none() && info.management.pool.is_some();
             let fits = here && !apart && info.state == MediumState::Appendable;
             if fits && info.absent.is_none() && !self.opens(info.medium.id)? {
@@ -326,7 +320,7 @@ impl Cell {
         let mut keys = VersionKeys::default();
         self.open_key(record, true, &mut keys).map_err(|e| closed(label, e))?;
         let Some(contents) = keys.key(Purpose::Contents, record.id()) else { return Ok(()) };
-        tape::open_key(medium, DriveKey::new(*drive_key(contents, medium)?));
+        tape::open_key(medium, contents.clone());
         Ok(())
     }
 
@@ -373,8 +367,7 @@ pub(crate) fn open_with(header: &MediumHeader, secrets: &Secrets) -> Result<()> 
         let record = record?;
         let unlocked = keyring::unlock(record.ring(), secrets)?;
         let contents = record.unwrap_contents(&unlocked)?;
-        let key = drive_key(&contents, header.medium)?;
-        tape::open_key(header.medium, DriveKey::new(*key));
+        tape::open_key(header.medium, contents);
         Ok(())
     };
     open().map_err(|e| closed(&header.label, e))

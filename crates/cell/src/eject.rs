@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::TapeAddress;
+use capstan_devices::open::is_by_hand;
 use capstan_devices::tape;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
@@ -15,17 +16,35 @@ use crate::library;
 use crate::observe::Observer;
 use crate::report::Report;
 use crate::session::Ears;
+use crate::stage::Retired;
 
 impl Cell {
-    /// Brings the tapes out that a session wrote. What does not work is a warning: the session's data are on them.
-    pub(crate) fn eject(&self, report: &mut Report, location: &str, observer: &dyn Observer) {
+    /// Brings the tapes out that a session wrote; instead of one that was retired since, those with its copies. What does not work
+    /// is a warning: the session's data are on them.
+    pub(crate) fn eject(
+        &self,
+        report: &mut Report,
+        retired: &[Retired],
+        location: &str,
+        observer: &dyn Observer,
+    ) {
         let ears = Ears::new(observer);
         // This process has their drives still.
         tape::release_idle();
         let mut of: BTreeMap<String, Vec<(MediumId, TapeAddress)>> = BTreeMap::new();
-        for medium in self.media_called(&report.media).unwrap_or_default() {
-            if let Some(tape) = self.tape_of(medium) {
-                of.entry(tape.library.to_string()).or_default().push((medium, tape));
+        let mut labels: Vec<String> = Vec::new();
+        for label in &report.media {
+            match retired.iter().find(|retired| retired.label == *label) {
+                Some(retired) => labels.extend_from_slice(&retired.copies),
+                None => labels.push(label.clone()),
+            }
+        }
+        for medium in self.media_called(&labels).unwrap_or_default() {
+            for tape in self.tapes_of(medium) {
+                // Of an array a tape may be lost.
+                if tape.tape.is_some() || is_by_hand(&tape).unwrap_or(false) {
+                    of.entry(tape.library.to_string()).or_default().push((medium, tape));
+                }
             }
         }
         for (library, tapes) in of {

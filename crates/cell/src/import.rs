@@ -1,18 +1,19 @@
 //! An import session: rebuilds what the internal database knows of a medium from the medium alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Instant;
 
-use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
-use capstan_devices::open::is_by_hand;
 use capstan_engine::message::Code;
 use capstan_format::codec::Decompressor;
 use capstan_format::id::{SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, Purpose};
-use capstan_format::record::{Follows, SessionEnd, SessionLabel, StreamNames};
+use capstan_format::record::{
+    Follows, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, StreamNames,
+};
 use capstan_idb::{Object, Protection, Segment, Session, Status, Version};
 use capstan_media_agent::catalog::rebuild;
 use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
@@ -35,14 +36,46 @@ const WITHOUT: &str = "import without names";
 #[derive(Default)]
 struct Imports {
     sessions: Vec<Imported>,
-    /// Where each stream ended last.
-    ends: HashMap<[u8; 16], u64>,
+    /// What segments have of each stream.
+    spans: HashMap<[u8; 16], Vec<Span>>,
     /// Keys of the names, as far as they are open.
     keys: VersionKeys,
     /// The media that sessions wrote before they went on on this one.
     follows: Vec<(SessionId, Follows)>,
     /// Locks that are attached to a tape.
     locks: Vec<(VersionId, i64)>,
+    /// Not what sessions wrote that were gone on with since, elsewhere: what they were not told to have committed was read and
+    /// written again, and is not taken for a part of their versions.
+    but_gone_on: bool,
+}
+
+/// What a segment has of a stream.
+struct Span {
+    /// Logical begin and end.
+    range: (u64, u64),
+    version: VersionId,
+    is_copy: bool,
+    segment: Arc<str>,
+}
+
+impl Imports {
+    /// Says which segments are missing. A copy of one version may have others' in part, which then do not end here.
+    fn say_gaps(&mut self, ears: &Ears<'_>) {
+        let ended = |id| self.sessions.iter().any(|s| s.label.version == id && s.end.is_some());
+        for spans in self.spans.values_mut() {
+            // Copies may lie in another order.
+            spans.sort_by_key(|span| span.range);
+            let mut end = spans.first().map_or(0, |span| span.range.0);
+            for span in spans {
+                let missing = span.range.0.saturating_sub(end);
+                if missing > 0 && (!span.is_copy || ended(span.version)) {
+                    let text = format!("a segment before it is missing: {missing} bytes");
+                    ears.say(Code::Missing, "media agent", &span.segment, text);
+                }
+                end = end.max(span.range.1);
+            }
+        }
+    }
 }
 
 /// What the segments of a session say of it.
@@ -54,6 +87,46 @@ struct Imported {
     /// As its first segment's header has it.
     protection: Protection,
     bytes: u64,
+}
+
+impl Imported {
+    /// A session, as the first of its segments that is read begins.
+    fn of(label: &SessionLabel, header: &SegmentHeader) -> Self {
+        Self {
+            label: label.clone(),
+            end: None,
+            names: None,
+            sealed: None,
+            protection: Protection::from(&header.medium.protection),
+            bytes: 0,
+        }
+    }
+
+    /// Adds what a segment of so many bytes says of it.
+    fn add(&mut self, contents: &Contents, end: &SegmentEnd, bytes: u64, keys: &VersionKeys) {
+        let ended = end.end_of(self.label.session);
+        self.bytes = match ended.filter(|_| end.session != self.label.session) {
+            // What it wrote together with another one is that one's segments.
+            Some(ended) => ended.bytes_written,
+            None if end.session == self.label.session => self.bytes + bytes,
+            None => self.bytes,
+        };
+        self.end = self.end.take().or_else(|| ended.cloned());
+        if self.names.is_some() {
+            return;
+        }
+        // What a consolidation passed on has the names of other sessions.
+        let own = |s: &&StreamContents| {
+            let label = s.label.as_ref().map(|l| l.session.session);
+            label.unwrap_or(end.session) == self.label.session
+        };
+        let mut streams = contents.streams.iter().filter(own);
+        let Some(stream) = streams.find(|s| s.names.is_some()) else { return };
+        match names(stream, keys) {
+            Ok(names) => self.names = Some(names),
+            Err(_) => self.sealed = stream.names.as_ref().map(|n| n.stored.clone()),
+        }
+    }
 }
 
 /// The name of a device; of an array with its members in their places.
@@ -68,71 +141,8 @@ fn placed(device: &Address) -> Address {
 }
 
 impl Cell {
-    /// Imports a medium, or all tapes of a library.
-    pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
-        match device {
-            Address::Tape(library) if library.tape.is_none() && !is_by_hand(library)? => {
-                self.import_library(library, observer, stop)
-            }
-            _ => self.import_medium(device, None, observer, stop),
-        }
-    }
-
-    /// Imports every tape of a library that is one of Capstan's.
-    fn import_library(
-        &self,
-        library: &TapeAddress,
-        observer: &dyn Observer,
-        stop: &Stop,
-    ) -> Result<Report> {
-        let mut all: Option<Report> = None;
-        let (mut others, mut follows) = (Vec::new(), Vec::new());
-        let mut closed: Option<(Vec<String>, CellError)> = None;
-        for barcode in self.barcodes(library)? {
-            if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
-                break;
-            }
-            let device = Address::Tape(library.with_tape(&barcode));
-            match self.import_medium(&device, Some(&mut follows), observer, stop) {
-                Ok(report) => all = Some(report.after(all)),
-                Err(CellError::Device(
-                    DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_),
-                )) => others.push(barcode),
-                Err(e) if e.is_of_keys() => {
-                    let (mut barcodes, first) = closed.unwrap_or((Vec::new(), e));
-                    barcodes.push(barcode);
-                    closed = Some((barcodes, first));
-                }
-                Err(e) => return Err(e),
-            }
-        }
-        let mut report = match (all, closed) {
-            (Some(report), None) => report,
-            (Some(mut report), Some((barcodes, why))) => {
-                let barcodes = barcodes.join(", ");
-                report
-                    .notes
-                    .push(format!("not imported, as their keys do not open: {barcodes} ({why})"));
-                if report.exit_code() == 0 {
-                    report.status = Status::CompletedWithErrors.to_string();
-                }
-                report
-            }
-            (None, Some((_, why))) => return Err(why),
-            (None, None) => {
-                let none = format!("no tape of {library} is a medium of Capstan");
-                return Err(CellError::BadInput(none));
-            }
-        };
-        report.notes.extend(self.wanted_before(&follows)?);
-        if !others.is_empty() {
-            report.notes.push(format!("blank, or not of Capstan: {}", others.join(", ")));
-        }
-        Ok(report)
-    }
-
     /// Imports a medium. Where others are imported with it, `later` takes what may be wanted besides.
-    fn import_medium(
+    pub(crate) fn import_medium(
         &self,
         device: &Address,
         later: Option<&mut Vec<(SessionId, Follows)>>,
@@ -159,6 +169,7 @@ impl Cell {
             }
             bytes += self.import_number(&medium, number, &mut found, &ears)?;
         }
+        found.say_gaps(&ears);
         let sessions = std::mem::take(&mut found.sessions);
         let sealed = sessions.iter().filter(|s| s.sealed.is_some() && s.names.is_none()).count();
         if sealed > 0 {
@@ -195,7 +206,7 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
-        if medium.header().cell.is_some_and(|cell| cell != self.id) {
+        if self.other_cell(medium.header())?.is_some() {
             let text = format!(
                 "the medium belongs to another cell: `capstan media adopt {device}` makes it one of this cell, to write to it"
             );
@@ -219,7 +230,7 @@ impl Cell {
         if !unknown.is_empty() {
             self.open_drive_key(medium.header())?;
         }
-        let mut found = Imports::default();
+        let mut found = Imports { but_gone_on: true, ..Imports::default() };
         // A backup asks nobody, and goes on whatever is given.
         if self.secrets.are_given() {
             let records = key_records(medium, &unknown);
@@ -227,28 +238,23 @@ impl Cell {
             found.keys = opened.map(|o| o.keys).unwrap_or_default();
         }
         for number in unknown {
-            if medium.attachment(number)?.is_some() || !self.was_gone_on_with(medium, number)? {
-                self.import_number(medium, number, &mut found, ears)?;
-            }
+            self.import_number(medium, number, &mut found, ears)?;
         }
+        found.say_gaps(ears);
         self.import_sessions(&found.sessions)?;
         // What is locked stays, whatever else is recorded of it.
         Ok(self.idb.raise_locks(&found.locks)?)
     }
 
-    /// Whether a segment was written by a session that was gone on with since, elsewhere: what it was not told to have committed was
-    /// read and written again, and is not taken for a part of the version.
-    fn was_gone_on_with(&self, medium: &FileMedium, number: SegmentNumber) -> Result<bool> {
-        let Ok(header) = SegmentReader::open(medium, number).and_then(|r| r.header()) else {
-            return Ok(false);
-        };
-        let sessions = self.idb.sessions_of_version(header.session.version)?;
-        let known = sessions.iter().find(|s| s.id == header.session.session);
+    /// Whether a session was gone on with since.
+    fn was_gone_on_with(&self, label: &SessionLabel) -> Result<bool> {
+        let sessions = self.idb.sessions_of_version(label.version)?;
+        let known = sessions.iter().find(|s| s.id == label.session);
         Ok(known.is_some_and(|of| sessions.iter().any(|s| s.started_us > of.started_us)))
     }
 
     /// Which media are wanted besides: sessions that were imported wrote them before, and they are not known.
-    fn wanted_before(&self, follows: &[(SessionId, Follows)]) -> Result<Vec<String>> {
+    pub(crate) fn wanted_before(&self, follows: &[(SessionId, Follows)]) -> Result<Vec<String>> {
         let mut wanted: BTreeMap<[u8; 16], (&Follows, Vec<String>)> = BTreeMap::new();
         for (session, before) in follows {
             if self.idb.medium(before.medium)?.is_none() {
@@ -311,7 +317,7 @@ impl Cell {
         found: &mut Imports,
         ears: &Ears<'_>,
     ) -> Result<u64> {
-        let Imports { sessions, ends, keys, follows, .. } = found;
+        let Imports { sessions, spans, keys, follows, but_gone_on, .. } = found;
         let reader = SegmentReader::open(medium, number)?;
         let what = reader.path().to_owned();
         let mut whole = true;
@@ -332,57 +338,47 @@ impl Cell {
         let (Some(header), Some(end)) = (&contents.header, &contents.end) else {
             return Ok(reader.len()?);
         };
+        let segment: Arc<str> = what.as_str().into();
         for s in end.streams.iter().filter(|s| !s.sparse) {
-            // A stream goes on where it ended: what lies between is on a segment that is missing.
-            if let Some(last) = ends.insert(s.stream.0, s.logical_end)
-                && last != s.logical_start
-            {
-                let text = format!(
-                    "a segment before it is missing: {} bytes",
-                    s.logical_start.abs_diff(last)
-                );
-                ears.say(Code::Missing, "media agent", &what, text);
-            }
+            spans.entry(s.stream.0).or_default().push(Span {
+                range: (s.logical_start, s.logical_end),
+                version: s.version,
+                is_copy: header.copy_of.is_some(),
+                segment: segment.clone(),
+            });
         }
         let label = header.session.clone();
+        let mut labels = labels_of(header, &contents);
+        let mut parts = stream_parts(end.segment, &end.streams);
+        if *but_gone_on {
+            let mut gone = Vec::new();
+            for label in &labels {
+                if self.was_gone_on_with(label)? {
+                    gone.push(label.session);
+                    parts.retain(|part| part.version != label.version);
+                }
+            }
+            labels.retain(|label| !gone.contains(&label.session));
+            if labels.is_empty() {
+                return Ok(reader.len()?);
+            }
+        }
         follows.extend(header.follows.clone().map(|before| (label.session, before)));
         for key in &header.keys {
             let json = key.to_string();
             let record = KeyRecord::from_json(json.as_bytes())?;
             self.idb.import_key(&capstan_idb::KeyRecord { id: record.id(), record: json })?;
         }
-        let at = sessions.iter().position(|s| s.label.session == label.session);
-        let at = at.unwrap_or_else(|| {
-            sessions.push(Imported {
-                label: label.clone(),
-                end: None,
-                names: None,
-                sealed: None,
-                protection: Protection::from(&header.medium.protection),
-                bytes: 0,
+        for label in labels {
+            let at = sessions.iter().position(|s| s.label.session == label.session);
+            let at = at.unwrap_or_else(|| {
+                sessions.push(Imported::of(&label, header));
+                sessions.len() - 1
             });
-            sessions.len() - 1
-        });
-        let session = &mut sessions[at];
-        session.bytes += reader.len()?;
-        session.end = session.end.take().or_else(|| end.session_end.clone());
-        if session.names.is_none() {
-            // What a consolidation passed on has the names of other sessions.
-            let own = |s: &&StreamContents| {
-                s.label.as_ref().is_none_or(|l| l.session.session == label.session)
-            };
-            let mut streams = contents.streams.iter().filter(own);
-            let stream = streams.find(|s| s.names.is_some());
-            match stream.map(|s| names(s, keys)) {
-                Some(Ok(names)) => session.names = Some(names),
-                Some(Err(_)) => {
-                    session.sealed =
-                        stream.and_then(|s| s.names.as_ref()).map(|n| n.stored.clone());
-                }
-                None => {}
-            }
+            let session = &mut sessions[at];
+            session.add(&contents, end, reader.len()?, keys);
+            self.put_session(session, Status::Incomplete)?;
         }
-        self.put_session(session, Status::Incomplete)?;
         // What is known from a mirror is not replaced by what is left here.
         if whole || self.idb.read_catalog(end.segment)?.is_none() {
             let catalog = rebuild(&contents).unwrap_or_default();
@@ -401,7 +397,7 @@ impl Cell {
             bytes: reader.len()?,
             committed_us: end.written_us,
         };
-        self.idb.commit_segments(&[(row, stream_parts(end.segment, &end.streams))])?;
+        self.idb.commit_segments(&[(row, parts)])?;
         Ok(reader.len()?)
     }
 
@@ -497,6 +493,21 @@ pub(crate) fn key_records(medium: &FileMedium, segments: &[SegmentNumber]) -> Ve
     records
 }
 
+/// The sessions that wrote a segment, first the one that its header names. Those of which a consolidation passed frames on did not.
+fn labels_of(header: &SegmentHeader, contents: &Contents) -> Vec<SessionLabel> {
+    let mut labels = vec![header.session.clone()];
+    let streams = contents.streams.iter().filter_map(|s| s.label.as_ref()).map(|l| &l.session);
+    let streams = streams.filter(|_| header.session.stands_for.is_none());
+    // One that ends here may have nothing else here.
+    let ended = contents.end.iter().flat_map(|end| &end.other_ends).map(|other| &other.session);
+    for label in streams.chain(ended) {
+        if labels.iter().all(|known| known.session != label.session) {
+            labels.push(label.clone());
+        }
+    }
+    labels
+}
+
 /// The object's name, opened where it is encrypted and its key is open.
 fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<StreamNames> {
     let what = "the object's name".to_owned();
@@ -516,23 +527,27 @@ fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<StreamNames> {
 
 /// Contents with the records that a damaged segment lost, as far as its streams say the same.
 fn completed(mut contents: Contents) -> Option<Contents> {
-    use capstan_format::record::{SegmentEnd, StreamExtent};
     let header = contents.header.clone()?;
     if contents.end.is_none() {
         let label: &SessionLabel = &header.session;
-        let (session, version): (SessionId, VersionId) = (label.session, label.version);
+        let session = label.session;
+        let other = |s: &'_ StreamContents| {
+            s.label.as_ref().map(|l| l.session.clone()).filter(|of| of.session != session)
+        };
         // What a consolidation passed on is of other sessions, and of its version here.
-        let foreign =
-            |s: &StreamContents| s.label.as_ref().is_some_and(|l| l.session.session != session);
+        let passes_on = label.stands_for.is_some();
+        let version_of = |s: &StreamContents| {
+            other(s).filter(|_| !passes_on).map_or(label.version, |other| other.version)
+        };
         let streams = contents.streams.iter().map(|s| StreamExtent {
             stream: s.stream,
-            version,
+            version: version_of(s),
             logical_start: s.index.first().map_or(0, |p| p.logical),
             logical_end: s.logical_end,
             first_sequence: s.index.first().map_or(0, |p| p.sequence),
             frames: s.index.len() as u64,
             rows: 0,
-            sparse: foreign(s),
+            sparse: passes_on && other(s).is_some(),
         });
         contents.end = Some(SegmentEnd {
             segment: header.segment,
@@ -544,6 +559,7 @@ fn completed(mut contents: Contents) -> Option<Contents> {
             short_blocks: other_lengths(contents.blocks.as_ref(), header.medium.block_size),
             streams: streams.collect(),
             session_end: None,
+            other_ends: Vec::new(),
             written_us: header.written_us,
         });
     }

@@ -8,8 +8,8 @@ use capstan_format::sums::Sums;
 use crate::error::Result;
 use crate::places::SegmentPlace;
 use crate::sparse::{
-    self, Batches, CatalogBatches, Outline, Saved, SavedBatches, Source, StreamIndex, Table,
-    TableMaker, state_of,
+    self, Batches, CatalogBatches, Outline, PathKey, Saved, SavedBatches, Source, StreamIndex,
+    Table, TableMaker, state_of,
 };
 use crate::version::{BatchOpener, From, Row, VersionView, rows_of_batch};
 
@@ -163,6 +163,12 @@ impl VersionView<'_> {
         let sealer = self.keys.sealer(Purpose::Names, label.as_ref(), stream)?;
         let of = (place.session, index, stream);
         Ok(Batches { of, segment: place.segment, end, sealer, with_sums, source })
+    }
+
+    /// The first path of each batch of a stream's part of a segment; nothing where there is no sparse index.
+    pub fn firsts(&self, index: u32, stream: StreamId) -> Result<Option<Vec<Option<PathKey>>>> {
+        let saved = self.saved_batches(&self.segments[index as usize], stream);
+        Ok(saved.map(|s| s.places.into_iter().map(|place| place.first).collect()))
     }
 
     /// As the sparse index says where they are. One that does not fit is made again, if there is a catalog file.

@@ -76,10 +76,12 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Says what a scan found, and adds the paths that it costs. Returns the number of files that the segment has.
+/// Says what a scan found, and adds the paths that it costs, in streams that are `asked` after. Returns the number of files that
+/// these have in the segment.
 pub(crate) fn segment(
     scan: &Scan,
     keys: &VersionKeys,
+    asked: &dyn Fn(StreamId) -> bool,
     ears: &Ears<'_>,
     lost: &mut BTreeSet<Vec<u8>>,
 ) -> u64 {
@@ -97,7 +99,7 @@ pub(crate) fn segment(
     let rows_of = scan.catalog.as_ref().unwrap_or(&scan.contents);
     let mut files = 0;
     let ranges: Vec<Range> = scan.damage.iter().filter_map(|d| d.range).collect();
-    for stream in &rows_of.streams {
+    for stream in rows_of.streams.iter().filter(|s| asked(s.stream)) {
         let read = scan.contents.streams.iter().find(|s| s.stream == stream.stream);
         let stream_end = read.map_or(u64::MAX, |s| s.logical_end);
         let counted = rows_of_stream(keys, stream, &mut |entry, start| {

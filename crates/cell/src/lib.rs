@@ -28,6 +28,7 @@ mod find;
 mod history;
 mod hold;
 mod import;
+mod import_library;
 mod incremental;
 mod indexed;
 mod input;
@@ -38,6 +39,7 @@ mod lock;
 mod logging;
 pub mod media;
 mod merged;
+pub mod missing;
 mod moves;
 mod names;
 pub mod observe;
@@ -51,6 +53,7 @@ pub mod report;
 pub mod request;
 mod restore;
 mod resume;
+mod robots;
 pub mod safety;
 mod same_bytes;
 mod session;
@@ -59,7 +62,9 @@ mod sparse;
 pub mod stage;
 mod status;
 mod take_ring;
+mod tape_arrays;
 mod tapes;
+mod tapes_wanted;
 mod tar;
 mod transfers;
 mod unlock;
@@ -84,6 +89,7 @@ pub use protect::VersionRef;
 pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
 pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::ring_of_medium;
+pub use tapes_wanted::{TapeWanted, WaitingSession};
 
 /// A cell on one machine: its home with the internal database, and what opens keys. Clones are the same cell.
 #[derive(Clone)]
@@ -101,7 +107,7 @@ impl Cell {
     /// incomplete.
     pub fn open(home: &Path, secrets: keyring::Secrets) -> Result<Self> {
         let idb = Idb::open(home)?;
-        idb.mark_dead_sessions(&session::is_alive)?;
+        idb.mark_dead_sessions(&session::host(), &session::is_alive)?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
         let id = media::identity(&idb, &entropy)?;
         Ok(Self {

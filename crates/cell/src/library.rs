@@ -253,9 +253,11 @@ fn called(tape: &Held) -> String {
     }
 }
 
-/// The first slot that is free.
+/// The first slot that is free, and to which no tape goes back that is in a drive.
 fn free_slot(held: &[Held], elements: Elements) -> Option<Place> {
-    (1..=elements.slots).map(Place::Slot).find(|place| at(held, *place).is_none())
+    let is_home = |place: &Place| held.iter().any(|h| h.from == Some(*place));
+    let is_free = |place: &Place| at(held, *place).is_none() && !is_home(place);
+    (1..=elements.slots).map(Place::Slot).find(is_free)
 }
 
 fn no_room(library: &LibraryName) -> CellError {

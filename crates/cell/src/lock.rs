@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_devices::address::Address;
 use capstan_devices::held::HeldMedium;
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::lock::VersionLock;
@@ -11,7 +12,7 @@ use capstan_idb::{Protection, Status, Version};
 use crate::Cell;
 use crate::attached::Content;
 use crate::error::{CellError, Result};
-use crate::media::{absent_tape, shown};
+use crate::media::{lacking_tapes, shown};
 use crate::protect::{VersionRef, local, not_past};
 use crate::session::now_us;
 use crate::version::chain;
@@ -39,7 +40,7 @@ type Places = BTreeMap<MediumId, BTreeMap<VersionId, Vec<SegmentNumber>>>;
 /// A medium on which locks are recorded.
 enum Here {
     Held(Box<HeldMedium>),
-    /// A tape, which is loaded when it is written.
+    /// A tape, or an array of tapes, loaded when it is written.
     Tape,
 }
 
@@ -172,22 +173,23 @@ impl Cell {
             Here::Tape => {
                 let medium = self.medium_at_hand(id)?;
                 let header = medium.header();
-                if header.cell.is_some_and(|cell| cell != self.id) {
+                if self.other_cell(header)?.is_some() {
                     return Err(CellError::BadInput(format!(
                         "{} belongs to another cell, so no lock is written to it",
                         shown(id, &header.label)
                     )));
                 }
                 self.open_drive_key(header)?;
+                if !medium.takes_attachments() {
+                    return Err(CellError::BadInput(format!(
+                        "{} is an array of tapes and directories, which records no lock; copy the version to another medium, \
+                         and lock it then",
+                        shown(id, &header.label)
+                    )));
+                }
                 return self.attach(&medium, Content::Locks(locks));
             }
         };
-        if self.is_on_tape(id)? {
-            return Err(CellError::BadInput(format!(
-                "{} is an array of tapes, which records no lock; copy the version to a tape or a directory, and lock it then",
-                shown(id, &held.medium().header().label)
-            )));
-        }
         Ok(locks.iter().try_for_each(|lock| held.put_lock(lock))?)
     }
 
@@ -202,8 +204,9 @@ impl Cell {
         let mut held: BTreeMap<_, _> = held.collect();
         let (mut at_hand, mut not_at_hand) = (BTreeMap::new(), BTreeMap::new());
         for id in media.collect::<BTreeSet<_>>() {
-            let here = match (self.tape_of(id), held.remove(&id)) {
-                (Some(tape), _) => match self.exported(id)?.or_else(|| absent_tape(&tape)) {
+            let device = self.device_of_medium(id).filter(Address::is_sequential);
+            let here = match (device, held.remove(&id)) {
+                (Some(tapes), _) => match self.exported(id)?.or_else(|| lacking_tapes(&tapes).0) {
                     Some(why) => {
                         let name = self.labels(std::iter::once(&id))?.concat();
                         Err(CellError::BadInput(format!("tape '{name}': {why}")))

@@ -26,16 +26,22 @@ pub(crate) struct SegmentPlace {
     pub spans: Vec<(StreamId, u64, u64)>,
     /// Which of the version's sessions wrote it, from 0.
     pub session: u32,
+    /// Its media that are retired: they are read where nothing else is there.
+    pub retired: Vec<MediumId>,
 }
 
 /// One place of a segment's data: itself on a medium, or a copy of it.
 pub(crate) type Place = (SegmentId, MediumId, SegmentNumber);
 
 impl SegmentPlace {
-    /// All places of its data, its own first.
+    /// All places of its data, its own first, those on retired media last.
     pub fn places(&self) -> Vec<Place> {
         let own = self.media.iter().map(|(medium, number)| (self.segment, *medium, *number));
-        own.chain(self.copies.iter().copied()).collect()
+        let mut places: Vec<Place> = own.chain(self.copies.iter().copied()).collect();
+        if !self.retired.is_empty() {
+            places.sort_by_key(|(_, medium, _)| self.retired.contains(medium));
+        }
+        places
     }
 }
 
@@ -87,6 +93,10 @@ pub(crate) fn places_of(idb: &Idb, chain: &[Version]) -> Result<Vec<SegmentPlace
             }
         }
     }
+    let retired = idb.retired_media()?;
+    for known in all.iter_mut().filter(|_| !retired.is_empty()) {
+        known.place.retired = retired.iter().copied().filter(|id| known.place.is_on(*id)).collect();
+    }
     // A copy whose original is not known has its time.
     if orphans {
         all.sort_by_key(|k| (k.place.session, k.committed_us));
@@ -95,6 +105,11 @@ pub(crate) fn places_of(idb: &Idb, chain: &[Version]) -> Result<Vec<SegmentPlace
 }
 
 impl SegmentPlace {
+    fn is_on(&self, medium: MediumId) -> bool {
+        let own = self.media.iter().any(|(id, _)| *id == medium);
+        own || self.copies.iter().any(|(_, id, _)| *id == medium)
+    }
+
     fn add(&mut self, segment: &Segment) {
         if self.segment == segment.id {
             self.media.push((segment.medium, segment.number));
@@ -116,5 +131,6 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
         streams: with_rows.map(|p| p.stream).collect(),
         spans: parts.iter().map(|p| (p.stream, p.logical_start, p.logical_end)).collect(),
         session,
+        retired: Vec::new(),
     }
 }

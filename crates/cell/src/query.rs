@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
-use capstan_format::id::KeyId;
+use capstan_format::id::{KeyId, SessionId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Described, Keeping, Session, Version};
 
@@ -361,6 +361,12 @@ impl Cell {
         })
     }
 
+    /// Whether a session was written together with the one that segments name: those begin at one time.
+    fn wrote_with(&self, s: &Session, named: SessionId) -> Result<bool> {
+        let named = self.idb.session(named)?;
+        Ok(named.is_some_and(|named| named.started_us == s.started_us && named.kind == s.kind))
+    }
+
     /// The sum of a session's segments, where it has no totals of its own.
     fn committed(&self, s: &Session) -> Result<Option<Committed>> {
         let Some(version) = s.version.filter(|_| s.report.is_none() && s.files == 0) else {
@@ -371,8 +377,8 @@ impl Cell {
         let copies = self.idb.copies_of_version(version)?;
         for (segment, parts) in self.idb.segments_of_version(version)? {
             // One that lies on several media comes with each.
-            let own = segment.session == s.id && !copies.contains_key(&segment.id);
-            if own && counted.insert(segment.id.0) {
+            let own = segment.session == s.id || self.wrote_with(s, segment.session)?;
+            if own && !copies.contains_key(&segment.id) && counted.insert(segment.id.0) {
                 sum.bytes += segment.bytes;
                 sum.rows += parts.iter().map(|p| p.rows).sum::<u64>();
             }

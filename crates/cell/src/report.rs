@@ -274,6 +274,8 @@ pub struct Report {
     pub rate_sustained_mb_s: f64,
     /// Seconds in which media were changed.
     pub media_change_s: f64,
+    /// Seconds in which drives without a robot waited for their tapes, those of changes included.
+    pub tape_wait_s: f64,
     /// Most memory the process had, in bytes.
     pub peak_rss_bytes: u64,
     /// Who encrypted what was written; nothing where nobody did.
@@ -348,6 +350,7 @@ impl Report {
             files: self.files + earlier.files,
             dirs: self.dirs + earlier.dirs,
             bytes_read: self.bytes_read + earlier.bytes_read,
+            tape_wait_s: self.tape_wait_s + earlier.tape_wait_s,
             elapsed_s: self.elapsed_s + earlier.elapsed_s,
             error_count: self.error_count + earlier.error_count,
             media: earlier.media,

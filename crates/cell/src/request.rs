@@ -165,6 +165,17 @@ pub struct BackupRequest {
     pub retry_wait: Duration,
 }
 
+impl BackupRequest {
+    /// Whether another object can be backed up together with this one: to the same media, with the same options of these.
+    pub fn goes_with(&self, other: &Self) -> bool {
+        let media = |r: &Self| (r.device.clone(), r.mirrors.clone(), r.pool.clone());
+        let options = |r: &Self| (r.block_size, r.segment_size, r.encrypt, r.log_level, r.dry_run);
+        media(self) == media(other)
+            && options(self) == options(other)
+            && self.eject_to == other.eject_to
+    }
+}
+
 /// Until when a version is kept, as far as that is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {

@@ -4,6 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::SystemTime;
 
+use capstan_devices::operator::take_waited;
 use capstan_engine::message::{Code, Listener, Message, Severity};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status};
@@ -146,8 +147,18 @@ impl<'a> Ears<'a> {
         self.errors().0
     }
 
-    /// Moves the errors into the report.
+    /// Takes over what was said elsewhere, as said here too.
+    pub fn also(&self, other: &Ears<'_>) {
+        let (count, said) = other.errors().clone();
+        let mut errors = self.errors();
+        errors.0 += count;
+        let room = ERRORS_LISTED.saturating_sub(errors.1.len());
+        errors.1.extend(said.into_iter().take(room));
+    }
+
+    /// Moves the errors into the report, and how long tapes were waited for.
     pub fn fill(&self, report: &mut Report) {
+        report.tape_wait_s += take_waited().as_secs_f64();
         let mut errors = self.errors();
         report.error_count = errors.0;
         report.errors = std::mem::take(&mut errors.1);

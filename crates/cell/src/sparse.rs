@@ -142,6 +142,11 @@ pub(crate) fn row_number(batch: usize, at: usize) -> u32 {
     (batch as u32) << 16 | at as u32
 }
 
+/// The batch that a row of that number is in.
+pub(crate) fn batch_of(row: u32) -> usize {
+    (row >> 16) as usize
+}
+
 /// A stream's batches in a segment, to be read one by one.
 pub(crate) struct Batches {
     /// The number of the version's session, that of the segment, and the stream.

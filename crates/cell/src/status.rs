@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::media::Condition;
 use crate::report::DrillReport;
 use crate::restore::is_complete_by;
 use crate::session::{now_us, rfc3339};
@@ -121,30 +122,46 @@ impl Cell {
             last_drill: self.last_of(object.id, "drill")?,
         };
         status.judge(max_age, kept.is_some_and(has_anomaly));
-        for label in complete.map(|v| self.damaged_media_of(v)).transpose()?.unwrap_or_default() {
-            status.say(
-                Health::Warning,
-                format!("medium '{label}', which has some of its last version, was found damaged"),
-            );
+        let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
+        for why in self.faults_of(&media)? {
+            status.say(Health::Warning, why);
         }
         Ok(Some(status))
     }
 
-    /// Labels of media that have something of a version and were found damaged.
-    fn damaged_media_of(&self, version: &Version) -> Result<Vec<String>> {
+    /// What is wrong with media that have some of an object's last version.
+    fn faults_of(&self, media: &[MediumId]) -> Result<Vec<String>> {
+        let mut faults = Vec::new();
+        for id in media {
+            let Some(medium) = self.idb.medium(*id)? else { continue };
+            let management = self.idb.management(*id)?;
+            let label = &medium.label;
+            if management.damaged_us.is_some() {
+                faults.push(format!(
+                    "medium '{label}', which has some of its last version, was found damaged"
+                ));
+            }
+            if let (Condition::Poor, reasons) = self.condition_of(&medium, &management)?
+                && management.retired_us.is_none()
+            {
+                faults.push(format!(
+                    "medium '{label}', which has some of its last version, is poor ({})",
+                    reasons.join(", ")
+                ));
+            }
+        }
+        Ok(faults)
+    }
+
+    /// The media that have something of a version.
+    fn media_of(&self, version: &Version) -> Result<Vec<MediumId>> {
         let mut media: Vec<MediumId> = Vec::new();
         for (segment, _) in self.idb.segments_of_version(version.id)? {
             if !media.contains(&segment.medium) {
                 media.push(segment.medium);
             }
         }
-        let mut labels = Vec::new();
-        for id in media {
-            if self.idb.management(id)?.damaged_us.is_some() {
-                labels.push(self.idb.medium(id)?.map_or_else(|| id.short(), |m| m.label));
-            }
-        }
-        Ok(labels)
+        Ok(media)
     }
 
     fn last_of(&self, object: ObjectId, kind: &str) -> Result<Option<LastSession>> {

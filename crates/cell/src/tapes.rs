@@ -1,12 +1,15 @@
-//! Which tape of a library a session takes, and where it goes on when that is full.
+//! Which tape of a library a session takes, and where it goes on when that is full. Of arrays of tapes [`crate::tape_arrays`] says it.
 //!
 //! A session that names a library and no tape gets, in this order: a tape of this cell that takes more, the one written
 //! last; a free one of this cell; one that is blank. Tapes that are in a pool are the pool's; foreign tapes, and tapes that hold
 //! anything that is not known, are left alone.
 
+use std::collections::HashMap;
+
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_format::id::MediumId;
+use capstan_idb::Medium;
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::WriteError;
 use capstan_tape::TapeError;
@@ -16,7 +19,7 @@ use crate::backup::Wanted;
 use crate::by_hand::Choice;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
-use crate::media::MediumState;
+use crate::media::{MediumInfo, MediumState};
 use crate::observe::Silent;
 use crate::session::now_us;
 
@@ -28,32 +31,37 @@ const CLEANING: &str = "CLN";
 pub(crate) struct Supply {
     /// The pool that chooses them.
     pub pool: Option<String>,
-    /// The libraries of which tapes are taken that are in no pool.
-    libraries: Vec<TapeAddress>,
+    /// The libraries of which tapes are taken that are in no pool, and arrays of such.
+    libraries: Vec<Address>,
     /// Whether the drives compress, where that was decided.
     pub drives_compress: Option<bool>,
     /// Whether the drives encrypt.
     by_drive: ByDrive,
+    /// Media that are not written, whatever they are.
+    but: Vec<MediumId>,
 }
 
 impl Supply {
     /// Where a session to these devices, or to that pool, gets its media.
     pub fn of<'a>(pool: Option<&str>, devices: impl IntoIterator<Item = &'a Address>) -> Self {
-        let library = |device: &Address| match device {
-            Address::Tape(tape) if tape.tape.is_none() => Some(tape.resolved()),
-            _ => None,
-        };
+        let libraries = devices.into_iter().filter(|device| device.names_no_medium());
         Self {
             pool: pool.map(str::to_owned),
-            libraries: devices.into_iter().filter_map(library).collect(),
+            libraries: libraries.cloned().collect(),
             drives_compress: None,
             by_drive: ByDrive::default(),
+            but: Vec::new(),
         }
     }
 
     /// The same, with tapes that are encrypted by their drives or not.
     pub fn encrypted(self, by_drive: ByDrive) -> Self {
         Self { by_drive, ..self }
+    }
+
+    /// The same without these media.
+    pub fn but(self, but: Vec<MediumId>) -> Self {
+        Self { but, ..self }
     }
 
     /// Whether there are no media but those that were named.
@@ -73,7 +81,7 @@ impl Cell {
         let library = &library.resolved();
         let passed: Vec<String> = passed.iter().filter_map(|id| self.barcode_of(*id)).collect();
         let mut unfit = Vec::new();
-        for (barcode, why_not) in self.tapes_in_order(library, wanted.by_drive)? {
+        for Candidate { barcode, why_not, .. } in self.tapes_in_order(library, wanted.by_drive)? {
             if passed.contains(&barcode) {
                 continue;
             }
@@ -84,26 +92,8 @@ impl Cell {
             let (drive, spool) = (library.drive, library.spool.clone());
             let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
             match self.open_device(&Address::Tape(tape), wanted, &Silent) {
-                Err(CellError::Device(e)) if e.is_busy() => {
-                    unfit.push(format!("{barcode} is in use, or all drives are"));
-                }
-                Err(CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. }))) => {
-                    unfit.push(format!("{barcode} is write-protected"));
-                }
-                // Another tape goes into another drive.
-                Err(CellError::Device(e)) if e.blames_drive() => {
-                    unfit.push(format!("{barcode}: {}", chain(&e)));
-                }
-                Err(CellError::Device(DeviceError::NotOurs(_))) => {
-                    unfit.push(format!("{barcode} is not blank and not of Capstan"));
-                }
-                Err(CellError::Device(DeviceError::BlockSize { have, .. })) => {
-                    unfit.push(format!("{barcode} has blocks of {have} bytes"));
-                }
-                Err(CellError::BadInput(why) | CellError::NoKey(why)) => {
-                    unfit.push(format!("{barcode}: {why}"));
-                }
-                other => return other,
+                Err(e) => unfit.push(format!("{barcode}{}", why_unfit(e)?)),
+                opened => return opened,
             }
         }
         let found = if unfit.is_empty() { "it has none".to_owned() } else { unfit.join("; ") };
@@ -115,39 +105,53 @@ impl Cell {
     }
 
     /// The tapes of a library, those first that are taken first; with the reason why one cannot be used.
-    fn tapes_in_order(
+    pub(crate) fn tapes_in_order(
         &self,
         library: &TapeAddress,
         by_drive: ByDrive,
-    ) -> Result<Vec<(String, Option<String>)>> {
+    ) -> Result<Vec<Candidate>> {
         let known = self.idb.media()?;
-        let mut ranked: Vec<((u8, i64), String, Option<String>)> = Vec::new();
+        let arrays = arrays_by_tape(&known);
+        let mut ranked: Vec<((u8, i64), Candidate)> = Vec::new();
         for (place, barcode) in self.barcodes(library)?.into_iter().enumerate() {
-            let device = Address::Tape(library.with_tape(&barcode)).to_string();
-            let Some(medium) = known.iter().find(|m| m.device == device) else {
-                ranked.push(((2, place as i64), barcode, None));
-                continue;
-            };
-            let info = self.medium_info(medium)?;
-            if let Some(pool) = &info.management.pool {
-                ranked.push(((3, 0), barcode, Some(format!("is in pool {pool}"))));
-                continue;
+            let device = library.with_tape(&barcode).to_string();
+            let mut candidate = Candidate { barcode, known: None, why_not: None };
+            let mut rank = (2, place as i64);
+            if let Some(array) = arrays.get(&device) {
+                candidate.why_not = Some(format!("is a part of array '{array}'"));
+            } else if let Some(medium) = known.iter().find(|m| m.device == device) {
+                let info = self.medium_info(medium)?;
+                (rank, candidate.why_not) = self.turn_of(&info, by_drive, place)?;
+                candidate.known = Some((medium.id, info.state));
             }
-            let rank = match info.state {
-                MediumState::Appendable => (0, -info.holdings.last_us.unwrap_or(0)),
-                _ => (1, place as i64),
-            };
-            let why = match crate::media::unusable(&info) {
-                None if info.state == MediumState::Expired => {
-                    Some("holds nothing that must stay, and can be recycled".to_owned())
-                }
-                None => self.passed_over(by_drive, &info)?,
-                why => why,
-            };
-            ranked.push((rank, barcode, why));
+            ranked.push((rank, candidate));
         }
-        ranked.sort();
-        Ok(ranked.into_iter().map(|(_, barcode, why)| (barcode, why)).collect())
+        ranked.sort_by_key(|(rank, _)| *rank);
+        Ok(ranked.into_iter().map(|(_, candidate)| candidate).collect())
+    }
+
+    /// When it is a medium's turn, the `place`th of its library; and why it cannot be used, if so.
+    pub(crate) fn turn_of(
+        &self,
+        info: &MediumInfo,
+        by_drive: ByDrive,
+        place: usize,
+    ) -> Result<((u8, i64), Option<String>)> {
+        if let Some(pool) = &info.management.pool {
+            return Ok(((3, 0), Some(format!("is in pool {pool}"))));
+        }
+        let rank = match info.state {
+            MediumState::Appendable => (0, -info.holdings.last_us.unwrap_or(0)),
+            _ => (1, place as i64),
+        };
+        let why = match crate::media::unusable(info) {
+            None if info.state == MediumState::Expired => {
+                Some("holds nothing that must stay, and can be recycled".to_owned())
+            }
+            None => self.passed_over(by_drive, info)?,
+            why => why,
+        };
+        Ok((rank, why))
     }
 
     /// The tapes of a library, by place, without those that clean.
@@ -162,10 +166,25 @@ impl Cell {
 
     /// Where a tape was last seen, if it is one.
     pub(crate) fn tape_of(&self, medium: MediumId) -> Option<TapeAddress> {
-        match self.idb.medium(medium).ok()??.device.parse() {
-            Ok(Address::Tape(tape)) => Some(tape),
+        match self.device_of_medium(medium)? {
+            Address::Tape(tape) => Some(tape),
             _ => None,
         }
+    }
+
+    /// Where the tapes of a medium were last seen: one, those of an array, or none.
+    pub(crate) fn tapes_of(&self, medium: MediumId) -> Vec<TapeAddress> {
+        self.device_of_medium(medium).map(|device| device.tapes()).unwrap_or_default()
+    }
+
+    /// Where a medium was last seen.
+    pub(crate) fn device_of_medium(&self, medium: MediumId) -> Option<Address> {
+        self.idb.medium(medium).ok()??.device.parse().ok()
+    }
+
+    /// Whether a medium is a tape that somebody puts into a drive by hand.
+    pub(crate) fn is_by_hand(&self, medium: MediumId) -> bool {
+        self.tape_of(medium).is_some_and(|tape| tape.tape.is_none())
     }
 
     /// Media by their labels.
@@ -209,6 +228,9 @@ impl Cell {
         for member in &members {
             passed.push((member.medium.medium, "is written by this session"));
         }
+        passed.extend(
+            supply.but.iter().map(|id| (*id, "is what is copied, or failed in this session")),
+        );
         for member in members {
             if !member.device.is_ending() {
                 next.push(member);
@@ -220,15 +242,14 @@ impl Cell {
             drop(member);
             let by_drive = supply.by_drive.going_on(&old);
             let wanted = &Wanted { block_size: Some(old.block_size), by_drive };
-            let here = self.tape_of(old.medium).map(|tape| tape.library);
-            let library = supply.libraries.iter().find(|l| here.as_ref() == Some(&l.library));
+            let here = self.device_of_medium(old.medium);
+            let library = here.and_then(|here| supply.libraries.iter().find(|l| is_of(&here, l)));
             let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
             let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
                 (Some(pool), _) => self.open_medium_of(&pool, wanted, &mut passed),
                 (None, Some(library)) => {
                     let passed: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-                    let library = Address::Tape(library.clone());
-                    self.open_chosen(&library, wanted, &Choice::but(&passed))
+                    self.open_chosen(library, wanted, &Choice::but(&passed))
                 }
                 (None, None) => Err(CellError::BadInput(format!(
                     "medium '{}' is full; name a library or a pool instead, that the session can go on on another",
@@ -246,6 +267,68 @@ impl Cell {
         }
         Ok(next)
     }
+}
+
+/// A tape of a library that a session may take.
+pub(crate) struct Candidate {
+    pub barcode: String,
+    /// The medium on it, and its state, if that is known.
+    pub known: Option<(MediumId, MediumState)>,
+    /// Why it cannot be used.
+    pub why_not: Option<String>,
+}
+
+/// Whether a medium lies on a tape of that library, or its tapes are of the libraries of that array.
+pub(crate) fn is_of(device: &Address, library: &Address) -> bool {
+    shape(device) == shape(library)
+}
+
+/// What a device is, whichever tapes it is: the same for all that can stand for each other.
+fn shape(device: &Address) -> String {
+    match device {
+        Address::Tape(tape) => tape.library.resolved().to_string(),
+        Address::Array(array) => {
+            let mut members: Vec<String> = array.members.iter().map(shape).collect();
+            members.sort();
+            format!("{}({})", array.layout, members.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The labels of the arrays that tapes are parts of, by the tape.
+fn arrays_by_tape(known: &[Medium]) -> HashMap<String, &str> {
+    let mut arrays = HashMap::new();
+    for medium in known {
+        if let Ok(array @ Address::Array(_)) = medium.device.parse() {
+            let tapes = array.tapes().into_iter().map(|tape| tape.to_string());
+            arrays.extend(tapes.map(|tape| (tape, medium.label.as_str())));
+        }
+    }
+    arrays
+}
+
+/// Why a tape was not taken, in words that follow its name, where that is a matter of this tape; else what failed.
+pub(crate) fn why_unfit(e: CellError) -> Result<String> {
+    Ok(match e {
+        CellError::Device(e) if e.is_busy() => " is in use, or all drives are".to_owned(),
+        CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
+            " is write-protected".to_owned()
+        }
+        // Another tape goes into another drive.
+        CellError::Device(e) if e.blames_drive() => format!(": {}", chain(&e)),
+        CellError::Device(DeviceError::NotOurs(_)) => " is not blank and not of Capstan".to_owned(),
+        CellError::Device(DeviceError::NotBlank(_)) => " has a medium of Capstan".to_owned(),
+        CellError::Device(DeviceError::ArrayMember { place, .. }) => {
+            format!(" is a part of an array{place}")
+        }
+        CellError::Device(e @ DeviceError::ArrayBroken { .. }) => format!(": {}", chain(&e)),
+        CellError::Device(DeviceError::BlockSize { have, .. }) => {
+            format!(" has blocks of {have} bytes")
+        }
+        CellError::BadInput(why) | CellError::NoKey(why) => format!(": {why}"),
+        other => return Err(other),
+    })
 }
 
 /// The tapes of a library, by place, without those that clean.

@@ -1,6 +1,6 @@
 //! A verify session: reads everything, trusts nothing, and names the files that damage costs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::attachment::Attachment;
-use capstan_format::id::{MediumId, SegmentNumber, SessionId, VersionId};
+use capstan_format::id::{MediumId, SegmentNumber, SessionId, StreamId, VersionId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Status, Totals};
 use capstan_media_agent::reader::SegmentReader;
@@ -22,6 +22,7 @@ use crate::error::{CellError, Result};
 use crate::hold::wanted;
 use crate::import::key_records;
 use crate::judge::{self, Frames};
+use crate::missing::MissingSegment;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::VerifyRequest;
@@ -33,6 +34,8 @@ use crate::watch::{Watched, watch};
 struct Part {
     medium: FileMedium,
     segments: Vec<SegmentNumber>,
+    /// Segments of an array that are recorded, and that too few of its members have.
+    missing: Vec<MissingSegment>,
 }
 
 impl Cell {
@@ -46,6 +49,9 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         let (name, parts, version) = self.parts(request)?;
+        let streams = version.map(|version| self.streams_of(version)).transpose()?;
+        let asked: &dyn Fn(StreamId) -> bool =
+            &|stream| streams.as_ref().is_none_or(|streams| streams.contains(&stream));
         let records = match version {
             // The database's may have been wrapped anew since the medium was written.
             Some(version) => VersionView::open(self, version)
@@ -84,6 +90,7 @@ impl Cell {
             let mut lap = Lap::start();
             for part in &parts {
                 let errors = ears.error_count();
+                part.say_missing(&ears);
                 for number in &part.segments {
                     if stop.0.load(Relaxed) {
                         break;
@@ -110,7 +117,7 @@ impl Cell {
                     match scanned {
                         Ok((bytes, scan)) => {
                             meters.of(Stage::Device).bytes(bytes);
-                            files += judge::segment(&scan, &keys, &ears, &mut lost);
+                            files += judge::segment(&scan, &keys, asked, &ears, &mut lost);
                             elsewhere.extend(judge::damage_elsewhere(&scan));
                         }
                         Err(e) => {
@@ -197,6 +204,13 @@ impl Cell {
         Ok(report)
     }
 
+    /// The streams of a version and what it builds on: others may lie in the same segments.
+    fn streams_of(&self, version: VersionId) -> Result<HashSet<StreamId>> {
+        let view = VersionView::open(self, version)?;
+        let spans = view.segments.iter().flat_map(|place| &place.spans);
+        Ok(spans.map(|(stream, ..)| *stream).collect())
+    }
+
     /// Records what was found out of a medium.
     fn record_verified(&self, part: &Part, damaged: bool, whole: bool) -> Result<()> {
         let id = part.medium.header().medium;
@@ -273,7 +287,9 @@ impl Cell {
                         match parts.iter_mut().find(|(id, _)| *id == medium) {
                             Some((_, part)) => part.segments.push(number),
                             None => {
-                                let part = Part { medium: opened, segments: vec![number] };
+                                let segments = vec![number];
+                                let missing = Vec::new();
+                                let part = Part { medium: opened, segments, missing };
                                 parts.push((medium, part));
                             }
                         }
@@ -292,8 +308,16 @@ impl Cell {
                     None => open::medium(&text.parse()?)?,
                 };
                 self.open_drive_key(medium.header())?;
+                let id = medium.header().medium;
+                let recorded = self.recorded_on(id)?;
                 let segments = medium.segments()?;
-                Ok((medium.header().label.clone(), vec![Part { medium, segments }], None))
+                // An array takes what too few members have for removed; other media that lack a file say so to `idb check`.
+                let missing = match medium.header().is_array() {
+                    true => self.missing_on(id, &recorded, &segments.iter().copied().collect())?,
+                    false => Vec::new(),
+                };
+                let part = Part { medium, segments, missing };
+                Ok((part.medium.header().label.clone(), vec![part], None))
             }
         }
     }
@@ -332,6 +356,19 @@ impl Cell {
             ears.say(Code::Damaged, "cell", name, text);
         }
         Ok(())
+    }
+}
+
+impl Part {
+    fn say_missing(&self, ears: &Ears<'_>) {
+        for missing in &self.missing {
+            let what = format!("segment {} of {}", missing.number.0, self.medium.path());
+            let of = missing.version.as_ref().map(|v| format!(" ({v})")).unwrap_or_default();
+            let text = format!(
+                "it is recorded{of} and on too few of the members at hand: bring back the member that has it"
+            );
+            ears.say(Code::Missing, "media agent", &what, text);
+        }
     }
 }
 

@@ -163,6 +163,8 @@ fn refuse_unknown(idb: &Idb, version: &Version) -> Result<()> {
 pub(crate) struct VersionView<'a> {
     pub cell: &'a Cell,
     pub idb: &'a Idb,
+    /// The version.
+    pub version: VersionId,
     /// Whether any of its versions is encrypted, and whether all are.
     pub encrypted: bool,
     all_encrypted: bool,
@@ -199,6 +201,7 @@ impl<'a> VersionView<'a> {
         Ok(Self {
             cell,
             idb,
+            version: chain.first().map_or(VersionId([0; 16]), |v| v.id),
             encrypted: chain.iter().any(|v| v.key.is_some()),
             all_encrypted: chain.iter().all(|v| v.key.is_some()),
             segments: places_of(idb, chain)?,

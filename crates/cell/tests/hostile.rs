@@ -59,6 +59,7 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
     let options = WriterOptions {
         medium: header.clone(),
         session: label.clone(),
+        others: std::collections::HashMap::new(),
         keys: Vec::new(),
         segment_size: 1 << 20,
         catalog_limit: CATALOG_LIMIT_DEFAULT,

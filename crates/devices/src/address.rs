@@ -203,6 +203,24 @@ impl Address {
         }
     }
 
+    /// Whether it is a tape, or an array of nothing but tapes.
+    pub fn is_tape(&self) -> bool {
+        match self {
+            Self::Tape(_) => true,
+            Self::Array(array) => array.members.iter().all(Self::is_tape),
+            Self::File(_) | Self::Null { .. } => false,
+        }
+    }
+
+    /// Whether it names no medium: libraries of which whoever writes takes tapes, or drives that stand alone.
+    pub fn names_no_medium(&self) -> bool {
+        match self {
+            Self::Tape(tape) => tape.tape.is_none(),
+            Self::Array(array) => array.members.iter().all(Self::names_no_medium),
+            Self::File(_) | Self::Null { .. } => false,
+        }
+    }
+
     /// The directories that it is: one, those of an array's members, or none.
     pub fn directories(&self) -> Vec<PathBuf> {
         match self {

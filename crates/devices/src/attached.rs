@@ -23,7 +23,7 @@ pub struct NewAttachment {
 }
 
 impl FileMedium {
-    /// Whether it takes attachments. A directory has files for what they are, and an array takes none.
+    /// Whether it takes attachments. A directory has files for what they are. An array takes them whose members all do.
     pub fn takes_attachments(&self) -> bool {
         self.storage.takes_attachments()
     }
@@ -42,7 +42,7 @@ impl FileMedium {
 
     /// Writes an attachment behind all that the medium has. On return it is durable.
     pub fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
-        self.storage.attach(new)
+        self.storage.attach(new, SegmentNumber(1))
     }
 
     fn name_of_attachment(&self, number: SegmentNumber) -> String {

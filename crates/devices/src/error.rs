@@ -44,7 +44,8 @@ pub enum DeviceError {
     },
     /// The directory has other things in it.
     #[error(
-        "{0} is not empty and not a Capstan medium; name an empty or new directory, or one made by capstan"
+        "{0} is not empty and not a Capstan medium; name an empty or new directory or a blank tape, or what capstan made \
+         (`capstan media erase TAPE --foreign` makes a tape blank)"
     )]
     NotOurs(String),
     /// Something is on a device that is to be blank.
@@ -95,8 +96,23 @@ pub enum DeviceError {
     )]
     WhichTape(String),
     /// What takes no attachments was to be given one.
-    #[error("only a tape that is no member of an array takes an attachment; name another device")]
+    #[error(
+        "only a tape, or an array of nothing but tapes, takes an attachment; name another device"
+    )]
     KeepsNoAttachment,
+    /// The tapes of an array need more drives than there are.
+    #[error(
+        "library {library} has {drives} drives, and each of the array's {tapes} tapes in it needs one for itself; use fewer \
+         members there, or a library with more drives"
+    )]
+    TooFewDrives {
+        /// The library.
+        library: String,
+        /// Its drives.
+        drives: u32,
+        /// The array's tapes there.
+        tapes: u32,
+    },
     /// The header of a tape cannot be changed without losing what is behind it.
     #[error(
         "{0} holds backups, and the header at its begin cannot be written without losing them; recycle it first"
@@ -227,6 +243,11 @@ impl DeviceError {
             Self::ArrayBroken { source, .. } => source.is_full(),
             _ => false,
         }
+    }
+
+    /// Whether no medium of Capstan is there, or none that can be read.
+    pub fn is_no_medium(&self) -> bool {
+        matches!(self, Self::NoMedium(_) | Self::Medium { .. } | Self::NotOurs(_))
     }
 
     /// Whether another process has the device.

@@ -36,6 +36,7 @@ pub use manage::{IDB_BACKUPS_KEPT, idb_backups, write_idb_backup};
 pub fn is_our_name(name: &str) -> bool {
     name == HEADER_NAME
         || name == HEADER_TEMPORARY
+        || name == rait::unfinished::NAME
         || [SUFFIX, PART_SUFFIX, GONE_SUFFIX].iter().any(|s| segment_number(name, s).is_some())
         || manage::is_idb_backup(name)
         || crate::held::is_lock_name(name)

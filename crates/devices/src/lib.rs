@@ -4,7 +4,7 @@
 //! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
 //! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`attached`] is what lies on a tape
 //! beside segments, [`held`] is what is done to a medium of
-//! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
+//! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`shared`] where robots are booked that several hosts share, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
 pub mod address;
@@ -19,6 +19,7 @@ pub mod open;
 pub mod operator;
 pub mod rait;
 pub mod scsi;
+pub mod shared;
 pub mod storage;
 pub mod tape;
 
@@ -49,6 +50,11 @@ pub trait Device: Send {
     fn end_segment(&mut self) -> Result<(), DeviceError>;
     /// Makes every ended segment durable.
     fn commit(&mut self) -> Result<(), DeviceError>;
+    /// After the medium got full: drops what has no room, and makes durable what was ended before that came to the medium whole.
+    /// Returns the number of the first segment that did not; 0 where nothing can be saved so.
+    fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
+        Ok(SegmentNumber(0))
+    }
     /// Blocks and filemarks before the first block of a segment that it wrote to tape, where the drive said so. Known once the
     /// segment is committed.
     fn object_of(&self, segment: SegmentNumber) -> Option<u64> {

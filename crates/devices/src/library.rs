@@ -10,20 +10,18 @@ use capstan_tape::{Changer, TapeError};
 use crate::DeviceError;
 use crate::address::LibraryName;
 use crate::scsi::{explain, info_of, with_secret};
+use crate::shared::shared;
 
 /// Opens a library, or a drive that stands alone, which is a library without slots.
 pub fn open(name: &LibraryName) -> Result<Box<dyn Changer>, TapeError> {
-    match name {
+    let library: Box<dyn Changer> = match name {
         LibraryName::Virtual(dir) => {
             let library = Library::open(dir)?;
-            Ok(if library.design().alone {
-                Box::new(ByHand::new(library))
-            } else {
-                Box::new(library)
-            })
+            if library.design().alone { Box::new(ByHand::new(library)) } else { Box::new(library) }
         }
-        LibraryName::Scsi(name) => crate::scsi::open(name),
-    }
+        LibraryName::Scsi(name) => crate::scsi::open(name)?,
+    };
+    Ok(shared(library))
 }
 
 /// A drive or changer that was found.

@@ -6,6 +6,7 @@ use crate::address::{Address, TapeAddress};
 use crate::file::{FileDevice, FileMedium};
 use crate::held::HeldMedium;
 use crate::rait;
+use crate::rait::make;
 use crate::rait::open::ArrayDevice;
 use crate::tape::{self, SpoolPlan, SpooledTape, TapeDevice, Wanted};
 use crate::{Device, DeviceError};
@@ -41,7 +42,22 @@ pub fn held(address: &Address) -> Result<HeldMedium, DeviceError> {
 
 /// Whether nothing is on a device: no file in a directory, no block on a tape.
 pub fn is_blank(address: &Address) -> Result<bool, DeviceError> {
-    rait::open::is_blank(std::slice::from_ref(address))
+    make::is_blank(std::slice::from_ref(address))
+}
+
+/// What a tape says of itself; also one that is a member of an array.
+pub fn header_on(tape: &TapeAddress) -> Result<MediumHeader, DeviceError> {
+    Ok(member(tape)?.header().clone())
+}
+
+/// Opens the medium on a tape to read; also one that is a member of an array.
+pub fn member(tape: &TapeAddress) -> Result<FileMedium, DeviceError> {
+    tape::open_member(named(tape)?)
+}
+
+/// Refuses a tape on which anything is, or that takes nothing.
+pub fn refuse_used(tape: &TapeAddress) -> Result<(), DeviceError> {
+    tape::refuse_used(named(tape)?)
 }
 
 /// Opens the medium on a device to write. `new` makes the header of one that is made now, `block_size` is the block size
@@ -81,7 +97,7 @@ pub fn is_by_hand(tape: &TapeAddress) -> Result<bool, DeviceError> {
 }
 
 /// A tape of a library is named by its barcode.
-fn named(tape: &TapeAddress) -> Result<&TapeAddress, DeviceError> {
+pub(crate) fn named(tape: &TapeAddress) -> Result<&TapeAddress, DeviceError> {
     match tape.tape.is_some() || is_by_hand(tape)? {
         true => Ok(tape),
         false => Err(DeviceError::WhichTape(tape.to_string())),
@@ -112,7 +128,8 @@ impl Writable {
     pub fn check_drive(&self) -> Result<(), DeviceError> {
         match self {
             Self::Tape(device, _) => device.check_drive(),
-            Self::File(_) | Self::Array(_) => Ok(()),
+            Self::Array(array) => array.check_drives(),
+            Self::File(_) => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@
 //! an error at once.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,37 @@ pub struct Operator {
     pub patience: Option<Duration>,
     /// Tells him, in a sentence, what to do.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
+    /// Is told of a drive, every second or so, what it waits for; and once that it waits no longer.
+    pub board: Board,
 }
+
+/// Who is told of a drive what it waits for, or that it waits no longer.
+pub type Board = Box<dyn Fn(&str, Option<&str>) + Send + Sync>;
 
 static OPERATOR: OnceLock<Operator> = OnceLock::new();
 static LEFT: AtomicBool = AtomicBool::new(false);
+/// Microseconds that tapes were waited for since somebody asked.
+static WAITED_US: AtomicU64 = AtomicU64::new(0);
+
+/// How long this process waited for tapes since that was asked last, all its drives together.
+pub fn take_waited() -> Duration {
+    Duration::from_micros(WAITED_US.swap(0, Relaxed))
+}
+
+/// A drive that waits for its tape.
+struct Waiting<'a> {
+    drive: &'a str,
+    begun: Instant,
+    operator: &'static Operator,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let waited = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        WAITED_US.fetch_add(waited, Relaxed);
+        (self.operator.board)(self.drive, None);
+    }
+}
 
 /// Says who is asked for tapes, and how long they are waited for. The first one stays.
 pub fn set(operator: Operator) {
@@ -61,7 +88,7 @@ pub fn insist<T, E>(
     attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
 ) -> Result<T, E> {
     let begun = Instant::now();
-    let mut is_told = false;
+    let mut waiting: Option<Waiting<'_>> = None;
     loop {
         let (error, why) = match attempt() {
             Ok(found) => return Ok(found),
@@ -72,10 +99,11 @@ pub fn insist<T, E>(
         let Some(operator) = still_there(begun.elapsed()) else { return Err(error) };
         match why {
             Some(why) => (operator.tell)(&format!("{drive}: {why}; put in {wanted} instead")),
-            None if !is_told => (operator.tell)(&format!("{drive}: put in {wanted}")),
+            None if waiting.is_none() => (operator.tell)(&format!("{drive}: put in {wanted}")),
             None => {}
         }
-        is_told = true;
+        waiting.get_or_insert_with(|| Waiting { drive, begun, operator });
+        (operator.board)(drive, Some(wanted));
         let looked = Instant::now();
         while looked.elapsed() < PAUSE && still_there(begun.elapsed()).is_some() {
             thread::sleep(NAP);

@@ -3,16 +3,21 @@
 //! An array is a device and a storage like any other: [`device`] writes to its members, each of which is a device with a
 //! thread of its own, [`storage`] and [`segment`] read what is on them as if it were one medium, and make up for members
 //! and blocks that are lost. So arrays can be members of arrays. [`address`] reads their names, [`open`] opens them by
-//! name, [`rebuild`] writes a lost member anew. What lies where is in `capstan_format::array`.
+//! name, [`make`] makes them, [`find`] puts them together from what tapes say of themselves, [`drives`] counts what they
+//! need of tape drives, [`rebuild`] writes a lost member anew. What lies where is in `capstan_format::array`.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 pub mod address;
+mod attached;
 mod blocks;
 pub mod device;
+pub mod drives;
 pub(crate) mod ends;
+pub mod find;
+pub mod make;
 mod member;
 pub mod open;
 pub mod rebuild;
@@ -20,6 +25,7 @@ pub mod segment;
 pub mod storage;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unfinished;
 
 /// A member that failed, and was left; the others go on.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -45,6 +45,11 @@ pub trait Storage: Send + Sync {
     fn recall(&self, places: Vec<Recorded>) {
         let _ = places;
     }
+    /// Whether there is anything under a segment's number that is listed: on a tape one may have been left out.
+    fn holds(&self, number: SegmentNumber) -> io::Result<bool> {
+        let _ = number;
+        Ok(true)
+    }
     /// Whether it takes attachments; else what they are has files of its own.
     fn takes_attachments(&self) -> bool {
         false
@@ -59,9 +64,13 @@ pub trait Storage: Send + Sync {
         let _ = of;
         Err(io::ErrorKind::NotFound.into())
     }
-    /// Writes an attachment behind all that is there, durably.
-    fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
-        let _ = new;
+    /// Writes an attachment behind all that is there, durably; under that number or a later one.
+    fn attach(
+        &self,
+        new: &NewAttachment,
+        least: SegmentNumber,
+    ) -> Result<SegmentNumber, DeviceError> {
+        let _ = (new, least);
         Err(DeviceError::KeepsNoAttachment)
     }
     /// What is wrong with it, though it can be read.

@@ -29,8 +29,9 @@ pub use keys::{has_key, open_key};
 pub use mount::{Tape, eject, inventory, release_idle, take_sessions};
 pub use passed::{WINDOW, read_through};
 pub use spool::{SpoolPlan, SpooledTape};
-pub(crate) use storage::{is_blank, open_member};
+pub(crate) use storage::{is_blank, open_member, refuse_used};
 pub use storage::{open, open_wanted};
+pub(crate) use writer::check_encrypts;
 pub use writer::{TapeDevice, erase};
 
 use capstan_format::id::SegmentNumber;

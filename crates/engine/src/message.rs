@@ -65,6 +65,8 @@ pub enum Code {
     Stopped,
     /// A device failed.
     DeviceFailed,
+    /// A drive or a medium failed, and another goes on.
+    MediumFailed,
     /// A mirror failed; the others go on.
     MirrorFailed,
     /// A member of an array is lost; the others go on.
@@ -75,6 +77,10 @@ pub enum Code {
     TapeWanted,
     /// Tapes were not brought out of their library.
     NotEjected,
+    /// A tape is worn or at fault, and was not retired.
+    TapePoor,
+    /// Another process has the robot of a library.
+    RobotBusy,
     /// The internal database's own backup was not written.
     IdbNotSaved,
     /// The server of the internal database went away, or is back.
@@ -85,7 +91,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 35] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -110,11 +116,14 @@ impl Code {
         Self::Adapted,
         Self::Stopped,
         Self::DeviceFailed,
+        Self::MediumFailed,
         Self::MirrorFailed,
         Self::MemberLost,
         Self::DriveDirty,
         Self::TapeWanted,
         Self::NotEjected,
+        Self::TapePoor,
+        Self::RobotBusy,
         Self::IdbNotSaved,
         Self::IdbAway,
         Self::NotLocked,
@@ -196,6 +205,12 @@ impl Code {
                 Error,
                 "what was committed is kept: mend the device or name another, then back up with --resume",
             ),
+            Self::MediumFailed => (
+                214,
+                "medium-failed",
+                Warning,
+                "nothing is lost: see to the drive (`capstan library status`) and the medium (`capstan media show`)",
+            ),
             Self::MirrorFailed => (
                 207,
                 "mirror-failed",
@@ -253,6 +268,15 @@ impl Code {
                 Warning,
                 "make room in the mail slots and use `capstan library export`",
             ),
+            Self::TapePoor => (
+                212,
+                "tape-poor",
+                Warning,
+                "bring what must stay to another tape with `capstan media retire`",
+            ),
+            Self::RobotBusy => {
+                (213, "robot-busy", Note, "nothing to do: it goes on when the robot is free")
+            }
             Self::IdbNotSaved => (
                 451,
                 "idb-not-saved",

@@ -26,8 +26,8 @@ pub const RECORD_MAX: usize = 1 << 20;
 /// Bytes of a record block before its JSON.
 pub const RECORD_AT: usize = HEADER_LEN + 8;
 
-/// Until when what a medium holds may not be overwritten.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Until when what a medium holds may not be overwritten; what lasts longer is greater.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protection {
     /// Not protected.
@@ -74,7 +74,8 @@ impl MediumHeader {
         self.incompatible & FEATURE_DRIVE_KEY != 0
     }
 
-    /// The same header, of a medium whose drive encrypts it with the key in that record.
+    /// The same header, of a medium whose drive encrypts it with the key in that record; of an array each of its tapes with one of
+    /// its own.
     pub fn drive_encrypted(self, record: &KeyRecord) -> std::result::Result<Self, KeyError> {
         let malformed = |e: serde_json::Error| KeyError::Malformed {
             what: "the key record",
@@ -88,13 +89,20 @@ impl MediumHeader {
     /// The wrapped key that its drive encrypts it with. One that is another medium's is none.
     pub fn drive_key_record(&self) -> Option<std::result::Result<KeyRecord, KeyError>> {
         let record = KeyRecord::from_json(self.drive_key.as_ref()?.to_string().as_bytes());
-        Some(record.and_then(|record| match record.id() == drive_record_id(self.medium) {
+        Some(record.and_then(|record| match record.id() == drive_record_id(self.whole()) {
             true => Ok(record),
             false => Err(KeyError::Malformed {
                 what: "the key record of the medium",
                 reason: "it is another medium's".to_owned(),
             }),
         }))
+    }
+
+    /// The medium that it is a part of: the outermost array, or itself where it is no member of any.
+    pub fn whole(&self) -> MediumId {
+        let first = self.array.as_ref();
+        let places = std::iter::successors(first, |place| place.of.as_deref());
+        places.last().map_or(self.medium, |place| place.array)
     }
 
     /// Whether it is an array or a member of one, which cannot be read like an ordinary medium.
@@ -135,7 +143,7 @@ impl MediumHeader {
         }
         let place_ok = self.array.as_ref().is_none_or(|p| self.is_array() && p.layout().is_ok());
         let encrypted = self.is_drive_encrypted();
-        let key_ok = encrypted == self.drive_key.is_some() && !(encrypted && self.is_array());
+        let key_ok = encrypted == self.drive_key.is_some();
         if !crate::block::is_block_size(self.block_size) || !place_ok || !key_ok {
             return Err(FormatError::Invalid("medium header"));
         }
@@ -242,6 +250,38 @@ pub struct SessionEnd {
     pub bytes_written: u64,
 }
 
+/// How a session ended that wrote together with the one that a segment's header names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherEnd {
+    /// The session.
+    pub session: SessionLabel,
+    /// How it ended; the bytes written are those of its own blocks.
+    #[serde(flatten)]
+    pub end: SessionEnd,
+}
+
+/// How the sessions ended that end in a segment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionEnds {
+    /// The one that the segment's header names.
+    pub own: Option<SessionEnd>,
+    /// Those that wrote together with it.
+    pub others: Vec<OtherEnd>,
+}
+
+impl SessionEnds {
+    /// Whether none ends.
+    pub fn is_empty(&self) -> bool {
+        self.own.is_none() && self.others.is_empty()
+    }
+}
+
+impl From<Option<SessionEnd>> for SessionEnds {
+    fn from(own: Option<SessionEnd>) -> Self {
+        Self { own, others: Vec::new() }
+    }
+}
+
 /// A segment's last block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SegmentEnd {
@@ -264,8 +304,26 @@ pub struct SegmentEnd {
     pub streams: Vec<StreamExtent>,
     /// The session's end, if it ends here.
     pub session_end: Option<SessionEnd>,
+    /// The ends of sessions that wrote together with it, as far as they end here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_ends: Vec<OtherEnd>,
     /// When it was written, in microseconds since 1970.
     pub written_us: i64,
+}
+
+impl SegmentEnd {
+    /// How a session ended, if it ends here.
+    pub fn end_of(&self, session: SessionId) -> Option<&SessionEnd> {
+        let own = self.session_end.as_ref().filter(|_| self.session == session);
+        let other =
+            || self.other_ends.iter().find(|o| o.session.session == session).map(|o| &o.end);
+        own.or_else(other)
+    }
+
+    /// How the sessions ended that end here.
+    pub fn ends(&self) -> SessionEnds {
+        SessionEnds { own: self.session_end.clone(), others: self.other_ends.clone() }
+    }
 }
 
 /// The first frame of a stream in a segment: whose it is, in clear.

@@ -20,8 +20,8 @@ use capstan_format::keys::{
 };
 use capstan_format::lock::VersionLock;
 use capstan_format::record::{
-    FORMAT_VERSION, Follows, MediumHeader, Protection, SegmentEnd, SegmentHeader, SessionEnd,
-    SessionLabel, StreamExtent, StreamLabel, encode_record,
+    FORMAT_VERSION, Follows, MediumHeader, OtherEnd, Protection, SegmentEnd, SegmentHeader,
+    SessionEnd, SessionLabel, StreamExtent, StreamLabel, encode_record,
 };
 use decoders::STREAM;
 
@@ -267,6 +267,7 @@ fn records() -> Vec<Vec<u8>> {
         catalog_at: 4096 + 1999 * (1 << 19) + 8192,
         short_blocks: vec![(0, 4096), (2000, 8192)],
         streams: vec![stream],
+        other_ends: vec![OtherEnd { session: label().session, end: session_end.clone() }],
         session_end: Some(session_end),
         written_us: 10,
     };

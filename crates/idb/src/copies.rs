@@ -7,9 +7,30 @@ use capstan_format::id::{SegmentId, VersionId};
 use crate::Result;
 use crate::db::Idb;
 use crate::decode;
+use crate::pruning::BATCH;
 use crate::sql;
 
 impl Idb {
+    /// The versions that have something in any of these segments, each once.
+    pub fn versions_in_segments(&self, segments: &[SegmentId]) -> Result<Vec<VersionId>> {
+        self.read(format_args!("look up segments"), async |conn| {
+            let mut found: Vec<VersionId> = Vec::new();
+            for segments in segments.chunks(BATCH) {
+                let sql = "SELECT DISTINCT version_id FROM stream_parts WHERE segment_id IN (";
+                let mut query = sql::Builder::new(sql);
+                query.push_list(segments.iter().map(ToString::to_string));
+                query.push(") ORDER BY version_id");
+                for row in &query.build().fetch_all(&mut *conn).await? {
+                    let version = decode::parsed(row, "version_id")?;
+                    if !found.contains(&version) {
+                        found.push(version);
+                    }
+                }
+            }
+            Ok(found)
+        })
+    }
+
     /// Records that a segment is a copy of another. Called before the segment itself is recorded.
     pub fn put_copy(&self, segment: SegmentId, origin: SegmentId) -> Result<()> {
         self.write(format_args!("record copy {}", segment.short()), async |conn| {

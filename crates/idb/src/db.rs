@@ -56,6 +56,8 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (8, "packed catalogs", include_str!("../migrations/0008_packed_catalogs.sql")),
     (9, "full media", include_str!("../migrations/0009_full_media.sql")),
     (10, "cleaning", include_str!("../migrations/0010_cleaning.sql")),
+    (11, "tapes at work", include_str!("../migrations/0011_tapes_at_work.sql")),
+    (12, "adopted media", include_str!("../migrations/0012_adopted_media.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

@@ -34,6 +34,7 @@ mod owner;
 mod pools;
 mod protection;
 mod pruning;
+mod robots;
 mod rows;
 mod sessions;
 mod settings;
@@ -43,6 +44,7 @@ mod stand_ins;
 mod stats;
 mod store;
 pub mod table;
+mod tape_requests;
 #[cfg(test)]
 #[path = "../tests/common/server.rs"]
 mod test_server;
@@ -58,12 +60,14 @@ pub use moving::{Moved, names_server, refuse_database};
 pub use pools::{Allocation, Pool, RotationSet};
 pub use protection::{Keeping, Protection};
 pub use pruning::{Claim, ExpiredSegment, Forgotten, PruneRow, VersionSize};
+pub use robots::RobotLease;
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };
 pub use sessions::Described;
 pub use stats::CountedTable;
 pub use store::{CatalogFile, CatalogStore};
+pub use tape_requests::TapeRequest;
 
 /// What every call returns.
 pub type Result<T> = std::result::Result<T, IdbError>;

@@ -31,6 +31,10 @@ pub struct Management {
     pub exported_us: Option<i64>,
     /// Where it went.
     pub exported_to: Option<String>,
+    /// When it was given up: nothing is written to it any more.
+    pub retired_us: Option<i64>,
+    /// When it was made this cell's, of one that says itself that it is another's.
+    pub adopted_us: Option<i64>,
 }
 
 /// What lies on a medium, in numbers.
@@ -157,6 +161,45 @@ impl Idb {
         })
     }
 
+    /// Records that a medium was given up.
+    pub fn set_medium_retired(&self, medium: MediumId, at_us: i64) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            ensure(conn, medium).await?;
+            let sql = "UPDATE media_management SET retired_us = $2 WHERE medium_id = $1";
+            sql::query(sql).bind(medium.to_string()).bind(at_us).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Records that a medium, which says itself that it is another cell's, is this one's.
+    pub fn set_medium_adopted(&self, medium: MediumId, at_us: i64) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            ensure(conn, medium).await?;
+            let sql = "UPDATE media_management SET adopted_us = $2 WHERE medium_id = $1";
+            sql::query(sql).bind(medium.to_string()).bind(at_us).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Records that a medium is in use again: it was the drives' fault that they asked to be cleaned.
+    pub fn unretire_medium(&self, medium: MediumId) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            let sql = "UPDATE media_management SET retired_us = NULL, cleaning_drives = NULL \
+                       WHERE medium_id = $1";
+            sql::query(sql).bind(medium.to_string()).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// The media that were given up.
+    pub fn retired_media(&self) -> Result<Vec<MediumId>> {
+        self.read(format_args!("list the media that are retired"), async |conn| {
+            let sql = "SELECT medium_id FROM media_management WHERE retired_us IS NOT NULL";
+            let rows = sql::query(sql).fetch_all(conn).await?;
+            rows.iter().map(|row| decode::parsed(row, "medium_id")).collect()
+        })
+    }
+
     /// Records that a medium left the house, and where it went; or that it came back.
     pub fn set_medium_exported(&self, medium: MediumId, to: Option<(i64, &str)>) -> Result<()> {
         self.write(format_args!("record where medium {} is", medium.short()), async |conn| {
@@ -209,5 +252,7 @@ fn management(row: &Row) -> std::result::Result<Management, Fault> {
         cleaning_drives: cleaning_drives(row)?,
         exported_us: row.try_get("exported_us")?,
         exported_to: row.try_get("exported_to")?,
+        retired_us: row.try_get("retired_us")?,
+        adopted_us: row.try_get("adopted_us")?,
     })
 }

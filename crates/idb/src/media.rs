@@ -82,12 +82,14 @@ impl Idb {
         })
     }
 
-    /// Whether any segment of the sessions of a version is recorded: each session leaves one, if only for its end.
+    /// Whether any segment of the sessions of a version is recorded, or of one that its sessions wrote together with: each
+    /// session leaves one, if only for its end.
     pub fn has_segments(&self, version: VersionId) -> Result<bool> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
             let row = sql::query(
                 "SELECT g.id FROM segments g JOIN sessions s ON s.id = g.session_id \
-                 WHERE s.version_id = $1 LIMIT 1",
+                 WHERE s.version_id = $1 UNION ALL \
+                 SELECT segment_id FROM stream_parts WHERE version_id = $1 LIMIT 1",
             )
             .bind(version.to_string())
             .fetch_optional(conn)

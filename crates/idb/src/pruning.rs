@@ -15,7 +15,7 @@ use crate::rows::{Status, Version};
 use crate::sql;
 
 /// How many identities go into one statement.
-const BATCH: usize = 500;
+pub(crate) const BATCH: usize = 500;
 
 /// A version, with all that decides whether it is kept.
 #[derive(Debug, Clone)]

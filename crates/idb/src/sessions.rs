@@ -153,18 +153,22 @@ impl Idb {
     /// Sessions recorded as running whose process is gone become incomplete, and so does a running
     /// version with no running session left. Returns those sessions, oldest first.
     ///
-    /// `is_alive` is asked with the process and the boot in which it was started.
+    /// `is_alive` is asked with the process and the boot in which it was started. Of other hosts' sessions nothing can be said
+    /// where hosts share the tables.
     pub fn mark_dead_sessions(
         &self,
+        host: &str,
         is_alive: &dyn Fn(u32, &str) -> bool,
     ) -> Result<Vec<SessionId>> {
+        let is_shared = self.is_on_server();
         let running: Vec<Session> =
             self.read(format_args!("look for sessions that died"), async |conn| {
                 let sql = "SELECT * FROM sessions WHERE status = $1 ORDER BY started_us, id";
                 let rows = sql::query(sql).bind(Status::Running.as_str()).fetch_all(conn).await?;
                 rows.iter().map(session).collect()
             })?;
-        let dead = running.iter().filter(|session| !is_alive(session.pid, &session.boot_id));
+        let own = running.iter().filter(|session| !is_shared || session.host == host);
+        let dead = own.filter(|session| !is_alive(session.pid, &session.boot_id));
         let dead: Vec<SessionId> = dead.map(|session| session.id).collect();
         // No write lock where there is nothing to write: this is asked at every start.
         if dead.is_empty() && !self.has_abandoned_version()? {
@@ -236,12 +240,13 @@ fn known(what: &'static str, id: SessionId, rows: u64) -> std::result::Result<()
 
 fn merge(recorded: Session, found: &Session) -> Session {
     let found = found.clone();
+    let text = |first: String, second: String| if first.is_empty() { second } else { first };
     if recorded.status.says_more_than(found.status) {
-        return recorded;
+        // What the piece that was found first did not know.
+        return Session { host: text(recorded.host, found.host), ..recorded };
     }
     let more = found.status.says_more_than(recorded.status);
     let (first, second) = if more { (found, recorded) } else { (recorded, found) };
-    let text = |first: String, second: String| if first.is_empty() { second } else { first };
     // With an end record its totals are the truth; two pieces each count what they saw.
     let total = |first: u64, second: u64| if more { first } else { first.max(second) };
     Session {

@@ -81,7 +81,7 @@ fn a_begin_that_fails_leaves_no_version() {
 fn an_incomplete_version_can_be_resumed_a_complete_one_not() {
     let (_dir, idb) = begun();
     let again = version(1, 1, Status::Running);
-    idb.mark_dead_sessions(&|_, _| false).unwrap();
+    idb.mark_dead_sessions("alpha", &|_, _| false).unwrap();
     assert_eq!(idb.version(again.id).unwrap().unwrap().status, Status::Incomplete);
     idb.begin_session(&session(2, Some(1), Status::Running), Some(&again)).unwrap();
     assert_eq!(idb.version(again.id).unwrap().unwrap().status, Status::Running);
@@ -112,7 +112,7 @@ fn the_dead_become_incomplete_and_the_living_stay() {
         assert_ne!(pid, 104, "only the running are asked for");
         pid == 102
     };
-    let dead = idb.mark_dead_sessions(&alive).unwrap();
+    let dead = idb.mark_dead_sessions("alpha", &alive).unwrap();
     assert_eq!(dead, [SessionId(nth(1)), SessionId(nth(3))]);
     let status = |n| idb.session(SessionId(nth(n))).unwrap().unwrap().status;
     assert_eq!(
@@ -121,7 +121,7 @@ fn the_dead_become_incomplete_and_the_living_stay() {
     );
     let status = |n| idb.version(VersionId(nth(n))).unwrap().unwrap().status;
     assert_eq!([1, 2, 3].map(status), [Status::Incomplete, Status::Running, Status::Completed]);
-    assert!(idb.mark_dead_sessions(&alive).unwrap().is_empty(), "once");
+    assert!(idb.mark_dead_sessions("alpha", &alive).unwrap().is_empty(), "once");
 }
 
 #[test]
@@ -129,10 +129,10 @@ fn a_version_is_abandoned_only_when_its_last_session_is_gone() {
     let (_dir, idb) = begun();
     idb.begin_session(&session(2, Some(1), Status::Running), None).unwrap();
     let status = || idb.version(VersionId(nth(1))).unwrap().unwrap().status;
-    assert_eq!(idb.mark_dead_sessions(&|pid, _| pid == 102).unwrap(), [SessionId(nth(1))]);
+    assert_eq!(idb.mark_dead_sessions("alpha", &|pid, _| pid == 102).unwrap(), [SessionId(nth(1))]);
     assert_eq!(status(), Status::Running);
     idb.end_session(SessionId(nth(2)), Status::Failed, 1, &TOTALS, "", None).unwrap();
-    assert!(idb.mark_dead_sessions(&|_, _| true).unwrap().is_empty());
+    assert!(idb.mark_dead_sessions("alpha", &|_, _| true).unwrap().is_empty());
     assert_eq!(status(), Status::Incomplete, "found at the next look");
 }
 
@@ -152,7 +152,7 @@ fn an_import_never_says_less() {
     // Its medium is imported while it still runs.
     assert_eq!(import(Incomplete), (Running, Running, 101, 0));
     // It died; the import counts what is there; then the medium with the end record comes.
-    idb.mark_dead_sessions(&|_, _| false).unwrap();
+    idb.mark_dead_sessions("alpha", &|_, _| false).unwrap();
     assert_eq!(import(Incomplete), (Incomplete, Incomplete, 101, 2));
     assert_eq!(import(Completed), (Completed, Completed, 0, 2));
     for later in [Incomplete, Failed, CompletedWithErrors, Completed] {
@@ -168,7 +168,7 @@ fn an_import_never_says_less() {
 #[test]
 fn two_imports_of_pieces_add_up() {
     let (_dir, idb) = begun();
-    idb.mark_dead_sessions(&|_, _| false).unwrap();
+    idb.mark_dead_sessions("alpha", &|_, _| false).unwrap();
     let mut piece = session(1, None, Status::Incomplete);
     (piece.files, piece.bytes_read, piece.parent) = (9, 1, Some(SessionId(nth(7))));
     piece.host = String::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::FilledBlock;
 use capstan_engine::meter::{Lap, Meters, Stage};
-use capstan_format::record::SessionEnd;
+use capstan_format::record::{SessionEnd, SessionEnds};
 
 use crate::grants::Grants;
 use crate::mirror::Mirrors;
@@ -18,8 +18,8 @@ pub(crate) enum Message {
     Block(FilledBlock),
     /// Look again whether the segment is complete.
     Poke,
-    /// All streams have ended; with the session's end, if it ended well.
-    Finish(Option<SessionEnd>),
+    /// All streams have ended; with the ends of the sessions that ended well.
+    Finish(SessionEnds),
 }
 
 /// Writes a session's blocks to a device.
@@ -33,7 +33,7 @@ pub(crate) struct Multiplexer {
     current: u32,
     /// Blocks of later segments that came early.
     ahead: Vec<FilledBlock>,
-    finish: Option<Option<SessionEnd>>,
+    finish: Option<SessionEnds>,
     written: Written,
 }
 
@@ -65,7 +65,7 @@ impl Multiplexer {
         match message {
             Some(Message::Block(block)) if block.segment.0 == self.current => self.write(block)?,
             Some(Message::Block(block)) => self.ahead.push(block),
-            Some(Message::Finish(end)) => self.finish = Some(end),
+            Some(Message::Finish(ends)) => self.finish = Some(ends),
             Some(Message::Poke) | None => {}
         }
         let age = self.writer.age().unwrap_or(Duration::ZERO);
@@ -73,7 +73,7 @@ impl Multiplexer {
             self.grants.close_current();
         }
         while self.grants.is_complete() {
-            self.end_segment(None)?;
+            self.end_segment(SessionEnds::default())?;
             self.take_ahead()?;
         }
         Ok(())
@@ -87,15 +87,18 @@ impl Multiplexer {
     /// Ends the session: after a failure what was begun is dropped, else it is committed. Nothing is granted afterwards.
     pub fn end(mut self, result: Result<(), WriteError>) -> Result<Written, WriteError> {
         let result = result.and_then(|()| {
-            let end = self.finish.take().flatten();
+            let ends = self.finish.take().unwrap_or_default();
             let open = self.writer.age().is_some();
-            if open || end.is_some() {
-                self.end_segment(end)?;
+            if open || !ends.is_empty() {
+                self.end_segment(ends)?;
             }
             let committed = self.writer.commit()?;
             self.record(&committed)
         });
-        if result.is_err() {
+        if let Err(failure) = &result {
+            let saved = self.writer.salvage(failure);
+            // What cannot be recorded is found when the medium is written next.
+            let _ = self.record(&saved);
             self.writer.abandon();
         }
         self.grants.fail();
@@ -128,11 +131,16 @@ impl Multiplexer {
             && self.writer.is_ending()
             && let Some(next) = &mut self.options.next_media
         {
-            self.writer.change(next)?;
+            let (meters, on_commit) = (&self.meters, &mut *self.on_commit);
+            self.writer.change(next, &mut |committed| recorded(meters, on_commit, committed))?;
         }
         self.begin()?;
-        let owner = Owner { version: self.options.session.version, sparse: false };
-        self.writer.write(&mut block, owner)?;
+        let other = self.options.others.get(&block.stream);
+        let version = other.unwrap_or(&self.options.session).version;
+        let bytes = self.writer.write(&mut block, Owner { version, sparse: false })?;
+        if let Some(other) = other {
+            *self.written.of_others.entry(other.session).or_default() += bytes;
+        }
         self.grants.release(block.segment, block.buffer);
         if self.writer.is_ending() {
             self.grants.close_current();
@@ -140,11 +148,14 @@ impl Multiplexer {
         Ok(())
     }
 
-    fn end_segment(&mut self, session_end: Option<SessionEnd>) -> Result<(), WriteError> {
+    fn end_segment(&mut self, mut ends: SessionEnds) -> Result<(), WriteError> {
         self.begin()?;
-        let session_end =
-            session_end.map(|e| SessionEnd { bytes_written: self.written.bytes, ..e });
-        let ended = self.writer.end(session_end, None)?;
+        let Written { bytes, of_others, .. } = &self.written;
+        for other in &mut ends.others {
+            other.end.bytes_written = of_others.get(&other.session.session).copied().unwrap_or(0);
+        }
+        let own = ends.own.map(|e| SessionEnd { bytes_written: *bytes, ..e });
+        let ended = self.writer.end(SessionEnds { own, ..ends }, None)?;
         self.written.bytes += ended.bytes;
         self.written.segments.push(ended.number);
         self.record(&ended.committed)?;
@@ -155,11 +166,19 @@ impl Multiplexer {
 
     /// Records what became durable.
     fn record(&mut self, committed: &[Committed]) -> Result<(), WriteError> {
-        let mut lap = Lap::start();
-        for segment in committed {
-            (self.on_commit)(segment).map_err(WriteError::Commit)?;
-        }
-        lap.busy(self.meters.of(Stage::Cell));
-        Ok(())
+        recorded(&self.meters, &mut *self.on_commit, committed)
     }
+}
+
+fn recorded(
+    meters: &Meters,
+    on_commit: &mut OnCommit,
+    committed: &[Committed],
+) -> Result<(), WriteError> {
+    let mut lap = Lap::start();
+    for segment in committed {
+        on_commit(segment).map_err(WriteError::Commit)?;
+    }
+    lap.busy(meters.of(Stage::Cell));
+    Ok(())
 }

@@ -306,13 +306,14 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// Whether the stream's frames may leap: the end record says so, or it is of another session.
+    /// Whether the stream's frames may leap: the end record says so, or a consolidation passed it on.
     fn is_sparse(&self, stream: StreamId) -> bool {
         let contents = &self.scan.contents;
         let label = contents.streams.iter().find(|s| s.stream == stream);
         let label = label.and_then(|s| s.label.as_ref()).map(|l| l.session.session);
-        let writer = contents.header.as_ref().map(|h| h.session.session);
-        self.sparse.contains(&stream) || label.is_some_and(|l| writer.is_some_and(|w| w != l))
+        let writer = contents.header.as_ref().map(|h| &h.session);
+        let passes_on = writer.filter(|w| w.stands_for.is_some()).map(|w| w.session);
+        self.sparse.contains(&stream) || label.is_some_and(|l| passes_on.is_some_and(|w| w != l))
     }
 
     /// A whole frame, header to padding.

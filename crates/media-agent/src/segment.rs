@@ -1,7 +1,7 @@
 //! Writing segments, block by block: header record, data blocks, catalog, end record; on all mirrors. And commits, which
 //! cover all segments since the last: on a directory each one, on tape, which stops for it, seldom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use capstan_format::block::{BLOCK_ALIGN, BlockKind, MaHeader};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{
-    Follows, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, encode_record,
+    Follows, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel, StreamExtent, encode_record,
 };
 
 use crate::catalog::CatalogBuilder;
@@ -117,8 +117,15 @@ impl SegmentWriter {
         self.mirrors.members().iter().any(|m| m.device.is_ending())
     }
 
-    /// Goes on on other media. None of the segments written so far is open or waits for its commit.
-    pub fn change(&mut self, next: &mut NextMedia) -> Result<(), WriteError> {
+    /// Goes on on other media; no segment is open. What was ended before is committed where it is, and given to `record`: an array may
+    /// say only then that it ends.
+    pub fn change(
+        &mut self,
+        next: &mut NextMedia,
+        record: &mut dyn FnMut(&[Committed]) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        let committed = self.commit()?;
+        record(&committed)?;
         let left: Vec<_> = self.mirrors.members().iter().map(|m| m.medium.clone()).collect();
         let mut members = next(self.mirrors.take())?;
         for (member, left) in members.iter_mut().zip(left) {
@@ -191,8 +198,8 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Stamps a block's place and writes it; its buffer may be used again afterwards.
-    pub fn write(&mut self, block: &mut FilledBlock, owner: Owner) -> Result<(), WriteError> {
+    /// Stamps a block's place and writes it; its buffer may be used again afterwards. Returns its bytes on the medium.
+    pub fn write(&mut self, block: &mut FilledBlock, owner: Owner) -> Result<u64, WriteError> {
         let mut lap = Lap::start();
         let short = self.mirrors.short_blocks();
         let Some(open) = &mut self.open else { return Err(WriteError::Thread) };
@@ -248,18 +255,18 @@ impl SegmentWriter {
         self.mirrors.each(|m| Ok(m.device.write(bytes)?))?;
         meter.bytes(length.into());
         lap.busy(meter);
-        Ok(())
+        Ok(length.into())
     }
 
-    /// Ends the segment, and commits if it is time to, or it is the session's last. `written_us` is the end record's time,
+    /// Ends the segment, and commits if it is time to, or sessions end in it. `written_us` is the end record's time,
     /// if not now.
     pub fn end(
         &mut self,
-        session_end: Option<SessionEnd>,
+        ends: SessionEnds,
         written_us: Option<i64>,
     ) -> Result<EndedSegment, WriteError> {
         let mut lap = Lap::start();
-        let is_last = session_end.is_some();
+        let is_last = !ends.is_empty();
         let Some(mut open) = self.open.take() else { return Err(WriteError::Thread) };
         for (stream, (_, places)) in &open.streams {
             open.catalog.index(*stream, places);
@@ -273,7 +280,8 @@ impl SegmentWriter {
             catalog_at: open.bytes,
             short_blocks: std::mem::take(&mut open.short_blocks),
             streams: open.streams.values().map(|(extent, _)| extent.clone()).collect(),
-            session_end,
+            session_end: ends.own,
+            other_ends: ends.others,
             written_us: written_us.unwrap_or_else(self.now_us),
         };
         let short = self.mirrors.short_blocks();
@@ -305,6 +313,30 @@ impl SegmentWriter {
         Ok(EndedSegment { bytes, number, committed })
     }
 
+    /// Commits what was ended before the medium warned that it ends soon: the segment that is open may not have room any more.
+    pub fn commit_before_end(&mut self) -> Result<Vec<Committed>, WriteError> {
+        if self.is_ending() { self.commit() } else { Ok(Vec::new()) }
+    }
+
+    /// After a failure: where a medium was full, what was ended before and came to it whole is durable all the same, and returned.
+    /// A spool may have taken much that had no room any more.
+    pub fn salvage(&mut self, failure: &WriteError) -> Vec<Committed> {
+        if !matches!(failure, WriteError::Device(e) if e.is_full()) {
+            return Vec::new();
+        }
+        self.open = None;
+        let saved = |m: &mut Member| Some((m.medium.medium, m.device.salvage().ok()?));
+        let saved: HashMap<_, _> =
+            self.mirrors.members_mut().iter_mut().filter_map(saved).collect();
+        let mut segments = std::mem::take(&mut self.pending).segments;
+        segments.iter_mut().for_each(|segment| {
+            segment.places.retain(|p| saved.get(&p.medium).is_some_and(|end| p.number < *end));
+        });
+        segments.retain(|segment| !segment.places.is_empty());
+        self.find_objects(&mut segments);
+        segments
+    }
+
     /// Makes all segments that were ended durable; returns those that were not before.
     pub fn commit(&mut self) -> Result<Vec<Committed>, WriteError> {
         if self.pending.segments.is_empty() {
@@ -314,7 +346,13 @@ impl SegmentWriter {
         self.mirrors.each(|m| Ok(m.device.commit()?))?;
         lap.busy(self.meters.of(Stage::Device));
         let mut committed = std::mem::take(&mut self.pending).segments;
-        for committed in &mut committed {
+        self.find_objects(&mut committed);
+        Ok(committed)
+    }
+
+    /// Completes the places of segments that are durable now.
+    fn find_objects(&self, committed: &mut [Committed]) {
+        for committed in committed {
             committed.places.retain_mut(|place| {
                 let on = self.mirrors.members().iter().find(|m| m.medium.medium == place.medium);
                 place.object = on.and_then(|m| m.device.object_of(place.number));
@@ -322,7 +360,6 @@ impl SegmentWriter {
                 on.is_some()
             });
         }
-        Ok(committed)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Who brings the frames works beside a thread that writes; whole blocks go one way, empty buffers the other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use capstan_engine::queue::Queue;
 use capstan_format::block::{BLOCK_ALIGN, DaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_ROOM, padded};
 use capstan_format::id::StreamId;
-use capstan_format::record::SessionEnd;
+use capstan_format::record::{SessionEnd, SessionEnds};
 
 use crate::mirror::{Drives, LostMirrors, Member, Mirrors};
 use crate::segment::{Heading, Owner, SegmentWriter};
@@ -22,18 +23,23 @@ use crate::writer::{Committed, NextMedia, OnCommit, WriteError, Written};
 
 /// Block buffers: some are filled while others are written.
 const BUFFERS: usize = 6;
+/// Most buffers, where several streams are filled at a time.
+const BUFFERS_MAX: usize = 256;
 
 /// What the writing thread is told.
 enum Order {
     Begin(Box<Heading>),
     Block(FilledBlock, Owner),
-    End(Option<SessionEnd>, Option<i64>),
+    End(SessionEnds, Option<i64>),
 }
 
 /// Segments being written from frames that exist.
 pub struct Transfer {
     orders: Arc<Queue<Order>>,
     free: Arc<Queue<Buffer>>,
+    block_size: usize,
+    /// Buffers that there are.
+    buffers: AtomicUsize,
     meters: Arc<Meters>,
     lost: LostMirrors,
     drives: Drives,
@@ -53,7 +59,7 @@ impl Transfer {
     ) -> Self {
         let block_size = members.first().map_or(0, |m| m.medium.block_size as usize);
         let orders = Arc::new(Queue::new(BUFFERS));
-        let free = Arc::new(Queue::new(BUFFERS));
+        let free = Arc::new(Queue::new(BUFFERS_MAX));
         for _ in 0..BUFFERS {
             let _ = free.give(Buffer::new(block_size));
         }
@@ -64,7 +70,8 @@ impl Transfer {
             let (orders, free, meters) = (orders.clone(), free.clone(), meters.clone());
             move || run(writer, &orders, &free, &meters, next_media, on_commit)
         });
-        Self { orders, free, meters, lost, drives, thread }
+        let buffers = AtomicUsize::new(BUFFERS);
+        Self { orders, free, block_size, buffers, meters, lost, drives, thread }
     }
 
     /// Mirrors that failed and were left.
@@ -82,6 +89,15 @@ impl Transfer {
         self.order(Order::Begin(Box::new(heading)))
     }
 
+    /// Makes room for so many streams that are filled at a time: each has a block in hand.
+    pub fn widen(&self, streams: usize) {
+        let wanted = (2 * streams + BUFFERS).min(BUFFERS_MAX);
+        let there = self.buffers.fetch_max(wanted, Relaxed);
+        for _ in there..wanted {
+            let _ = self.free.give(Buffer::new(self.block_size));
+        }
+    }
+
     /// Begins a stream's part of the segment. `position` is what the stream's earlier parts have of bytes, `rows` are those
     /// of its batches here.
     pub fn stream(&self, stream: StreamId, owner: Owner, position: u64, rows: u64) -> Cutter<'_> {
@@ -91,10 +107,10 @@ impl Transfer {
     /// Ends the segment: it will be durable and recorded.
     pub fn end(
         &self,
-        session_end: Option<SessionEnd>,
+        ends: impl Into<SessionEnds>,
         written_us: Option<i64>,
     ) -> Result<(), LinkClosed> {
-        self.order(Order::End(session_end, written_us))
+        self.order(Order::End(ends.into(), written_us))
     }
 
     /// Waits until all is written; gives the media back, and what was written. A segment that was not ended is dropped.
@@ -139,18 +155,18 @@ fn run(
                 if writer.is_ending()
                     && let Some(next) = &mut next_media
                 {
-                    writer.change(next)?;
+                    writer.change(next, &mut record)?;
                 }
                 writer.begin(*heading)
             }
             Order::Block(mut block, owner) => {
                 writer.write(&mut block, owner)?;
                 let _ = free.give(block.buffer);
-                Ok(())
+                record(&writer.commit_before_end()?)
             }
-            Order::End(session_end, written_us) => {
-                let end = session_end.map(|e| SessionEnd { bytes_written: written.bytes, ..e });
-                let ended = writer.end(end, written_us)?;
+            Order::End(ends, written_us) => {
+                let own = ends.own.map(|e| SessionEnd { bytes_written: written.bytes, ..e });
+                let ended = writer.end(SessionEnds { own, ..ends }, written_us)?;
                 written.bytes += ended.bytes;
                 written.segments.push(ended.number);
                 record(&ended.committed)
@@ -171,6 +187,11 @@ fn run(
     free.close();
     if result.is_ok() {
         result = writer.commit().and_then(|committed| record(&committed));
+    }
+    if let Err(failure) = &result {
+        let saved = writer.salvage(failure);
+        // What cannot be recorded is found when the medium is written next.
+        let _ = record(&saved);
     }
     writer.abandon();
     result.map(|()| (writer.into_members(), written))

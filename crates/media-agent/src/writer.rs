@@ -1,5 +1,6 @@
 //! Writing a session to a device: buffers go out to its streams, whole blocks come back and are multiplexed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use capstan_engine::link::{BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrd
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::{Queue, Taken};
 use capstan_format::FormatError;
-use capstan_format::id::{MediumId, SegmentNumber, StreamId};
-use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel};
+use capstan_format::id::{MediumId, SegmentNumber, SessionId, StreamId};
+use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel};
 use parking_lot::Mutex;
 
 use crate::grants::{Grants, Limits};
@@ -54,9 +55,11 @@ pub enum WriteError {
 pub struct WriterOptions {
     /// The medium.
     pub medium: MediumHeader,
-    /// The session, in clear.
+    /// The session that segments name, in clear.
     pub session: SessionLabel,
-    /// The session's wrapped keys.
+    /// The sessions of the streams that are not of that one, but of others that write together with it.
+    pub others: HashMap<StreamId, SessionLabel>,
+    /// The sessions' wrapped keys.
     pub keys: Vec<serde_json::Value>,
     /// Bytes after which a segment ends.
     pub segment_size: u64,
@@ -163,6 +166,8 @@ pub struct Written {
     pub bytes: u64,
     /// Segments.
     pub segments: Vec<SegmentNumber>,
+    /// Of these bytes, those of the blocks of each session that is not the one that segments name.
+    pub of_others: HashMap<SessionId, u64>,
 }
 
 impl Writer {
@@ -238,10 +243,10 @@ impl Writer {
         let _ = self.shared.give(Message::Poke);
     }
 
-    /// Ends the session: what is left is written and committed, with the session's end record if there is one. All
-    /// streams have been closed.
-    pub fn finish(self, end: Option<SessionEnd>) -> Result<Written, WriteError> {
-        let _ = self.shared.give(Message::Finish(end));
+    /// Ends the session, and those that wrote together with it: what is left is written and committed, with their end records
+    /// as far as there are any. All streams have been closed.
+    pub fn finish(self, ends: impl Into<SessionEnds>) -> Result<Written, WriteError> {
+        let _ = self.shared.give(Message::Finish(ends.into()));
         if let Some(thread) = self.thread {
             return thread.join().unwrap_or(Err(WriteError::Thread));
         }

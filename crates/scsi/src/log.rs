@@ -26,6 +26,10 @@ pub const PAGE_OLD_COMPRESSION: u8 = 0x32;
 /// Length asked for.
 pub const LEN: usize = 8192;
 
+/// In the page of capacities: what is left of the main partition, and what it holds, in MiB.
+const LEFT: u16 = 1;
+const WHOLE: u16 = 3;
+
 /// A log page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogPage {
@@ -77,11 +81,15 @@ impl LogPage {
 
     /// What the tape's main partition holds, in bytes, from the page of capacities. Nothing where the numbers cannot be.
     pub fn capacity(&self) -> Option<u64> {
-        const LEFT: u16 = 1;
-        const WHOLE: u16 = 3;
         let whole = self.number(WHOLE).filter(|mib| *mib > 0)?;
         let is_sane = self.number(LEFT).is_none_or(|left| left <= whole);
         is_sane.then(|| whole.checked_mul(1 << 20)).flatten()
+    }
+
+    /// What is left of it, in bytes, from the same page.
+    pub fn room(&self) -> Option<u64> {
+        self.capacity()?;
+        self.number(LEFT)?.checked_mul(1 << 20)
     }
 
     /// The tape alerts that are raised.
@@ -223,6 +231,9 @@ mod tests {
         assert_eq!(of(9, &[0, 0, 0, 8]), None);
         assert_eq!(of(9, &[0; 4]), None);
         assert_eq!(of(9, &[0x7f; 8]), None);
+        let room =
+            |whole| page(PAGE_CAPACITY, &[(1, &[0, 0, 0, 9]), (3, &[0, 0, 0, whole])]).room();
+        assert_eq!((room(9), room(8)), (Some(9 << 20), None));
     }
 
     #[test]

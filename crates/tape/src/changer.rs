@@ -111,6 +111,10 @@ pub struct DriveInfo {
 pub trait Changer: Send {
     /// What it is called in messages.
     fn name(&self) -> &str;
+    /// What its robot is called on all hosts that share it.
+    fn robot(&self) -> String {
+        self.name().to_owned()
+    }
     /// What it has.
     fn elements(&self) -> Elements;
     /// All tapes that are in it, by place.

@@ -254,6 +254,10 @@ pub trait TapeDrive: Send {
     fn block_max(&self) -> usize;
     /// What the tape holds at its begin, in bytes at the medium, where that is known.
     fn capacity(&self) -> Option<u64>;
+    /// What is left of the tape behind what was written, in bytes at the medium, where the drive knows it.
+    fn room(&mut self) -> Option<u64> {
+        None
+    }
     /// Whether the tape's tab is known to be set.
     fn is_write_protected(&self) -> bool {
         false

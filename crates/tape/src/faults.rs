@@ -32,16 +32,23 @@ pub enum Operation {
     Locate,
     /// Places gone to by filemarks and blocks.
     Space,
+    /// What is in the drive's buffer brought to the tape.
+    Sync,
 }
 
 /// A plan: the n-th operation of a kind, counted from 1, has a fault. As text `write:120=error,move:3=jam`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     planned: Vec<(Operation, u64, Fault)>,
-    done: [u64; 6],
+    done: [u64; 7],
 }
 
 impl Faults {
+    /// Of each that is planned, whether it is the robot's and no drive's.
+    pub fn of_robot(&self) -> impl Iterator<Item = bool> {
+        self.planned.iter().map(|(operation, ..)| *operation == Operation::Move)
+    }
+
     /// Counts an operation; the fault that it has.
     pub fn next(&mut self, operation: Operation) -> Option<Fault> {
         let done = &mut self.done[operation as usize];
@@ -54,7 +61,7 @@ impl Faults {
 /// A text that is no plan of faults.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no fault; write write:N, read:N, mark:N, locate:N, space:N or move:N, and =error, =offline, =power, =dirty or =jam"
+    "'{0}' is no fault; write write:N, read:N, mark:N, sync:N, locate:N, space:N or move:N, and =error, =offline, =power, =dirty or =jam"
 )]
 pub struct BadFault(String);
 
@@ -72,6 +79,7 @@ impl FromStr for Faults {
                 "move" => Operation::Move,
                 "locate" => Operation::Locate,
                 "space" => Operation::Space,
+                "sync" => Operation::Sync,
                 _ => return None,
             };
             let fault = match fault {
@@ -90,7 +98,7 @@ impl FromStr for Faults {
         };
         let parts = text.split(',').filter(|part| !part.is_empty());
         let planned = parts.map(|part| one(part).ok_or_else(|| BadFault(part.to_owned())));
-        Ok(Self { planned: planned.collect::<Result<_, _>>()?, done: [0; 6] })
+        Ok(Self { planned: planned.collect::<Result<_, _>>()?, done: [0; 7] })
     }
 }
 
@@ -106,6 +114,8 @@ mod tests {
         assert_eq!(faults.next(Operation::Write), Some(Fault::Error));
         assert_eq!(faults.next(Operation::Write), None);
         assert_eq!(faults.next(Operation::Move), Some(Fault::Jam));
+        let mut faults: Faults = "sync:1=power".parse().unwrap();
+        assert_eq!(faults.next(Operation::Sync), Some(Fault::Power));
         for bad in [
             "write",
             "write:0=error",

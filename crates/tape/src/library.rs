@@ -138,9 +138,13 @@ impl Library {
 
     /// Plans faults of a drive, or of the robot where no drive is named, from its next use on; once.
     pub fn plan_faults(&self, drive: Option<u32>, faults: &str) -> Result<(), TapeError> {
-        faults.parse::<Faults>().map_err(|e| self.says(e.to_string()))?;
+        let plan = faults.parse::<Faults>().map_err(|e| self.says(e.to_string()))?;
         if let Some(number) = drive {
             self.refuse_nowhere(Place::Drive(number))?;
+        }
+        if plan.of_robot().any(|of_robot| of_robot != drive.is_none()) {
+            let what = "the robot moves tapes, and a drive does the rest: write move:N=jam without --drive, all else with it";
+            return Err(self.says(what.to_owned()));
         }
         let path = self.dir.join(faults_name(drive));
         write_whole(&path, faults).map_err(failed("write", &path))
@@ -280,6 +284,10 @@ impl Library {
 impl Changer for Library {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn robot(&self) -> String {
+        fs::canonicalize(&self.dir).unwrap_or_else(|_| self.dir.clone()).display().to_string()
     }
 
     fn elements(&self) -> Elements {

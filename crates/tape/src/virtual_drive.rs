@@ -199,7 +199,7 @@ impl VirtualDrive {
     }
 
     /// What is before the end of the tape, at a place.
-    fn room(&self, at: u64) -> f64 {
+    fn room_from(&self, at: u64) -> f64 {
         let Some(tape) = &self.tape else { return 0.0 };
         tape.label.capacity - tape.medium_before(at)
     }
@@ -215,7 +215,7 @@ impl VirtualDrive {
     fn warned(&self) -> Written {
         let capacity = self.tape.as_ref().map_or(0.0, |t| t.label.capacity);
         let zone = (capacity * EARLY_WARNING).max(EARLY_WARNING_LEAST).min(capacity / 4.0);
-        Written { early_warning: self.room(self.at) < zone }
+        Written { early_warning: self.room_from(self.at) < zone }
     }
 
     fn go_to(&mut self, at: u64) {
@@ -248,7 +248,7 @@ impl TapeDrive for VirtualDrive {
         self.fault(Operation::Write)?;
         let ratio = if self.compression { self.ratio } else { 1.0 };
         let medium = block.len() as f64 / ratio;
-        if self.room(self.at) < medium {
+        if self.room_from(self.at) < medium {
             return Err(TapeError::EndOfMedium { tape: self.barcode() });
         }
         let (at, key) = (self.at, self.key.clone());
@@ -276,6 +276,8 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn sync(&mut self) -> Result<(), TapeError> {
+        self.loaded()?;
+        self.fault(Operation::Sync)?;
         self.loaded()?.sync()?;
         let then = self.mechanics.flush(self.clock.now());
         self.clock.wait_until(then);
@@ -363,6 +365,11 @@ impl TapeDrive for VirtualDrive {
 
     fn capacity(&self) -> Option<u64> {
         self.tape.as_ref().map(|tape| tape.label.capacity as u64)
+    }
+
+    fn room(&mut self) -> Option<u64> {
+        self.tape.as_ref()?;
+        Some(self.room_from(self.at).max(0.0) as u64)
     }
 
     fn is_write_protected(&self) -> bool {
@@ -661,7 +668,7 @@ mod tests {
         }
         let counted = drive.counters();
         assert_eq!(counted.bytes_written.zip(counted.bytes_on_tape), Some((20 << 20, 15 << 20)));
-        assert_eq!(drive.room(20), 40e6 - f64::from(15 << 20));
+        assert_eq!(drive.room_from(20), 40e6 - f64::from(15 << 20));
         drive.set_compression(true).unwrap();
         let blocks = 20 + std::iter::from_fn(|| drive.write_block(&block).ok()).count();
         assert_eq!(blocks, 66, "40 MB are 38.1 MiB: 15 and 23 for 46 blocks");

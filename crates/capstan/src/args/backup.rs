@@ -28,13 +28,15 @@ Examples:
   capstan backup /home --to pool:office
   capstan backup /home --to pool:tapes --encrypt drive
   capstan backup /srv --to rait5:/mnt/a,/mnt/b,/mnt/c --name srv
+  capstan backup /srv --to rait5:vtape:/vtl,vtape:/vtl,vtape:/vtl --name srv
 
 Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in
 the root. Braces are themselves. What --include matches is kept. Capstan's own home and all media it knows are left out,
 but a medium that is named as a PATH is taken. The device is a directory (file:/path or just its path) or null:, which keeps
 nothing, or an array of devices: rait0:A,B (stripes), rait1:A,B (the same on each), rait5:A,B,C (stripes with parity: any
 one may be lost), rait:N+K:A,B,... (any K may be lost); arrays stand in parentheses in one another. A member that fails is
-left and said (status completed with errors); `capstan rait` shows them and writes a lost one anew.
+left and said (status completed with errors); `capstan rait` shows them and writes a lost one anew. Where all members are tape
+libraries, a session takes a tape for each, and goes on on a next array of tapes when one is full.
 
 A backup has what changed since the object's last version where that, and all it builds on, is on the same medium; else it
 has everything. --full, --incr (wherever the last version is) and --level say otherwise. A mirror that fails is left and said

@@ -49,7 +49,7 @@ pub struct CopyArgs {
 /// Where a copy goes, and how.
 #[derive(Debug, Args)]
 pub struct CopyTargetArgs {
-    /// Device to write to: a directory
+    /// Device to write to: a directory, a tape library, a tape, or an array of them
     #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
     pub to: Address,
     /// What the internal database keeps of the copy's catalogs: all, files, directories or none; by default as much as of

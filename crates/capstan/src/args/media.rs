@@ -65,7 +65,8 @@ Examples:
 
 States: free (holds nothing), appendable (takes more), full, protected (what it holds must stay and its
 pool appends nothing), expired (nothing on it must stay: it may be recycled), exported (out of the house),
-damaged (damage was found on it).";
+damaged (damage was found on it), poor (worn or at fault: written no more), retired (given up: never written
+again).";
 const AFTER_SHOW: &str = "\
 Examples:
   capstan media show monday
@@ -99,6 +100,7 @@ const AFTER_ERASE: &str = "\
 Examples:
   capstan media erase monday
   capstan media erase A00007L9 --secure
+  capstan media erase 'scsi:/dev/sg3?tape=A00007L9' --foreign
 
 What it holds cannot be read any more by the usual means, and the medium is forgotten: its device is blank, and `capstan media
 init` makes a new medium there. Nothing is asked. Refused, as `recycle`, while anything on it is protected or locked, or a
@@ -108,13 +110,31 @@ On disk its files are removed; --secure overwrites each of them once with zeros 
 file systems (btrfs, ZFS, snapshots) what is overwritten may go elsewhere and the old bytes stay: encrypt what must never be
 read (`capstan key`), or erase the whole device by its own means. On tape it is the drive that erases: so that nothing is
 recorded on it (seconds to minutes), with --secure the tape's whole length, which takes as long as writing it full (LTO-9: 13
-hours).";
+hours).
+
+Tapes of other programs, and of other cells, are never written to. --foreign makes such a one blank, and one that a `rait rebuild`
+that was killed has left behind; only a lock on it is respected.";
 const AFTER_ADOPT: &str = "\
 Example:
   capstan media adopt /mnt/backup
 
 A cell writes to its own media only. After the loss of the home, `capstan idb recover` keeps the cell's identity, and nothing
 has to be adopted.";
+
+const AFTER_RETIRE: &str = "\
+Examples:
+  capstan media retire A00007L9
+  capstan media retire A00007L9 --to pool:archive
+  capstan media retire A00007L9 --no-copy
+  capstan media retire A00007L9 --undo
+
+What must stay on it is copied to another medium of its pool, or to another tape of its library, as far as it is not there
+already; the copies are read back; then it is recorded as retired: it is never written again, neither by sessions nor by
+`recycle` or `erase`, and restores read it only where nothing else has what they need. If any copy is not whole, nothing is
+retired, and what was copied is not copied again the next time.
+
+Sessions do this by themselves, when they are done, with tapes in poor condition (`capstan status` names them). That needs two
+drives, and room on other tapes.";
 
 /// The commands of `media`.
 #[derive(Debug, Subcommand)]
@@ -220,6 +240,9 @@ pub enum MediaCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Copy what must stay on a medium elsewhere, and never write it again
+    #[command(after_help = AFTER_RETIRE)]
+    Retire(RetireArgs),
     /// Erase a medium that holds nothing that must stay, and forget it
     #[command(after_help = AFTER_ERASE)]
     Erase {
@@ -229,10 +252,33 @@ pub enum MediaCommand {
         /// Overwrite all of it once: files with zeros; a tape by the drive, in its whole length
         #[arg(long)]
         secure: bool,
+        /// Erase a tape on which no medium is that the database knows, whatever is on it; name it as a device
+        #[arg(long)]
+        foreign: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Arguments of `media retire`.
+#[derive(Debug, Args)]
+pub struct RetireArgs {
+    /// Its label, the begin of its id, or its device
+    #[arg(value_name = "MEDIUM")]
+    pub medium: String,
+    /// Where what must stay goes: a tape library, a tape or a directory; or pool:NAME [default: its pool, or its library]
+    #[arg(long, value_name = "DEVICE|pool:NAME", value_hint = ValueHint::DirPath)]
+    pub to: Option<Destination>,
+    /// Copy nothing, whatever is on it: of a tape that is destroyed, say
+    #[arg(long, conflicts_with = "to")]
+    pub no_copy: bool,
+    /// Take back that it was retired, and that drives with it in them asked to be cleaned
+    #[arg(long, conflicts_with_all = ["to", "no_copy"])]
+    pub undo: bool,
+    /// Print the report as one JSON object; with --undo, the medium
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `media init`.

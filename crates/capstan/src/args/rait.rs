@@ -8,14 +8,17 @@ Examples:
   capstan rait status rait5:/mnt/a,/mnt/b,/mnt/c
   capstan rait status weekly --json
 
-Exit status: 0 if all members are whole, 3 if some are lost or incomplete, 1 if too many are lost to read the array.";
+Exit status: 0 if all members are whole, 3 if some are lost or incomplete, or if segments that are
+recorded are on too few of the members at hand, 1 if too many are lost to read the array.";
 const AFTER_REBUILD: &str = "\
 Examples:
   capstan rait rebuild weekly --member /mnt/b --onto /mnt/new
   capstan rait rebuild rait5:/mnt/a,/mnt/b,/mnt/c --member 2 --onto /mnt/new
 
-What the member had, or lacked, is computed from the others, and the new one takes its place: the array is then named with
-it. Nothing is removed from the old one. Blocks for which too little is left are marked as damaged, and named.";
+What the member had, or lacked, is computed from the others, and the new one takes its place: the
+array is then named with it. Nothing is removed from the old one. Blocks for which too little is
+left are marked as damaged, and named. Nothing is written while segments that are recorded are on
+too few of the members at hand.";
 
 /// The commands of `rait`.
 #[derive(Debug, Subcommand)]
@@ -36,7 +39,7 @@ pub enum RaitCommand {
         /// Its label, the begin of its id, or its device
         #[arg(value_name = "ARRAY")]
         array: String,
-        /// The member: its device as the array's name has it, or its number from 1
+        /// The member: its device as the array's name has it, its barcode, or its number from 1
         #[arg(long, value_name = "OLD")]
         member: String,
         /// A blank device: an empty or new directory, or a blank tape

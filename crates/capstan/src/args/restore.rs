@@ -15,6 +15,7 @@ Examples:
   capstan restore desk@1f2e3d4c /etc/hosts /etc/ssh --into /tmp/restored --strip 1
   capstan restore desk /home/ann/thesis --in-place --overwrite if-different
   capstan restore desk /home/ann --as-of '2026-11-20 14:30' --into /tmp/restored
+  capstan restore desk --and mail --and www --into /tmp/restored
   capstan restore desk --to-tar - | ssh host tar -x -C /srv
 
 --into recreates the full path: /etc/hosts becomes DIR/etc/hosts, and with --strip 1 DIR/hosts. Nothing is written
@@ -35,6 +36,10 @@ pub struct RestoreArgs {
     /// Restore only these paths, as `capstan ls` shows them, and what is below them
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
+    /// Restore this object too, at the same time: tapes that several are on pass by once (may be repeated)
+    #[arg(long, value_name = "NAME[@SESSION]", value_parser = parse_version)]
+    #[arg(conflicts_with_all = ["to_tar", "paths"])]
+    pub and: Vec<VersionName>,
     /// Restore below this directory, with full paths
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub into: Option<PathBuf>,

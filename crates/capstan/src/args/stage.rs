@@ -19,8 +19,8 @@ Versions go oldest first: each is copied (what is on the target already is not c
 there and checked, and only then its segments are removed from disk. Restores, incrementals and all else use the copy from
 then on. With --older-than and --keep both conditions hold.
 
-What is locked, mirrored by `backup --mirror`, not complete or in use stays on disk, and the report says so; so does all of
-a version whose copy does not verify. A stage that was interrupted goes on when it is run again.";
+What is locked is copied, with its lock, and stays on disk until the lock is over. What is mirrored by `backup --mirror`, not
+complete or in use stays on disk, and the report says so; so does all of a version whose copy does not verify. A stage that was interrupted goes on when it is run again.";
 
 /// Arguments of `stage`.
 #[derive(Debug, Clone, Args)]

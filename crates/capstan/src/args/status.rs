@@ -17,6 +17,8 @@ Critical is an object without a complete version, or whose last one was begun lo
 drill could not prove files. A warning is a last backup or drill that did not complete or had errors, and one that is out of
 line with those before. Objects that were only ever written to null: are left out.
 
+Behind the objects come drives without a robot that wait for a tape, which somebody is to put in, and media in poor condition.
+
 Exit codes: 0 all is well, 5 a warning, 6 critical; 1 and 2 as everywhere. With --plugin they are those of the Monitoring
 Plugins (Nagios, Icinga, Checkmk): 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (whatever else went wrong, but a mistake in the options
 themselves), and the first line has performance data.";

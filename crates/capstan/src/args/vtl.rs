@@ -26,9 +26,11 @@ Examples:
   capstan vtl fault /srv/vtl --drive 2 read:1=offline
   capstan vtl fault /srv/vtl move:3=jam
 
-PLAN is OPERATION:N=FAULT, several joined by commas: the N-th write, read or mark (filemark) of the drive, or move of the
-robot, counted from its next use on. Faults: error (the tape cannot be written or read there), offline (the drive stops
-answering), power (the same, and what was in its buffer is lost), dirty (it asks to be cleaned), jam (of the robot).";
+PLAN is OPERATION:N=FAULT, several joined by commas: the N-th write, read, mark (filemark), sync (its buffer is brought to the
+tape), locate (by the drive's own number) or space (by filemarks) of the drive, or move of the robot, counted from its next
+use on. Faults: error (the tape cannot be written or read there), offline (the drive stops answering), power (the same, and
+what was in its buffer is lost), dirty (it asks to be cleaned), all of a drive; and jam, of the robot: only a move has it, and
+no other.";
 const AFTER_INSERT: &str = "\
 Examples:
   capstan vtl insert /srv/drive V00002L9

@@ -18,6 +18,8 @@ use table::{Mistakes, Table};
 
 /// Most bytes of a specification.
 const SIZE_MAX: u64 = 1 << 20;
+/// Most objects at once: each has buffers of its own.
+const TOGETHER_MAX: usize = 32;
 
 /// A specification.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct Spec {
     pub key_file: Option<PathBuf>,
     /// The backups, in order.
     pub objects: Vec<BackupArgs>,
+    /// So many of them at once, at most, where they go to the same device.
+    pub together: usize,
     /// Which versions are kept.
     pub keep: Option<KeepRules>,
     /// What is staged after the backups.
@@ -106,6 +110,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
         home: top.text("home", m).map(PathBuf::from),
         key_file: top.text("key-file", m).map(PathBuf::from),
         objects: options::objects(&mut top, m),
+        together: together(&mut top, m),
         keep: top.table("keep", m).map(|t| keep(t, m)),
         stage: top.table("stage", m).and_then(|t| stage(t, m)),
         pre: Vec::new(),
@@ -120,11 +125,26 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
         }
         None => (Vec::new(), Vec::new()),
     };
-    let known =
-        ["home", "key-file", "device", "options", "object", "keep", "stage", "commands", "webhook"];
+    let known = [
+        "home", "key-file", "device", "together", "options", "object", "keep", "stage", "commands",
+        "webhook",
+    ];
     top.end("a key of a specification", &known, m);
     let mistakes = mistakes.sorted();
     if mistakes.is_empty() { Ok(Spec { pre, post, ..spec }) } else { Err(mistakes) }
+}
+
+/// How many objects are backed up at once; one after the other, if it does not say.
+fn together(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> usize {
+    let Some((at, value)) = top.scalar("together", m) else { return 1 };
+    match value.parse() {
+        Ok(n @ 1..=TOGETHER_MAX) => n,
+        _ => {
+            let text = format!("'{value}' is no number of objects; write 1 to {TOGETHER_MAX}");
+            m.at(at, text);
+            1
+        }
+    }
 }
 
 /// `daily = 7` is `--keep-daily 7`.

@@ -10,7 +10,7 @@ use capstan_tape::changer::Changer;
 use capstan_tape::library::{Design, Library};
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, Run, below, finish, report};
+use crate::support::{Lab, Run, below, finish, report, wait_for};
 use crate::tape::{library_of, tree};
 
 /// A drive with so many tapes on its shelf, of so many megabytes.
@@ -194,6 +194,67 @@ fn tapes_leave_when_their_session_is_done() {
     assert!(out["notes"].to_string().contains("V00001L9 in mail slot 1"), "{out}");
     let full = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "v", "--eject-to", "bank"]);
     assert!(full["errors"].to_string().contains("0 free mail slots"), "{full}");
+}
+
+fn waiting(lab: &Lab) -> Vec<serde_json::Value> {
+    let status = lab.run(["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    status["tapes_wanted"].as_array().unwrap().clone()
+}
+
+/// Whoever has the tapes sees which drive waits for which since when, and nothing of what waited once.
+#[test]
+fn what_drives_wait_for_is_on_record_while_they_do() {
+    let lab = Lab::new();
+    let library = drive(&lab, 6, 40);
+    tree(&lab, 0);
+    library.insert(&barcode(1)).unwrap();
+    assert_eq!(waiting(&lab), Vec::<serde_json::Value>::new());
+    let begin = |args: &[&str]| {
+        let mut command = lab.command();
+        command.args(args).args(["--json"]).env("CAPSTAN_TAPE_WAIT", "1h");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("tape-wanted")));
+        wait_for("it is on record", || !waiting(&lab).is_empty());
+        (child, lines)
+    };
+    let (child, lines) =
+        begin(&["backup", "tree", "--to", "vtape:drive", "--name", "t", "--segment-size", "8M"]);
+    let wanted = waiting(&lab);
+    let one = &wanted[0];
+    assert_eq!(
+        (wanted.len(), &one["pid"], &one["kind"]),
+        (1, &child.id().into(), &"backup".into())
+    );
+    let drive = one["drive"].as_str().unwrap();
+    assert!(drive.ends_with("/drive") || drive.ends_with("drive"), "{one}");
+    assert!(one["wanted"].as_str().unwrap().contains("a blank tape"), "{one}");
+    assert!(one["since"].as_str().unwrap().starts_with("20") && one["name"] == "t", "{one}");
+    let text = lab.run(["status"]).stdout;
+    assert!(text.contains("waits since") && text.contains("backup t, session "), "{text}");
+    // It goes on when the tape is in, and counts what it waited.
+    std::thread::sleep(Duration::from_millis(300));
+    insert(&lab.path("drive"), &barcode(2));
+    let rest: Vec<_> = lines.map_while(Result::ok).collect();
+    let output = child.wait_with_output().unwrap();
+    let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(done["status"], "completed", "{done} {rest:#?}");
+    let waited = done["tape_wait_s"].as_f64().unwrap();
+    assert!(
+        (0.3..60.0).contains(&waited) && waited <= done["elapsed_s"].as_f64().unwrap(),
+        "{done}"
+    );
+    let shown = lab.run(["sessions", "--show", done["session"].as_str().unwrap()]);
+    assert!(shown.ok().stdout.contains("Tape wait"), "{}", shown.stdout);
+    assert_eq!(waiting(&lab), Vec::<serde_json::Value>::new());
+    // Of a process that was killed while it waits nothing is left.
+    let (mut child, _lines) = begin(&["restore", "t", "--into", "out"]);
+    assert!(waiting(&lab)[0]["wanted"].as_str().unwrap().contains("'tape-0001'"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(waiting(&lab), Vec::<serde_json::Value>::new());
+    assert!(!lab.run(["status"]).stdout.contains("waits since"));
 }
 
 fn backup_of<'a>(args: &[&'a str]) -> Vec<&'a str> {

@@ -24,6 +24,12 @@ fn a_slow_drive_is_fed_by_one_stream() {
     let said = run.ok().stderr.clone();
     assert!(said.contains("streams feed the drive") && said.contains("writes 29 MB/s"), "{said}");
     assert!(said.contains(": 1 of "), "{said}");
+    // The same where the session itself compresses or encrypts.
+    let squeezed: Vec<_> =
+        backup.iter().map(|arg| if *arg == "off" { "zstd" } else { *arg }).collect();
+    let run = lab.run(&squeezed);
+    let said = run.ok().stderr.clone();
+    assert!(said.contains("1 of ") && said.contains("one reads and works on"), "{said}");
     // Who says how many gets them, and an incremental is not tasted.
     let streams = lab.run(backup.iter().chain(&["--streams", "2"]));
     assert!(!streams.ok().stderr.contains("streams feed"), "{}", streams.stderr);

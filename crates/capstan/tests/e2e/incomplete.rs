@@ -41,13 +41,18 @@ pub fn newest(lab: &Lab) -> Value {
     serde_json::from_str(run.ok().stdout.lines().next().unwrap()).unwrap()
 }
 
-/// Restores the newest session, which is incomplete: every file that comes back and is not named as an error is the one
-/// in `tree`, and what is named as one is not taken for it. Returns how many came back whole.
+/// Restores the newest session, which is incomplete; returns how many files came back whole.
 pub fn gives_back_what_it_has(lab: &Lab) -> usize {
     let session = newest(lab);
     assert_eq!(session["status"], "incomplete", "{session:#}");
     let name = format!("t@{}", session["session"].as_str().or(session["id"].as_str()).unwrap());
-    let report = lab.restore([&name, "--into", "out"]);
+    gives_back(lab, &name)
+}
+
+/// Restores a version that is not complete: every file that comes back and is not named as an error is the one in `tree`, and
+/// what is named as one is not taken for it. Returns how many came back whole.
+pub fn gives_back(lab: &Lab, name: &str) -> usize {
+    let report = lab.restore([name, "--into", "out"]);
     let status = report["status"].as_str().unwrap();
     assert!(["completed", "completed_with_errors"].contains(&status), "{report:#}");
     let named: BTreeSet<&OsStr> = report["errors"]

@@ -97,6 +97,8 @@ fn tapes_are_moved_loaded_and_unloaded() {
     assert_eq!((jammed.code, jammed.stderr.contains("jammed")), (1, true), "{}", jammed.stderr);
     run(&lab, "vtl fault vtl write:1=jam").refused(&["no fault"]);
     run(&lab, "vtl fault vtl --drive 7 write:1=error").refused(&["no drive 7"]);
+    run(&lab, "vtl fault vtl write:1=error").refused(&["the robot moves tapes"]);
+    run(&lab, "vtl fault vtl --drive 1 move:1=jam").refused(&["the robot moves tapes"]);
 }
 
 #[test]
@@ -321,4 +323,111 @@ fn a_drive_that_stands_alone_is_backed_up_to() {
     same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
     run(&lab, &format!("library unload {drive}")).ok();
     run(&lab, &format!("backup tree --to {drive} --name t")).refused(&["no tape is loaded"]);
+}
+
+/// A version that is on one tape of a library, written with the options.
+fn on_tape(lab: &Lab, name: &str) -> String {
+    let report = lab.backed_up([name, "--to", "vtape:vtl", "--name", name]);
+    report["media"][0].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_copy_goes_to_another_tape_than_its_original() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 4);
+    lab.file("t/file", noise(1, 3_000_000));
+    let first = on_tape(&lab, "t");
+    let copy = |to: &str, more: &str| {
+        let line = format!("copy t --to {to} --json {more}");
+        let done = run(&lab, &line);
+        serde_json::from_str::<Value>(&done.ok().stdout).unwrap()
+    };
+    let copied = copy("vtape:vtl", "");
+    let second = copied["media"][0].as_str().unwrap().to_owned();
+    assert!(second != first && copied["bytes_written"].as_u64() > Some(3_000_000), "{copied}");
+    // There it is, and stays.
+    let again = copy("vtape:vtl", "--eject-to bank");
+    assert_eq!((&again["media"][0], &again["bytes_written"]), (&second.as_str().into(), &0.into()));
+    let named = copy(&format!("vtape:vtl?tape={first}"), "--eject-to bank");
+    assert_eq!(named["bytes_written"], 0, "{named}");
+    let list = run(&lab, "media list --json");
+    assert!(!list.ok().stdout.contains("exported_to\":\"bank"), "{}", list.stdout);
+    let into = lab.path("restored");
+    lab.restored(["t", "--into", into.to_str().unwrap()]);
+    same_by_rsync(&lab.path("t"), &below(&into, &lab.path("t")));
+}
+
+#[test]
+fn tapes_of_a_lost_database_are_adopted_and_appended_to() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 3);
+    lab.file("t/file", noise(1, 300_000));
+    let tape = on_tape(&lab, "t");
+    lab.lose_tables();
+    run(&lab, "import vtape:vtl").ok();
+    let device = format!("vtape:vtl?tape={tape}");
+    let refused = run(&lab, &format!("backup t --to {device} --name t"));
+    assert!(refused.stderr.contains("media adopt"), "{}", refused.stderr);
+    run(&lab, &format!("media adopt {device}")).ok();
+    lab.file("t/new", "more");
+    assert_eq!(on_tape(&lab, "t"), tape);
+    let into = lab.path("restored");
+    lab.restored(["t", "--into", into.to_str().unwrap()]);
+    same_by_rsync(&lab.path("t"), &below(&into, &lab.path("t")));
+    run(&lab, &format!("media adopt {device}")).refused(&["of this cell already"]);
+}
+
+#[test]
+fn a_tape_that_cannot_be_read_does_not_keep_the_others_from_being_imported() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 3);
+    for name in ["a", "b"] {
+        lab.file(&format!("{name}/file"), noise(1, 30_000));
+    }
+    for (n, name) in ["a", "b"].iter().enumerate() {
+        let tape = format!("vtape:vtl?tape=V{:05}L9", n + 1);
+        lab.backed_up([*name, "--to", &tape, "--name", name]);
+    }
+    lab.lose_tables();
+    run(&lab, "vtl fault vtl --drive 1 read:1=error").ok();
+    let import = run(&lab, "import vtape:vtl");
+    assert_eq!(import.code, 3, "{}{}", import.stdout, import.stderr);
+    assert!(import.stderr.contains("was not imported"), "{}", import.stderr);
+    let known = run(&lab, "sessions --json");
+    assert_eq!(known.ok().stdout.matches("\"kind\":\"backup\"").count(), 1, "{}", known.stdout);
+    run(&lab, "import vtape:vtl").ok();
+}
+
+#[test]
+fn the_home_of_a_tape_that_is_in_a_drive_is_not_given_away() {
+    let lab = Lab::new();
+    let design = capstan_tape::library::Design { slots: 3, ..crate::tape::library_of(1, 3) };
+    Virtual::create(&lab.path("vtl"), &design, 3).unwrap();
+    lab.file("t/file", "text");
+    on_tape(&lab, "t");
+    run(&lab, "vtl add-tape vtl").ok();
+    run(&lab, "library import vtape:vtl").refused(&["no free slot"]);
+    lab.backed_up(["t", "--to", "vtape:vtl?tape=V00002L9", "--name", "other"]);
+}
+
+#[test]
+fn two_sessions_change_tapes_in_one_library() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 40);
+    for (n, name) in ["a", "b"].iter().enumerate() {
+        lab.file(&format!("{name}/file"), noise(n as u64, 90_000_000));
+    }
+    for _ in 0..2 {
+        let start = |name: &str| {
+            let mut command = lab.command();
+            command.args(["backup", name, "--to", "vtape:vtl", "--name", name, "--full"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let both = ["a", "b"].map(start);
+        for child in both {
+            let output = child.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(0), "{said}");
+        }
+    }
 }

@@ -36,11 +36,14 @@ mod policies;
 mod postgres;
 mod protection;
 mod rait;
+mod rait_tape;
 mod refusals;
+mod retire;
 mod runs;
 mod selection;
 #[path = "../../../idb/tests/common/server.rs"]
 mod server;
+mod shared_library;
 mod stage;
 mod status;
 mod support;
@@ -48,5 +51,6 @@ mod tape;
 mod tape_attachments;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;
+mod together;
 mod verdict;
 mod verify;

@@ -3,6 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use capstan_tape::Changer;
 use capstan_tape::library::{Design, Library};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
 use crate::mirror::{comes_back, comes_back_as};
-use crate::support::{Lab, Mount, below, can_mount, noise, skip};
+use crate::support::{Lab, Mount, below, can_mount, noise, skip, wait_for};
 
 const TUNE: [&str; 4] = ["--block-size", "64K", "--segment-size", "4M"];
 
@@ -129,6 +130,77 @@ fn a_lost_member_is_written_anew() {
     assert_eq!(member_states(&shown), ["whole"; 3], "{shown:#}");
     lab.sh("echo even more >>tree/text");
     lab.backed_up(["tree", "--name", "t", "--incr", "--to", "rait:2+1:a,d,c"]);
+    comes_back(&lab);
+}
+
+#[test]
+fn what_too_few_members_have_is_not_forgotten() {
+    let lab = Lab::new();
+    tree(&lab);
+    let array = "rait5:a,b,c";
+    backed_up(&lab, array);
+    lab.sh("mv b away; echo more >>tree/text");
+    let report = lab.backup(["tree", "--name", "t", "--full", "--to", array]);
+    assert_eq!(report["status"], "completed_with_errors", "{report:#}");
+    // One that is behind comes back, and another one goes.
+    lab.sh("mv away b");
+    let before = status(&lab, "a", 3);
+    assert_eq!(member_states(&before), ["whole", "incomplete", "whole"]);
+    assert_eq!(before["missing_segments"], serde_json::json!([]), "{before:#}");
+    lab.sh("mv a away");
+    let info = status(&lab, "a", 3);
+    assert_eq!(info["state"], "incomplete", "{info:#}");
+    assert_eq!(info["segments"], before["segments"], "{info:#}");
+    assert_eq!(info["missing_segments"], before["members"][1]["lacking"], "{info:#}");
+    assert_eq!(member_states(&info), ["lost", "incomplete", "whole"], "{info:#}");
+    let version = info["missing_of"][0].as_str().unwrap().to_owned();
+    assert!(version.starts_with("t@"), "{info:#}");
+    for member in ["a", "b"] {
+        let rebuild = ["rait", "rebuild", "a", "--member", member, "--onto", "d"];
+        lab.run(rebuild).refused(&["bring back the member", &version]);
+    }
+    assert!(!lab.path("d").exists());
+    let verified = lab.run(["verify", "--medium", "a"]);
+    assert_eq!(verified.code, 3, "{}", verified.stderr);
+    assert!(
+        verified.stderr.contains(&format!("it is recorded ({version})")),
+        "{}",
+        verified.stderr
+    );
+    // With it nothing is lost.
+    lab.sh("mv away a");
+    lab.run(["rait", "rebuild", "a", "--member", "b", "--onto", "d"]).ok();
+    lab.sh("mv a away");
+    lab.run(["rait", "rebuild", "a", "--member", "1", "--onto", "e"]).ok();
+    assert_eq!(member_states(&status(&lab, "a", 0)), ["whole"; 3]);
+    lab.run(["verify", "--medium", "a"]).ok();
+    comes_back(&lab);
+}
+
+#[test]
+fn a_killed_rebuilding_is_begun_again() {
+    let lab = Lab::new();
+    lab.file("tree/huge", noise(7, 40_000_000));
+    backed_up(&lab, "rait5:a,b,c");
+    lab.sh("rm -r b");
+    let mark = lab.path("d/rebuild.unfinished");
+    let mut command = lab.command();
+    command.args(["rait", "rebuild", "a", "--member", "b", "--onto", "d"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("a begin", || mark.exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(mark.exists(), "it ended before it was killed");
+    // It is no member, and nobody else's.
+    let info = status(&lab, "rait5:a,d,c", 3);
+    assert_eq!(member_states(&info), ["whole", "lost", "whole"], "{info:#}");
+    assert!(info["members"][1]["problems"].to_string().contains("rait rebuild"), "{info:#}");
+    lab.run(["rait", "rebuild", "a", "--member", "c", "--onto", "d"]).refused(&["not blank"]);
+    assert!(mark.exists());
+    lab.run(["rait", "rebuild", "a", "--member", "b", "--onto", "d"]).ok();
+    assert!(!mark.exists());
+    assert_eq!(member_states(&status(&lab, "a", 0)), ["whole"; 3]);
+    lab.sh("mv a elsewhere");
     comes_back(&lab);
 }
 
@@ -318,6 +390,7 @@ fn arrays_of_tapes_do_without_one() {
     lab.backed_up(["tree", "--name", "t", "--incr", "--to", &array]);
     comes_back(&lab);
     let other = format!("vtape:other?tape={}", tapes(&lab, "other")[0]);
+    assert_eq!(member_states(&status(&lab, &array, 3)), ["whole", "incomplete", "whole"]);
     lab.run(["rait", "rebuild", &array, "--member", "2", "--onto", &other]).ok();
     let rebuilt = format!("rait5:{},{other},{}", names[0], names[2]);
     assert_eq!(member_states(&status(&lab, &rebuilt, 0)), ["whole"; 3]);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use capstan_tape::library::Library;
 use serde_json::Value;
@@ -171,14 +171,68 @@ fn what_is_locked_or_mirrored_stays() {
     let done = completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
     let versions = done["staged"]["versions"].as_array().unwrap();
     let why = |n: usize| versions[n]["why"].as_str().unwrap_or("it went");
-    assert!(why(0).starts_with("locked until "), "{done:#}");
+    assert!(why(0).starts_with("locked until ") && why(0).contains("it is copied"), "{done:#}");
     assert_eq!((why(1), why(2)), ("it went", "mirrored on 'disk-2'"), "{done:#}");
+    assert_eq!(number(&done, "staged_versions"), 1, "{done:#}");
     assert!(segments(&lab).len() < before.len() && !segments(&lab).is_empty());
     all_come_back(&lab, &sessions);
+    // It is not copied and read every day.
+    let again = completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+    assert!(again["notes"].to_string().contains("nothing to stage"), "{again:#}");
+    assert!(again["staged"].to_string().contains("it is copied already"), "{again:#}");
     let text = lab.run(["stage", "disks", "--to", "vtape:vtl", "--dry-run"]);
     assert!(text.ok().stdout.contains("Stays       t@"), "{}", text.stdout);
     assert!(text.stdout.contains("mirrored on 'disk-2'"), "{}", text.stdout);
     lab.run(["verify", "m"]).ok();
+    lab.run(["idb", "check"]).ok();
+}
+
+/// What is locked on disk is locked on its tape, too, and goes from disk when the lock is over.
+#[test]
+fn a_lock_goes_with_its_version() {
+    let lab = Lab::new();
+    library(&lab, 1, 3);
+    let sessions = versions(&lab, 2);
+    lab.run(["lock", &format!("t@{}", sessions[1]), "--until", "30d"]).ok();
+    let all = segments(&lab);
+    let done = completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+    assert_eq!(
+        (number(&done, "freed_bytes"), number(&done, "staged_versions")),
+        (0, 0),
+        "{done:#}"
+    );
+    assert!(number(&done, "verified_bytes") > 5_000_000, "{done:#}");
+    assert_eq!(segments(&lab), all);
+    // The tape is all that is left: it has the versions, and their locks.
+    lab.sh("mv disk away");
+    all_come_back(&lab, &sessions);
+    fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
+    lab.lose_tables();
+    lab.run(["import", "vtape:vtl"]).ok();
+    all_come_back(&lab, &sessions);
+    let listed = lab.run(["sessions", "--json"]).ok().stdout.clone();
+    assert_eq!(listed.matches("\"locked_until\":\"2").count(), 2, "{listed}");
+}
+
+#[test]
+fn when_a_lock_is_over_its_disk_is_given_back() {
+    let lab = Lab::new();
+    library(&lab, 1, 3);
+    let sessions = versions(&lab, 1);
+    let until = lab.sh("date -d '+4 seconds' '+%Y-%m-%d %H:%M:%S'");
+    lab.run(["lock", "t", "--until", until.trim()]).ok();
+    let begun = Instant::now();
+    let first = completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+    let kept = number(&first, "freed_bytes") == 0;
+    assert!(kept || begun.elapsed() >= Duration::from_secs(3), "{first:#}");
+    let left = Duration::from_millis(4100).saturating_sub(begun.elapsed());
+    std::thread::sleep(left);
+    let then = stage(&lab, &["disks", "--to", "vtape:vtl"]);
+    if kept {
+        assert_eq!((number(&then, "copied_bytes"), number(&then, "staged_versions")), (0, 1));
+    }
+    assert!(segments(&lab).is_empty());
+    all_come_back(&lab, &sessions);
     lab.run(["idb", "check"]).ok();
 }
 

@@ -8,8 +8,9 @@ use capstan_tape::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
+use crate::incomplete::gives_back;
 use crate::independent_reader::Reader;
-use crate::support::{Lab, below, noise, report, soak, wait_for};
+use crate::support::{Lab, below, finish, noise, report, soak, wait_for};
 
 /// A library whose tapes hold 40 MB, a hundred thousand times as fast as the world.
 pub fn library(lab: &Lab, drives: u32, tapes: u32) -> PathBuf {
@@ -139,6 +140,40 @@ fn a_drive_that_goes_offline_in_a_restore_costs_nothing() {
     }
 }
 
+/// The last commit is what says that all is on tape: where the drive fails in it, the session did not complete, though every block
+/// was handed over. What was committed before stays.
+#[test]
+fn a_drive_that_fails_in_the_last_commit_fails_the_session() {
+    for plan in ["sync:2=offline", "sync:2=power"] {
+        let lab = Lab::new();
+        let dir = library(&lab, 2, 2);
+        (0..13).for_each(|n| drop(lab.file(&format!("tree/{n:02}"), noise(n + 1, 3_000_000))));
+        // The second tape goes into the second drive. Its first commit is that of its header.
+        Library::open(&dir).unwrap().plan_faults(Some(2), plan).unwrap();
+        let args = ["--to", "vtape:vtl", "--name", "t", "--streams", "1", "--json", "--verbose"];
+        let run = lab.run(["backup", "tree"].iter().chain(&args));
+        assert!(run.stderr.contains("/vtl is offline"), "{}", run.stderr);
+        let failed = report(run);
+        assert_eq!(failed["status"], "failed", "{plan}: {failed}");
+        assert_eq!(failed["media"].as_array().unwrap().len(), 2, "{plan}: {failed}");
+        let version = format!("t@{}", failed["session"].as_str().unwrap());
+        let whole = gives_back(&lab, &version);
+        assert!((5..13).contains(&whole), "{plan}: {whole} of what is on the first tape");
+        for _ in 0..2 {
+            lab.run(["vtl", "add-tape", "vtl"]).ok();
+        }
+        let again = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--resume"]);
+        comes_back(&lab, "t", &lab.path("tree"));
+        if plan.ends_with("power") {
+            assert!(again["kept"].as_u64().unwrap() >= 5, "{plan}: {again}");
+        } else {
+            // All had come to the tape, which was found when it was opened again.
+            comes_back(&lab, &version, &lab.path("tree"));
+        }
+        lab.run(["idb", "check"]).ok();
+    }
+}
+
 #[test]
 fn of_a_session_that_committed_nothing_nothing_is_restored() {
     let lab = Lab::new();
@@ -174,7 +209,7 @@ fn foreign_and_protected_tapes_are_left_alone() {
     let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
     assert_eq!(done["media"][0], "V00003L9");
     let named = lab.run(["backup", "tree", "--to", "vtape:vtl?tape=V00001L9"]);
-    named.refused(&["not a Capstan medium"]);
+    named.refused(&["not a Capstan medium", "--foreign"]);
     assert_eq!(["V00001L9", "V00002L9"].map(|tape| contents_of(&dir, tape)), before);
     // One whose tab is set is only read.
     let label = dir.join("tapes/V00003L9.json");
@@ -187,6 +222,53 @@ fn foreign_and_protected_tapes_are_left_alone() {
     assert_ne!(refused.code, 0);
     let said = format!("{}{}", refused.stdout, refused.stderr);
     assert!(said.contains("write-protected"), "{said}");
+    comes_back(&lab, "t", &lab.path("tree"));
+    // Who says so gets one that is blank; nothing that is known goes that way.
+    lab.run(["media", "erase", "vtape:vtl?tape=V00001L9"]).refused(&["no medium is called"]);
+    let erase = |tape: &str| lab.run(["media", "erase", tape, "--foreign"]);
+    assert!(erase("vtape:vtl?tape=V00001L9").ok().stdout.contains("no medium of Capstan"));
+    assert!(erase("vtape:vtl?tape=V00001L9").ok().stdout.contains("nothing was on it"));
+    lab.backed_up(["tree", "--to", "vtape:vtl?tape=V00001L9", "--name", "u"]);
+    for known in ["vtape:vtl?tape=V00003L9", "vtape:vtl?tape=V00001L9"] {
+        erase(known).refused(&["the database knows"]);
+    }
+    erase("V00003L9").refused(&["is no tape"]);
+    erase("vtape:vtl").refused(&["tape=BARCODE"]);
+    // Another cell's is erased, but for what is locked.
+    erase("vtape:vtl?tape=V00002L9").ok();
+    let locked = ["tree", "--to", "vtape:vtl?tape=V00002L9", "--name", "v", "--lock-until", "9d"];
+    lab.backed_up(locked);
+    let from_elsewhere = |tape: &str| {
+        let mut command = lab.command();
+        command.env("CAPSTAN_HOME", lab.path("away"));
+        finish(command.args(["media", "erase", tape, "--foreign"]))
+    };
+    from_elsewhere("vtape:vtl?tape=V00002L9").refused(&["locked until"]);
+    let erased = from_elsewhere("vtape:vtl?tape=V00001L9");
+    assert!(erased.ok().stdout.contains("medium 'V00001L9' was on it"), "{}", erased.stdout);
+    comes_back(&lab, "v", &lab.path("tree"));
+}
+
+/// A spool has taken more than there is room for behind the warning: what came to the tape before is not lost.
+#[test]
+fn a_spool_that_is_full_at_the_end_of_a_tape_costs_no_tape() {
+    let lab = Lab::new();
+    let design = Design { capacity: Some(60_000_000), ..library_of(1, 9) };
+    Library::create(&lab.path("vtl"), &design, 9).unwrap();
+    lab.mkdir("spool");
+    lab.file("tree/large", noise(1, 110_000_000));
+    let to = format!("vtape:vtl?spool={}&spool-size=20M", lab.path("spool").display());
+    let done = lab.backed_up(["tree", "--to", &to, "--name", "t", "--segment-size", "16M"]);
+    assert_eq!(done["media"].as_array().unwrap().len(), 3, "{done:#}");
+    assert!(done["base_session"].is_null() && done["error_count"] == 0, "{done:#}");
+    assert!(done["bytes_written"].as_u64().unwrap() < 140_000_000, "{done:#}");
+    comes_back(&lab, "t", &lab.path("tree"));
+    let dir = lab.path("disk").display().to_string();
+    lab.run(["copy", "t", "--to", &dir]).ok();
+    Library::create(&lab.path("second"), &design, 9).unwrap();
+    lab.run(["copy", "t", "--to", &to.replace("vtl", "second")]).ok();
+    std::fs::remove_dir_all(&dir).unwrap();
+    std::fs::rename(lab.path("vtl"), lab.path("away")).unwrap();
     comes_back(&lab, "t", &lab.path("tree"));
 }
 
@@ -445,23 +527,28 @@ fn a_prune_leaves_tapes_as_they_are() {
     lab.backed_up(args);
     lab.file("tree/file", "two");
     lab.backed_up(args);
+    lab.run(["library", "unload", "vtape:vtl", "1"]).ok();
+    let loads = || lab.sh("cat vtl/tapes/*.json");
+    let before = loads();
+    assert!(before.contains("loads"), "{before}");
     let pruned = lab.run(["prune", "t", "--keep-last", "1"]);
     let said = format!("{}{}", pruned.ok().stdout, pruned.stderr);
     assert!(said.contains("given up as a whole"), "{said}");
+    assert_eq!(loads(), before, "no tape is loaded to look at it");
     comes_back(&lab, "t", &lab.path("tree"));
 }
 
 /// A small generator, so that a seed gives the same faults again.
-struct Seeded(u64);
+pub struct Seeded(pub u64);
 
 impl Seeded {
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 
-    fn plan(&mut self) -> String {
+    pub fn plan(&mut self) -> String {
         let faults = ["error", "offline", "power"];
         let fault = faults[self.below(3) as usize];
         match self.below(4) {
@@ -524,4 +611,47 @@ fn what_was_reported_completed_restores_whatever_fails() {
         lab.run(["idb", "check"]).ok();
     }
     assert!(restored * 4 >= rounds, "only {restored} of {rounds} backups were completed");
+}
+
+/// The labels of the media that a session names in its report.
+fn media_of(report: &Value) -> Vec<&str> {
+    report["media"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
+}
+
+#[test]
+fn a_segment_that_no_tape_has_room_for_uses_up_none() {
+    let lab = Lab::new();
+    let design = Design { capacity: Some(20_000_000), ..library_of(1, 5) };
+    Library::create(&lab.path("vtl"), &design, 5).unwrap();
+    lab.file("tree/large", noise(1, 30_000_000));
+    lab.backed_up(["tree", "--to", "disk", "--name", "t"]);
+    for _ in 0..2 {
+        let refused = lab.run(["copy", "t", "--to", "vtape:vtl"]);
+        assert_eq!(refused.code, 1, "{}", refused.stderr);
+        assert!(refused.stderr.contains("larger than the tape"), "{}", refused.stderr);
+    }
+    assert!(media(&lab).iter().all(|(_, state)| state != "full"));
+    lab.file("small/file", "contents");
+    let done = lab.backed_up(["small", "--to", "vtape:vtl", "--name", "u"]);
+    assert_eq!(media_of(&done), ["V00001L9"]);
+}
+
+#[test]
+fn a_copy_to_a_library_goes_on_and_one_file_loads_its_tapes_only() {
+    let lab = Lab::new();
+    let design = Design { capacity: Some(40_000_000), ..library_of(1, 8) };
+    Library::create(&lab.path("vtl"), &design, 8).unwrap();
+    (0..60).for_each(|n| drop(lab.file(&format!("tree/f{n:02}"), noise(n, 1_500_000))));
+    lab.backed_up(["tree", "--to", "disk", "--name", "t", "--segment-size", "4M"]);
+    let copy = || report(lab.run(["copy", "t", "--to", "vtape:vtl", "--json"]));
+    let first = copy();
+    let on = media_of(&first).len();
+    assert!(on >= 3, "{first:#}");
+    assert_eq!(copy()["bytes_written"], 0, "all of it is there");
+    std::fs::remove_dir_all(lab.path("disk")).unwrap();
+    let path = lab.path("tree/f05").display().to_string();
+    let one = lab.restore(["t", &path, "--into", "one"]);
+    assert_eq!(one["status"], "completed", "{one:#}");
+    assert!(media_of(&one).len() < on, "{one:#}");
+    comes_back(&lab, "t", &lab.path("tree"));
 }

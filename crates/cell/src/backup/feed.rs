@@ -1,12 +1,17 @@
 //! How tape drives are fed: who compresses, and in how few streams they are kept streaming.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use capstan_disk_agent::backup::{Taste, taste};
+use capstan_disk_agent::backup::{Taste, Work, taste};
+use capstan_disk_agent::squeeze::Squeeze;
 use capstan_engine::message::Code;
+use capstan_format::id::StreamId;
+use capstan_format::keys::{Cipher, FrameSealer, Purpose};
 use capstan_media_agent::mirror::Member;
 use capstan_tape::Speeds;
 
+use super::job::Job;
 use super::plan::Plan;
 use crate::error::Result;
 use crate::request::Compression;
@@ -21,7 +26,7 @@ const LEAST: u64 = 4 << 20;
 /// is asked for, where it encrypts, as nothing compresses after that, and where not all devices can. Says which, if there is
 /// any such drive.
 pub(super) fn who_compresses(
-    plan: &mut Plan,
+    jobs: &mut [Job<'_>],
     members: &mut [Member],
     encrypts: bool,
 ) -> Result<Option<bool>> {
@@ -29,10 +34,11 @@ pub(super) fn who_compresses(
     if !can.contains(&true) {
         return Ok(None);
     }
-    let drives = !encrypts && !can.contains(&false) && plan.compression == Compression::Auto;
+    let auto = jobs.iter().all(|job| job.plan.compression == Compression::Auto);
+    let drives = !encrypts && !can.contains(&false) && auto;
     set_compression(members, drives)?;
-    if drives {
-        plan.compression = Compression::Off;
+    for job in jobs.iter_mut().filter(|_| drives) {
+        job.plan.compression = Compression::Off;
     }
     Ok(Some(drives))
 }
@@ -41,20 +47,38 @@ fn set_compression(members: &mut [Member], on: bool) -> Result<()> {
     Ok(members.iter_mut().try_for_each(|m| m.device.set_compression(on))?)
 }
 
-/// Fits the feed to the drives, where nothing but reading limits it: tastes the source, takes as few streams as keep the
-/// drives streaming, and does without the drives' compression where that would leave them too little to stream.
+/// What the session's streams do with what they read, where they do anything.
+pub(super) fn work_of(plan: &Plan, cipher: Option<Cipher>) -> Result<Option<Work>> {
+    if plan.compression == Compression::Off && cipher.is_none() {
+        return Ok(None);
+    }
+    // Nothing of what is made in a taste is kept: its key is none.
+    let sealer = |cipher| FrameSealer::new(&[0; 32], Purpose::Contents, StreamId([0; 16]), cipher);
+    Ok(Some(Work {
+        squeeze: Squeeze::new(plan.compression, Arc::default()),
+        sealer: cipher.map(sealer).transpose()?,
+    }))
+}
+
+/// Fits the feed to the drives: tastes the source, worked on as the session does, takes as few streams as keep the drives
+/// streaming, and does without the drives' compression where that would leave them too little to stream.
 pub(super) fn fit(
     plan: &mut Plan,
     members: &mut [Member],
     drives_compress: &mut Option<bool>,
+    work: Option<Work>,
     ears: &Ears<'_>,
     stop: &AtomicBool,
 ) -> Result<()> {
     let Some(speeds) = slowest(members) else { return Ok(()) };
-    let taste = taste(&plan.roots, &plan.selection, stop);
+    let does = if work.is_some() { "reads and works on" } else { "reads" };
+    let works = work.is_some();
+    let taste = taste(&plan.roots, &plan.selection, work, stop);
     if taste.bytes < LEAST {
         return Ok(());
     }
+    // What the drive gets of it.
+    let taste = if works { taste.made() } else { taste };
     let compresses = *drives_compress == Some(true);
     let feed = feed(&taste, speeds, plan.streams, compresses);
     let mb = |rate: f64| format!("{:.0} MB/s", rate / 1e6);
@@ -72,7 +96,7 @@ pub(super) fn fit(
     }
     if feed.streams < plan.streams {
         say(format!(
-            "{} of {} streams feed the drive: one reads {}, the drive writes {}",
+            "{} of {} streams feed the drive: one {does} {}, the drive writes {}",
             feed.streams,
             plan.streams,
             mb(taste.rate()),
@@ -82,7 +106,7 @@ pub(super) fn fit(
     }
     if feed.is_slow {
         plan.notes.push(format!(
-            "the source gives {}, and the drive needs {} to stream: a spool before it (`?spool=DIR`) spares drive and tape",
+            "the source gives {} to write, and the drive needs {} to stream: a spool before it (`?spool=DIR`) spares drive and tape",
             mb(taste.rate() * plan.streams as f64),
             mb(speeds.lowest)
         ));
@@ -145,6 +169,17 @@ mod tests {
         assert_eq!(streams(20, 1, false), 8, "all there are");
         assert_eq!(streams(400, 2, true), 3, "a drive that compresses takes more");
         assert_eq!(streams(400, 2, false), 2);
+    }
+
+    #[test]
+    fn what_the_session_compresses_is_less_for_the_drive() {
+        let streams = |rate, ratio| feed(&source(rate, ratio).made(), LTO_9, 8, false);
+        assert_eq!(streams(600, 1).streams, 1);
+        // A stream that makes half of 600 MB/s gives 300.
+        assert_eq!(streams(600, 2).streams, 2);
+        assert_eq!(streams(300, 3).streams, 6);
+        let slow = streams(60, 3);
+        assert!(slow.is_slow && slow.streams == 8, "{slow:?}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes, label_of};
 use crate::observe::{Observer, Silent};
 use crate::request::BackupRequest;
 use crate::session::Ears;
+use crate::tape_arrays::is_of_libraries;
 
 impl Cell {
     /// Opens the device and its mirrors. One that is not there does not keep the others from being written: it is said,
@@ -33,7 +34,8 @@ impl Cell {
         observer: &dyn Observer,
         ears: &Ears<'_>,
     ) -> Result<Opened> {
-        let mut opened = Opened { members: Vec::new(), lost: 0, held: Vec::new() };
+        let mut opened =
+            Opened { members: Vec::new(), lost: 0, held: Vec::new(), avoid: avoid.to_vec() };
         let mut failed = Vec::new();
         let mut size = request.block_size;
         let by_drive = ByDrive::of_backup(request.encrypt);
@@ -100,20 +102,30 @@ impl Cell {
         choice: &Choice,
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
-        let Address::Tape(tape) = address else {
-            return self.open_named(address, wanted, hold, observer);
-        };
-        match tape.tape.is_none() {
-            false => self.open_named(address, wanted, hold, observer),
-            true if open::is_by_hand(tape)? => self.open_by_hand(tape, choice, &mut || {
-                self.open_named(address, wanted, hold, observer)
-            }),
-            true => Ok((self.open_tape_of(tape, wanted, &choice.passed)?, None)),
+        match address {
+            Address::Tape(tape) if tape.tape.is_none() => match open::is_by_hand(tape)? {
+                true => self.open_by_hand(tape, choice, &mut || {
+                    self.open_named(address, wanted, hold, observer)
+                }),
+                false => Ok((self.open_tape_of(tape, wanted, &choice.passed)?, None)),
+            },
+            Address::Array(array) if is_of_libraries(array)? => {
+                wanted.by_drive.refuse_no_tape(address)?;
+                self.open_array_of(array, wanted, hold, &choice.passed)
+            }
+            // Their tapes are changed by hand, which nobody is asked for.
+            _ if address.names_no_medium() && !choice.passed.is_empty() => {
+                Err(CellError::BadInput(format!(
+                    "the tapes of {address} are full or failed, and a session does not change tapes of an array in drives that \
+                     stand alone; put blank ones into all of them and run it again with --resume"
+                )))
+            }
+            _ => self.open_named(address, wanted, hold, observer),
         }
     }
 
     /// Opens what is on a device that has one medium.
-    fn open_named(
+    pub(crate) fn open_named(
         &self,
         address: &Address,
         wanted: &Wanted,
@@ -150,7 +162,11 @@ impl Cell {
                     }
                     _ => {}
                 }
-                self.refuse_others(address)?;
+                if let Some(id) = self.refuse_others(address)?
+                    && address.is_tape()
+                {
+                    self.refuse_poor(id)?;
+                }
                 let device = open::writable(address, new, wanted.block_size)?;
                 let device = self.as_wanted(device, address, wanted.by_drive)?;
                 let header = device.medium().header().clone();
@@ -197,6 +213,8 @@ pub(super) struct Opened {
     pub lost: u64,
     /// The media, held until their version is locked, if it is to be.
     pub held: Vec<HeldMedium>,
+    /// Media that the session is not to go on on: they failed in it.
+    pub avoid: Vec<MediumId>,
 }
 
 /// Fewer blocks than these make a segment of nothing but its catalog.

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_devices::address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 
@@ -24,62 +25,93 @@ impl Cell {
     /// Backs up to the media of a pool or library.
     pub(super) fn backup_to_supply(
         &self,
-        request: &BackupRequest,
+        requests: &[BackupRequest],
         observer: &dyn Observer,
         stop: &Stop,
-    ) -> Result<Report> {
-        let mut request = request.clone();
-        let by_drive = ByDrive::of_backup(request.encrypt);
+    ) -> Result<Vec<Result<Report>>> {
+        let mut requests = requests.to_vec();
+        // Which of them goes on, and what came of each so far.
+        let mut going: Vec<usize> = (0..requests.len()).collect();
+        let mut reports: Vec<Option<Result<Report>>> = requests.iter().map(|_| None).collect();
+        let (pool, by_drive, dry_run) = match requests.first() {
+            Some(first) => (first.pool.clone(), ByDrive::of_backup(first.encrypt), first.dry_run),
+            None => return Ok(Vec::new()),
+        };
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
         let mut avoid: Vec<MediumId> = Vec::new();
         let mut busy: Option<CellError> = None;
-        let mut last: Option<Report> = None;
         let mut failures = 0;
-        loop {
+        while !going.is_empty() {
             let mut chosen = None;
-            if let Some(pool) = request.pool.clone() {
-                let medium = match self.allocate(&pool, by_drive, &passed, request.dry_run) {
+            if let Some(pool) = &pool {
+                let medium = match self.allocate(pool, by_drive, &passed, dry_run) {
                     Ok(medium) => medium,
-                    Err(e) => {
-                        return match (last, busy) {
-                            (Some(report), _) => Ok(without_next(report, &e, observer)),
-                            (None, Some(busy)) => Err(busy),
-                            (None, None) => Err(e),
-                        };
+                    Err(e) if reports.iter().any(Option::is_some) => {
+                        end_without_next(&mut reports, &going, &e, observer);
+                        break;
                     }
+                    Err(e) => return Err(busy.unwrap_or(e)),
                 };
-                request.device = medium.device.parse()?;
+                let device: Address = medium.device.parse()?;
+                requests.iter_mut().for_each(|request| request.device = device.clone());
                 chosen = Some(medium.id);
             }
-            match self.backup_to_device(&request, &avoid, observer, stop) {
+            let now: Vec<BackupRequest> = going.iter().map(|at| requests[*at].clone()).collect();
+            let written = match self.backup_to_device(&now, &avoid, observer, stop) {
                 Err(CellError::Device(e)) if e.is_out_of_reach() && chosen.is_some() => {
                     let why = if e.is_busy() { "is in use" } else { "is out of reach now" };
                     passed.extend(chosen.map(|id| (id, why)));
                     busy = Some(e.into());
+                    continue;
                 }
-                Err(e) => {
-                    return match last {
-                        Some(report) => Ok(without_next(report, &e, observer)),
-                        None => Err(e),
-                    };
+                Err(e) if reports.iter().any(Option::is_some) => {
+                    end_without_next(&mut reports, &going, &e, observer);
+                    break;
                 }
-                Ok(report) => {
-                    let report = joined(last, report);
-                    failures += usize::from(report.device_failed && !report.device_full);
-                    let goes_on = report.device_failed
-                        && failures < FAILURES
-                        && matches!(request.source, Source::Paths(_))
-                        && !stop.0.load(Relaxed);
-                    if !goes_on {
-                        return Ok(report);
-                    }
-                    let why = if report.device_full { "is full" } else { "failed" };
-                    passed.extend(chosen.map(|id| (id, why)));
+                other => other?,
+            };
+            let mut failed = None;
+            let mut again = Vec::new();
+            for (at, now) in going.into_iter().zip(written) {
+                let report = match (reports[at].take(), now) {
+                    (Some(Ok(earlier)), Ok(now)) => Ok(joined(Some(earlier), now)),
+                    (Some(Ok(earlier)), Err(e)) => Ok(without_next(earlier, &e, observer)),
+                    (_, now) => now,
+                };
+                if let Ok(report) = &report
+                    && report.device_failed
+                {
+                    failed = Some(report.device_full);
                     avoid = self.media_called(&report.media)?;
-                    request.resume = true;
-                    last = Some(report);
+                    if matches!(requests[at].source, Source::Paths(_)) {
+                        requests[at].resume = true;
+                        again.push(at);
+                    }
                 }
+                reports[at] = Some(report);
             }
+            going = again;
+            let Some(full) = failed else { break };
+            failures += usize::from(!full);
+            if failures >= FAILURES || stop.0.load(Relaxed) {
+                break;
+            }
+            passed.extend(chosen.map(|id| (id, if full { "is full" } else { "failed" })));
+        }
+        Ok(reports.into_iter().flatten().collect())
+    }
+}
+
+/// Ends the backups that would have gone on and have nowhere to.
+fn end_without_next(
+    reports: &mut [Option<Result<Report>>],
+    going: &[usize],
+    why: &CellError,
+    observer: &dyn Observer,
+) {
+    for at in going {
+        if let Some(Ok(report)) = reports[*at].take() {
+            reports[*at] = Some(Ok(without_next(report, why, observer)));
         }
     }
 }
@@ -97,6 +129,7 @@ fn joined(earlier: Option<Report>, mut report: Report) -> Report {
         report.start = earlier.start;
         report.bytes_written = report.bytes_written.saturating_add(earlier.bytes_written);
         report.elapsed_s += earlier.elapsed_s;
+        report.tape_wait_s += earlier.tape_wait_s;
     }
     report
 }

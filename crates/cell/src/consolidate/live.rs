@@ -6,6 +6,7 @@ use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::frame::FRAME_PLAIN_MAX;
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
+use capstan_media_agent::reader::StreamContents;
 
 use crate::elsewhere::Spans;
 use crate::error::Result;
@@ -171,7 +172,8 @@ pub(super) fn weigh(view: &VersionView<'_>, live: &Live) -> Result<(u64, u64)> {
     let (mut all, mut alive) = (0u64, 0u64);
     for place in &view.segments {
         let contents = view.contents(place)?;
-        for s in &contents.streams {
+        let own = |s: &&StreamContents| place.spans.iter().any(|(id, ..)| *id == s.stream);
+        for s in contents.streams.iter().filter(own) {
             let mut index = s.index.iter().filter(|p| p.logical_frame).peekable();
             while let Some(p) = index.next() {
                 let end = index.peek().map_or(s.logical_end, |next| next.logical);

@@ -119,7 +119,10 @@ impl Cell {
         let by_drive = ByDrive::of_copy(request.encrypt);
         self.check_by_drive(by_drive, [&device])?;
         let wanted = Wanted { block_size: request.block_size, by_drive };
-        Ok(self.consolidate_version(&source, &name, &device, &wanted, observer, stop)?.report)
+        let done = self.consolidate_version(&source, &name, &device, &wanted, observer, stop)?;
+        let mut report = done.report;
+        self.retire_poor_tapes(&mut report, observer, stop);
+        Ok(report)
     }
 
     /// The same for a version that may have been given up, onto that device.
@@ -390,6 +393,7 @@ impl Run<'_> {
         let options = WriterOptions {
             medium,
             session: self.label.clone(),
+            others: std::collections::HashMap::new(),
             keys: key_json(self.keys.as_ref())?,
             segment_size: SEGMENT_SIZE,
             catalog_limit: CATALOG_LIMIT_DEFAULT,

@@ -26,6 +26,7 @@ use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::stage::Target;
 use crate::tapes::Supply;
 use crate::transfers::Moved;
 use crate::version::{self, VersionKeys, VersionView};
@@ -70,11 +71,26 @@ impl Cell {
             views.push(VersionView::open_alone(self, version.clone())?);
         }
         views.iter().try_for_each(|view| self.open_drive_keys(view))?;
-        let member = self.open_device(&request.device, &wanted, observer)?;
+        // A copy beside its original would be none.
+        let originals = self.media_of_originals(&plan.versions)?;
+        let named = Supply::of(None, [&request.device]).is_none();
+        let member = match named {
+            true => self.open_device(&request.device, &wanted, observer)?,
+            false => self.open_chosen(&request.device, &wanted, &Choice::but(&originals))?,
+        };
         let target = member.medium.clone();
         self.levels_of_copies(&mut views, request.log_level)?;
         let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
-        let works = lacking(&views, &is_source, &|medium| medium == target.medium);
+        // What an earlier copy brought to other tapes of a library is there, unless it is asked how or of what it is a copy.
+        let library = (!named && plan.only_on.is_none() && request.encrypt.is_none())
+            .then(|| Target::Library(request.device.clone()));
+        let is_target = |medium: MediumId| {
+            medium == target.medium
+                || library
+                    .as_ref()
+                    .is_some_and(|l| l.has(self, medium) && !originals.contains(&medium))
+        };
+        let works = lacking(&views, &is_source, &is_target);
         for view in &views {
             if works.iter().any(|w| w.is_of(view)) {
                 view.require_a_medium()?;
@@ -90,7 +106,10 @@ impl Cell {
         let copied = views.iter().filter(|view| works.iter().any(|w| w.is_of(view)));
         self.warn_in_clear(&target, copied, &plan.name, &ears)?;
         if works.is_empty() {
-            let text = format!("all of it is on medium '{}' already", target.label);
+            let text = match &library {
+                Some(_) => format!("all of it is on tapes of {} already", request.device),
+                None => format!("all of it is on medium '{}' already", target.label),
+            };
             ears.say(Code::Adapted, "cell", &plan.name, text);
         }
         drop(works);
@@ -99,15 +118,17 @@ impl Cell {
         self.record_copy(session, &plan, request, started_us)?;
         let wanted = Wanted { by_drive: by_drive.going_on(&target), ..wanted };
         let next = |passed: &[(MediumId, &'static str)]| {
-            let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
+            let ids = passed.iter().map(|(id, _)| *id).chain(originals.iter().copied());
+            let ids: Vec<_> = ids.collect();
             self.open_chosen(&request.device, &wanted, &Choice::but(&ids))
         };
         let supply = Supply::of(None, [&request.device]).encrypted(by_drive);
+        let supply = supply.but(originals.clone());
         let route = Route {
             name: &plan.name,
             versions: &plan.versions,
             is_source: &is_source,
-            is_target: &|medium| medium == target.medium,
+            is_target: &is_target,
             log_level: request.log_level,
             next: (!supply.is_none()).then_some(&next),
             supply,
@@ -157,8 +178,9 @@ impl Cell {
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
         self.back_up_idb(&request.device, copied.last, &ears, &mut report);
-        if let Some(location) = &request.eject_to {
-            self.eject(&mut report, location, observer);
+        let retired = self.retire_poor_tapes(&mut report, observer, stop);
+        if let Some(location) = request.eject_to.as_ref().filter(|_| report.bytes_written > 0) {
+            self.eject(&mut report, &retired, location, observer);
         }
         Ok(report)
     }
@@ -192,7 +214,7 @@ impl Cell {
             }
             levels.extend(own);
         }
-        Ok(Kept { levels, names })
+        Ok(Kept { asked, levels, names })
     }
 
     /// Files and directories of the last of some versions, as its last session counted them.
@@ -232,6 +254,20 @@ impl Cell {
             ..begun(id, "copy", request.device.to_string(), started_us)
         };
         Ok(self.idb.begin_session(&session, None)?)
+    }
+
+    /// The media that have originals of versions, not copies alone.
+    fn media_of_originals(&self, versions: &[Version]) -> Result<Vec<MediumId>> {
+        let mut media: Vec<MediumId> = Vec::new();
+        for version in versions {
+            let copies = self.idb.copies_of_version(version.id)?;
+            for (segment, medium, _) in self.idb.places_of_version(version.id)? {
+                if !copies.contains_key(&segment) && !media.contains(&medium) {
+                    media.push(medium);
+                }
+            }
+        }
+        Ok(media)
     }
 
     fn copy_plan(&self, request: &CopyRequest) -> Result<Plan> {
@@ -279,14 +315,8 @@ impl Cell {
     fn plan_of_medium(&self, text: &str) -> Result<Plan> {
         let medium = self.find_medium(text)?;
         let mut versions: Vec<Version> = Vec::new();
-        let mut sessions = HashSet::new();
-        for segment in self.idb.segments_of_medium(medium.id)? {
-            if !sessions.insert(segment.session) {
-                continue;
-            }
-            let version = self.idb.session(segment.session)?.and_then(|s| s.version);
-            let version = version.map(|v| self.idb.version(v)).transpose()?.flatten();
-            versions.extend(version.filter(|v| versions.iter().all(|known| known.id != v.id)));
+        for id in self.idb.versions_on_medium(medium.id)? {
+            versions.extend(self.idb.version(id)?);
         }
         versions.sort_by_key(|v| v.created_us);
         Ok(Plan { name: medium.label, object: None, versions, only_on: Some(medium.id), bases: 0 })

@@ -13,7 +13,7 @@ use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::WriteError;
 use capstan_tape::DriveSession;
 
-use super::run::{CopyRun, lacking};
+use super::run::{CopyRun, add_ends, lacking};
 use crate::Cell;
 use crate::error::{Result, chain};
 use crate::observe::Stop;
@@ -21,7 +21,7 @@ use crate::session::{Ears, now_us};
 use crate::tapes::Supply;
 use crate::version::VersionView;
 
-/// So many media that fail one after the other are not the media's fault.
+/// So many media that fail are not the media's fault.
 const FAILURES: usize = 3;
 
 /// Opens a medium, none of those that were passed over.
@@ -94,6 +94,7 @@ impl Cell {
             run: None,
         };
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
+        let mut failures = 0;
         loop {
             let begun = Instant::now();
             let medium = member.medium.clone();
@@ -107,7 +108,8 @@ impl Cell {
                 }
             }
             let kept = self.levels_of_copies(&mut views, route.log_level)?;
-            let works = lacking(&views, route.is_source, &is_target);
+            let mut works = lacking(&views, route.is_source, &is_target);
+            add_ends(self, route.versions, &mut works, &is_target)?;
             let supply = route.supply.clone();
             let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
             // Where a medium failed, what the device took of blocks is all that is known.
@@ -128,17 +130,26 @@ impl Cell {
             copied.last = run.finished.is_ok().then_some(last.medium);
             let failure = run.finished.as_ref().err().map(|e| (chain(e), is_full(e)));
             copied.failed = failure.is_some() || run.closed;
+            let took = run.took;
             copied.run = Some(run);
             let Some((failure, full)) = failure else { return Ok(copied) };
+            if full && !took && self.idb.holdings(last.medium)?.segments == 0 {
+                // No other would have room for it, and this one has all of its room yet.
+                ears.say(Code::DeviceFailed, "media agent", &last.label, too_small(&failure));
+                return Ok(copied);
+            }
             if full {
                 self.idb.set_medium_full(last.medium, now_us())?;
             }
             passed.push((last.medium, "failed or is full"));
-            let next = route.next.filter(|_| passed.len() < FAILURES && !stop.0.load(Relaxed));
+            // A tape that got full is no failure, unless it took nothing at all.
+            failures += usize::from(!(full && took));
+            let next = route.next.filter(|_| failures < FAILURES && !stop.0.load(Relaxed));
             match next.map(|next| next(&passed)) {
                 Some(Ok(mut next)) => {
                     let text = format!("'{}' goes on: {failure}", next.medium.label);
-                    ears.say(Code::Adapted, "media agent", &last.label, text);
+                    let code = if full { Code::Adapted } else { Code::MediumFailed };
+                    ears.say(code, "media agent", &last.label, text);
                     next.follows = Some(Follows { medium: last.medium, label: last.label });
                     member = next;
                 }
@@ -152,6 +163,13 @@ impl Cell {
             }
         }
     }
+}
+
+fn too_small(failure: &str) -> String {
+    format!(
+        "{failure}, though nothing was on it: a segment that is to be copied is larger than the tape, and copies have the segments \
+         of their originals; take larger tapes, or back up again with a smaller --segment-size"
+    )
 }
 
 fn is_full(error: &WriteError) -> bool {

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_engine::meter::Meters;
-use capstan_format::id::{MediumId, SessionId};
-use capstan_format::record::SessionEnd;
-use capstan_idb::{LogLevel, Status};
+use capstan_format::id::{MediumId, SegmentId, SessionId};
+use capstan_format::record::{OtherEnd, SessionEnd};
+use capstan_idb::{LogLevel, Session, Status, Version};
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::writer::{Committed, WriteError, Written};
@@ -16,6 +16,7 @@ use capstan_tape::DriveSession;
 use super::segment::Copier;
 use crate::Cell;
 use crate::backup::{record_commit, say_all_lost};
+use crate::error::Result;
 use crate::moves::Moves;
 use crate::observe::Stop;
 use crate::places::SegmentPlace;
@@ -29,8 +30,8 @@ use crate::watch::Seen;
 pub(crate) struct Work<'a> {
     view: &'a VersionView<'a>,
     place: &'a SegmentPlace,
-    /// How its session ended, if it is the session's last.
-    session_end: Option<SessionEnd>,
+    /// How sessions ended that it makes whole on the target.
+    ends: Vec<OtherEnd>,
 }
 
 impl Work<'_> {
@@ -47,6 +48,8 @@ impl Work<'_> {
 /// What the database keeps of copies.
 #[derive(Default)]
 pub(crate) struct Kept {
+    /// How much of their catalogs, where that was asked for.
+    pub asked: Option<LogLevel>,
     /// How much of their catalogs, by session.
     pub levels: HashMap<SessionId, LogLevel>,
     /// What opens the names where that is less than all.
@@ -56,7 +59,9 @@ pub(crate) struct Kept {
 /// How the writing of copies went.
 pub(crate) struct CopyRun {
     /// What was written, or why the target failed.
-    pub finished: Result<Written, WriteError>,
+    pub finished: std::result::Result<Written, WriteError>,
+    /// Whether any segment was committed.
+    pub took: bool,
     /// Frames that could be had nowhere.
     pub lost_frames: u64,
     /// The target took no more.
@@ -84,11 +89,16 @@ impl Cell {
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> CopyRun {
-        let Kept { levels, names } = kept;
-        let idb = self.idb.clone();
+        let Kept { asked, levels, names } = kept;
+        let (idb, took) = (self.idb.clone(), Arc::<AtomicBool>::default());
+        let tell = took.clone();
         let on_commit = Box::new(move |c: &Committed| {
-            let level = levels.get(&c.header.session.session).copied().unwrap_or_default();
-            record_commit(&idb, c, level, &names).map_err(Into::into)
+            let writer = c.header.session.session;
+            let level = levels.get(&writer).copied().or(asked);
+            let level = level.map_or_else(|| idb.log_level(writer), Ok)?;
+            record_commit(&idb, c, level, &names)?;
+            tell.store(true, Relaxed);
+            Ok(())
         });
         let moves = Arc::new(Moves::default());
         let transfer = Transfer::start(
@@ -106,7 +116,7 @@ impl Cell {
                 if stop.0.load(Relaxed) || copier.closed {
                     break;
                 }
-                copier.segment(work.view, work.place, work.session_end.clone());
+                copier.segment(work.view, work.place, &work.ends);
             }
             (copier.lost_frames, copier.closed)
         });
@@ -116,44 +126,91 @@ impl Cell {
         let drives = std::mem::take(&mut *drives.lock());
         moves.say(ears);
         let degraded = say_all_lost(&lost_members, ears) > 0;
-        CopyRun { finished, lost_frames, closed, degraded, moves, drives, seen }
+        let took = took.load(Relaxed);
+        CopyRun { finished, took, lost_frames, closed, degraded, moves, drives, seen }
     }
 }
 
-/// The segments on sources that are not on the target yet.
+/// The segments on sources that are not on the target yet, each once, though several versions may have something in it.
 pub(crate) fn lacking<'a>(
     views: &'a [VersionView<'a>],
     is_source: &dyn Fn(MediumId) -> bool,
     is_target: &dyn Fn(MediumId) -> bool,
 ) -> Vec<Work<'a>> {
-    let mut works = Vec::new();
+    let mut works: Vec<Work<'a>> = Vec::new();
     for view in views {
-        for (at, place) in view.segments.iter().enumerate() {
+        for place in &view.segments {
             let places = place.places();
-            if places.iter().any(|p| is_target(p.1)) || !places.iter().any(|p| is_source(p.1)) {
-                continue;
+            let lacks = !places.iter().any(|p| is_target(p.1));
+            let known = works.iter().any(|w: &Work<'_>| w.place.segment == place.segment);
+            if lacks && !known && places.iter().any(|p| is_source(p.1)) {
+                works.push(Work { view, place, ends: Vec::new() });
             }
-            let is_last = view.segments[at + 1..].iter().all(|s| s.session != place.session);
-            let session_end = is_last.then(|| end_of_session(view, place)).flatten();
-            works.push(Work { view, place, session_end });
         }
     }
     works
 }
 
-/// How the session that wrote a segment ended: what stands in a segment of its own, if that has no data.
-fn end_of_session(view: &VersionView<'_>, place: &SegmentPlace) -> Option<SessionEnd> {
+/// Lets the end of each session go with its last segment; or with the one that makes it whole on the target, where the last is there
+/// already or its version is not among those that are copied: of such a one parts may go along, and it is not said to have ended.
+pub(crate) fn add_ends(
+    cell: &Cell,
+    versions: &[Version],
+    works: &mut [Work<'_>],
+    is_target: &dyn Fn(MediumId) -> bool,
+) -> Result<()> {
+    let at: HashMap<SegmentId, usize> =
+        works.iter().enumerate().map(|(at, work)| (work.place.segment, at)).collect();
+    let segments: Vec<SegmentId> = at.keys().copied().collect();
+    for version in cell.idb.versions_in_segments(&segments)? {
+        let Some(version) = cell.idb.version(version)? else { continue };
+        let is_copied = versions.iter().any(|v| v.id == version.id);
+        let view = VersionView::open_alone(cell, version)?;
+        for session in view.segments.chunk_by(|a, b| a.session == b.session) {
+            let work = |place: &SegmentPlace| at.get(&place.segment).copied();
+            let is_there = |place: &SegmentPlace| {
+                work(place).is_some() || place.places().iter().any(|p| is_target(p.1))
+            };
+            let is_whole = || session.iter().all(is_there);
+            let last =
+                session.last().filter(|_| is_copied).and_then(|place| Some((work(place)?, place)));
+            let latest = || {
+                let works = session.iter().filter_map(|place| Some((work(place)?, place)));
+                works.max_by_key(|(at, _)| *at).filter(|_| is_whole())
+            };
+            if let Some((at, place)) = last.or_else(latest) {
+                works[at].ends.extend(end_of_session(&view, place));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How the version's session ended that wrote a segment: as it stands there, or as it is recorded where it stands in a later one,
+/// which has nothing of the version.
+fn end_of_session(view: &VersionView<'_>, place: &SegmentPlace) -> Option<OtherEnd> {
     let contents = view.contents(place).ok()?;
-    let id = contents.header.as_ref()?.session.session;
-    let session = view.idb.session(id).ok()??;
-    let ended =
-        matches!(session.status, Status::Completed | Status::CompletedWithErrors | Status::Failed);
-    ended.then(|| SessionEnd {
+    let streams = contents.streams.iter().filter_map(|s| s.label.as_ref()).map(|l| &l.session);
+    // The header's first: of what a consolidation passed on the streams have labels of other versions.
+    let mut labels = contents.header.iter().map(|h| &h.session).chain(streams);
+    let label = labels.find(|label| label.version == view.version)?;
+    let here = contents.end.as_ref().and_then(|end| end.end_of(label.session)).cloned();
+    let recorded = || view.idb.session(label.session).ok().flatten().filter(has_ended);
+    let end = here.or_else(|| recorded().map(end_as_recorded))?;
+    Some(OtherEnd { session: label.clone(), end })
+}
+
+fn has_ended(session: &Session) -> bool {
+    matches!(session.status, Status::Completed | Status::CompletedWithErrors | Status::Failed)
+}
+
+fn end_as_recorded(session: Session) -> SessionEnd {
+    SessionEnd {
         status: session.status.to_string(),
         ended_us: session.ended_us.unwrap_or(session.started_us),
         files: session.files,
         dirs: session.dirs,
         bytes_read: session.bytes_read,
         bytes_written: session.bytes_written,
-    })
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::{KeyId, StreamId};
 use capstan_format::index::FramePlace;
-use capstan_format::record::{SessionEnd, StreamExtent};
+use capstan_format::record::{OtherEnd, SessionEnds, StreamExtent};
 use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents};
 use capstan_media_agent::segment::{Heading, Owner};
 use capstan_media_agent::transfer::Transfer;
@@ -28,8 +29,6 @@ pub(super) struct Copier<'a> {
     transfer: &'a Transfer,
     meters: &'a Meters,
     ears: &'a Ears<'a>,
-    spares: Spares,
-    stored: Vec<u8>,
     /// Frames that could be had nowhere.
     pub lost_frames: u64,
     /// The target takes no more.
@@ -43,25 +42,11 @@ impl<'a> Copier<'a> {
         meters: &'a Meters,
         ears: &'a Ears<'a>,
     ) -> Self {
-        Self {
-            cell,
-            transfer,
-            meters,
-            ears,
-            spares: Spares::default(),
-            stored: Vec::new(),
-            lost_frames: 0,
-            closed: false,
-        }
+        Self { cell, transfer, meters, ears, lost_frames: 0, closed: false }
     }
 
-    /// Copies a segment; what cannot be read of it is said.
-    pub fn segment(
-        &mut self,
-        view: &VersionView<'_>,
-        place: &SegmentPlace,
-        session_end: Option<SessionEnd>,
-    ) {
+    /// Copies a segment, in which these sessions end; what cannot be read of it is said.
+    pub fn segment(&mut self, view: &VersionView<'_>, place: &SegmentPlace, ends: &[OtherEnd]) {
         let opened = view.open_data(place).and_then(|(reader, contents)| {
             let heading = heading(self.cell, &contents)?;
             Ok((reader, contents, heading))
@@ -75,22 +60,104 @@ impl<'a> Copier<'a> {
             }
         };
         let end = contents.end.as_ref();
-        let session_end = end.and_then(|e| e.session_end.clone()).or(session_end);
+        let writer = contents.header.as_ref().map(|h| h.session.session);
+        let (own, others): (Vec<OtherEnd>, _) =
+            ends.iter().cloned().partition(|e| Some(e.session.session) == writer);
+        let ends = SessionEnds { own: own.into_iter().next().map(|e| e.end), others };
         let ended_us = end.map(|e| e.written_us);
         let mut lost = Vec::new();
         let copied = || {
             self.transfer.begin(heading)?;
-            for s in contents.streams.iter().filter(|s| !s.index.is_empty()) {
-                self.stream(view, place, &reader, &contents, s, &mut lost)?;
-            }
-            self.transfer.end(session_end, ended_us)
+            self.streams(view, place, &reader, &contents, &mut lost)?;
+            self.transfer.end(ends, ended_us)
         };
         self.closed = copied().is_err();
+        self.lost_frames += lost.len() as u64;
         if !lost.is_empty() {
             self.say_lost(view, &contents, &lost);
         }
     }
 
+    /// Copies all streams of a segment: from tape, which passes by once, all at the same time.
+    fn streams(
+        &self,
+        view: &VersionView<'_>,
+        place: &SegmentPlace,
+        reader: &SegmentReader,
+        contents: &Contents,
+        lost: &mut Vec<Range>,
+    ) -> std::result::Result<(), LinkClosed> {
+        let streams: Vec<_> = contents.streams.iter().filter(|s| !s.index.is_empty()).collect();
+        let first = place.places().first().map(|(_, medium, _)| *medium);
+        let on_tape = first.is_some_and(|medium| view.is_sequential(medium).is_ok_and(|on| on));
+        let read = |s: &StreamContents, reader: &SegmentReader| {
+            let mut hand =
+                Hand { of: self, spares: Spares::default(), stored: Vec::new(), lost: Vec::new() };
+            let done = hand.stream(view, place, reader, contents, s);
+            (done, hand.lost)
+        };
+        if !on_tape || streams.len() < 2 {
+            return streams.into_iter().try_for_each(|s| {
+                let (done, mut of) = read(s, reader);
+                lost.append(&mut of);
+                done
+            });
+        }
+        self.transfer.widen(streams.len());
+        let read = &read;
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let start = |s| {
+                // Each has a place of its own on the tape. One that cannot be opened again has none.
+                let own = view.open_data(place).ok();
+                scope.spawn(move || read(s, own.as_ref().map_or(reader, |(own, _)| own)))
+            };
+            let running: Vec<_> = streams.into_iter().map(start).collect();
+            running.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
+        for ended in all {
+            let (done, mut of) = ended.unwrap_or((Err(LinkClosed), Vec::new()));
+            lost.append(&mut of);
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Names the files that lack something in the copy, where their names can be read.
+    fn say_lost(&self, view: &VersionView<'_>, contents: &Contents, lost: &[Range]) {
+        let mut keys = crate::version::VersionKeys::default();
+        if self.cell.secrets.are_given()
+            && let Ok(records) = self.cell.key_records(view)
+            && let Ok(opened) = self.cell.open_keys_if_given(&records, false, "it", "copy")
+        {
+            keys = opened.keys;
+        }
+        let mut named = HashSet::new();
+        for s in &contents.streams {
+            let read = rows_of_stream(&keys, s, &mut |entry, start| {
+                if touches(entry, s.stream, start, lost) && named.insert(entry.path()) {
+                    let text = "the copy lacks some of its data, as the original does".to_owned();
+                    let path = format!("/{}", path_text(&entry.path()));
+                    self.ears.say(Code::Damaged, "media agent", &path, text);
+                }
+            });
+            if read.is_err() {
+                let text = "the names of the files that this costs are encrypted".to_owned();
+                self.ears.say(Code::Damaged, "media agent", &s.stream.to_string(), text);
+            }
+        }
+    }
+}
+
+/// Copies one stream of a segment.
+struct Hand<'a> {
+    of: &'a Copier<'a>,
+    spares: Spares,
+    stored: Vec<u8>,
+    /// What could be had nowhere, frame by frame.
+    lost: Vec<Range>,
+}
+
+impl Hand<'_> {
     fn stream(
         &mut self,
         view: &VersionView<'_>,
@@ -98,14 +165,13 @@ impl<'a> Copier<'a> {
         reader: &SegmentReader,
         contents: &Contents,
         s: &StreamContents,
-        lost: &mut Vec<Range>,
-    ) -> std::result::Result<(), capstan_engine::link::LinkClosed> {
+    ) -> std::result::Result<(), LinkClosed> {
         let extent = extent_of(contents, s);
         let owner = Owner { version: extent.version, sparse: extent.sparse };
         let mut frames = reader.frames(contents, s.stream);
         let position = s.index.first().and_then(|first| frames.position_of(first)).unwrap_or(0);
-        let mut out = self.transfer.stream(s.stream, owner, position, extent.rows);
-        let source = self.meters.of(Stage::Source);
+        let mut out = self.of.transfer.stream(s.stream, owner, position, extent.rows);
+        let source = self.of.meters.of(Stage::Source);
         let mut lap = Lap::start();
         for (at, frame) in s.index.iter().enumerate() {
             match frames.frame(frame) {
@@ -115,16 +181,15 @@ impl<'a> Copier<'a> {
                 }
                 Err(e) => {
                     let Some(header) = self.mended(view, place, s, frame) else {
-                        self.lost_frames += 1;
                         let what = format!(
                             "{}: frame {} of stream {}",
                             reader.path(),
                             frame.sequence,
                             s.stream.short()
                         );
-                        self.ears.say(Code::Damaged, "media agent", &what, e.to_string());
+                        self.of.ears.say(Code::Damaged, "media agent", &what, e.to_string());
                         let next = s.index.get(at + 1).map_or(s.logical_end, |p| p.logical);
-                        lost.push((s.stream, frame.logical, next));
+                        self.lost.push((s.stream, frame.logical, next));
                         continue;
                     };
                     out.frame(&header, &self.stored)?;
@@ -155,31 +220,6 @@ impl<'a> Copier<'a> {
             self.stored.clone_from(&raw.stored);
             raw.header
         })
-    }
-
-    /// Names the files that lack something in the copy, where their names can be read.
-    fn say_lost(&self, view: &VersionView<'_>, contents: &Contents, lost: &[Range]) {
-        let mut keys = crate::version::VersionKeys::default();
-        if self.cell.secrets.are_given()
-            && let Ok(records) = self.cell.key_records(view)
-            && let Ok(opened) = self.cell.open_keys_if_given(&records, false, "it", "copy")
-        {
-            keys = opened.keys;
-        }
-        let mut named = HashSet::new();
-        for s in &contents.streams {
-            let read = rows_of_stream(&keys, s, &mut |entry, start| {
-                if touches(entry, s.stream, start, lost) && named.insert(entry.path()) {
-                    let text = "the copy lacks some of its data, as the original does".to_owned();
-                    let path = format!("/{}", path_text(&entry.path()));
-                    self.ears.say(Code::Damaged, "media agent", &path, text);
-                }
-            });
-            if read.is_err() {
-                let text = "the names of the files that this costs are encrypted".to_owned();
-                self.ears.say(Code::Damaged, "media agent", &s.stream.to_string(), text);
-            }
-        }
     }
 }
 

@@ -172,15 +172,15 @@ impl Tapes {
     fn of(media: Vec<Medium>, library: &LibraryName) -> Self {
         let mut tapes = Self::default();
         for medium in media {
-            let Ok(Address::Tape(TapeAddress { library: of, tape: Some(barcode), .. })) =
-                medium.device.parse()
-            else {
-                continue;
-            };
-            let may_travel = |name: &LibraryName| matches!(name, LibraryName::Scsi(_));
-            let here = of == *library;
-            if here || (may_travel(&of) && may_travel(library)) {
-                tapes.0.entry(barcode).or_default().push((here, medium));
+            let Ok(device) = medium.device.parse::<Address>() else { continue };
+            for TapeAddress { library: of, tape, .. } in device.tapes() {
+                let may_travel = |name: &LibraryName| matches!(name, LibraryName::Scsi(_));
+                let here = of == *library;
+                if let Some(barcode) = tape
+                    && (here || (may_travel(&of) && may_travel(library)))
+                {
+                    tapes.0.entry(barcode).or_default().push((here, medium.clone()));
+                }
             }
         }
         tapes
@@ -218,6 +218,7 @@ mod tests {
                 medium(4, "scsi:/dev/sg9?tape=A1"),
                 medium(5, "scsi:/dev/sg9?tape=A2"),
                 medium(6, "/mnt/A2"),
+                medium(7, "rait1:vtape:/w?tape=V00007L9,vtape:/w?tape=V00008L9"),
             ]
         };
         let of = |library: &str, barcode: &str| {
@@ -226,6 +227,7 @@ mod tests {
         };
         assert_eq!(of("vtape:/w", "V00001L9").as_deref(), Some("m2"));
         assert_eq!(of("vtape:/x", "V00001L9"), None);
+        assert_eq!(of("vtape:/w", "V00008L9").as_deref(), Some("m7"), "a part of an array");
         assert_eq!(of("scsi:/dev/sg3", "A1").as_deref(), Some("m3"));
         assert_eq!(of("scsi:/dev/sg3", "A2").as_deref(), Some("m5"), "it came from there");
         assert_eq!(of("scsi:/dev/sg4", "A1"), None, "one of two");

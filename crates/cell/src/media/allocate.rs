@@ -138,7 +138,9 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
         MediumState::Blank => return Some("is not initialised".to_owned()),
         MediumState::Protected => return Some("holds what must stay".to_owned()),
         MediumState::Full => return Some("is full".to_owned()),
-        MediumState::Free | MediumState::Appendable | MediumState::Expired => {}
+        MediumState::Retired => return Some("is retired".to_owned()),
+        // Why it is poor is said below.
+        MediumState::Free | MediumState::Appendable | MediumState::Expired | MediumState::Poor => {}
     }
     if let Some(why) = &m.absent {
         return Some(format!("is not in {}: {why}", m.medium.device));
@@ -263,6 +265,7 @@ mod tests {
         let own = |state| medium("x", Some("p"), state, 0);
         assert_eq!(why(own(MediumState::Full)), "is full");
         assert_eq!(why(own(MediumState::Damaged)), "is damaged");
+        assert_eq!(why(own(MediumState::Retired)), "is retired");
         let absent =
             MediumInfo { absent: Some("no medium is there".into()), ..own(MediumState::Free) };
         assert_eq!(why(absent), "is not in file:/m: no medium is there");
@@ -276,7 +279,7 @@ mod tests {
         let poor = MediumInfo {
             condition: Condition::Poor,
             reasons: vec!["3 errors".into()],
-            ..own(MediumState::Free)
+            ..own(MediumState::Poor)
         };
         assert_eq!(why(poor), "is in poor condition (3 errors)");
     }

@@ -39,10 +39,13 @@ pub struct Limits {
 /// Limits by kind of medium. Sources:
 /// - `file`: a directory wears out no faster for being written to: no limit of age or passes. Its disk tells by errors.
 ///   One error can be a cable's; three in a medium's life are more than chance. That number is ours.
+/// - `tape`: makers of LTO and DLT cartridges state 30 years on the shelf. Sessions that are appended are no passes of the whole
+///   tape, so their number says nothing of its wear. Errors are those that stayed after the drive's own repeats.
 /// - `dlt`: makers rate the cartridges for 500,000 passes and 30 years on the shelf (shared/facts/drives.toml). No device of
 ///   this kind is driven yet.
-const LIMITS: [Limits; 2] = [
+const LIMITS: [Limits; 3] = [
     Limits { kind: "file", years: None, passes: None, errors: 3 },
+    Limits { kind: "tape", years: Some(30), passes: None, errors: 3 },
     Limits { kind: "dlt", years: Some(30), passes: Some(500_000), errors: 3 },
 ];
 
@@ -112,6 +115,15 @@ mod tests {
                 1,
                 Condition::Poor,
                 "500000 passes, rated for 500000, 1 error, poor from 3 on",
+            ),
+            ("tape", 0, 9_000_000, 2, Condition::Fair, "2 errors, poor from 3 on"),
+            (
+                "tape",
+                31 * YEAR,
+                0,
+                3,
+                Condition::Poor,
+                "31 years old, rated for 30, 3 errors, poor from 3 on",
             ),
             // A clock that was set back makes nothing old.
             ("dlt", -5, 0, 0, Condition::Good, ""),

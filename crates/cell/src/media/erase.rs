@@ -1,10 +1,12 @@
 //! Erasing a medium: what was on it cannot be read by the usual means any more, and its device is blank.
 
-use capstan_devices::address::Address;
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::open::{self, Writable};
+use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
-use super::life::refuse_locked;
+use super::life::{refuse_lock_attached, refuse_locked};
 use super::shown;
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -26,7 +28,79 @@ pub struct Erased {
     pub secure: bool,
 }
 
+/// What was on a tape of which the database knows nothing, and is erased.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Foreign {
+    /// Nothing.
+    Blank,
+    /// What no Capstan wrote, or what cannot be read any more.
+    Other,
+    /// A medium of a Capstan, with that label.
+    Medium(String),
+}
+
 impl Cell {
+    /// Erases a tape on which there is no medium that the database knows: another program's, another cell's, one that was begun
+    /// and never became a medium. Refused while something on it is locked. `secure`: all of its length.
+    pub fn erase_foreign(&self, tape: &str, secure: bool) -> Result<Foreign> {
+        let tape = match tape.parse() {
+            Ok(Address::Tape(tape)) => tape,
+            _ => {
+                return Err(CellError::BadInput(format!(
+                    "'{tape}' is no tape; name a library and a tape in it, as vtape:DIR?tape=BARCODE, or a drive that stands alone"
+                )));
+            }
+        };
+        let on_it = match open::member(&tape) {
+            Ok(medium) => {
+                self.refuse_known(&tape, Some(medium.header()))?;
+                // Of one whose drive encrypts it, without the key nobody knows whether it is locked.
+                self.open_drive_key(medium.header())?;
+                refuse_lock_attached(&medium)?;
+                Foreign::Medium(medium.header().label.clone())
+            }
+            Err(DeviceError::NoMedium(_)) if open::is_blank(&Address::Tape(tape.clone()))? => {
+                self.refuse_known(&tape, None)?;
+                Foreign::Blank
+            }
+            Err(e) if e.is_no_medium() => {
+                self.refuse_known(&tape, None)?;
+                Foreign::Other
+            }
+            Err(e) => return Err(e.into()),
+        };
+        capstan_devices::tape::erase(&tape, secure)?;
+        Ok(on_it)
+    }
+
+    /// Refuses a tape that a medium lies on which the database knows, by what the tape says of itself and by where media were
+    /// last.
+    fn refuse_known(&self, tape: &TapeAddress, header: Option<&MediumHeader>) -> Result<()> {
+        let array = header.and_then(|h| h.array.as_ref()).map(|place| place.array);
+        for medium in self.idb.media()? {
+            let address = medium.device.parse::<Address>();
+            let lies_on = |same: &dyn Fn(&TapeAddress) -> bool| {
+                address.as_ref().is_ok_and(|address| address.tapes().iter().any(same))
+            };
+            let is_it = header.is_some_and(|h| h.medium == medium.id);
+            // A tape that was to become a member of an array, and did not, is none of those that the array is known to have.
+            let is_member = array == Some(medium.id)
+                && (tape.tape.is_none() || lies_on(&|t| t.tape == tape.tape));
+            let was_here = tape.tape.is_some()
+                && lies_on(&|t| {
+                    t.tape == tape.tape && t.library.resolved() == tape.library.resolved()
+                });
+            if is_it || is_member || was_here {
+                return Err(CellError::BadInput(format!(
+                    "the tape is of {}, which the database knows; `capstan media erase` with its label erases it, \
+                     `capstan media retire` gives up one that is destroyed",
+                    shown(medium.id, &medium.label)
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Erases a medium, and forgets it. Refused while something on it must stay. `secure`: all of it is overwritten once.
     ///
     /// A tape is forgotten when it is blank. Of other media the database forgets first what lies there, and the header goes as
@@ -104,7 +178,7 @@ impl Cell {
         Ok(self.idb.forget_medium_contents(medium.id, &lost)?)
     }
 
-    fn forget_erased(&self, medium: &Medium) -> Result<()> {
+    pub(crate) fn forget_erased(&self, medium: &Medium) -> Result<()> {
         self.forget_contents(medium)?;
         Ok(self.idb.remove_medium(medium.id)?)
     }

@@ -1,5 +1,6 @@
 //! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
@@ -44,20 +45,34 @@ pub struct Recycled {
 
 /// Refuses a medium that records a lock, whatever the database knows of it.
 pub(super) fn refuse_locked(medium: &FileMedium) -> Result<()> {
-    let now = now_us();
-    for lock in medium.version_locks()? {
-        let until = match &lock {
-            FoundLock::Whole(lock) if lock.until_us <= now => continue,
-            FoundLock::Whole(lock) => format!("until {}", crate::protect::local(lock.until_us)),
-            FoundLock::Damaged(_) => "without end, as its lock is damaged".to_owned(),
+    medium.version_locks()?.iter().try_for_each(|lock| refuse_lock(medium, lock))
+}
+
+/// Refuses a tape to which a lock is attached, of which the database knows nothing.
+pub(super) fn refuse_lock_attached(medium: &FileMedium) -> Result<()> {
+    for number in medium.segments()? {
+        let locks = match medium.attachment(number) {
+            Ok(found) => found.map(|attached| attached.locks).unwrap_or_default(),
+            // What is damaged is a segment's begin as likely as a lock's, and such a tape is to be had again, too.
+            Err(DeviceError::Medium { .. }) => continue,
+            Err(e) => return Err(e.into()),
         };
-        return Err(CellError::BadInput(format!(
-            "medium '{}' holds version {}, which is locked {until}; give it up after that",
-            medium.header().label,
-            lock.version().short()
-        )));
+        locks.into_iter().map(FoundLock::Whole).try_for_each(|lock| refuse_lock(medium, &lock))?;
     }
     Ok(())
+}
+
+fn refuse_lock(medium: &FileMedium, lock: &FoundLock) -> Result<()> {
+    let until = match lock {
+        FoundLock::Whole(lock) if lock.until_us <= now_us() => return Ok(()),
+        FoundLock::Whole(lock) => format!("until {}", crate::protect::local(lock.until_us)),
+        FoundLock::Damaged(_) => "without end, as its lock is damaged".to_owned(),
+    };
+    Err(CellError::BadInput(format!(
+        "medium '{}' holds version {}, which is locked {until}; give it up after that",
+        medium.header().label,
+        lock.version().short()
+    )))
 }
 
 /// Refuses a place that cannot be shown.
@@ -165,7 +180,9 @@ impl Cell {
         })
     }
 
+    /// Refuses to give up what a medium holds while something of it must stay, or where it is to be left alone.
     pub(super) fn refuse_kept(&self, info: &MediumInfo) -> Result<()> {
+        self.refuse_retired(info.medium.id, &info.medium.label)?;
         if info.kept == 0 {
             return Ok(());
         }

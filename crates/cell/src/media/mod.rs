@@ -21,7 +21,7 @@ use capstan_format::record::MediumHeader;
 use capstan_idb::{Holdings, Management, Medium};
 
 pub use self::condition::{Condition, Limits, limits_of};
-pub use self::erase::Erased;
+pub use self::erase::{Erased, Foreign};
 pub use self::life::{Initialise, Recycled};
 pub use self::pools::PoolInfo;
 pub use self::state::{Facts, MediumState};
@@ -162,6 +162,7 @@ impl Cell {
             Some(name) => self.idb.pool(name)?.is_none_or(|p| p.appendable),
             None => true,
         };
+        let (condition, mut reasons) = judged(medium, &management, holdings.sessions);
         let state = MediumState::of(&Facts {
             is_initialised: true,
             is_exported: management.exported_us.is_some(),
@@ -171,22 +172,16 @@ impl Cell {
             has_room: management.full_us.is_none()
                 && at_hand.free_bytes.is_none_or(|free| free >= LEAST_SPACE),
             appendable,
+            is_poor: condition == Condition::Poor,
+            is_retired: management.retired_us.is_some(),
         });
-        let passes = management.passes.saturating_add(holdings.sessions);
-        let limits = limits_of(kind_of(medium));
-        let age_us = now.saturating_sub(management.first_us);
-        let (mut condition, mut reasons) = limits.judge(age_us, passes, management.errors);
-        let dirty = management.cleaning_drives.len();
-        if dirty >= DRIVES_MAX {
-            condition = Condition::Poor;
-            reasons.push(format!("asked for cleaning in {dirty} drives"));
-        }
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
-        let cell = at_hand.header.as_ref().and_then(|h| h.cell);
+        let header = at_hand.header.as_ref();
+        let foreign = header.map(|header| self.other_cell(header)).transpose()?.flatten().is_some();
         Ok(MediumInfo {
             medium: medium.clone(),
-            foreign: cell.is_some_and(|cell| cell != self.id),
+            foreign,
             state,
             condition,
             reasons,
@@ -233,9 +228,40 @@ impl Cell {
     }
 }
 
+/// The condition of a medium on which so many sessions wrote, by what is recorded of it; with a reason for each thing that is not
+/// good.
+fn judged(medium: &Medium, management: &Management, sessions: u64) -> (Condition, Vec<String>) {
+    let passes = management.passes.saturating_add(sessions);
+    let age_us = now_us().saturating_sub(management.first_us);
+    let limits = limits_of(kind_of(medium));
+    let (mut condition, mut reasons) = limits.judge(age_us, passes, management.errors);
+    let dirty = management.cleaning_drives.len();
+    if dirty >= DRIVES_MAX {
+        condition = Condition::Poor;
+        reasons.push(format!("asked for cleaning in {dirty} drives"));
+    }
+    (condition, reasons)
+}
+
+impl Cell {
+    /// The condition of a medium. What lies on it is counted only where that matters: there may be very many segments.
+    pub(crate) fn condition_of(
+        &self,
+        medium: &Medium,
+        management: &Management,
+    ) -> Result<(Condition, Vec<String>)> {
+        let counts = limits_of(kind_of(medium)).passes.is_some();
+        let sessions = if counts { self.idb.holdings(medium.id)?.sessions } else { 0 };
+        Ok(judged(medium, management, sessions))
+    }
+}
+
 /// The kind of medium, by which its limits are found.
 fn kind_of(medium: &Medium) -> &str {
-    medium.device.split_once(':').map_or("file", |(kind, _)| kind)
+    match medium.device.split_once(':').map_or("file", |(kind, _)| kind) {
+        "vtape" | "scsi" | "iscsi" => "tape",
+        kind => kind,
+    }
 }
 
 /// What a medium on a device is called if nobody says: as its directory, or as its tape's sticker says.
@@ -285,7 +311,8 @@ fn look(medium: &Medium) -> AtHand {
 fn look_at_array(medium: &Medium, address: &Address, mut found: AtHand) -> AtHand {
     // Nobody loads tapes to look at them.
     if address.is_sequential() {
-        found.absent = address.tapes().iter().find_map(absent_tape);
+        let (absent, lacking) = lacking_tapes(address);
+        (found.absent, found.lost) = (absent, lacking);
         return found;
     }
     match open::medium(address) {
@@ -312,6 +339,33 @@ pub(crate) fn absent_tape(tape: &TapeAddress) -> Option<String> {
         Ok(held) if held.iter().any(|h| h.barcode == barcode) => None,
         Ok(_) => Some("it is not in the library".to_owned()),
         Err(e) => Some(crate::error::chain(&e)),
+    }
+}
+
+/// Why too few tapes of an array are where they were last seen, if so; and what lacks of it in any case.
+pub(crate) fn lacking_tapes(address: &Address) -> (Option<String>, Vec<String>) {
+    match address {
+        Address::Tape(tape) => {
+            let unknown = tape.tape.is_none() && !open::is_by_hand(tape).unwrap_or(true);
+            let why = match unknown {
+                true => Some("it is not known which tape it is".to_owned()),
+                false => absent_tape(tape),
+            };
+            let lacking = why.iter().map(|why| format!("{tape}: {why}")).collect();
+            (why, lacking)
+        }
+        Address::Array(array) => {
+            let members: Vec<_> = array.members.iter().map(lacking_tapes).collect();
+            let lost = members.iter().filter(|(why, _)| why.is_some()).count();
+            let lacking: Vec<String> = members.into_iter().flat_map(|(_, all)| all).collect();
+            let broken = lost > array.layout.parity();
+            (lacking.first().filter(|_| broken).cloned(), lacking)
+        }
+        Address::File(path) if !path.exists() => {
+            let why = format!("{address} is not there");
+            (Some(why.clone()), vec![why])
+        }
+        Address::File(_) | Address::Null { .. } => (None, Vec::new()),
     }
 }
 

@@ -7,7 +7,7 @@ use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium};
 
-use super::shown;
+use super::{Condition, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::Observer;
@@ -48,15 +48,16 @@ impl Cell {
         })
     }
 
-    /// Refuses to write to a medium that is another cell's, or that counts as out of the house. Nothing is touched yet.
-    pub(crate) fn refuse_others(&self, address: &Address) -> Result<()> {
+    /// Refuses to write to a medium that is another cell's, that counts as out of the house, or that is retired. Nothing is
+    /// touched yet. Returns which medium is there, if any.
+    pub(crate) fn refuse_others(&self, address: &Address) -> Result<Option<MediumId>> {
         let header = match open::medium(address) {
             Ok(medium) => medium.header().clone(),
             // Who opens it to write says what is wrong, or makes it.
-            Err(_) => return Ok(()),
+            Err(_) => return Ok(None),
         };
         let name = shown(header.medium, &header.label);
-        if let Some(other) = header.cell.filter(|cell| *cell != self.id) {
+        if let Some(other) = self.other_cell(&header)? {
             return Err(CellError::BadInput(format!(
                 "{name} in {address} belongs to another cell ({}), so nothing is written to it; `capstan import` reads what it \
                  has, `capstan media adopt {address}` makes it one of this cell",
@@ -68,7 +69,41 @@ impl Cell {
                 "{name} {to}, so nothing is written to it; `capstan media import {address}` takes it back"
             )));
         }
-        Ok(())
+        self.refuse_retired(header.medium, &header.label)?;
+        Ok(Some(header.medium))
+    }
+
+    /// The other cell that a medium belongs to, if it does, and was not adopted.
+    pub(crate) fn other_cell(&self, header: &MediumHeader) -> Result<Option<CellId>> {
+        let Some(other) = header.cell.filter(|cell| *cell != self.id) else { return Ok(None) };
+        let adopted = self.idb.management(header.medium)?.adopted_us;
+        Ok(adopted.is_none().then_some(other))
+    }
+
+    /// Refuses a medium that was given up.
+    pub(crate) fn refuse_retired(&self, id: MediumId, label: &str) -> Result<()> {
+        match self.idb.management(id)?.retired_us {
+            None => Ok(()),
+            Some(us) => Err(CellError::BadInput(format!(
+                "{} is retired since {}: it is never written again; `capstan media retire {label} --undo` if it is sound",
+                shown(id, label),
+                crate::protect::local(us)
+            ))),
+        }
+    }
+
+    /// Refuses a tape that is worn or at fault, before more is entrusted to it.
+    pub(crate) fn refuse_poor(&self, id: MediumId) -> Result<()> {
+        let Some(row) = self.idb.medium(id)? else { return Ok(()) };
+        match self.condition_of(&row, &self.idb.management(id)?)? {
+            (Condition::Poor, reasons) => Err(CellError::BadInput(format!(
+                "{} is in poor condition ({}), so no more is written to it; name another tape, and bring what it holds \
+                 elsewhere with `capstan media retire`",
+                shown(id, &row.label),
+                reasons.join(", ")
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// In words, that a medium left the house, and where it went.
@@ -79,7 +114,7 @@ impl Cell {
     /// Makes a medium one of this cell; what is on it becomes known.
     pub fn media_adopt(&self, address: &Address, observer: &dyn Observer) -> Result<Medium> {
         let medium = open::medium(address)?;
-        if medium.header().cell == Some(self.id) {
+        if self.other_cell(medium.header())?.is_none() && medium.header().cell.is_some() {
             let name = shown(medium.header().medium, &medium.header().label);
             return Err(CellError::BadInput(format!(
                 "{name} is of this cell already; nothing was changed"
@@ -89,6 +124,11 @@ impl Cell {
         let device = open::writable(address, nobody, None)?;
         let row = self.put_medium_of(address, device.medium().header())?;
         self.record_unknown(device.medium(), &Ears::new(observer))?;
+        if address.is_sequential() {
+            // Its header cannot be written without losing what comes behind it.
+            self.idb.set_medium_adopted(row.id, now_us())?;
+            return Ok(row);
+        }
         let header = MediumHeader { cell: Some(self.id), ..device.medium().header().clone() };
         device.replace_header(&header)?;
         Ok(row)

@@ -21,6 +21,10 @@ pub enum MediumState {
     Exported,
     /// Damage was found on it.
     Damaged,
+    /// A limit of its kind is reached, or it is at fault: it is written no more, and what must stay on it is to be brought elsewhere.
+    Poor,
+    /// It was given up: it is never written again.
+    Retired,
 }
 
 /// What decides the state.
@@ -40,11 +44,15 @@ pub struct Facts {
     pub has_room: bool,
     /// Its pool lets sessions be appended.
     pub appendable: bool,
+    /// Its condition is poor.
+    pub is_poor: bool,
+    /// It is recorded as given up.
+    pub is_retired: bool,
 }
 
 impl MediumState {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Blank,
         Self::Free,
         Self::Appendable,
@@ -53,14 +61,18 @@ impl MediumState {
         Self::Expired,
         Self::Exported,
         Self::Damaged,
+        Self::Poor,
+        Self::Retired,
     ];
 
     /// The state that the facts make, the gravest first.
     pub fn of(facts: &Facts) -> Self {
         match facts {
             Facts { is_exported: true, .. } => Self::Exported,
+            Facts { is_retired: true, .. } => Self::Retired,
             Facts { is_damaged: true, .. } => Self::Damaged,
             Facts { is_initialised: false, .. } => Self::Blank,
+            Facts { is_poor: true, .. } => Self::Poor,
             Facts { holds_data: true, is_kept: false, .. } => Self::Expired,
             Facts { has_room: false, .. } => Self::Full,
             Facts { holds_data: false, .. } => Self::Free,
@@ -80,6 +92,8 @@ impl MediumState {
             Self::Expired => "expired",
             Self::Exported => "exported",
             Self::Damaged => "damaged",
+            Self::Poor => "poor",
+            Self::Retired => "retired",
         }
     }
 }
@@ -124,8 +138,18 @@ mod tests {
                 is_kept: kept,
                 has_room: room,
                 appendable: append,
+                is_poor: false,
+                is_retired: false,
             };
             assert_eq!(MediumState::of(&facts), state, "{bits:?}");
+            // What is poor is not written, whatever else it is; what is retired needs nothing done any more.
+            use MediumState::{Blank, Damaged, Exported, Poor, Retired};
+            let poor = Facts { is_poor: true, ..facts };
+            let grave = matches!(state, Exported | Damaged | Blank);
+            assert_eq!(MediumState::of(&poor), if grave { state } else { Poor }, "{bits:?}");
+            let retired = Facts { is_retired: true, ..poor };
+            let away = state == Exported;
+            assert_eq!(MediumState::of(&retired), if away { state } else { Retired }, "{bits:?}");
         }
     }
 
@@ -133,6 +157,6 @@ mod tests {
     fn every_state_has_its_word() {
         let mut words: Vec<_> = MediumState::ALL.iter().map(|s| s.as_str()).collect();
         words.dedup();
-        assert_eq!(words.len(), 8);
+        assert_eq!(words.len(), 10);
     }
 }

@@ -255,11 +255,13 @@ impl Cell {
     }
 
     /// Versions of which a segment is on no medium any more, and those that build on them. A medium that is not at hand has
-    /// what is recorded of it.
+    /// what is recorded of it, and so has a tape: nothing is removed from one, and nobody loads it to look.
     fn lost_versions(&self) -> Result<HashSet<VersionId>> {
         let mut there: HashMap<MediumId, HashSet<SegmentNumber>> = HashMap::new();
         for medium in self.idb.media()? {
-            if let Ok(at_hand) = self.medium_at_hand(medium.id) {
+            if !self.is_on_tape(medium.id)?
+                && let Ok(at_hand) = self.medium_at_hand(medium.id)
+            {
                 there.insert(medium.id, at_hand.segments()?.into_iter().collect());
             }
         }

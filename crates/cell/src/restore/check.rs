@@ -8,6 +8,7 @@ use std::path::Path;
 use capstan_disk_agent::target::Target;
 use capstan_engine::message::path_text;
 
+use super::scope::Scope;
 use super::{is_below, selected};
 use crate::error::{CellError, Result, plain};
 use crate::overview::Overview;
@@ -21,6 +22,8 @@ pub(super) struct Check<'a> {
     pub request: &'a RestoreRequest,
     /// Stored paths to restore; all if empty.
     pub paths: &'a [Vec<u8>],
+    /// What can have something of them.
+    pub scope: &'a Scope,
 }
 
 impl Check<'_> {
@@ -43,7 +46,7 @@ impl Check<'_> {
 
     /// Calls with each path that is there, asked for or not.
     fn each_path(&self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.view.all_rows(&mut |stream, row| {
+        self.scope.rows(self.view, &mut |stream, row| {
             if row.entry.kind.is_inode() && self.overview.is_first(stream, &row) {
                 let path = row.entry.path();
                 if !self.overview.is_replaced(&path, row.ordinal) {

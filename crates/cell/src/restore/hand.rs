@@ -1,6 +1,5 @@
 //! One worker of a restore: takes what a stream has in a segment, reads its frames once and in order, writes files.
 
-use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
@@ -14,6 +13,7 @@ use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::{FrameReader, StreamContents};
 
+use super::scope::runs;
 use super::split;
 use super::tree::{NOT_THERE, Restore, Slice};
 use crate::elsewhere::{Elsewhere, Found};
@@ -79,20 +79,31 @@ impl<'a> Hand<'a> {
         let r = self.restore;
         let place = &r.view.segments[segment];
         let contents = r.view.contents(place)?;
-        let opened = r.view.open_data(place);
+        self.mark(Stage::Cell);
+        // A tape is not loaded for a directory on the way.
+        let opened =
+            r.scope.has_data(segment as u32, &place.streams).then(|| r.view.open_data(place));
+        // To load and to wind is the device's work.
+        self.mark(Stage::Device);
         let is_meant = |s: &&StreamContents| {
             place.streams.contains(&s.stream) && slice.stream.is_none_or(|id| id == s.stream)
         };
         for stream in contents.streams.iter().filter(is_meant) {
             let n = stream.batches.len();
             let batches = slice.number * n / slice.of..(slice.number + 1) * n / slice.of;
+            let asked = |n: &usize| r.scope.has(segment as u32, stream.stream, *n);
+            let batches: Vec<usize> = batches.filter(asked).collect();
             if batches.is_empty() {
                 continue;
             }
             let (reader, layout) = match &opened {
-                Ok(opened) => opened,
-                Err(e) => {
-                    self.all_missing(segment, stream, batches, e)?;
+                Some(Ok(opened)) => opened,
+                Some(Err(e)) => {
+                    self.without_data(segment, stream, &batches, Some(e))?;
+                    continue;
+                }
+                None => {
+                    self.without_data(segment, stream, &batches, None)?;
                     continue;
                 }
             };
@@ -110,26 +121,29 @@ impl<'a> Hand<'a> {
                 current: None,
             };
             self.mark(Stage::Cell);
-            r.view.rows_of(segment as u32, stream, batches, &mut |row| {
-                if r.stop.0.load(Relaxed) {
-                    return Ok(());
-                }
-                self.row(&row, stream, &mut data)
-            })?;
+            for run in runs(&batches) {
+                r.view.rows_of(segment as u32, stream, run, &mut |row| {
+                    if r.stop.0.load(Relaxed) {
+                        return Ok(());
+                    }
+                    self.row(&row, stream, &mut data)
+                })?;
+            }
         }
         Ok(())
     }
 
-    /// The segment's medium cannot be read: every file with data in it is named, what has none is restored.
-    fn all_missing(
+    /// The segment's medium cannot be read: every file with data in it is named, what has none is restored. Or nobody wants its
+    /// data.
+    fn without_data(
         &mut self,
         segment: usize,
         stream: &StreamContents,
-        batches: Range<usize>,
-        why: &CellError,
+        batches: &[usize],
+        why: Option<&CellError>,
     ) -> Result<()> {
         let r = self.restore;
-        let text = crate::error::chain(why);
+        let text = why.map(|e| crate::error::chain(e));
         let mut none = Data {
             stream: stream.stream,
             segment,
@@ -139,17 +153,23 @@ impl<'a> Hand<'a> {
             sealer: None,
             current: None,
         };
-        r.view.rows_of(segment as u32, stream, batches, &mut |row| {
-            if row.entry.logical_len() == 0 {
-                return self.row(&row, stream, &mut none);
-            }
-            let path = row.entry.path();
-            if r.live(stream, &row, &path) && r.wants(&path) {
-                r.counts.lost.fetch_add(1, Relaxed);
-                r.error(Code::Missing, &path, text.clone());
-            }
-            Ok(())
-        })
+        for run in runs(batches) {
+            r.view.rows_of(segment as u32, stream, run, &mut |row| {
+                if row.entry.logical_len() == 0 {
+                    return self.row(&row, stream, &mut none);
+                }
+                let path = row.entry.path();
+                if let Some(text) = &text
+                    && r.live(stream, &row, &path)
+                    && r.wants(&path)
+                {
+                    r.counts.lost.fetch_add(1, Relaxed);
+                    r.error(Code::Missing, &path, text.clone());
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     fn row(&mut self, row: &Row, stream: &StreamContents, data: &mut Data) -> Result<()> {

@@ -6,6 +6,9 @@
 
 mod check;
 mod hand;
+mod pace;
+mod scope;
+mod together;
 mod tree;
 
 use parking_lot::Mutex;
@@ -24,6 +27,8 @@ use capstan_idb::{Session, Status, Totals, Version};
 
 use self::check::Check;
 pub(crate) use self::check::not_in_version;
+use self::pace::Turn;
+use self::scope::Scope;
 pub(crate) use self::tree::NOT_THERE;
 use self::tree::{Counts, Restore};
 use crate::Cell;
@@ -152,7 +157,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let ears = Ears::new(observer);
-        self.restore_arc(request, None, &ears, stop).map(|(report, _)| report)
+        self.restore_arc(request, None, None, &ears, stop).map(|(report, _)| report)
     }
 
     /// Restores the files of a drill's sample into a directory, without a record of it. Says also whether some of the data read
@@ -164,13 +169,15 @@ impl Cell {
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<(Report, bool)> {
-        self.restore_arc(request, Some(arc), ears, stop)
+        self.restore_arc(request, Some(arc), None, ears, stop)
     }
 
+    /// Restores; the files of a drill's sample, where one is given; together with others, where it takes turns.
     fn restore_arc(
         &self,
         request: &RestoreRequest,
         arc: Option<Arc>,
+        turn: Option<&Turn<'_>>,
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<(Report, bool)> {
@@ -187,11 +194,13 @@ impl Cell {
         let session = SessionId(self.new_id()?);
         let meters = Meters::default();
         let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
-        let check = Check { view: &view, overview: &overview, request, paths: &paths };
+        let scope = if arc.is_some() { Scope::default() } else { Scope::of(&view, &paths)? };
+        let check =
+            Check { view: &view, overview: &overview, request, paths: &paths, scope: &scope };
         check.request()?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
         if request.dry_run {
-            return Ok((dry_run(&view, &overview, &paths, &run, ears)?, false));
+            return Ok((dry_run(&view, &overview, &paths, &scope, &run, ears)?, false));
         }
         if let RestoreTo::Tar(_) = &request.to {
             return Ok((self.restore_to_tar(view, &run, ears, stop)?, false));
@@ -210,12 +219,14 @@ impl Cell {
         }
         let mut restore = Restore {
             arc,
+            turn,
             view: &view,
             overview: &overview,
             spans: Spans::of(&view.segments),
             target: &target,
             request,
             paths,
+            scope,
             in_parts: HashMap::new(),
             instead: HashMap::new(),
             left: Mutex::default(),
@@ -294,7 +305,7 @@ impl Cell {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
         view.say_problems(ears);
-        report.set_drives(&tape::take_sessions());
+        report.set_drives(&turn.map_or_else(tape::take_sessions, Turn::drives));
         ears.fill(&mut report);
         if arc.is_none() {
             run.record_end(status, &report)?;
@@ -418,13 +429,14 @@ fn dry_run(
     view: &VersionView<'_>,
     overview: &Overview,
     paths: &[Vec<u8>],
+    scope: &Scope,
     run: &RunOf<'_>,
     ears: &Ears<'_>,
 ) -> Result<Report> {
     let mut report =
         Report { status: "completed".to_owned(), media: view.first_media(), ..run.report() };
     report.method = "dry run".to_owned();
-    view.all_rows(&mut |stream, row| {
+    scope.rows(view, &mut |stream, row| {
         let path = row.entry.path();
         let live = row.entry.kind.is_inode()
             && overview.is_first(stream, &row)

@@ -2,7 +2,6 @@
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use capstan_devices::tape::WINDOW as TAPE_WINDOW;
@@ -10,10 +9,12 @@ use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
-use capstan_format::id::{MediumId, StreamId};
+use capstan_format::id::{MediumId, SegmentNumber, StreamId};
 use capstan_media_agent::reader::StreamContents;
 
 use super::hand::Hand;
+use super::pace::Turn;
+use super::scope::{Scope, Wanted};
 use super::{is_below, selected, split};
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
@@ -65,8 +66,12 @@ pub(super) struct Restore<'a> {
     pub request: &'a RestoreRequest,
     /// Of a drill: the sample. Only files are restored, and no flags set, so that all can be removed again.
     pub arc: Option<Arc>,
+    /// Among others that read the same tapes.
+    pub turn: Option<&'a Turn<'a>>,
     /// Stored paths to restore, without leading slash; all if empty.
     pub paths: Vec<Vec<u8>>,
+    /// The batches that can have something of them, and of what stands in for links.
+    pub scope: Scope,
     /// Files written in parts; `false` for those that exist and are kept.
     pub in_parts: HashMap<Vec<u8>, bool>,
     /// Further names whose first name is not restored, by first name.
@@ -158,12 +163,16 @@ impl Restore<'_> {
         let mut links: Vec<Entry> = Vec::new();
         let (mut files, mut bytes) = (0, 0);
         let some = !self.paths.is_empty() || self.arc.is_some();
-        self.view.all_rows(&mut |stream, row| {
+        let mut scope = std::mem::take(&mut self.scope);
+        scope.narrow(self.view, &mut |stream, row| {
             let e = &row.entry;
             if !e.kind.is_inode() {
-                return Ok(());
+                let path = e.path();
+                let kept = wanted_of(e, is_near(&path, &self.paths));
+                return Ok(if self.live(stream, &row, &path) { kept } else { kept.without_data() });
             }
             let path = e.path();
+            let kept = wanted_of(e, is_near(&path, &self.paths));
             let wanted = self.wants(&path);
             if !self.live(stream, &row, &path) {
                 let unkept = self.overview.is_unkept(stream.stream, &row)
@@ -171,22 +180,33 @@ impl Restore<'_> {
                 if wanted && unkept {
                     self.lost(&path, NOT_THERE);
                 }
-                return Ok(());
+                return Ok(kept.without_data());
             }
             if e.kind != Kind::Dir && wanted && !self.overview.is_carrier(row.ordinal) {
                 files += 1;
                 bytes += if e.link { 0 } else { e.size };
             }
-            let cut = e.logical_len() > 0
-                && row.start.saturating_add(e.logical_len()) > stream.logical_end;
-            let parts = e.extents.iter().any(|x| x.kind == ExtentKind::Parts);
-            if e.kind == Kind::File && !e.link && (cut || parts) {
+            if is_in_parts(&row, stream) {
                 in_parts.insert(path, self.here(&row));
             } else if some && wanted && e.link && !self.wants(&e.target) {
                 links.push(self.here(&row));
             }
-            Ok(())
+            Ok(kept)
         })?;
+        self.scope = scope;
+        if !links.is_empty() && !self.paths.is_empty() {
+            let targets = links.iter().map(|link| link.target.clone());
+            let paths: Vec<_> = self.paths.iter().cloned().chain(targets).collect();
+            let mut scope = Scope::of(self.view, &paths)?;
+            scope.narrow(self.view, &mut |stream, row| {
+                let path = row.entry.path();
+                if is_in_parts(&row, stream) && self.live(stream, &row, &path) {
+                    in_parts.insert(path.clone(), self.here(&row));
+                }
+                Ok(wanted_of(&row.entry, is_near(&path, &paths)))
+            })?;
+            self.scope = scope;
+        }
         for link in links {
             self.instead.entry(link.target.clone()).or_default().push(link);
         }
@@ -226,31 +246,53 @@ impl Restore<'_> {
 
     pub(super) fn run(&self, workers: usize) -> Result<()> {
         // A slice has what all streams saved at about the same time, so that two workers seldom meet in a directory.
-        for segments in self.by_medium()? {
-            let jobs: Vec<Slice> = segments.flat_map(|i| self.slices(i)).collect();
-            // All streams of a segment on tape are read at once; who waits for the tape needs no processor.
-            let together = jobs.chunk_by(|a, b| a.segment == b.segment && a.stream.is_some());
-            let widest = together.map(<[Slice]>::len).max().unwrap_or(0);
-            self.run_jobs(workers.max(widest), &jobs)?;
+        for (tape, segments) in self.by_medium()? {
+            let Some(tape) = tape else {
+                self.turn.inspect(|turn| turn.leave());
+                let jobs: Vec<Slice> = segments.into_iter().flat_map(|i| self.slices(i)).collect();
+                self.run_jobs(workers, &jobs)?;
+                continue;
+            };
+            // Of a tape one segment after the other: who is done with one early would wind to the next, and back for others.
+            for segment in segments {
+                if let Some(turn) = self.turn {
+                    turn.come(tape, self.number_on(segment, tape));
+                }
+                let jobs = self.slices(segment);
+                // All streams are read at once; who waits for the tape needs no processor.
+                let streams = jobs.iter().filter(|job| job.stream.is_some()).count();
+                self.run_jobs(workers.max(streams), &jobs)?;
+            }
         }
+        self.turn.inspect(|turn| turn.leave());
         if !self.stop.0.load(Relaxed) {
             self.finish()?;
         }
         Ok(())
     }
 
-    /// The segments in the order in which they are read: those of a tape together, so that no worker needs the drive for
+    /// The segments that have something to read, in the order in which they are read: those of a tape together, so that no worker needs the drive for
     /// another one meanwhile.
-    fn by_medium(&self) -> Result<Vec<Range<usize>>> {
-        let mut groups: Vec<(Option<MediumId>, Range<usize>)> = Vec::new();
+    fn by_medium(&self) -> Result<Vec<(Option<MediumId>, Vec<usize>)>> {
+        let mut groups: Vec<(Option<MediumId>, Vec<usize>)> = Vec::new();
         for (i, place) in self.view.segments.iter().enumerate() {
+            if !self.scope.has_any(i as u32, &place.streams) {
+                continue;
+            }
             let tape = self.tape_of(place)?;
             match groups.last_mut() {
-                Some((medium, group)) if *medium == tape => group.end = i + 1,
-                _ => groups.push((tape, i..i + 1)),
+                Some((medium, group)) if *medium == tape => group.push(i),
+                _ => groups.push((tape, vec![i])),
             }
         }
-        Ok(groups.into_iter().map(|(_, group)| group).collect())
+        Ok(groups)
+    }
+
+    /// The number of a segment on a medium.
+    fn number_on(&self, segment: usize, medium: MediumId) -> SegmentNumber {
+        let places = self.view.segments[segment].places();
+        let on = places.iter().find(|(_, on, _)| *on == medium);
+        on.map_or(SegmentNumber(0), |(_, _, number)| *number)
     }
 
     /// The tape that a segment is read from, if it is one: of its media the first that is at hand.
@@ -388,7 +430,7 @@ impl Restore<'_> {
 
     /// Calls with each live row that is wanted (or leads to one), its stored path, and its path below the target.
     pub(super) fn each_live(&self, each: &mut EachLive<'_>) -> Result<()> {
-        self.view.all_rows(&mut |stream, row| {
+        self.scope.rows(self.view, &mut |stream, row| {
             // Of what has contents for a later version's row, only those are wanted.
             if !row.entry.kind.is_inode() || self.overview.is_carrier(row.ordinal) {
                 return Ok(());
@@ -472,6 +514,29 @@ impl Restore<'_> {
     pub(super) fn damaged_now(&self, path: &[u8]) -> bool {
         self.counts.lost.load(Relaxed) > 0 && self.damaged.lock().contains(path)
     }
+}
+
+/// What is wanted of a row whose path is near what is asked for, or not.
+fn wanted_of(entry: &Entry, is_near: bool) -> Wanted {
+    match (is_near, entry.logical_len()) {
+        (false, _) => Wanted::Nothing,
+        (true, 0) => Wanted::Row,
+        (true, _) => Wanted::Data,
+    }
+}
+
+/// Whether a path is asked for, is below what is, or leads to it.
+fn is_near(path: &[u8], asked: &[Vec<u8>]) -> bool {
+    asked.is_empty() || asked.iter().any(|asked| is_below(path, asked) || is_below(asked, path))
+}
+
+/// Whether a file's data lie in several places: in parts, or in the next segment too.
+fn is_in_parts(row: &Row, stream: &StreamContents) -> bool {
+    let e = &row.entry;
+    let end = row.start.saturating_add(e.logical_len());
+    let cut = e.logical_len() > 0 && end > stream.logical_end;
+    let parts = e.extents.iter().any(|x| x.kind == ExtentKind::Parts);
+    e.kind == Kind::File && !e.link && (cut || parts)
 }
 
 /// Kinds that only some users and file systems can make.

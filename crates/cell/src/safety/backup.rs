@@ -93,7 +93,7 @@ impl Cell {
             let written = self.write_idb_backup(&path);
             self.say_idb_backup(written, path.display().to_string(), ears, report);
         }
-        if let Some(id) = last.filter(|id| self.tape_of(*id).is_some()) {
+        if let Some(id) = last.filter(|id| self.is_on_tape(*id).unwrap_or(false)) {
             let written = self.attach_idb_backup(id);
             let labels = self.labels(std::iter::once(&id)).unwrap_or_default();
             self.say_idb_backup(written, labels.concat(), ears, report);

@@ -217,7 +217,7 @@ impl Cell {
 
 impl Cell {
     /// Segments that only versions which expired have something in: prune takes them away.
-    fn leaving(&self) -> Result<HashSet<SegmentId>> {
+    pub(crate) fn leaving(&self) -> Result<HashSet<SegmentId>> {
         let mut leaving = HashSet::new();
         for segment in self.idb.expired_segments()? {
             let expired = |id: &VersionId| Ok(self.idb.keeping(*id)?.expired_us.is_some());

@@ -82,6 +82,7 @@ impl Cell {
                         spans: Vec::new(),
                         streams: Vec::new(),
                         session: 0,
+                        retired: Vec::new(),
                     })
                     .collect();
                 let open = |place: &SegmentPlace| {

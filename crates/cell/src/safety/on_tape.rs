@@ -1,9 +1,10 @@
-//! Backups of an internal database on tapes: on one, or on all of a library.
+//! Backups of an internal database on tapes: on one, or on all of a library; on arrays of tapes too.
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
+use capstan_devices::rait::find::{FoundTape, arrays_of};
 use capstan_engine::message::Code;
 use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::CellId;
@@ -14,6 +15,7 @@ use crate::drive_key::open_with;
 use crate::error::{CellError, Result, chain};
 use crate::keyring::Secrets;
 use crate::session::{Ears, rfc3339};
+use crate::tape_arrays::{is_of_libraries, libraries_of};
 use crate::tapes::barcodes;
 
 /// So many of the last numbers of a tape are looked at first: a session ends with a backup of the database.
@@ -22,20 +24,35 @@ const NEAR: usize = 4;
 /// The tapes that somebody names who wants his database back.
 pub(super) struct Tapes {
     named: String,
-    all: Vec<TapeAddress>,
-    /// Those of them that are media of Capstan, with the cell that each is of, once they were looked at.
-    media: Mutex<Vec<(TapeAddress, Option<CellId>)>>,
+    /// Single tapes, or parts of arrays; or arrays that were named with their tapes.
+    all: Vec<Address>,
+    /// Only arrays are meant.
+    only_arrays: bool,
+    /// The media of Capstan that they are, with the cell that each is of, once they were looked at.
+    media: Mutex<Vec<(Address, Option<CellId>)>>,
 }
 
 impl Tapes {
     /// The tapes of a device; nothing where it is no tape and no library.
     pub fn of(device: &Address) -> Result<Option<Self>> {
-        let Address::Tape(tape) = device else { return Ok(None) };
-        let all = match tape.tape.is_none() && !open::is_by_hand(tape)? {
-            true => barcodes(tape)?.iter().map(|barcode| tape.with_tape(barcode)).collect(),
-            false => vec![tape.clone()],
+        let names_libraries = match device {
+            Address::Tape(tape) => tape.tape.is_none() && !open::is_by_hand(tape)?,
+            Address::Array(array) => is_of_libraries(array)?,
+            _ => false,
         };
-        Ok(Some(Self { named: device.to_string(), all, media: Mutex::default() }))
+        let mut all = Vec::new();
+        for library in libraries_of(device).into_iter().filter(|_| names_libraries) {
+            let tape = |barcode: &String| Address::Tape(library.with_tape(barcode));
+            all.extend(barcodes(&library)?.iter().map(tape));
+        }
+        if !names_libraries {
+            if !device.is_tape() {
+                return Ok(None);
+            }
+            all.push(device.clone());
+        }
+        let only_arrays = matches!(device, Address::Array(_));
+        Ok(Some(Self { named: device.to_string(), all, only_arrays, media: Mutex::default() }))
     }
 
     /// The newest backup on them that is whole, opened. First their ends are looked at, then all of them.
@@ -61,61 +78,83 @@ impl Tapes {
     pub fn of_cell(&self, cell: CellId) -> Vec<Address> {
         let media = self.media.lock();
         let ours = media.iter().filter(|(_, of)| of.is_none_or(|of| of == cell));
-        ours.map(|(tape, _)| Address::Tape(tape.clone())).collect()
+        ours.map(|(device, _)| device.clone()).collect()
     }
 
-    /// The backups among the last numbers of each tape, newest first. Says what it looks at.
+    /// The backups among the last numbers of each medium, newest first. Says what it looks at.
     fn look(&self, depth: usize, secrets: &Secrets, ears: &Ears<'_>) -> Result<Vec<Found>> {
         let mut found: Vec<(i64, Found)> = Vec::new();
+        let mut parts: Vec<FoundTape> = Vec::new();
         self.media.lock().clear();
-        for tape in &self.all {
-            let address = Address::Tape(tape.clone());
-            let name = address.to_string();
-            let here = match open::medium(&address) {
-                Ok(medium) => {
-                    self.media.lock().push((tape.clone(), medium.header().cell));
-                    match open_with(medium.header(), secrets) {
-                        Err(e) if e.is_of_keys() && self.all.len() > 1 => {
-                            ears.say(Code::Sealed, "cell", &name, chain(&e));
-                            continue;
-                        }
-                        // It is not the code of the backup that is asked for.
-                        Err(e) if e.is_of_keys() => {
-                            return Err(CellError::BadInput(chain(&e)));
-                        }
-                        opened => opened?,
-                    }
-                    backups_on(&medium, depth)
-                }
-                Err(
-                    DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_),
-                ) if self.all.len() > 1 => {
-                    say(ears, &name, "it is blank, or not of Capstan".to_owned());
-                    continue;
-                }
-                Err(e) => Err(e),
-            };
-            match here {
-                Ok(here) => {
-                    let what = match here.first() {
-                        Some((us, _)) => {
-                            format!("its last backup of a database is of {}", rfc3339(*us))
-                        }
-                        None if depth == NEAR => "no backup of a database is at its end".to_owned(),
-                        None => "no backup of a database is on it".to_owned(),
-                    };
-                    say(ears, &name, what);
-                    found.extend(here);
-                }
-                Err(e) if self.all.len() > 1 => {
-                    let text = format!("it is not looked at: {}", chain(&e));
-                    ears.say(Code::Damaged, "cell", &name, text);
-                }
-                Err(e) => return Err(e.into()),
+        for address in &self.all {
+            match address {
+                Address::Tape(tape) if self.all.len() > 1 => match open::header_on(tape) {
+                    Ok(header) if header.is_array() => parts.push((tape.clone(), header)),
+                    Ok(_) if self.only_arrays => {}
+                    _ => self.look_at(address, depth, secrets, ears, &mut found)?,
+                },
+                _ => self.look_at(address, depth, secrets, ears, &mut found)?,
             }
+        }
+        for array in arrays_of(parts) {
+            let address = Address::Array(array.address);
+            self.look_at(&address, depth, secrets, ears, &mut found)?;
         }
         found.sort_by_key(|(us, _)| std::cmp::Reverse(*us));
         Ok(found.into_iter().map(|(_, found)| found).collect())
+    }
+
+    /// The same of one medium.
+    fn look_at(
+        &self,
+        address: &Address,
+        depth: usize,
+        secrets: &Secrets,
+        ears: &Ears<'_>,
+        found: &mut Vec<(i64, Found)>,
+    ) -> Result<()> {
+        let name = address.to_string();
+        let here = match open::medium(address) {
+            Ok(medium) => {
+                self.media.lock().push((address.clone(), medium.header().cell));
+                match open_with(medium.header(), secrets) {
+                    Err(e) if e.is_of_keys() && self.all.len() > 1 => {
+                        ears.say(Code::Sealed, "cell", &name, chain(&e));
+                        return Ok(());
+                    }
+                    // It is not the code of the backup that is asked for.
+                    Err(e) if e.is_of_keys() => return Err(CellError::BadInput(chain(&e))),
+                    opened => opened?,
+                }
+                backups_on(&medium, depth)
+            }
+            Err(
+                DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_),
+            ) if self.all.len() > 1 => {
+                say(ears, &name, "it is blank, or not of Capstan".to_owned());
+                return Ok(());
+            }
+            Err(e) => Err(e),
+        };
+        match here {
+            Ok(here) => {
+                let what = match here.first() {
+                    Some((us, _)) => {
+                        format!("its last backup of a database is of {}", rfc3339(*us))
+                    }
+                    None if depth == NEAR => "no backup of a database is at its end".to_owned(),
+                    None => "no backup of a database is on it".to_owned(),
+                };
+                say(ears, &name, what);
+                found.extend(here);
+            }
+            Err(e) if self.all.len() > 1 => {
+                let text = format!("it is not looked at: {}", chain(&e));
+                ears.say(Code::Damaged, "cell", &name, text);
+            }
+            Err(e) => return Err(e.into()),
+        }
+        Ok(())
     }
 }
 

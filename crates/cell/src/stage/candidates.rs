@@ -5,10 +5,25 @@ use std::collections::HashMap;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, VersionId};
 use capstan_idb::{PruneRow, Segment, Status, Version};
 
-use super::source::Sources;
+use serde::Deserialize;
+
+use super::STAGE;
+use super::source::{Keeps, Sources};
+use super::target::Target;
 use crate::Cell;
+use crate::copy::lacking;
 use crate::error::Result;
 use crate::session::now_us;
+use crate::version::VersionView;
+
+/// Sessions that are looked through for the last that staged.
+const LOOKED_BACK: usize = 500;
+
+/// What of a report is asked for.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
 
 /// A version that has data on media that are staged.
 #[derive(Debug, Clone)]
@@ -24,12 +39,32 @@ pub(super) struct Candidate {
     pub chosen: bool,
     /// Why it stays whatever is chosen.
     pub stays: Option<String>,
+    /// What keeps it on disk though it is copied: a lock.
+    pub locked: Option<String>,
 }
 
 impl Candidate {
-    /// Whether it is to be staged.
+    /// Whether it is to be copied.
     pub fn goes(&self) -> bool {
         self.chosen && self.stays.is_none()
+    }
+
+    /// Whether its space on disk is to be given back then.
+    pub fn is_given_back(&self) -> bool {
+        self.goes() && self.locked.is_none()
+    }
+}
+
+/// What keeps a version where it is.
+#[derive(Default)]
+struct Kept {
+    stays: Option<String>,
+    locked: Option<String>,
+}
+
+impl Kept {
+    fn stays(why: &str) -> Self {
+        Self { stays: Some(why.to_owned()), locked: None }
     }
 }
 
@@ -71,7 +106,11 @@ impl Cell {
     }
 
     /// The versions that have data on the media that are staged, oldest first, with the reasons why some stay.
-    pub(super) fn stage_candidates(&self, sources: &Sources) -> Result<Vec<Candidate>> {
+    pub(super) fn stage_candidates(
+        &self,
+        sources: &Sources,
+        target: Option<&Target>,
+    ) -> Result<Vec<Candidate>> {
         let owned = self.owned_segments(sources)?;
         let mut of: HashMap<VersionId, Vec<&Owned>> = HashMap::new();
         for segment in owned.iter().filter(|s| s.has_data) {
@@ -84,12 +123,20 @@ impl Cell {
         for row in self.idb.prune_rows()? {
             let Some(segments) = of.get(&row.version.id) else { continue };
             let own = segments.iter().filter(|s| s.owners.first() == Some(&row.version.id));
+            let mut kept = self.what_keeps(&row, segments, sources)?;
+            if let (None, Some(why), Some(target)) = (&kept.stays, &kept.locked, target)
+                && self.is_copied(&row.version, sources, target)?
+            {
+                kept.stays =
+                    Some(format!("{why}: it is copied already, and stays on disk until then"));
+            }
             candidates.push(Candidate {
                 name: objects.get(&row.version.object).map_or_else(String::new, |o| o.name.clone()),
                 session: row.session.map_or_else(|| row.version.id.to_string(), |s| s.to_string()),
                 bytes: own.map(|s| s.segment.bytes).sum(),
                 chosen: false,
-                stays: self.why_it_stays(&row, segments, sources)?,
+                stays: kept.stays,
+                locked: kept.locked,
                 version: row.version,
             });
         }
@@ -97,36 +144,57 @@ impl Cell {
         Ok(candidates)
     }
 
-    fn why_it_stays(
-        &self,
-        row: &PruneRow,
-        segments: &[&Owned],
-        sources: &Sources,
-    ) -> Result<Option<String>> {
+    fn what_keeps(&self, row: &PruneRow, segments: &[&Owned], sources: &Sources) -> Result<Kept> {
         let now = now_us();
         if row.version.status == Status::Running || row.in_use {
-            return Ok(Some("in use by a session that runs".to_owned()));
+            return Ok(Kept::stays("in use by a session that runs"));
         }
         if !matches!(row.version.status, Status::Completed | Status::CompletedWithErrors) {
-            return Ok(Some("it is not complete".to_owned()));
-        }
-        if let Some(until) = row.keeping.lock_at(now) {
-            return Ok(Some(format!("locked until {}", crate::protect::local(until))));
-        }
-        for owned in segments {
-            let source = sources.get(owned.segment.medium);
-            let keeps = source.and_then(|s| s.keeps(row.version.id, owned.segment.number, now));
-            if keeps.is_some() {
-                return Ok(keeps);
-            }
+            return Ok(Kept::stays("it is not complete"));
         }
         if let Some(label) = self.mirror_of(row.version.id, sources)? {
-            return Ok(Some(format!("mirrored on '{label}'")));
+            return Ok(Kept::stays(&format!("mirrored on '{label}'")));
         }
         if row.keeping.expired_us.is_some() && !self.is_built_on(row.version.id)? {
-            return Ok(Some("given up: the next prune removes it".to_owned()));
+            return Ok(Kept::stays("given up: the next prune removes it"));
         }
-        Ok(None)
+        let mut locked_us = row.keeping.lock_at(now);
+        for owned in segments {
+            let Some(source) = sources.get(owned.segment.medium) else { continue };
+            match source.keeps(row.version.id, owned.segment.number, now) {
+                Some(Keeps::Locked(until_us)) => locked_us = locked_us.max(Some(until_us)),
+                Some(Keeps::Other(why)) => return Ok(Kept::stays(&why)),
+                None => {}
+            }
+        }
+        let locked =
+            locked_us.map(|until| format!("locked until {}", crate::protect::local(until)));
+        Ok(Kept { stays: None, locked })
+    }
+
+    /// Whether all that a version has on the media that are staged is on the target already, and its locks with it.
+    fn is_copied(&self, version: &Version, sources: &Sources, target: &Target) -> Result<bool> {
+        if !self.ended_well(sources)? {
+            return Ok(false);
+        }
+        let view = [VersionView::open_alone(self, version.clone())?];
+        let is_target = |id| target.has(self, id) && !sources.has(id);
+        Ok(lacking(&view, &|id| sources.has(id), &is_target).is_empty())
+    }
+
+    /// Whether the last session that staged from these media came to its end, and none was cut short since: copies that it made
+    /// are locked where they have to be, and were read back.
+    fn ended_well(&self, sources: &Sources) -> Result<bool> {
+        for session in self.idb.sessions(LOOKED_BACK)?.iter().filter(|s| s.kind == STAGE) {
+            if !matches!(session.status, Status::Completed | Status::CompletedWithErrors) {
+                return Ok(false);
+            }
+            let report = session.report.as_deref().unwrap_or_default();
+            if serde_json::from_str::<Named>(report).is_ok_and(|r| r.name == sources.name) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Another medium that has segments of a version: they are mirrors of each other, and shall stay so.
@@ -161,7 +229,9 @@ pub(super) fn choose(candidates: &mut [Candidate], before_us: Option<i64>, keep:
         let is_old = before_us.is_none_or(|before| candidate.version.created_us < before);
         if is_old && keep.is_none_or(|keep| left > keep) {
             candidate.chosen = true;
-            left = left.saturating_sub(candidate.bytes);
+            if candidate.locked.is_none() {
+                left = left.saturating_sub(candidate.bytes);
+            }
         }
     }
 }
@@ -188,7 +258,8 @@ mod tests {
             session: String::new(),
             bytes,
             chosen: false,
-            stays: stays.then(|| "locked".to_owned()),
+            stays: stays.then(|| "mirrored".to_owned()),
+            locked: None,
         }
     }
 

@@ -81,7 +81,8 @@ impl Cell {
                 let places = place.places();
                 let originals = places.iter().copied().filter(|p| sources.has(p.1)).collect();
                 // The last one is the newest: an earlier one may be on what was found damaged since.
-                match places.into_iter().rev().find(|p| target.has(self, p.1)) {
+                let mut copies = places.into_iter().rev().filter(|p| !sources.has(p.1));
+                match copies.find(|p| target.has(self, p.1)) {
                     Some(copy) => checks.push(Check { view, version, place, originals, copy }),
                     None => {
                         let why = "not all of it was copied".to_owned();

@@ -40,12 +40,14 @@ impl Cell {
         let fresh = Sources::new(sources.name.clone(), sources.pool.clone(), fresh);
         let copies = self.hold_copies(candidates, relied_on)?;
         let now: HashMap<_, _> =
-            self.stage_candidates(&fresh)?.into_iter().map(|c| (c.version.id, c)).collect();
-        for candidate in candidates.iter_mut().filter(|c| c.goes()) {
+            self.stage_candidates(&fresh, None)?.into_iter().map(|c| (c.version.id, c)).collect();
+        for candidate in candidates.iter_mut().filter(|c| c.is_given_back()) {
             let id = candidate.version.id;
             let of = relied_on.get(&id).map(Vec::as_slice).unwrap_or_default();
             candidate.stays = match now.get(&id) {
                 Some(now) if now.stays.is_some() => now.stays.clone(),
+                // It was locked meanwhile.
+                Some(now) if now.locked.is_some() => now.locked.clone(),
                 _ if self.idb.is_in_use(candidate.version.object)? => {
                     Some("a session of its object runs: the next stage gives it back".to_owned())
                 }
@@ -54,7 +56,7 @@ impl Cell {
         }
         let owned = self.owned_segments(&fresh)?;
         let gone: HashSet<VersionId> =
-            candidates.iter().filter(|c| c.goes()).map(|c| c.version.id).collect();
+            candidates.iter().filter(|c| c.is_given_back()).map(|c| c.version.id).collect();
         let dead = dead(&owned, &gone);
         let mut left: HashMap<MediumId, String> = HashMap::new();
         for (id, held) in &held {
@@ -82,7 +84,7 @@ impl Cell {
         }
         // What is said to be staged is gone from all of these media.
         let remaining = self.owned_segments(&fresh)?;
-        for candidate in candidates.iter_mut().filter(|c| c.goes()) {
+        for candidate in candidates.iter_mut().filter(|c| c.is_given_back()) {
             let stays = remaining
                 .iter()
                 .find(|s| s.has_data && s.owners.contains(&candidate.version.id))
@@ -111,7 +113,7 @@ impl Cell {
         relied_on: &HashMap<VersionId, Vec<Place>>,
     ) -> Result<HashMap<MediumId, std::result::Result<HeldMedium, String>>> {
         let mut held = HashMap::new();
-        for candidate in candidates.iter().filter(|c| c.goes()) {
+        for candidate in candidates.iter().filter(|c| c.is_given_back()) {
             for (_, medium, _) in relied_on.get(&candidate.version.id).into_iter().flatten() {
                 if !held.contains_key(medium) && !self.is_on_tape(*medium)? {
                     held.insert(*medium, self.hold_medium(*medium).map_err(|e| chain(&e)));
@@ -122,7 +124,7 @@ impl Cell {
     }
 
     /// Why a copy cannot be relied on any more, if so.
-    fn lost_copy(
+    pub(super) fn lost_copy(
         &self,
         version: VersionId,
         relied_on: &[Place],

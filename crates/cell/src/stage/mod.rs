@@ -8,6 +8,8 @@
 mod candidates;
 mod check;
 mod give_back;
+mod poor;
+mod retire;
 mod source;
 mod target;
 
@@ -22,13 +24,17 @@ use capstan_idb::{Session, Status};
 use capstan_media_agent::mirror::Member;
 
 use self::candidates::{Candidate, choose};
+pub use self::poor::PoorMedium;
+pub(crate) use self::poor::Retired;
+pub use self::retire::RetireRequest;
 use self::source::Sources;
-use self::target::Target;
+pub(crate) use self::target::Target;
 use crate::Cell;
 use crate::copy::{Copied, Route};
 use crate::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
+use crate::protect::say_not_locked;
 use crate::report::{Report, Staged, StagedVersion};
 use crate::request::Encrypt;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
@@ -68,7 +74,8 @@ impl Cell {
         let ears = Ears::new(observer);
         let sources = self.stage_sources(&request.source)?;
         self.refuse_stage_to(request, &sources)?;
-        let mut candidates = self.stage_candidates(&sources)?;
+        let target = Target::foreseen(self, request);
+        let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
         let cutoff = request.older_than.map(|age| {
             started_us.saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
         });
@@ -84,7 +91,7 @@ impl Cell {
         let nothing = !candidates.iter().any(Candidate::goes);
         let mut staged = Staged { dry_run: request.dry_run, ..Staged::default() };
         if request.dry_run || nothing {
-            staged.versions = described(&candidates, request.dry_run);
+            staged.versions = described(&candidates, request.dry_run, true);
             staged.count();
             if nothing {
                 report.notes.push("there is nothing to stage".to_owned());
@@ -105,6 +112,10 @@ impl Cell {
         let progress =
             self.copy_to_stage(member, &chosen, &sources, &target, request, &ears, stop)?;
         staged.copied_bytes = progress.written;
+        // What is locked is locked on every medium that has it.
+        if let Err(e) = self.lock_on(&chosen, &progress.written_to) {
+            say_not_locked(&ears, &sources.name, &e);
+        }
         if stop.0.load(Relaxed) {
             ears.stopped(&sources.name);
         } else {
@@ -122,7 +133,7 @@ impl Cell {
             }
         }
         let stopped = stop.0.load(Relaxed);
-        staged.versions = described(&candidates, !stopped);
+        staged.versions = described(&candidates, !stopped, false);
         staged.count();
         let status = match (progress.failed, stopped) {
             (true, _) => Status::Failed,
@@ -153,6 +164,7 @@ impl Cell {
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
         self.back_up_idb(&request.device, progress.last, &ears, &mut report);
+        self.retire_poor_tapes(&mut report, observer, stop);
         Ok(report)
     }
 
@@ -170,13 +182,14 @@ impl Cell {
     ) -> Result<Copied> {
         let by_drive = ByDrive::of_copy(request.encrypt);
         let going_on = by_drive.going_on(&member.medium);
+        let supply = Supply::of(request.pool.as_deref(), [&request.device]);
         let route = Route {
             name: &sources.name,
             versions: chosen,
             is_source: &|id| sources.has(id),
-            is_target: &|id| target.has(self, id),
+            is_target: &|id| target.has(self, id) && !sources.has(id),
             log_level: None,
-            supply: Supply::of(request.pool.as_deref(), [&request.device]).encrypted(by_drive),
+            supply: supply.encrypted(by_drive).but(sources.ids()),
             next: match target {
                 Target::Medium(_) => None,
                 _ => Some(&|passed| self.stage_member(request, going_on, passed, sources)),
@@ -190,7 +203,7 @@ impl Cell {
             Some(pool) => format!("pool:{pool}"),
             None => request.device.to_string(),
         };
-        let session = Session { ..begun(id, "stage", to, started_us) };
+        let session = Session { ..begun(id, STAGE, to, started_us) };
         Ok(self.idb.begin_session(&session, None)?)
     }
 
@@ -217,18 +230,23 @@ impl Cell {
     }
 }
 
-/// What became of the versions that were chosen, and of those that could not be.
-fn described(candidates: &[Candidate], done: bool) -> Vec<StagedVersion> {
+/// What became of the versions that were chosen, and of those that could not be; in a dry run, what would.
+fn described(candidates: &[Candidate], done: bool, dry_run: bool) -> Vec<StagedVersion> {
+    let copied = if dry_run { "it would be copied" } else { "it is copied" };
+    let kept = |why: &String| format!("{why}: {copied}, and stays on disk until then");
     let of = |c: &Candidate| StagedVersion {
         name: c.name.clone(),
         session: c.session.clone(),
         start: rfc3339(c.version.created_us),
         bytes: c.bytes,
-        staged: done && c.goes(),
-        why: c.stays.clone(),
+        staged: done && c.is_given_back(),
+        why: c.stays.clone().or_else(|| c.locked.as_ref().filter(|_| done).map(kept)),
     };
     candidates.iter().filter(|c| c.chosen || c.stays.is_some()).map(of).collect()
 }
+
+/// The kind of session.
+const STAGE: &str = "stage";
 
 /// By version, why something of it is not given back.
 type Reasons = HashMap<VersionId, String>;

@@ -25,21 +25,30 @@ impl Source {
     }
 
     /// Why a version's segment there cannot go now, if so.
-    pub fn keeps(&self, version: VersionId, number: SegmentNumber, now_us: i64) -> Option<String> {
+    pub fn keeps(&self, version: VersionId, number: SegmentNumber, now_us: i64) -> Option<Keeps> {
         let locks = match &self.locks {
             Ok(locks) => locks,
-            Err(why) => return Some(why.clone()),
+            Err(why) => return Some(Keeps::Other(why.clone())),
         };
-        locks.iter().find_map(|found| match found {
+        if locks.iter().any(|found| matches!(found, FoundLock::Damaged(of) if *of == version)) {
+            return Some(Keeps::Other("its lock on the medium is damaged".to_owned()));
+        }
+        let until = locks.iter().filter_map(|found| match found {
             FoundLock::Whole(lock) if lock.until_us > now_us && lock.covers(number) => {
-                Some(format!("locked until {}", crate::protect::local(lock.until_us)))
-            }
-            FoundLock::Damaged(of) if *of == version => {
-                Some("its lock on the medium is damaged".to_owned())
+                Some(lock.until_us)
             }
             _ => None,
-        })
+        });
+        until.max().map(Keeps::Locked)
     }
+}
+
+/// What keeps a segment on a medium.
+pub(super) enum Keeps {
+    /// A lock, until that time.
+    Locked(i64),
+    /// Something else, in words.
+    Other(String),
 }
 
 /// The media that are staged.
@@ -61,6 +70,11 @@ impl Sources {
     /// Whether a medium is one of them.
     pub fn has(&self, medium: MediumId) -> bool {
         self.places.contains_key(&medium)
+    }
+
+    /// All of them.
+    pub fn ids(&self) -> Vec<MediumId> {
+        self.media.iter().map(|source| source.row.id).collect()
     }
 
     pub fn get(&self, medium: MediumId) -> Option<&Source> {

@@ -1,6 +1,6 @@
 //! Where copies are staged to.
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::address::Address;
 use capstan_format::id::MediumId;
 use capstan_media_agent::mirror::Member;
 
@@ -11,13 +11,14 @@ use crate::backup::Wanted;
 use crate::by_hand::Choice;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
+use crate::tapes::is_of;
 
 /// The media on which a copy counts as staged.
-pub(super) enum Target {
+pub(crate) enum Target {
     /// Those of a pool.
     Pool(String),
-    /// The tapes of a library.
-    Library(TapeAddress),
+    /// The tapes of a library, or arrays of tapes of such.
+    Library(Address),
     /// One.
     Medium(MediumId),
 }
@@ -27,24 +28,34 @@ impl Target {
     pub fn of(request: &StageRequest, opened: MediumId) -> Self {
         match (&request.pool, &request.device) {
             (Some(pool), _) => Self::Pool(pool.clone()),
-            (None, Address::Tape(tape)) if tape.tape.is_none() => Self::Library(tape.resolved()),
+            (None, device) if device.names_no_medium() => Self::Library(device.clone()),
             (None, _) => Self::Medium(opened),
         }
     }
 
-    /// Whether a copy on that medium is one there. What is on one that was found damaged, or that left the house, cannot be
-    /// relied on.
+    /// What a request names, before anything is opened for it; nothing where that is not known yet.
+    pub fn foreseen(cell: &Cell, request: &StageRequest) -> Option<Self> {
+        match (&request.pool, &request.device) {
+            (Some(pool), _) => Some(Self::Pool(pool.clone())),
+            (None, device) if device.names_no_medium() => Some(Self::Library(device.clone())),
+            (None, device) => Some(Self::Medium(cell.find_medium(&device.to_string()).ok()?.id)),
+        }
+    }
+
+    /// Whether a copy on that medium is one there. What is on one that was found damaged, is worn or retired, or left the house,
+    /// cannot be relied on.
     pub fn has(&self, cell: &Cell, medium: MediumId) -> bool {
         let Ok(management) = cell.idb.management(medium) else { return false };
-        if management.damaged_us.is_some() || management.exported_us.is_some() {
+        let is_out = management.exported_us.is_some() || management.retired_us.is_some();
+        if management.damaged_us.is_some() || is_out || cell.refuse_poor(medium).is_err() {
             return false;
         }
         match self {
             Self::Pool(pool) => management.pool.as_ref() == Some(pool),
             Self::Library(library) => {
                 let device = cell.idb.medium(medium).ok().flatten().map(|row| row.device);
-                let address = device.and_then(|device| device.parse().ok());
-                matches!(address, Some(Address::Tape(tape)) if tape.library == library.library)
+                let address = device.and_then(|device| device.parse::<Address>().ok());
+                address.is_some_and(|address| is_of(&address, library))
             }
             Self::Medium(target) => *target == medium,
         }
@@ -61,6 +72,7 @@ impl Cell {
         sources: &Sources,
     ) -> Result<Member> {
         let mut passed = passed.to_vec();
+        passed.extend(sources.ids().into_iter().map(|id| (id, "is what is to be copied")));
         let wanted = Wanted { block_size: request.block_size, by_drive };
         let member = loop {
             let address = match &request.pool {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use capstan_format::array::{DEPTH_MAX, Layout};
 
 use crate::DeviceError;
-use crate::address::Address;
+use crate::address::{Address, TapeAddress};
 
 /// An array of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,9 @@ impl ArrayAddress {
         })?;
         let members = texts.into_iter().map(str::parse).collect::<Result<Vec<Address>, _>>()?;
         for (i, member) in members.iter().enumerate() {
-            if members[..i].contains(member) && !member.keeps_nothing() {
+            // Several tapes of one library.
+            let is_any = member.keeps_nothing() || member.names_no_medium();
+            if members[..i].contains(member) && !is_any {
                 return Err(bad("it has a member twice"));
             }
         }
@@ -72,11 +74,27 @@ impl ArrayAddress {
         1 + self.members.iter().map(depth).max().unwrap_or(0)
     }
 
+    /// The same with other tapes: what `choose` makes of each, in their order.
+    pub fn with_tapes<E>(
+        &self,
+        choose: &mut dyn FnMut(&TapeAddress) -> Result<TapeAddress, E>,
+    ) -> Result<Self, E> {
+        let mut members = Vec::new();
+        for member in &self.members {
+            members.push(match member {
+                Address::Tape(tape) => Address::Tape(choose(tape)?),
+                Address::Array(array) => Address::Array(array.with_tapes(choose)?),
+                other => other.clone(),
+            });
+        }
+        Ok(Self { layout: self.layout, members })
+    }
+
     /// The same with whole paths, so that it means the same wherever it is read.
     pub fn with_whole_paths(&self) -> Self {
         let whole = |member: &Address| match member {
             Address::File(path) => Address::File(whole_path(path)),
-            Address::Tape(tape) => Address::Tape(tape.resolved()),
+            Address::Tape(tape) => Address::Tape(tape.recorded()),
             Address::Array(array) => Address::Array(array.with_whole_paths()),
             other => other.clone(),
         };
@@ -165,7 +183,16 @@ mod tests {
 
     #[test]
     fn arrays_that_cannot_be_are_refused() {
+        // Libraries, of which whoever writes takes tapes.
+        for text in
+            ["rait1:vtape:/v,vtape:/v", "rait1:(rait0:vtape:/v,vtape:/v),(rait0:vtape:/v,vtape:/v)"]
+        {
+            let array = read(text).unwrap();
+            assert!(array.names_no_medium());
+            assert_eq!(array.to_string(), text);
+        }
         for bad in [
+            "rait1:vtape:/v?tape=A,vtape:/v?tape=A",
             "rait5:/a,/b",
             "rait1:/a",
             "rait0:",

@@ -11,6 +11,7 @@ use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::array::{Layout, Level};
 use capstan_format::block::{BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::SegmentNumber;
+use capstan_tape::{DriveSession, TapeError};
 
 use super::member::{Member, Order, Piece, Pool};
 use super::{LostMember, LostMembers};
@@ -25,6 +26,10 @@ pub struct RaitDevice {
     lost: LostMembers,
     /// Why the last of the lost ones was lost.
     last_failure: Option<DeviceError>,
+    /// A member's tape has no room any more: the array has none, however many members it could do without.
+    full: Option<DeviceError>,
+    /// What the tape drives of the lost ones did.
+    left_drives: Vec<DriveSession>,
     pool: Pool,
     short_blocks: bool,
     can_leave_out_numbers: bool,
@@ -65,6 +70,8 @@ impl RaitDevice {
             members: Vec::new(),
             lost: LostMembers::default(),
             last_failure: None,
+            full: None,
+            left_drives: Vec::new(),
             pool: Pool::new(block_size as usize),
             short_blocks: true,
             can_leave_out_numbers: true,
@@ -125,12 +132,19 @@ impl RaitDevice {
             path: name.clone(),
             source: std::io::Error::other("it has stopped"),
         };
-        let error = failed.stop().unwrap_or_else(gone);
-        self.note(member, name, error);
+        let (error, drives) = failed.stop();
+        self.left_drives.extend(drives);
+        match error.unwrap_or_else(gone) {
+            full @ DeviceError::Tape(TapeError::EndOfMedium { .. }) => self.full = Some(full),
+            error => self.note(member, name, error),
+        }
     }
 
-    /// Refuses to go on when too many members are lost.
+    /// Refuses to go on when too many members are lost, or one is full.
     fn check(&mut self) -> Result<(), DeviceError> {
+        if let Some(full) = self.full.take() {
+            return Err(full);
+        }
         let lost = self.members.iter().filter(|m| m.is_none()).count();
         if lost <= self.layout.parity() {
             return Ok(());
@@ -311,7 +325,8 @@ impl Device for RaitDevice {
 
     fn end_segment(&mut self) -> Result<(), DeviceError> {
         self.end_stripe()?;
-        self.tell_all(|_| Order::End, false)
+        // Whether a member's medium ends soon is known then, before another segment is begun on it.
+        self.tell_all(|_| Order::End, true)
     }
 
     fn commit(&mut self) -> Result<(), DeviceError> {
@@ -336,6 +351,12 @@ impl Device for RaitDevice {
         let lost = std::mem::take(&mut *self.lost.lock());
         let name = |l: &LostMember| format!("member {} ({})", l.member + 1, l.device);
         lost.into_iter().map(|l| (name(&l), l.error)).collect()
+    }
+
+    fn drive_sessions(&mut self) -> Vec<DriveSession> {
+        let members = self.members.iter().flatten();
+        let there: Vec<DriveSession> = members.flat_map(Member::drives).collect();
+        std::mem::take(&mut self.left_drives).into_iter().chain(there).collect()
     }
 
     fn is_ending(&self) -> bool {

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::id::SegmentNumber;
+use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 
 use crate::{Device, DeviceError};
@@ -82,12 +83,14 @@ pub(super) enum Order {
     Catalog,
     /// Append a block.
     Write(Arc<Piece>),
-    /// End the segment.
+    /// End the segment, and say so.
     End,
     /// Make what was ended durable, and say so.
     Commit,
     /// Drop the segment that was begun, and say so.
     Abandon,
+    /// Note what the tape drives did, and say so.
+    Report,
 }
 
 /// A member while it is written to.
@@ -98,8 +101,15 @@ pub(super) struct Member {
     pub ending: Arc<AtomicBool>,
     orders: Option<SyncSender<Order>>,
     done: Receiver<()>,
-    failure: Arc<Mutex<Option<DeviceError>>>,
+    noted: Arc<Noted>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread leaves behind.
+#[derive(Default)]
+struct Noted {
+    failure: Mutex<Option<DeviceError>>,
+    drives: Mutex<Vec<DriveSession>>,
 }
 
 impl Member {
@@ -112,15 +122,15 @@ impl Member {
         let depth = (QUEUE_BYTES / block_size.max(1)).max(2);
         let (orders, queue) = sync_channel(depth);
         let (say_done, done) = channel();
-        let failure = Arc::new(Mutex::new(None));
+        let noted = Arc::<Noted>::default();
         let ending = Arc::new(AtomicBool::new(device.is_ending()));
-        let (noted, ends) = (failure.clone(), ending.clone());
+        let (notes, ends) = (noted.clone(), ending.clone());
         let thread = std::thread::Builder::new().name("rait".to_owned()).spawn(move || {
-            if let Err(e) = serve(device, &queue, &say_done, &ends) {
-                *noted.lock() = Some(e);
+            if let Err(e) = serve(device, &queue, &say_done, &ends, &notes) {
+                *notes.failure.lock() = Some(e);
             }
         })?;
-        Ok(Self { name, ending, orders: Some(orders), done, failure, thread: Some(thread) })
+        Ok(Self { name, ending, orders: Some(orders), done, noted, thread: Some(thread) })
     }
 
     /// Tells it to do something, and waits while its queue is full. `false` if it has failed.
@@ -133,10 +143,19 @@ impl Member {
         self.done.recv().is_ok()
     }
 
-    /// Stops it; returns why it failed, if it did.
-    pub fn stop(mut self) -> Option<DeviceError> {
+    /// What its tape drives did since they were opened; nothing if it has failed.
+    pub fn drives(&self) -> Vec<DriveSession> {
+        if self.tell(Order::Report) {
+            self.wait();
+        }
+        std::mem::take(&mut *self.noted.drives.lock())
+    }
+
+    /// Stops it; returns why it failed, if it did, and what its tape drives did until then.
+    pub fn stop(mut self) -> (Option<DeviceError>, Vec<DriveSession>) {
         self.join();
-        self.failure.lock().take()
+        let failure = self.noted.failure.lock().take();
+        (failure, std::mem::take(&mut *self.noted.drives.lock()))
     }
 
     fn join(&mut self) {
@@ -146,7 +165,7 @@ impl Member {
         {
             let source = std::io::Error::other("the thread that writes to it ended by a panic");
             let failure = DeviceError::Io { action: "write to", path: self.name.clone(), source };
-            self.failure.lock().get_or_insert(failure);
+            self.noted.failure.lock().get_or_insert(failure);
         }
     }
 }
@@ -163,9 +182,10 @@ fn serve(
     orders: &Receiver<Order>,
     done: &Sender<()>,
     ending: &AtomicBool,
+    noted: &Noted,
 ) -> Result<(), DeviceError> {
     while let Ok(order) = orders.recv() {
-        let answer = matches!(order, Order::Commit | Order::Abandon);
+        let answer = matches!(order, Order::End | Order::Commit | Order::Abandon | Order::Report);
         let result = match order {
             Order::Begin(number) => begin(&mut *device, number),
             Order::Catalog => device.begin_catalog(),
@@ -176,9 +196,14 @@ fn serve(
                 device.abandon_segment();
                 Ok(())
             }
+            Order::Report => {
+                *noted.drives.lock() = device.drive_sessions();
+                Ok(())
+            }
         };
         if let Err(e) = result {
             device.abandon_segment();
+            *noted.drives.lock() = device.drive_sessions();
             return Err(e);
         }
         ending.store(device.is_ending(), Relaxed);

@@ -1,4 +1,4 @@
-//! Arrays opened by their names: to read, to hold, to write; and made where there is none.
+//! Arrays opened by their names: to read, to hold, to write.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -8,11 +8,15 @@ use std::sync::Arc;
 
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
+use capstan_tape::TapeError;
 
 use super::LostMember;
 use super::address::ArrayAddress;
 use super::device::RaitDevice;
+use super::drives::{self, Drives};
+use super::make::{is_blank, make};
 use super::storage::{RaitStorage, StoredMember};
+use super::unfinished;
 use crate::address::Address;
 use crate::file::{FileDevice, FileMedium, io_error, lock_header};
 use crate::held::HeldMedium;
@@ -40,9 +44,6 @@ struct Member {
     address: Address,
 }
 
-/// Makes identities for new members.
-pub type NewId<'a> = &'a dyn Fn() -> io::Result<MediumId>;
-
 /// That a medium is a part of an array and cannot be used alone.
 pub fn member_alone(header: &MediumHeader, path: &str) -> DeviceError {
     let place = header.array.as_ref().map_or_else(String::new, |p| {
@@ -53,7 +54,7 @@ pub fn member_alone(header: &MediumHeader, path: &str) -> DeviceError {
 
 /// The identity of the medium that a member has, whatever array it is of.
 pub fn look(member: &Address) -> Result<MediumId, DeviceError> {
-    let found = open_member(member)?;
+    let found = open_member(member, &mut Drives::of_members(std::slice::from_ref(member)))?;
     match found.header.array {
         Some(_) => Ok(found.header.medium),
         None => Err(DeviceError::NotOfArray {
@@ -99,13 +100,18 @@ impl Opened {
     }
 }
 
-/// Opens an array of which enough is there.
+/// Opens an array of which enough is there. Where its tapes are more than there are drives for, it does without the last of them
+/// as long as it can.
 pub fn open(address: &ArrayAddress) -> Result<Opened, DeviceError> {
-    let found = address.members.iter().map(open_member).collect();
+    open_with(address, &mut Drives::of(address))
+}
+
+fn open_with(address: &ArrayAddress, drives: &mut Drives) -> Result<Opened, DeviceError> {
+    let found = address.members.iter().map(|member| open_member(member, drives)).collect();
     assemble(address, found)
 }
 
-fn open_member(address: &Address) -> Result<Member, DeviceError> {
+fn open_member(address: &Address, drives: &mut Drives) -> Result<Member, DeviceError> {
     let member = |medium: FileMedium, directories| Member {
         storage: medium.storage.clone(),
         header: medium.header().clone(),
@@ -115,12 +121,26 @@ fn open_member(address: &Address) -> Result<Member, DeviceError> {
     match address {
         Address::File(path) => {
             let at = path.display().to_string();
+            if unfinished::is_in(path) {
+                let problem = "it was not written to its end; do `capstan rait rebuild` again";
+                return Err(DeviceError::NotOfArray { path: at, problem: problem.to_owned() });
+            }
             let storage = Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
             Ok(member(FileMedium::member_on(storage, &at)?, vec![path.clone()]))
         }
-        Address::Tape(tape) => Ok(member(crate::tape::open_member(tape)?, Vec::new())),
+        Address::Tape(tape) => {
+            let tape = open::named(tape)?;
+            drives.take(tape)?;
+            match crate::tape::open_member(tape) {
+                Ok(medium) => Ok(member(medium, Vec::new())),
+                Err(e) => {
+                    drives.give_back(tape);
+                    Err(e)
+                }
+            }
+        }
         Address::Array(array) => {
-            let opened = open(array)?;
+            let opened = open_with(array, drives)?;
             Ok(Member {
                 header: opened.storage.header(),
                 storage: opened.storage,
@@ -257,6 +277,18 @@ pub struct ArrayDevice {
 }
 
 impl ArrayDevice {
+    /// Refuses drives that cannot encrypt, where the array is encrypted by its drives.
+    pub(crate) fn check_drives(&self) -> Result<(), DeviceError> {
+        let tapes = Address::Array(self.address.clone()).tapes();
+        for tape in tapes.iter().filter(|_| self.header.is_drive_encrypted()) {
+            // A tape that is lost is no reason.
+            if let Err(e @ TapeError::CannotEncrypt { .. }) = crate::tape::check_encrypts(tape) {
+                return Err(e.into());
+            }
+        }
+        Ok(())
+    }
+
     /// For changes of what is on it: nothing is written through the device any more.
     pub fn manage(self) -> Result<FileDevice, DeviceError> {
         drop(self.device);
@@ -285,7 +317,7 @@ impl ArrayDevice {
         drop((self.device, self.held));
         for (place, member) in self.address.members.iter().enumerate() {
             if !lost.contains(&place) {
-                let id = open_member(member)?.header.medium;
+                let id = look(member)?;
                 let header = header.of_member(id, self.address.layout, place);
                 open::writable_member(member)?.begin_anew(&header)?;
             }
@@ -301,10 +333,11 @@ pub fn device(
     new: &dyn Fn() -> io::Result<MediumHeader>,
     block_size: Option<u32>,
 ) -> Result<ArrayDevice, DeviceError> {
+    drives::check(address)?;
     let new_id = || Ok(new()?.medium);
     if is_blank(&address.members)? {
         let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
-        make_members(address, &header.as_array(), &new_id)?;
+        make(address, &header.as_array(), &new_id)?;
     }
     let opened = open(address)?;
     let header = opened.storage.header();
@@ -330,8 +363,8 @@ fn write_to(opened: &Opened, locks: &mut Vec<File>) -> Result<RaitDevice, Device
             None => member_device(member, locks),
         };
         match device {
-            // Another process writes to the array, with that member.
-            Err(e @ DeviceError::Busy { .. }) => return Err(e),
+            // Another process writes to the array, with that member, or has the drive for it.
+            Err(e) if e.is_busy() => return Err(e),
             device => members.push((member.to_string(), device)),
         }
     }
@@ -369,63 +402,4 @@ pub fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice
     };
     let members = address.members.iter().map(|m| (m.to_string(), device(m))).collect();
     RaitDevice::new(address.to_string(), address.layout, members, block_size)
-}
-
-/// Whether nothing is on any of the members: then they are to be made. An error if something is in the way.
-pub(crate) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
-    for tape in members.iter().flat_map(Address::tapes) {
-        if !crate::tape::is_blank(&tape)? {
-            return Ok(false);
-        }
-    }
-    let directories: Vec<PathBuf> = members.iter().flat_map(Address::directories).collect();
-    for path in &directories {
-        let at = path.display().to_string();
-        match std::fs::read_dir(path) {
-            Ok(mut names) => {
-                let is_empty = names.all(|n| n.is_ok_and(|n| n.file_name() == "lost+found"));
-                if !is_empty {
-                    return Ok(false);
-                }
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(io_error("list", &at)(e)),
-        }
-    }
-    // All that has to be there to make it is there before anything is made.
-    for path in &directories {
-        if let Err(e) = std::fs::create_dir(path)
-            && e.kind() != io::ErrorKind::AlreadyExists
-        {
-            return Err(io_error("create the directory", &path.display().to_string())(e));
-        }
-    }
-    Ok(true)
-}
-
-/// Makes all members of an array with that header.
-pub(super) fn make_members(
-    address: &ArrayAddress,
-    header: &MediumHeader,
-    new_id: NewId<'_>,
-) -> Result<(), DeviceError> {
-    for (place, member) in address.members.iter().enumerate() {
-        let id = new_id().map_err(io_error("make a new medium in", &member.to_string()))?;
-        make_member(member, &header.of_member(id, address.layout, place), new_id)?;
-    }
-    Ok(())
-}
-
-/// Makes a member with that header.
-pub(super) fn make_member(
-    member: &Address,
-    header: &MediumHeader,
-    new_id: NewId<'_>,
-) -> Result<(), DeviceError> {
-    match member {
-        Address::File(path) => FileDevice::open_member(path, || Ok(header.clone()), None).map(drop),
-        Address::Tape(tape) => TapeDevice::open_member(tape, || Ok(header.clone()), None).map(drop),
-        Address::Array(array) => make_members(array, header, new_id),
-        Address::Null { .. } => Err(DeviceError::KeepsNothing),
-    }
 }

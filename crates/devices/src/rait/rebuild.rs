@@ -6,9 +6,12 @@ use capstan_engine::buffer::Buffer;
 use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::id::SegmentNumber;
 
-use super::open::{NewId, Opened, is_blank, make_member, member_device};
+use super::attached;
+use super::make::{NewId, is_blank, make_member};
+use super::open::{Opened, member_device};
 use super::segment::ArraySegment;
 use super::storage::number_of;
+use super::unfinished::Mark;
 use crate::address::Address;
 use crate::file::{GONE_SUFFIX, io_error, segment_number};
 use crate::storage::{RealStorage, Storage};
@@ -28,7 +31,8 @@ pub struct Rebuilt {
 /// Who follows a rebuilding: is told the bytes of each block, and says whether to go on.
 pub type Follow<'a> = &'a mut dyn FnMut(u64) -> bool;
 
-/// Writes a member of an array anew, on a blank device. The array is to be held meanwhile.
+/// Writes a member of an array anew, on a blank device, or in a directory where that was begun before and did not end. The array is
+/// to be held meanwhile.
 pub fn member(
     array: &Opened,
     place: usize,
@@ -37,11 +41,14 @@ pub fn member(
     follow: Follow<'_>,
 ) -> Result<Rebuilt, DeviceError> {
     let at = onto.to_string();
+    let mark = Mark::new(array.storage.header().medium, place, onto);
+    mark.clear()?;
     if !is_blank(std::slice::from_ref(onto))? {
         return Err(DeviceError::NotBlank(at));
     }
     let id = new_id().map_err(io_error("make a new medium in", &at))?;
     let header = array.storage.header().of_member(id, array.storage.layout(), place);
+    mark.put()?;
     make_member(onto, &header, new_id)?;
     let mut locks = Vec::new();
     let mut device = member_device(onto, &mut locks)?;
@@ -49,9 +56,22 @@ pub fn member(
     names.sort_by_key(|name| number_of(name));
     let mut rebuilt = Rebuilt::default();
     for name in names.iter().filter(|name| number_of(name).is_some()) {
-        let failed = io_error("read", &format!("{name} of {}", array.address));
-        let segment = array.storage.open_segment(name).map_err(failed)?;
+        let failed = || io_error("read", &format!("{name} of {}", array.address));
         let number = number_of(name).unwrap_or(SegmentNumber(0));
+        if let Some(attachment) = array.storage.attachment(number).map_err(failed())? {
+            match array.storage.read_attachment(&attachment) {
+                Ok(contents) => {
+                    device.advance(number);
+                    device.begin_segment()?;
+                    rebuilt.bytes += attached::write(&mut *device, &header, attachment, &contents)?;
+                    device.end_segment()?;
+                    device.commit()?;
+                }
+                Err(_) => rebuilt.damaged.push(number),
+            }
+            continue;
+        }
+        let segment = array.storage.open_segment(name).map_err(failed())?;
         device.advance(number);
         device.begin_segment()?;
         let (bytes, whole) = write_segment(&segment, place, &mut *device, follow)?;
@@ -71,6 +91,7 @@ pub fn member(
         }
         target.sync().map_err(io_error("synchronise", &at))?;
     }
+    mark.remove()?;
     Ok(rebuilt)
 }
 
@@ -87,7 +108,9 @@ fn write_segment(
         let stopped = || DeviceError::Io {
             action: "go on with",
             path: "the member".to_owned(),
-            source: io::Error::other("it was stopped; remove what was begun, and do it again"),
+            source: io::Error::other(
+                "it was stopped; do it again, on tape or an array after erasing it",
+            ),
         };
         match follow(block.len() as u64) {
             true => device.write(block),

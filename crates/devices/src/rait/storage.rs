@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::array::Layout;
+use capstan_format::attachment::Attachment;
 use capstan_format::block::BlockKind;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::lock::VersionLock;
@@ -17,8 +18,9 @@ use capstan_format::record::{MediumHeader, decode_record};
 use parking_lot::Mutex;
 
 use super::segment::{ArraySegment, Part};
-use super::{LostMember, LostMembers};
+use super::{LostMember, LostMembers, attached};
 use crate::DeviceError;
+use crate::attached::NewAttachment;
 use crate::file::{HEADER_NAME, HEADER_TEMPORARY, SUFFIX, header_block, io_error, segment_number};
 use crate::held::LOCK_SUFFIX;
 use crate::storage::{ReadFile, Storage, WriteFile};
@@ -35,7 +37,18 @@ pub struct StoredMember {
 }
 
 impl StoredMember {
-    /// Numbers of the segments that it has.
+    /// Numbers of the segments that it has, without those that were left out. On tape it looks for each.
+    pub fn held(&self) -> Result<Vec<SegmentNumber>, DeviceError> {
+        let mut held = Vec::new();
+        for number in self.segments()? {
+            if self.storage.holds(number).map_err(io_error("read", &self.name))? {
+                held.push(number);
+            }
+        }
+        Ok(held)
+    }
+
+    /// Numbers of the segments that it has; on tape also those that were left out.
     pub fn segments(&self) -> Result<Vec<SegmentNumber>, DeviceError> {
         let names = self.storage.list().map_err(io_error("list", &self.name))?;
         Ok(names.iter().filter_map(|name| number_of(name)).collect())
@@ -98,6 +111,11 @@ impl RaitStorage {
     /// Its members by their places, those that are lost left out.
     pub fn members(&self) -> Vec<Option<StoredMember>> {
         self.state.members.lock().clone()
+    }
+
+    /// Members that are there.
+    fn there(&self) -> Vec<StoredMember> {
+        self.members().into_iter().flatten().collect()
     }
 
     /// Members that are lost.
@@ -304,6 +322,37 @@ impl Storage for RaitStorage {
             }
         }
         Ok(())
+    }
+
+    fn holds(&self, number: SegmentNumber) -> io::Result<bool> {
+        let mut holding = 0;
+        for member in self.there() {
+            holding += usize::from(member.storage.holds(number)?);
+        }
+        Ok(holding >= self.state.layout.data())
+    }
+
+    fn takes_attachments(&self) -> bool {
+        self.members().iter().flatten().all(|member| member.storage.takes_attachments())
+    }
+
+    fn attachment(&self, number: SegmentNumber) -> io::Result<Option<Attachment>> {
+        attached::find(&self.there(), number)
+    }
+
+    fn read_attachment(&self, of: &Attachment) -> io::Result<Vec<u8>> {
+        attached::read(&self.there(), of)
+    }
+
+    fn attach(
+        &self,
+        new: &NewAttachment,
+        least: SegmentNumber,
+    ) -> Result<SegmentNumber, DeviceError> {
+        match self.takes_attachments() {
+            true => attached::append(&self.there(), new, least),
+            false => Err(DeviceError::KeepsNoAttachment),
+        }
     }
 
     fn problems(&self) -> Vec<String> {

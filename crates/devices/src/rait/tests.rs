@@ -155,6 +155,7 @@ fn segment(seed: u64, lengths: &[usize]) -> Vec<Buffer> {
         short_blocks: blocks[..=data as usize].iter().enumerate().filter_map(odd).collect(),
         streams: Vec::new(),
         session_end: None,
+        other_ends: Vec::new(),
         written_us: 0,
     };
     let (index, id) = (BlockIndex(data + 4), end.segment);

@@ -25,6 +25,8 @@ const ROBOT_PATIENCE: Duration = Duration::from_secs(20 * 60);
 pub(super) struct ScsiLibrary {
     name: String,
     lock: PathBuf,
+    /// What its robot is called on all hosts: nodes have other names on each.
+    robot_name: String,
     /// Addresses of the elements, in their order.
     drives: Vec<u16>,
     /// What the library says of its drives themselves; that stays.
@@ -76,6 +78,10 @@ impl ScsiLibrary {
         let mut this = Self {
             name: device.to_owned(),
             lock: lock_path("changer", identity, device),
+            robot_name: match identity.serial.is_empty() {
+                true => device.to_owned(),
+                false => format!("{} {} {}", identity.vendor, identity.product, identity.serial),
+            },
             drives: Vec::new(),
             drive_elements: Inventory::default(),
             slots: Vec::new(),
@@ -194,6 +200,10 @@ impl ScsiLibrary {
 impl Changer for ScsiLibrary {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn robot(&self) -> String {
+        self.robot_name.clone()
     }
 
     fn elements(&self) -> Elements {

@@ -343,6 +343,10 @@ impl TapeDrive for ScsiDrive {
         self.capacity
     }
 
+    fn room(&mut self) -> Option<u64> {
+        self.drive.room().ok().flatten()
+    }
+
     fn is_write_protected(&self) -> bool {
         self.write_protected
     }

@@ -88,18 +88,19 @@ pub(super) fn read(tape: &Tape, key: Key<'_>, of: &Attachment) -> io::Result<Vec
     contents.finish(end.as_ref()).map_err(damaged)
 }
 
-/// Writes an attachment behind the last segment of a tape that is this medium.
+/// Writes an attachment behind the last segment of a tape that is this medium. Numbers below the `least` are left out.
 pub(super) fn append(
     tape: &Arc<Tape>,
     medium: &MediumHeader,
     new: &NewAttachment,
+    least: SegmentNumber,
 ) -> Result<SegmentNumber, DeviceError> {
     let key = key_of(medium, &tape.name())?;
     if !tape.pin() {
         let holder = "this session".to_owned();
         return Err(TapeError::Busy { what: tape.name(), holder }.into());
     }
-    let written = append_pinned(tape, key.as_ref(), medium, new);
+    let written = append_pinned(tape, key.as_ref(), medium, new, least);
     tape.unpin();
     written
 }
@@ -109,10 +110,18 @@ fn append_pinned(
     key: Key<'_>,
     medium: &MediumHeader,
     new: &NewAttachment,
+    least: SegmentNumber,
 ) -> Result<SegmentNumber, DeviceError> {
-    let number = tape.with(|deck| match deck.is_write_protected() {
-        true => Err(TapeError::WriteProtected { tape: tape.name() }),
-        false => next_number(deck),
+    let number = tape.with(|deck| {
+        if deck.is_write_protected() {
+            return Err(TapeError::WriteProtected { tape: tape.name() });
+        }
+        let next = next_number(deck)?;
+        for left_out in next.0..least.0 {
+            deck.mark(at(data_file(SegmentNumber(left_out)), 0))?;
+            deck.mark(at(catalog_file(SegmentNumber(left_out)), 0))?;
+        }
+        Ok(next.max(least))
     })?;
     let header = AttachmentHeader {
         medium: medium.clone(),
@@ -239,12 +248,12 @@ mod tests {
         let address = address(dir.path());
         segments(&address, 1);
         for fault in ["write:1=error", "write:3=error", "mark:1=error", "mark:2=error"] {
-            failing(&address, fault).attach(&backup(5, 4 * BLOCK)).unwrap_err();
+            failing(&address, fault).attach(&backup(5, 4 * BLOCK), SegmentNumber(1)).unwrap_err();
             assert_eq!(numbers(&address), [0], "{fault}");
         }
         medium(&address).attach(&backup(6, BLOCK)).unwrap();
         assert_eq!(numbers(&address), [0, 6]);
-        failing(&address, "write:2=error").attach(&backup(7, BLOCK)).unwrap_err();
+        failing(&address, "write:2=error").attach(&backup(7, BLOCK), SegmentNumber(1)).unwrap_err();
         segments(&address, 1);
         assert_eq!(numbers(&address), [0, 6, 0]);
     }

@@ -32,6 +32,13 @@ fn begin_of(spot: Spot) -> Option<u64> {
     spot.object?.checked_sub(spot.block)
 }
 
+/// The begin of a buffer, and no more memory than that: where a block's length is not known, its buffer is a hundred times as large.
+fn cut(mut block: Vec<u8>, length: usize) -> Vec<u8> {
+    block.truncate(length);
+    block.shrink_to_fit();
+    block
+}
+
 fn behind_block(at: Spot) -> Spot {
     Spot { block: at.block + 1, object: at.object.map(|n| n + 1), ..at }
 }
@@ -51,6 +58,11 @@ impl Deck {
         let mut deck = Self::new(drive, None);
         deck.passed = Passed::through(plan);
         deck
+    }
+
+    /// The number of the drive in its library.
+    pub(super) fn drive_number(&self) -> Option<u32> {
+        self.mount.as_ref().map(|mount| mount.drive)
     }
 
     /// Goes to a place, if the tape is not there. By filemarks and blocks: who writes has to be certain. The drive's number of the
@@ -81,8 +93,7 @@ impl Deck {
         let read = self.drive.locate(spot).and_then(|()| self.drive.read_block(&mut block));
         match read {
             Ok(Read::Block(length)) if is_wanted(&block[..length]) => {
-                block.truncate(length);
-                self.passed.keep(spot, block);
+                self.passed.keep(spot, cut(block, length));
                 self.at = Some(behind_block(spot));
                 Ok(true)
             }
@@ -155,8 +166,7 @@ impl Deck {
         let read = self.drive.read_block(&mut block)?;
         self.at = match read {
             Read::Block(length) => {
-                block.truncate(length);
-                self.passed.keep(at, block);
+                self.passed.keep(at, cut(block, length));
                 Some(behind_block(at))
             }
             Read::Filemark => Some(behind_filemark(at)),
@@ -211,6 +221,11 @@ impl Deck {
     /// What the tape holds, in bytes, where that is known.
     pub fn capacity(&self) -> Option<u64> {
         self.drive.capacity()
+    }
+
+    /// What is left of it, in bytes at the medium, where that is known.
+    pub fn room(&mut self) -> Option<u64> {
+        self.drive.room()
     }
 
     /// Whether the tape's tab is known to be set.

@@ -1,21 +1,23 @@
 //! Keys of tapes that their drives encrypt, as far as they are open in this process.
 //!
-//! Who opens a key says it once, for the medium; whoever reads or writes the tape has its drive use it. A drive has a key
-//! only as long as this process has the drive.
+//! Who opens a key says it once, for the medium; whoever reads or writes a tape has its drive use the one that comes from it. A
+//! drive has a key only as long as this process has the drive.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use capstan_format::id::MediumId;
+use capstan_format::keys::{Key32, drive_key};
 use capstan_format::record::MediumHeader;
 use capstan_tape::{DriveKey, TapeError};
 use parking_lot::Mutex;
 
-static KEYS: LazyLock<Mutex<HashMap<MediumId, DriveKey>>> = LazyLock::new(Mutex::default);
+/// The contents keys of the key records, by the medium: of an array by its own.
+static KEYS: LazyLock<Mutex<HashMap<MediumId, Key32>>> = LazyLock::new(Mutex::default);
 
-/// Makes the key of a medium known to all who read and write it.
-pub fn open_key(medium: MediumId, key: DriveKey) {
-    KEYS.lock().insert(medium, key);
+/// Makes the contents key of a medium's key record known to all who read and write its tapes.
+pub fn open_key(medium: MediumId, contents: Key32) {
+    KEYS.lock().insert(medium, contents);
 }
 
 /// Whether the key of a medium is open.
@@ -28,6 +30,8 @@ pub(super) fn key_of(header: &MediumHeader, tape: &str) -> Result<Option<DriveKe
     if !header.is_drive_encrypted() {
         return Ok(None);
     }
-    let key = KEYS.lock().get(&header.medium).cloned();
-    key.map(Some).ok_or_else(|| TapeError::KeyNotOpen { tape: tape.to_owned() })
+    let contents = KEYS.lock().get(&header.whole()).cloned();
+    let key = contents.and_then(|contents| drive_key(&contents, header.medium).ok());
+    let closed = || TapeError::KeyNotOpen { tape: tape.to_owned() };
+    key.map(|key| Some(DriveKey::new(*key))).ok_or_else(closed)
 }

@@ -5,7 +5,7 @@
 //! this process holds and does not just use makes room; one that is being written stays.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ use crate::library;
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often a drive that somebody took first is looked for again.
 const TRIES: usize = 5;
+/// How often it is decided anew where a tape goes, as others move tapes too.
+const MOVED_TRIES: usize = 20;
 
 type Key = (LibraryName, Option<String>, Option<MediumId>);
 static TAPES: LazyLock<Mutex<HashMap<Key, Arc<Tape>>>> = LazyLock::new(Mutex::default);
@@ -32,6 +34,10 @@ static TAPES: LazyLock<Mutex<HashMap<Key, Arc<Tape>>>> = LazyLock::new(Mutex::de
 /// used.
 static LOADING: LazyLock<Mutex<HashMap<LibraryName, Arc<Mutex<()>>>>> =
     LazyLock::new(Mutex::default);
+
+/// Counts uses of tapes: the one that was used last longest ago makes room for others. An array's are used by turns, and would
+/// take the drives from each other.
+static USES: AtomicU64 = AtomicU64::new(1);
 
 type Inventories = HashMap<LibraryName, (Instant, Vec<Held>)>;
 static INVENTORIES: LazyLock<Mutex<Inventories>> = LazyLock::new(Mutex::default);
@@ -99,6 +105,8 @@ pub struct Tape {
     pinned: AtomicBool,
     /// It waits for a drive.
     loading: AtomicBool,
+    /// When it was used last, by [`USES`].
+    used: AtomicU64,
 }
 
 impl Tape {
@@ -135,6 +143,7 @@ impl Tape {
             abreast: Abreast::default(),
             pinned: AtomicBool::new(false),
             loading: AtomicBool::new(false),
+            used: AtomicU64::new(0),
         }
     }
 
@@ -177,6 +186,7 @@ impl Tape {
         mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
     ) -> Result<R, TapeError> {
         let mut deck = self.deck.lock();
+        self.used.store(USES.fetch_add(1, Relaxed), Relaxed);
         let was_loaded = deck.is_some();
         match self.once(&mut deck, &mut work) {
             Err(e) if e.blames_drive() && was_loaded && deck.is_none() => {
@@ -236,13 +246,33 @@ impl Tape {
         }
     }
 
-    /// Puts the tape into a drive, and opens that; with its number.
+    /// Puts the tape into a drive, and opens that; with its number. Where somebody else moved tapes meanwhile, what was decided no
+    /// longer fits, and it is decided anew.
     fn mount_tape(
         &self,
         library: &mut dyn Changer,
         barcode: &str,
     ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
-        let mut held = library.inventory()?;
+        let mut left = MOVED_TRIES;
+        loop {
+            let held = library.inventory()?;
+            let mounted = self.mount_among(library, barcode, held.clone());
+            let moved =
+                matches!(mounted, Err(TapeError::Library { .. } | TapeError::NoTape { .. }));
+            if !moved || left == 0 || library.inventory()? == held {
+                return mounted;
+            }
+            left -= 1;
+        }
+    }
+
+    /// The same, with the tapes where they were seen.
+    fn mount_among(
+        &self,
+        library: &mut dyn Changer,
+        barcode: &str,
+        mut held: Vec<Held>,
+    ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
         let mut here = find(library, &held, barcode)?;
         let mut offline = None;
         let mut left = None;
@@ -266,6 +296,10 @@ impl Tape {
             None => (1..=library.elements().drives).collect(),
         };
         drives.retain(|n| Some(*n) != left);
+        if self.drive.is_none() {
+            let ours = self.drives_of_others();
+            drives.retain(|n| !ours.contains(n));
+        }
         // Empty ones first: nothing has to be put away.
         drives.sort_by_key(|n| in_drive(*n).is_some());
         for n in drives {
@@ -286,10 +320,21 @@ impl Tape {
         Err(offline.unwrap_or_else(|| in_use(format!("every drive of library {}", library.name()))))
     }
 
+    /// Drives of the library that this process has for other tapes, as far as these are not just used: nobody has to ask for them.
+    fn drives_of_others(&self) -> Vec<u32> {
+        let others: Vec<_> = TAPES.lock().values().cloned().collect();
+        let of = |other: &Arc<Self>| {
+            let same = other.library == self.library && !std::ptr::eq(&**other, self);
+            same.then(|| other.deck.try_lock()?.as_ref()?.drive_number()).flatten()
+        };
+        others.iter().filter_map(of).collect()
+    }
+
     /// Gives up the drive of another tape of the library that this process has and does not write, when it is not just read.
     /// False if there is none.
     fn make_room(&self) -> bool {
-        let others: Vec<_> = TAPES.lock().values().cloned().collect();
+        let mut others: Vec<_> = TAPES.lock().values().cloned().collect();
+        others.sort_by_key(|other| other.used.load(Relaxed));
         let same = |other: &&Arc<Self>| {
             other.library == self.library
                 && !std::ptr::eq(&***other, self)
@@ -342,10 +387,17 @@ fn put_away(
     held: &[Held],
 ) -> Result<(), TapeError> {
     library.unload_drive(drive)?;
+    let is_there = |h: &Held| (h.place, &h.barcode) == (Place::Drive(drive), &there.barcode);
+    if !library.inventory()?.iter().any(is_there) {
+        return Err(in_use(format!("drive {drive} of library {}", library.name())));
+    }
     let free = |place: &Place| held.iter().all(|h| h.place != *place);
     let home = there.from.filter(free);
-    let slots = library.elements().slots;
-    let Some(home) = home.or_else(|| (1..=slots).map(Place::Slot).find(free)) else {
+    let elements = library.elements();
+    let slots = (1..=elements.slots).map(Place::Slot);
+    // In need a mail slot will do.
+    let mut places = slots.chain((1..=elements.mail_slots).map(Place::Mail));
+    let Some(home) = home.or_else(|| places.find(free)) else {
         return Err(TapeError::Library {
             library: library.name().to_owned(),
             problem: format!(

@@ -26,6 +26,11 @@ const HIGH: f64 = 0.8;
 /// The share at which it may stand.
 const LOW: f64 = 0.05;
 
+/// Blocks that it holds at most when the tape is near its end.
+const PLACES_AT_END: usize = 4;
+/// Blocks that may come before a segment has ended after the warning: those on the way, and its catalog.
+const BLOCKS_TO_END: usize = 32;
+
 /// A spool to make.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SpoolPlan {
@@ -56,6 +61,8 @@ struct State {
     used: usize,
     /// All of it is to come to the tape.
     flush: bool,
+    /// What the tape has left may not be enough for a full spool: no more is taken than goes to it at once.
+    at_end: bool,
     /// An order is just carried out.
     at_work: bool,
     ending: bool,
@@ -89,9 +96,10 @@ impl SpooledTape {
         let path = plan.dir.display().to_string();
         let file = nameless(&plan.dir).map_err(io_error("make the spool in", &path))?;
         let (next, segment_size) = (tape.next_number().0, tape.segment_size());
+        let at_end = has_little_room(&tape, places, place_size);
         let free = (0..places as u64).rev().map(|n| n * place_size as u64).collect();
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { free, ..State::default() }),
+            state: Mutex::new(State { free, at_end, ..State::default() }),
             changed: Condvar::new(),
             tape: Mutex::new(tape),
             file,
@@ -146,6 +154,18 @@ pub(super) fn nameless(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Blocks after which is looked again how much room the tape has left.
+fn blocks_between_looks(places: usize) -> usize {
+    (places / 8).max(1)
+}
+
+/// Whether a spool that is full now would come near the end of its tape, or behind it: then its warning would come too late. Not
+/// where the drive does not know what is left.
+fn has_little_room(tape: &TapeDevice, places: usize, place_size: usize) -> bool {
+    let blocks = places + places / 4 + blocks_between_looks(places) + BLOCKS_TO_END;
+    tape.room().is_some_and(|room| room < blocks as u64 * place_size as u64)
+}
+
 impl State {
     /// An error is told once as it is; later callers learn that there was one.
     fn refuse_failed(&mut self) -> Result<(), DeviceError> {
@@ -165,14 +185,15 @@ impl Shared {
         let mut buffer = Buffer::new(place_size);
         let high = (self.places as f64 * HIGH) as usize;
         let low = (self.places as f64 * LOW) as usize;
-        let mut moving = false;
+        let (mut moving, mut looked) = (false, 0);
         loop {
             let mut state = self.state.lock();
             let order = loop {
                 if state.closed || state.failed.is_some() {
                     return;
                 }
-                moving = state.flush || state.used >= high || moving && state.used > low;
+                let all = state.flush || state.at_end;
+                moving = all || state.used >= high || moving && state.used > low;
                 if moving && let Some(order) = state.orders.pop_front() {
                     break order;
                 }
@@ -182,8 +203,15 @@ impl Shared {
             drop(state);
             let place = if let Order::Block(at, _) = order { Some(at) } else { None };
             let done = self.carry_out(order, &mut buffer);
+            looked += usize::from(place.is_some());
+            let look = looked >= blocks_between_looks(self.places);
+            let at_end = look && {
+                looked = 0;
+                has_little_room(&self.tape.lock(), self.places, place_size)
+            };
             let mut state = self.state.lock();
             state.at_work = false;
+            state.at_end |= at_end;
             if let Some(at) = place {
                 state.free.push(at);
                 state.used -= 1;
@@ -244,7 +272,8 @@ impl Device for SpooledTape {
             let mut state = self.shared.state.lock();
             loop {
                 state.refuse_failed()?;
-                if let Some(at) = state.free.pop() {
+                let has_place = !state.at_end || state.used < PLACES_AT_END;
+                if has_place && let Some(at) = state.free.pop() {
                     state.used += 1;
                     break at;
                 }
@@ -274,6 +303,11 @@ impl Device for SpooledTape {
     fn commit(&mut self) -> Result<(), DeviceError> {
         self.drain()?;
         self.shared.tape.lock().commit()
+    }
+
+    fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
+        self.abandon_segment();
+        self.shared.tape.lock().salvage()
     }
 
     fn object_of(&self, segment: SegmentNumber) -> Option<u64> {
@@ -454,5 +488,25 @@ mod tests {
         assert!(failed.is_full(), "{failed}");
         assert!(device.is_ending());
         assert!(device.write(&[7; BLOCK]).is_err(), "it stays so");
+    }
+    #[test]
+    fn what_came_to_a_full_tape_whole_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (address, tape) = tape(dir.path());
+        let mut device = spooled(tape, dir.path(), 16);
+        let mut one = || {
+            device.begin_segment()?;
+            (0..30).try_for_each(|n| device.write(&[n; BLOCK]))?;
+            device.begin_catalog()?;
+            device.write(&[1; BLOCK])?;
+            device.end_segment()
+        };
+        let failed = (0..1_000).find_map(|_| one().err()).unwrap();
+        assert!(failed.is_full(), "{failed}");
+        let next = device.salvage().unwrap();
+        assert!(next.0 > 2, "{next:?}");
+        drop(device);
+        let kept = super::super::open(&address).unwrap().segments().unwrap();
+        assert_eq!(kept.len() as u32, next.0 - 1);
     }
 }

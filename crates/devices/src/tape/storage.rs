@@ -24,6 +24,7 @@ use crate::address::TapeAddress;
 use crate::attached::NewAttachment;
 use crate::file::{FileMedium, HEADER_NAME, SUFFIX, io_error, segment_name, segment_number};
 use crate::rait::ends::blocks_on;
+use crate::rait::open::member_alone;
 use crate::storage::{ReadFile, Recorded, Storage, WriteFile};
 
 /// The longest block that a tape of ours has.
@@ -56,6 +57,22 @@ pub(crate) fn open_member(address: &TapeAddress) -> Result<FileMedium, DeviceErr
 pub(crate) fn is_blank(address: &TapeAddress) -> Result<bool, DeviceError> {
     let end = Tape::of(address).with(|deck| deck.end())?;
     Ok((end.file, end.block) == (0, 0))
+}
+
+/// Refuses a tape on which anything is, or that takes nothing.
+pub(crate) fn refuse_used(address: &TapeAddress) -> Result<(), DeviceError> {
+    let tape = Tape::of(address);
+    if tape.with(|deck| Ok(deck.is_write_protected()))? {
+        return Err(TapeError::WriteProtected { tape: tape.name() }.into());
+    }
+    if is_blank(address)? {
+        return Ok(());
+    }
+    Err(match open_member(address) {
+        Ok(there) if there.header().is_array() => member_alone(there.header(), &tape.name()),
+        Ok(_) => DeviceError::NotBlank(tape.name()),
+        Err(_) => DeviceError::NotOurs(tape.name()),
+    })
 }
 
 /// A tape as a flat directory: its header, and its complete segments.
@@ -139,8 +156,23 @@ impl Storage for TapeStorage {
         self.recorded.lock().extend(places.into_iter().map(|place| (place.number, place)));
     }
 
+    fn holds(&self, number: SegmentNumber) -> io::Result<bool> {
+        let spot = Spot { file: data_file(number), block: 0, object: None };
+        // Without its key it is seen that there is a block, too.
+        let key = self.key().ok().flatten();
+        let found = self.tape.with(|deck| {
+            deck.use_key(key.as_ref())?;
+            Ok(matches!(deck.block(spot, LONGEST, &|_| true)?, Found::Block(_)))
+        });
+        match found {
+            Err(e) if e.blames_drive() => Err(failed(e)),
+            Err(e) => Ok(!matches!(e, TapeError::BeyondEnd { .. })),
+            Ok(found) => Ok(found),
+        }
+    }
+
     fn takes_attachments(&self) -> bool {
-        self.medium().is_ok_and(|medium| medium.is_some_and(|medium| !medium.is_array()))
+        self.medium().is_ok_and(|medium| medium.is_some())
     }
 
     fn attachment(&self, number: SegmentNumber) -> io::Result<Option<Attachment>> {
@@ -151,10 +183,14 @@ impl Storage for TapeStorage {
         attachment::read(&self.tape, self.key()?.as_ref(), of)
     }
 
-    fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
+    fn attach(
+        &self,
+        new: &NewAttachment,
+        least: SegmentNumber,
+    ) -> Result<SegmentNumber, DeviceError> {
         match self.medium().map_err(io_error("read", &self.tape.name()))? {
-            Some(medium) if !medium.is_array() => attachment::append(&self.tape, medium, new),
-            _ => Err(DeviceError::KeepsNoAttachment),
+            Some(medium) => attachment::append(&self.tape, medium, new, least),
+            None => Err(DeviceError::KeepsNoAttachment),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use capstan_format::block::{BlockKind, MaHeader};
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber};
+use capstan_format::keys::{Key32, drive_key};
 use capstan_format::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
 use capstan_tape::changer::{Changer, Place};
 use capstan_tape::library::{Design, Library};
@@ -417,7 +418,7 @@ fn what_is_behind_the_header_takes_the_key() {
         closed.contains("V00001L9 is encrypted by its drive and its key is not open"),
         "{closed}"
     );
-    super::open_key(medium, DriveKey::new([7; 32]));
+    super::open_key(medium, Key32::new([7; 32]));
     write(&mut device, 3);
     device.commit().unwrap();
     drop(device);
@@ -440,7 +441,8 @@ fn a_drive_has_a_key_as_long_as_it_is_used() {
     let dir = tempfile::tempdir().unwrap();
     let address = address(dir.path());
     let medium = MediumId([0x78; 16]);
-    super::open_key(medium, DriveKey::new([9; 32]));
+    super::open_key(medium, Key32::new([9; 32]));
+    let key = drive_key(&[9; 32], medium).unwrap()[0];
     let new = || Ok(encrypted_header(medium));
     let mut device = TapeDevice::open(&address, new, None).unwrap();
     write(&mut device, 3);
@@ -455,7 +457,7 @@ fn a_drive_has_a_key_as_long_as_it_is_used() {
     assert!(given.lock().is_empty(), "what is on it is listed without");
     let segment = storage.open(&segment_name(SegmentNumber(1), SUFFIX)).unwrap();
     segment.read_at(&mut vec![0; BLOCK], 0).unwrap();
-    assert_eq!(*given.lock(), [Some(9)]);
+    assert_eq!(*given.lock(), [Some(key)]);
     drop((storage, segment));
-    assert_eq!(*given.lock(), [Some(9), None]);
+    assert_eq!(*given.lock(), [Some(key), None]);
 }

@@ -121,6 +121,11 @@ impl TapeDevice {
         &self.medium
     }
 
+    /// What is left of the tape, in bytes at the medium, where that is known.
+    pub(super) fn room(&self) -> Option<u64> {
+        self.tape.with(|deck| Ok(deck.room())).ok().flatten()
+    }
+
     /// Refuses a drive that cannot encrypt, where the tape is encrypted by its drive.
     pub fn check_drive(&self) -> Result<(), DeviceError> {
         match self.medium.header().is_drive_encrypted() {
@@ -154,6 +159,11 @@ impl TapeDevice {
         self.at = Some(Spot { file: spot.file + 1, block: 0, object: None });
         Ok(())
     }
+}
+
+/// Refuses a drive that cannot encrypt, with a tape of a library in it.
+pub(crate) fn check_encrypts(address: &TapeAddress) -> Result<(), TapeError> {
+    Tape::of(address).with(|deck| deck.check_encrypts())
 }
 
 /// Erases a tape, whatever is on it. `secure`: all of its length.
@@ -246,6 +256,12 @@ impl Device for TapeDevice {
 
     fn commit(&mut self) -> Result<(), DeviceError> {
         Ok(self.tape.with(|deck| deck.sync())?)
+    }
+
+    fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
+        self.abandon_segment();
+        self.commit()?;
+        Ok(SegmentNumber(self.next))
     }
 
     fn object_of(&self, segment: SegmentNumber) -> Option<u64> {

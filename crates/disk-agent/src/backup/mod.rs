@@ -20,7 +20,7 @@ use rustix::io::Errno;
 
 pub use self::count::count;
 use self::reader::StreamReader;
-pub use self::taste::{Taste, taste};
+pub use self::taste::{Taste, Work, taste};
 use crate::ahead::{Ahead, FETCHERS};
 use crate::huge::Pieces;
 use crate::linux::source;

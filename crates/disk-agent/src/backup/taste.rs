@@ -8,11 +8,13 @@ use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
 use capstan_format::codec::{Compressor, Method};
 use capstan_format::entry::Kind;
+use capstan_format::keys::FrameSealer;
 
 use super::GROUPS_WAITING;
 use crate::ahead::Ahead;
 use crate::linux::source;
 use crate::select::Selection;
+use crate::squeeze::Squeeze;
 use crate::walk::{Group, WalkItem, Walker};
 
 /// Bytes that are read at most: 256 MiB.
@@ -43,6 +45,12 @@ impl Taste {
         self.bytes as f64 / self.time.as_secs_f64().max(1e-6)
     }
 
+    /// The same of what comes out where the session works on what it reads: what goes to the medium.
+    pub fn made(&self) -> Self {
+        let bytes = self.bytes as f64 / self.ratio();
+        Self { bytes: bytes as u64, time: self.time, tried: 0, shrunk: 0 }
+    }
+
     /// Bytes that compression makes one: 1 and more.
     pub fn ratio(&self) -> f64 {
         match self.shrunk {
@@ -52,12 +60,31 @@ impl Taste {
     }
 }
 
-/// Reads the first files of the roots for a second, or 256 MiB of them.
-pub fn taste(roots: &[Vec<u8>], selection: &Selection, stop: &AtomicBool) -> Taste {
-    taste_most(roots, selection, stop, MOST)
+/// What a stream does with all that it reads: then it is part of its rate.
+pub struct Work {
+    /// How it compresses.
+    pub squeeze: Squeeze,
+    /// With what it encrypts. Nothing of what is made here is kept, so any key will do.
+    pub sealer: Option<FrameSealer>,
 }
 
-fn taste_most(roots: &[Vec<u8>], selection: &Selection, stop: &AtomicBool, most: u64) -> Taste {
+/// Reads the first files of the roots for a second, or 256 MiB of them, and works on them as a stream would.
+pub fn taste(
+    roots: &[Vec<u8>],
+    selection: &Selection,
+    work: Option<Work>,
+    stop: &AtomicBool,
+) -> Taste {
+    taste_most(roots, selection, work, stop, MOST)
+}
+
+fn taste_most(
+    roots: &[Vec<u8>],
+    selection: &Selection,
+    work: Option<Work>,
+    stop: &AtomicBool,
+    most: u64,
+) -> Taste {
     let queues = [Queue::<Arc<Group>>::new(GROUPS_WAITING)];
     let (ahead, meters, found) = (Ahead::default(), Meters::default(), AtomicU64::new(0));
     let enough = AtomicBool::new(false);
@@ -67,6 +94,7 @@ fn taste_most(roots: &[Vec<u8>], selection: &Selection, stop: &AtomicBool, most:
         begun: Instant::now(),
         reader: source::Reader::default(),
         compressor: Compressor::default(),
+        work,
         buffer: vec![0; READ],
         squeezed: Vec::new(),
         compressing: Duration::ZERO,
@@ -105,6 +133,7 @@ struct Taster {
     begun: Instant,
     reader: source::Reader,
     compressor: Compressor,
+    work: Option<Work>,
     buffer: Vec<u8>,
     squeezed: Vec<u8>,
     /// Time that is not the source's.
@@ -138,12 +167,31 @@ impl Taster {
             at += n as u64;
             self.taste.bytes += n as u64;
             self.reads += 1;
-            if self.reads % TRIED == 1 {
-                self.squeeze(n);
+            match &self.work {
+                Some(_) => self.work_on(n),
+                None if self.reads % TRIED == 1 => self.squeeze(n),
+                None => {}
             }
         }
         if was_cold && self.reader.must_drop() {
             source::drop_pages(&file);
+        }
+    }
+
+    fn work_on(&mut self, n: usize) {
+        let Some(work) = &mut self.work else { return };
+        let plain = &self.buffer[..n];
+        let method = work.squeeze.method();
+        let shrunk = self.compressor.compress(method, plain, &mut self.squeezed).is_some();
+        if method != Method::Store {
+            work.squeeze.learn(shrunk);
+        }
+        let made = if shrunk { &mut self.squeezed[..] } else { &mut self.buffer[..n] };
+        self.taste.tried += n as u64;
+        self.taste.shrunk += made.len() as u64;
+        if let Some(sealer) = &work.sealer {
+            // What it costs is all that is wanted of it.
+            let _ = sealer.seal_in_place(self.reads, &[], made);
         }
     }
 
@@ -160,11 +208,42 @@ impl Taster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::squeeze::Compression;
+    use capstan_format::id::StreamId;
+    use capstan_format::keys::{Cipher, Purpose};
 
     fn of(dir: &std::path::Path) -> Taste {
         let root = source::resolve(dir).unwrap();
         let selection = Selection::new(&["*.left".to_owned()], &[]).unwrap();
-        taste(&[root], &selection, &AtomicBool::new(false))
+        taste(&[root], &selection, None, &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn what_a_stream_does_with_it_is_part_of_its_rate() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..20 {
+            std::fs::write(dir.path().join(format!("{n}")), vec![b'a'; 1_000_000]).unwrap();
+        }
+        let root = source::resolve(dir.path()).unwrap();
+        let (all, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
+        let tasted = |method: Method, seals: bool| {
+            let sealer = || {
+                let (purpose, stream) = (Purpose::Contents, StreamId([0; 16]));
+                FrameSealer::new(&[0; 32], purpose, stream, Cipher::best()).unwrap()
+            };
+            let squeeze = Squeeze::new(Compression::Fixed(method), Arc::default());
+            let work = Work { squeeze, sealer: seals.then(sealer) };
+            taste(std::slice::from_ref(&root), &all, Some(work), &stop)
+        };
+        let stored = tasted(Method::Store, true);
+        assert_eq!(
+            (stored.bytes, stored.tried, stored.shrunk),
+            (20_000_000, 20_000_000, 20_000_000)
+        );
+        assert!((stored.made().rate() / stored.rate() - 1.0).abs() < 1e-6);
+        let squeezed = tasted(Method::Zstd(3), false);
+        assert_eq!(squeezed.tried, 20_000_000);
+        assert!(squeezed.made().rate() < squeezed.rate() / 20.0, "{squeezed:?}");
     }
 
     #[test]
@@ -198,7 +277,7 @@ mod tests {
         }
         let root = source::resolve(dir.path()).unwrap();
         let (all, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
-        let taste = taste_most(&[root], &all, &stop, 3 << 20);
+        let taste = taste_most(&[root], &all, None, &stop, 3 << 20);
         assert!((3 << 20..=(3 << 20) + READ as u64).contains(&taste.bytes), "{taste:?}");
         assert!(taste.ratio() < 1.01, "{taste:?}");
     }

@@ -225,6 +225,7 @@ mod tests {
             short_blocks: short.to_vec(),
             streams: Vec::new(),
             session_end: None,
+            other_ends: Vec::new(),
             written_us: 0,
         }
     }

@@ -13,7 +13,7 @@ pub fn drive_record_id(medium: MediumId) -> KeyId {
     KeyId(medium.0)
 }
 
-/// Draws the key of a new medium, and wraps it for the active pair of a ring.
+/// Draws the contents key of a new medium, from which the keys of its tapes come, and wraps it for the active pair of a ring.
 pub fn draw_drive_key(
     medium: MediumId,
     ring: &KeyRing,
@@ -22,11 +22,11 @@ pub fn draw_drive_key(
     let keys = SessionKeys { id: drive_record_id(medium), ..SessionKeys::draw(rng) };
     // What drives do.
     let record = KeyRecord::wrap(&keys, Cipher::Aes256Gcm, ring, &[], rng)?;
-    let key = drive_key(&keys.contents, medium)?;
-    Ok((record, key))
+    Ok((record, keys.contents))
 }
 
-/// The key of a medium, by the contents key of its key record.
+/// The key of a tape, by the contents key of its key record: `medium` is the tape's own, also where it is a member of an array,
+/// which has the record for all its members.
 pub fn drive_key(contents: &[u8; 32], medium: MediumId) -> Result<Key32, KeyError> {
     prim::hkdf(&[], contents, &[DRIVE_INFO, medium.as_bytes()])
 }
@@ -35,6 +35,7 @@ pub fn drive_key(contents: &[u8; 32], medium: MediumId) -> Result<Key32, KeyErro
 mod tests {
     use super::super::tests::fixed_rng;
     use super::*;
+    use crate::array::Layout;
     use crate::keys::{ArgonParams, LockBy, NewLock, Scope, Secret};
     use crate::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
 
@@ -51,16 +52,17 @@ mod tests {
     fn the_record_gives_the_key_again_and_for_this_medium_alone() {
         let mut rng = fixed_rng("drive");
         let ring = ring(&mut rng);
-        let (record, key) = draw_drive_key(MEDIUM, &ring, &mut rng).unwrap();
+        let (record, drawn) = draw_drive_key(MEDIUM, &ring, &mut rng).unwrap();
+        let key = drive_key(&drawn, MEDIUM).unwrap();
         assert_eq!(record.id(), KeyId([5; 16]));
         let read = KeyRecord::from_json(&record.to_json().unwrap()).unwrap();
         let open = read.ring().unlock(&Secret::Passphrase("correct horse")).unwrap();
         let contents = read.unwrap_contents(&open).unwrap();
-        assert_eq!(drive_key(&contents, MEDIUM).unwrap(), key);
+        assert_eq!(contents, drawn);
         assert_ne!(contents, key, "the drive is not given what opens anything else");
         assert_ne!(drive_key(&contents, MediumId([6; 16])).unwrap(), key);
         let (_, other) = draw_drive_key(MEDIUM, &ring, &mut rng).unwrap();
-        assert_ne!(other, key, "each medium has a key of its own");
+        assert_ne!(other, drawn, "each medium has a key of its own");
     }
 
     #[test]
@@ -89,9 +91,17 @@ mod tests {
         for bad in [
             MediumHeader { incompatible: 0, ..header.clone() },
             MediumHeader { incompatible: FEATURE_DRIVE_KEY, ..plain },
-            header.as_array(),
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
+        }
+        // All members of an array, and of arrays in it, have its record.
+        let array = header.as_array();
+        let layout = Layout::of("rait1", 2).unwrap();
+        let inner = array.of_member(MediumId([7; 16]), layout, 1);
+        for part in [&array, &inner, &inner.of_member(MediumId([8; 16]), layout, 0)] {
+            part.check().unwrap();
+            assert_eq!((part.incompatible, part.whole()), (3, MEDIUM));
+            assert_eq!(part.drive_key_record().unwrap().unwrap(), record);
         }
         // The record of another medium is none of this one.
         let other = MediumHeader { medium: MediumId([6; 16]), ..header };

@@ -216,6 +216,7 @@ pub fn writer(
     let options = WriterOptions {
         medium: medium(shape.block_size),
         session: label(session),
+        others: std::collections::HashMap::new(),
         keys: Vec::new(),
         segment_size: shape.segment_size,
         catalog_limit: shape.catalog_limit,

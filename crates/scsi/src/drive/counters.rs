@@ -38,6 +38,11 @@ impl Drive {
         Ok(self.log_page(log::PAGE_CAPACITY)?.and_then(|page| page.capacity()))
     }
 
+    /// What is left of the tape, in bytes at the medium, where the drive says it.
+    pub fn room(&mut self) -> Result<Option<u64>, Error> {
+        Ok(self.log_page(log::PAGE_CAPACITY)?.and_then(|page| page.room()))
+    }
+
     fn log_page(&mut self, code: u8) -> Result<Option<LogPage>, Error> {
         Ok(self.log_bytes(code)?.and_then(|bytes| LogPage::decode(&bytes, code)))
     }

@@ -28,12 +28,21 @@ pub struct Library {
 impl Library {
     /// Starts a library with tapes of `size_mib`. `None`, with the reason printed, where tgt is not installed.
     pub fn start(size_mib: u32, chap: Option<(&'static str, &'static str)>) -> Option<Self> {
+        Self::start_in(&std::env::temp_dir(), size_mib, chap)
+    }
+
+    /// The same, with its tapes below that directory.
+    pub fn start_in(
+        place: &Path,
+        size_mib: u32,
+        chap: Option<(&'static str, &'static str)>,
+    ) -> Option<Self> {
         if ["tgtd", "tgtadm", "tgtimg"].iter().any(|name| program(name).is_none()) {
             println!("skipped: tgt is not installed (tools/setup.sh installs it)");
             return None;
         }
         // Paths of tapes must stay below 128 bytes.
-        let dir = tempfile::Builder::new().prefix("vtl").tempdir().unwrap();
+        let dir = tempfile::Builder::new().prefix("vtl").tempdir_in(place).unwrap();
         std::fs::create_dir(dir.path().join("media")).unwrap();
         std::fs::write(dir.path().join("changer"), [0; 1024]).unwrap();
         let port = free_port();

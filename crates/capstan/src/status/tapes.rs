@@ -1,0 +1,76 @@
+//! What `capstan status` says of media and drives, beside the objects.
+
+use std::fmt::Write as _;
+
+use capstan_cell::TapeWanted;
+use capstan_cell::stage::PoorMedium;
+use capstan_engine::message::path_text;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::output::local_time;
+
+/// A line per drive that waits for somebody to put a tape in.
+pub fn wanted_lines(wanted: &[TapeWanted]) -> String {
+    let mut text = String::new();
+    for w in wanted {
+        let who = match &w.session {
+            Some(s) => {
+                let name = path_text(s.name.as_bytes());
+                let id: String = s.id.chars().take(8).collect();
+                format!("{} {name}", s.kind).trim_end().to_owned() + &format!(", session {id}")
+            }
+            None => "a session that has not begun yet".to_owned(),
+        };
+        let r = &w.request;
+        let _ = writeln!(
+            text,
+            "Drive {} waits since {} for {} ({who}, process {} on {})",
+            path_text(r.drive.as_bytes()),
+            local_time(r.since_us),
+            path_text(r.wanted.as_bytes()),
+            r.pid,
+            path_text(r.host.as_bytes())
+        );
+    }
+    text
+}
+
+/// The same as JSON.
+pub fn wanted_json(w: &TapeWanted) -> Value {
+    let r = &w.request;
+    json!({
+        "drive": r.drive,
+        "wanted": r.wanted,
+        "since": Timestamp::from_microsecond(r.since_us).ok().map(|t| t.to_string()),
+        "host": r.host,
+        "pid": r.pid,
+        "session": w.session.as_ref().map(|s| &s.id),
+        "kind": w.session.as_ref().map(|s| &s.kind),
+        "name": w.session.as_ref().map(|s| &s.name),
+    })
+}
+
+/// A line per medium in poor condition.
+pub fn poor_lines(poor: &[PoorMedium]) -> String {
+    let mut text = String::new();
+    for m in poor {
+        let label = path_text(m.medium.label.as_bytes());
+        let _ = writeln!(
+            text,
+            "Medium '{label}' is poor ({}): `capstan media retire {label}` brings what must stay elsewhere",
+            m.reasons.join(", ")
+        );
+    }
+    text
+}
+
+/// A medium in poor condition as JSON.
+pub fn poor_json(m: &PoorMedium) -> Value {
+    json!({
+        "id": m.medium.id.to_string(),
+        "label": m.medium.label,
+        "device": m.medium.device,
+        "reasons": m.reasons,
+    })
+}

@@ -1,0 +1,60 @@
+//! What a commit leaves in the internal database.
+
+use capstan_format::id::SegmentId;
+use capstan_format::keys::{KeyRecord, SessionKeys};
+use capstan_format::record::StreamExtent;
+use capstan_idb::{Idb, LogLevel, Segment, StreamPart};
+use capstan_media_agent::writer::{Committed, CommittedAt};
+
+use crate::error::{CellError, Result};
+use crate::logging;
+use crate::version::VersionKeys;
+
+/// The wrapped keys of a session, as its segments carry them.
+pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<serde_json::Value>> {
+    let Some((_, record)) = keys else { return Ok(Vec::new()) };
+    let json = serde_json::from_slice(&record.to_json()?);
+    let json = json.map_err(|_| CellError::BadInput("the key record is not JSON".to_owned()))?;
+    Ok(vec![json])
+}
+
+/// Records a commit: the catalog file first, then one transaction.
+pub(crate) fn record_commit(
+    idb: &Idb,
+    c: &Committed,
+    level: LogLevel,
+    names: &VersionKeys,
+) -> Result<()> {
+    logging::keep(idb, c, level, names)?;
+    if let Some(origin) = c.header.copy_of {
+        idb.put_copy(c.header.segment, origin)?;
+        idb.set_log_level_of_copy(c.header.segment, level)?;
+    }
+    let on = |place: &CommittedAt| {
+        let segment = Segment {
+            id: c.header.segment,
+            medium: place.medium,
+            number: place.number,
+            object: place.object,
+            session: c.header.session.session,
+            blocks: c.end.blocks,
+            bytes: c.bytes,
+            committed_us: c.end.written_us,
+        };
+        (segment, stream_parts(c.header.segment, &c.end.streams))
+    };
+    Ok(idb.commit_segments(&c.places.iter().map(on).collect::<Vec<_>>())?)
+}
+
+/// What of each stream lies in a segment, as the IDB records it.
+pub(crate) fn stream_parts(segment: SegmentId, streams: &[StreamExtent]) -> Vec<StreamPart> {
+    let part = |s: &StreamExtent| StreamPart {
+        segment,
+        stream: s.stream,
+        version: s.version,
+        logical_start: s.logical_start,
+        logical_end: s.logical_end,
+        rows: s.rows,
+    };
+    streams.iter().map(part).collect()
+}

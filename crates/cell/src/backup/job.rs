@@ -1,0 +1,426 @@
+//! One object's backup: what it builds on or goes on with, its session on record, its streams, its report.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_disk_agent::backup::{Backup, Counters};
+use capstan_disk_agent::owners::OwnerNames;
+use capstan_disk_agent::squeeze::{Ladder, Squeeze};
+use capstan_disk_agent::stream::{Sealers, StreamOptions};
+use capstan_disk_agent::walk::BaseCursor;
+use capstan_engine::link::{BlockPort, LinkClosed};
+use capstan_engine::message::Code;
+use capstan_engine::meter::Meters;
+use capstan_format::id::{MediumId, ObjectId, SessionId, StreamId, VersionId};
+use capstan_format::keys::{FrameSealer, KeyRecord, Purpose, SessionKeys};
+use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel, StreamLabel, StreamNames};
+use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
+
+use super::devices_of;
+use super::plan::Plan;
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::input::Input;
+use crate::names;
+use crate::observe::Stop;
+use crate::report::Report;
+use crate::request::{BackupRequest, Encrypt, Level, Source};
+use crate::resume::{Cursor, resumable};
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+
+/// An object that is backed up.
+pub(super) struct Job<'a> {
+    pub request: &'a BackupRequest,
+    pub plan: Plan,
+    /// What is said of it.
+    pub ears: Ears<'a>,
+    pub label: SessionLabel,
+    /// Whether it was backed up before.
+    is_known: bool,
+    /// Whether its version was begun by an earlier session.
+    pub goes_on: bool,
+    base_session: Option<SessionId>,
+    /// The version that it builds on. A resumed run's base is its own version: that has not all of what it refers to.
+    based_on: Option<VersionId>,
+    /// What the disk agent looks names up in.
+    pub cursor: Option<Cursor<'a>>,
+    pub counters: Counters,
+    /// Files and bytes to expect.
+    pub expected: (u64, u64),
+}
+
+/// Whether all of a job was handed to the media agent, and why its input failed. By default, of a disk agent that ended without
+/// a word, it was not.
+pub(super) struct HandedOver {
+    whole: std::result::Result<(), LinkClosed>,
+    input_failed: Option<String>,
+}
+
+impl Default for HandedOver {
+    fn default() -> Self {
+        Self { whole: Err(LinkClosed), input_failed: None }
+    }
+}
+
+/// How a job ended, as far as it shows before its medium has all of it.
+pub(super) struct Ending {
+    pub status: Status,
+    pub totals: Totals,
+    input_failed: bool,
+    /// Its end for the medium; none of a session that did not come to its end.
+    pub end: Option<SessionEnd>,
+}
+
+impl Ending {
+    /// The same, as it stands beside the end of the session that a segment names.
+    pub fn beside(&self, session: &SessionLabel) -> Option<OtherEnd> {
+        self.end.clone().map(|end| OtherEnd { session: session.clone(), end })
+    }
+}
+
+/// What of a report is of all jobs that were written together.
+#[derive(Clone, Copy)]
+pub(super) struct Written<'a> {
+    pub media: &'a [String],
+    pub media_change_s: f64,
+    pub elapsed_s: f64,
+    pub rate_sustained: f64,
+    pub bytes: u64,
+    pub device_full: bool,
+    pub device_failed: bool,
+    pub encryption: Option<Encrypt>,
+}
+
+impl Cell {
+    /// Settles what an object is backed up as, to these media.
+    pub(super) fn job<'a>(
+        &'a self,
+        request: &'a BackupRequest,
+        mut plan: Plan,
+        ears: Ears<'a>,
+        media: &[MediumId],
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        started_us: i64,
+    ) -> Result<Job<'a>> {
+        let host = host();
+        let known = self.idb.objects_by_name(&plan.name)?;
+        let known = known.into_iter().find(|o| o.host == host);
+        let object = match &known {
+            Some(o) => o.id,
+            None => ObjectId(self.new_id()?),
+        };
+        // An input begins anew each time: there is nothing to go on with.
+        let resume = request.resume && matches!(request.source, Source::Paths(_));
+        let resumed = match (&known, resume) {
+            (Some(o), true) => resumable(self, o, &ears)?,
+            _ => None,
+        };
+        let started_us = resumed
+            .as_ref()
+            .map_or(started_us, |r| started_us.max(r.parent_started_us.saturating_add(1)));
+        let by_drive = request.encrypt == Some(Encrypt::Drive);
+        if keys.is_none() && !by_drive && !plan.null {
+            self.warn_not_encrypted(&plan.name, &ears)?;
+        }
+        // Neither an input nor a test of the source's speed builds on anything.
+        let never = plan.roots.is_empty() || plan.null && request.level.is_none();
+        let wanted = if never { Some(Level::Full) } else { request.level };
+        let based = match (&known, &resumed) {
+            (Some(o), None) => self.base_for(o, wanted, media, keys.is_some(), &ears)?,
+            _ => None,
+        };
+        let (method, base) = match (&resumed, &based) {
+            (Some(r), _) => (r.version.method.clone(), r.version.base),
+            (None, Some(b)) => (wanted.unwrap_or(Level::Incremental).to_string(), Some(b.version)),
+            (None, None) => (Level::Full.to_string(), None),
+        };
+        plan.method = method;
+        plan.never(self, request)?;
+        let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
+        let label = SessionLabel {
+            session: SessionId(self.new_id()?),
+            object,
+            version,
+            parent: resumed.as_ref().map(|r| r.parent),
+            base,
+            started_us,
+            key: keys.map(|(k, _)| k.id),
+            cipher: keys.map(|(_, r)| r.cipher()),
+            state_us: None,
+            stands_for: None,
+        };
+        Ok(Job {
+            request,
+            plan,
+            ears,
+            label,
+            is_known: known.is_some(),
+            goes_on: resumed.is_some(),
+            base_session: based.as_ref().map(|b| b.session),
+            based_on: based.as_ref().map(|b| b.version),
+            cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
+            counters: Counters::default(),
+            expected: self.expected(object, version)?,
+        })
+    }
+
+    /// Files and bytes to expect: what the object's last complete version had.
+    fn expected(&self, object: ObjectId, but: VersionId) -> Result<(u64, u64)> {
+        for version in self.idb.versions_of(object)?.into_iter().filter(|v| v.id != but) {
+            for session in self.idb.sessions_of_version(version.id)? {
+                if session.status == Status::Completed {
+                    return Ok((session.files, session.bytes_read));
+                }
+            }
+        }
+        Ok((0, 0))
+    }
+
+    /// What a stream of a session is made with.
+    pub(crate) fn stream_options(
+        &self,
+        names: &StreamNames,
+        label: &SessionLabel,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        crc: bool,
+        squeeze: Squeeze,
+    ) -> Result<StreamOptions> {
+        let stream = StreamId(self.new_id()?);
+        let json = |e: serde_json::Error| CellError::BadInput(format!("a label is not JSON: {e}"));
+        let sealers = match keys {
+            None => None,
+            Some((keys, record)) => {
+                let of = |purpose: Purpose| {
+                    FrameSealer::new(keys.key(purpose), purpose, stream, record.cipher())
+                };
+                Some(Sealers { names: of(Purpose::Names)?, contents: of(Purpose::Contents)? })
+            }
+        };
+        Ok(StreamOptions {
+            stream,
+            label: serde_json::to_vec(&StreamLabel { session: label.clone() }).map_err(json)?,
+            names: serde_json::to_vec(names).map_err(json)?,
+            sealers,
+            crc,
+            squeeze,
+        })
+    }
+}
+
+impl Job<'_> {
+    /// Puts object, version and session on record.
+    pub fn record_begin(&self, cell: &Cell, keys: Option<&(SessionKeys, KeyRecord)>) -> Result<()> {
+        let Self { request, plan, label, .. } = self;
+        if !self.is_known {
+            let (name, host) = (plan.name.clone(), host());
+            cell.idb.put_object(&Object { id: label.object, name, host, sealed: None })?;
+        }
+        if let Some((keys, record)) = keys {
+            let record = String::from_utf8_lossy(&record.to_json()?).into_owned();
+            cell.idb.put_key(&capstan_idb::KeyRecord { id: keys.id, record })?;
+        }
+        let version = Version {
+            id: label.version,
+            object: label.object,
+            status: Status::Running,
+            method: plan.method.clone(),
+            base: label.base,
+            key: label.key,
+            null_device: plan.null,
+            created_us: label.started_us,
+            stands_for: None,
+        };
+        let session = Session {
+            object: Some(label.object),
+            version: Some(label.version),
+            parent: label.parent,
+            tags: request.tags.clone(),
+            ..begun(label.session, "backup", devices_of(request), label.started_us)
+        };
+        cell.idb.begin_session(&session, Some(&version))?;
+        if request.log_level != LogLevel::All {
+            cell.idb.set_log_level(label.session, request.log_level)?;
+        }
+        Ok(())
+    }
+
+    /// Its streams, as many as are planned.
+    pub fn streams(
+        &self,
+        cell: &Cell,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        ladder: &Arc<Ladder>,
+    ) -> Result<Vec<StreamOptions>> {
+        let names = StreamNames {
+            name: self.plan.name.clone(),
+            host: host(),
+            method: self.plan.method.clone(),
+            tags: self.request.tags.clone(),
+        };
+        let squeeze = || Squeeze::new(self.plan.compression, ladder.clone());
+        let crc = self.request.crc;
+        let one = |_| cell.stream_options(&names, &self.label, keys, crc, squeeze());
+        (0..self.plan.streams).map(one).collect()
+    }
+
+    /// Runs the disk agents.
+    pub fn run(
+        &self,
+        port: Arc<dyn BlockPort>,
+        meters: &Arc<Meters>,
+        stop: &Stop,
+        cursor: Option<Cursor<'_>>,
+        streams: Vec<StreamOptions>,
+    ) -> HandedOver {
+        let backup = Backup {
+            port,
+            meters: meters.clone(),
+            owners: Arc::new(OwnerNames::default()),
+            selection: &self.plan.selection,
+            base: self.based_on.map(|version| version.0),
+            options: &self.plan.read,
+            stop: &stop.0,
+            counters: &self.counters,
+            listener: &self.ears,
+        };
+        let handed_over = run_source(self.request, &self.plan, &backup, cursor, streams);
+        if let Some(why) = &handed_over.input_failed {
+            self.ears.say(Code::InputFailed, "disk agent", &self.plan.name, why.clone());
+        }
+        handed_over
+    }
+
+    /// How it ended, where beside its own there are so many errors of its media.
+    pub fn ending(&self, of: &HandedOver, stopped: bool, media_errors: u64) -> Ending {
+        if stopped {
+            self.ears.stopped(&self.plan.name);
+        }
+        let errors = self.ears.error_count() + media_errors;
+        let status = match (of.whole.is_ok(), &of.input_failed, stopped) {
+            (false, ..) | (_, Some(_), false) => Status::Failed,
+            (.., true) => Status::Incomplete,
+            _ if errors > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let count = &self.counters;
+        let totals = Totals {
+            files: count.files.load(Relaxed) + count.kept.load(Relaxed),
+            dirs: count.dirs.load(Relaxed),
+            bytes_read: count.bytes.load(Relaxed),
+            bytes_written: 0,
+        };
+        let ended = status != Status::Incomplete && of.whole.is_ok();
+        let end = ended.then(|| SessionEnd {
+            status: status.to_string(),
+            ended_us: now_us(),
+            files: totals.files,
+            dirs: totals.dirs,
+            bytes_read: totals.bytes_read,
+            bytes_written: 0,
+        });
+        Ending { status, totals, input_failed: of.input_failed.is_some(), end }
+    }
+
+    /// The report, as far as it says what was backed up and written.
+    pub fn report(&self, ending: &Ending, written: &Written<'_>) -> Report {
+        let (plan, label, count) = (&self.plan, &self.label, &self.counters);
+        let (totals, elapsed) = (&ending.totals, written.elapsed_s);
+        Report {
+            session: label.session.to_string(),
+            name: plan.name.clone(),
+            host: host(),
+            method: plan.method.clone(),
+            base_session: label.parent.or(self.base_session).map(|p| p.to_string()),
+            status: ending.status.to_string(),
+            start: rfc3339(label.started_us),
+            end: rfc3339(now_us()),
+            files: totals.files,
+            dirs: totals.dirs,
+            skipped: count.skipped.load(Relaxed),
+            in_use: count.in_use.load(Relaxed),
+            corrupt: count.corrupt.load(Relaxed),
+            kept: count.kept.load(Relaxed),
+            selection: Plan::selected(self.request, &plan.roots),
+            bytes_read: totals.bytes_read,
+            bytes_written: written.bytes,
+            media: if plan.null { Vec::new() } else { written.media.to_vec() },
+            media_change_s: written.media_change_s,
+            elapsed_s: elapsed,
+            rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
+            rate_sustained_mb_s: written.rate_sustained / 1e6,
+            peak_rss_bytes: peak_rss(),
+            notes: plan.notes.clone(),
+            device_full: written.device_full,
+            device_failed: written.device_failed,
+            encryption: written.encryption,
+            ..Report::default()
+        }
+    }
+
+    /// Puts its end on record, and what its report says.
+    pub fn record_end(&self, cell: &Cell, ending: &Ending, report: &mut Report) -> Result<()> {
+        let status = ending.status;
+        let label = &self.label;
+        if matches!(status, Status::Completed | Status::CompletedWithErrors) && !self.plan.null {
+            let kept_bytes = self.counters.kept_bytes.load(Relaxed);
+            let (object, session) = (label.object, label.session);
+            cell.look_back(object, session, kept_bytes, self.request, report, &self.ears)?;
+        }
+        if status == Status::Failed && !self.plan.null && !cell.idb.has_segments(label.version)? {
+            report.nothing_committed();
+        }
+        self.ears.fill(report);
+        let totals = Totals {
+            bytes_written: report.bytes_written,
+            files: report.files,
+            dirs: report.dirs,
+            ..ending.totals
+        };
+        let json = serde_json::to_string(&report).unwrap_or_default();
+        // A failed device leaves what was committed: the version can be resumed.
+        let version_status = match status {
+            Status::Failed if !ending.input_failed => Status::Incomplete,
+            other => other,
+        };
+        let (id, ended_us) = (label.session, now_us());
+        Ok(cell.idb.end_session(id, status, ended_us, &totals, &json, Some(version_status))?)
+    }
+}
+
+/// Runs the disk agents of a source.
+fn run_source(
+    request: &BackupRequest,
+    plan: &Plan,
+    backup: &Backup<'_>,
+    mut cursor: Option<Cursor<'_>>,
+    mut streams: Vec<StreamOptions>,
+) -> HandedOver {
+    let failed = |why: String| HandedOver { whole: Ok(()), input_failed: Some(why) };
+    let (name, input) = match &request.source {
+        Source::Paths(_) => {
+            let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
+            let whole = backup.run(&plan.roots, base, streams);
+            return HandedOver { whole, input_failed: None };
+        }
+        Source::Stdin(name) => (name, Ok(Input::Stdin(std::io::stdin()))),
+        Source::Command(line, name) => (name, Input::command(line)),
+    };
+    let mut input = match input {
+        Ok(input) => input,
+        Err(e) => return failed(format!("cannot start the command: {e}")),
+    };
+    let Some(stream) = streams.pop() else {
+        return HandedOver { whole: Ok(()), input_failed: None };
+    };
+    let path = match names::input_path(name) {
+        Ok(path) => path,
+        Err(e) => return failed(e.to_string()),
+    };
+    match backup.run_input(path.as_bytes(), &mut input, stream) {
+        Err(closed) => HandedOver { whole: Err(closed), input_failed: None },
+        Ok(read) => {
+            let read = read.map_err(|e| format!("cannot read the input: {e}"));
+            HandedOver { whole: Ok(()), input_failed: read.err().or(input.end().err()) }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! An import of all that lies in libraries: single tapes, and arrays of tapes, which are put together from what the tapes say.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::open::{header_on, is_by_hand};
+use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
+use capstan_engine::message::Code;
+use capstan_format::id::SessionId;
+use capstan_format::record::Follows;
+use capstan_idb::Status;
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::observe::{Observer, Stop};
+use crate::report::Report;
+use crate::session::{Ears, now_us, rfc3339};
+use crate::tape_arrays::{is_of_libraries, libraries_of};
+
+/// An import of several media.
+struct All {
+    /// When it began, by two clocks: to load tapes that are none of Capstan's takes time, too.
+    begun: (Instant, i64),
+    report: Option<Report>,
+    follows: Vec<(SessionId, Follows)>,
+    /// Tapes that are parts of arrays.
+    members: Vec<FoundTape>,
+    /// Tapes that are blank, or not of Capstan.
+    others: Vec<String>,
+    /// Media of which no key opens, and why the first does not.
+    closed: Vec<String>,
+    why_closed: Option<CellError>,
+    /// What could not be read, and why the first could not.
+    unread: Vec<String>,
+    why_unread: Option<CellError>,
+}
+
+impl All {
+    fn begun() -> Self {
+        Self {
+            begun: (Instant::now(), now_us()),
+            report: None,
+            follows: Vec::new(),
+            members: Vec::new(),
+            others: Vec::new(),
+            closed: Vec::new(),
+            why_closed: None,
+            unread: Vec::new(),
+            why_unread: None,
+        }
+    }
+}
+
+impl Cell {
+    /// Imports a medium, or all media of a library, or all arrays of tapes of libraries.
+    pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
+        match device {
+            Address::Tape(library) if library.tape.is_none() && !is_by_hand(library)? => {
+                self.import_library(library, observer, stop)
+            }
+            Address::Array(array) if is_of_libraries(array)? => {
+                self.import_arrays(device, observer, stop)
+            }
+            _ => self.import_medium(device, None, observer, stop),
+        }
+    }
+
+    /// Imports every tape of a library that is one of Capstan's, and the arrays that its tapes are.
+    fn import_library(
+        &self,
+        library: &TapeAddress,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let mut all = All::begun();
+        for barcode in self.barcodes(library)? {
+            if stop.0.load(Relaxed) {
+                break;
+            }
+            let tape = library.with_tape(&barcode);
+            match header_on(&tape) {
+                Ok(header) if header.is_array() => all.members.push((tape, header)),
+                Ok(_) => {
+                    self.import_one(&Address::Tape(tape), &barcode, &mut all, observer, stop)?
+                }
+                Err(e) if e.is_no_medium() => all.others.push(barcode),
+                Err(e) => all.unread(&barcode, e),
+            }
+        }
+        let library = Address::Tape(library.clone());
+        self.import_found(&library, all, &|_| true, observer, stop)
+    }
+
+    /// Imports the arrays whose tapes lie in the libraries that an array names.
+    fn import_arrays(
+        &self,
+        array: &Address,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let mut all = All::begun();
+        for library in libraries_of(array) {
+            for barcode in self.barcodes(&library)? {
+                if stop.0.load(Relaxed) {
+                    break;
+                }
+                let tape = library.with_tape(&barcode);
+                match header_on(&tape) {
+                    Ok(header) if header.is_array() => all.members.push((tape, header)),
+                    Ok(_) => {}
+                    Err(e) if e.is_no_medium() => {}
+                    Err(e) => all.unread(&barcode, e),
+                }
+            }
+        }
+        let Address::Array(named) = array else { return Err(none_of(array)) };
+        let is_one = |found: &FoundArray| found.address.layout == named.layout;
+        self.import_found(array, all, &is_one, observer, stop)
+    }
+
+    /// Imports the arrays among what was found that are wanted, and says what came of all.
+    fn import_found(
+        &self,
+        device: &Address,
+        mut all: All,
+        is_wanted: &dyn Fn(&FoundArray) -> bool,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let ears = Ears::new(observer);
+        let mut broken = Vec::new();
+        for found in arrays_of(std::mem::take(&mut all.members)) {
+            if stop.0.load(Relaxed) {
+                break;
+            }
+            if !is_wanted(&found) {
+                continue;
+            }
+            match found.is_enough() {
+                true => {
+                    let address = Address::Array(found.address);
+                    self.import_one(&address, &found.label, &mut all, observer, stop)?;
+                }
+                false => broken.push(too_little(&found)),
+            }
+        }
+        all.reported(self, device, broken, &ears)
+    }
+
+    fn import_one(
+        &self,
+        device: &Address,
+        name: &str,
+        all: &mut All,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<()> {
+        match self.import_medium(device, Some(&mut all.follows), observer, stop) {
+            Ok(report) => all.report = Some(report.after(all.report.take())),
+            Err(CellError::Device(e)) if e.is_no_medium() => all.others.push(name.to_owned()),
+            // The others are wanted all the same.
+            Err(CellError::Device(e)) => all.unread(name, e),
+            Err(e) if e.is_of_keys() => {
+                all.closed.push(name.to_owned());
+                all.why_closed.get_or_insert(e);
+            }
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+}
+
+impl All {
+    fn unread(&mut self, name: &str, why: DeviceError) {
+        let why = CellError::from(why);
+        self.unread.push(format!("{name} was not imported, or not all of it: {}", chain(&why)));
+        self.why_unread.get_or_insert(why);
+    }
+
+    /// The report of all.
+    fn reported(
+        self,
+        cell: &Cell,
+        device: &Address,
+        mut broken: Vec<String>,
+        ears: &Ears<'_>,
+    ) -> Result<Report> {
+        let Self { begun, report, follows, others, closed, why_closed, unread, why_unread, .. } =
+            self;
+        broken.splice(0..0, unread);
+        let mut report = match (report, why_closed) {
+            (Some(report), None) => report,
+            (Some(mut report), Some(why)) => {
+                let closed = closed.join(", ");
+                let text = format!("not imported, as their keys do not open: {closed} ({why})");
+                report.notes.push(text);
+                with_errors(&mut report);
+                report
+            }
+            (None, Some(why)) => return Err(why),
+            (None, None) => {
+                let broken = || broken.into_iter().next().map(CellError::BadInput);
+                return Err(why_unread.or_else(broken).unwrap_or_else(|| none_of(device)));
+            }
+        };
+        (report.start, report.end) = (rfc3339(begun.1), rfc3339(now_us()));
+        report.elapsed_s = begun.0.elapsed().as_secs_f64();
+        if !broken.is_empty() {
+            for text in broken {
+                ears.say(Code::Missing, "cell", &device.to_string(), text);
+            }
+            let mut said = Report::default();
+            ears.fill(&mut said);
+            report.errors.append(&mut said.errors);
+            report.error_count += said.error_count;
+            with_errors(&mut report);
+        }
+        report.notes.extend(cell.wanted_before(&follows)?);
+        if !others.is_empty() {
+            report.notes.push(format!("blank, or not of Capstan: {}", others.join(", ")));
+        }
+        Ok(report)
+    }
+}
+
+fn with_errors(report: &mut Report) {
+    if report.exit_code() == 0 {
+        report.status = Status::CompletedWithErrors.to_string();
+    }
+}
+
+fn none_of(device: &Address) -> CellError {
+    let what = if let Address::Array(_) = device { "array" } else { "tape" };
+    CellError::BadInput(format!("no {what} of {device} is a medium of Capstan"))
+}
+
+/// That too few members of an array are there.
+fn too_little(found: &FoundArray) -> String {
+    let layout = found.address.layout;
+    format!(
+        "of array '{}' ({layout}) {} of {} members are here, and {} are needed; name the libraries of all of them, as \
+         {layout}:LIBRARY,LIBRARY, or bring their tapes into one library",
+        found.label,
+        found.found,
+        layout.members(),
+        layout.data()
+    )
+}

@@ -1,0 +1,132 @@
+//! Restores that go together: what they read of a tape they read in its order, while it passes by once.
+
+use std::collections::HashSet;
+
+use capstan_devices::tape;
+use capstan_format::id::{MediumId, SegmentNumber};
+use capstan_tape::DriveSession;
+use parking_lot::{Condvar, Mutex};
+
+/// Where restores are that go together.
+pub(super) struct Pace {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+struct State {
+    /// The tapes, in the order in which they are read.
+    tapes: Vec<MediumId>,
+    /// The tape, from 1, and the segment that each reads, or is about to; before the first while it prepares, and none when it
+    /// reads no tape.
+    at: Vec<Option<(usize, SegmentNumber)>>,
+    /// Those that have read all they need.
+    done: HashSet<usize>,
+    /// What the drives did, when all have.
+    drives: Option<Vec<DriveSession>>,
+}
+
+impl Pace {
+    /// Of so many restores.
+    pub fn of(restores: usize) -> Self {
+        let state = State {
+            tapes: Vec::new(),
+            at: vec![Some((0, SegmentNumber(0))); restores],
+            done: HashSet::new(),
+            drives: None,
+        };
+        Self { state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    /// The `number`th of them, from 0.
+    pub fn turn(&self, number: usize) -> Turn<'_> {
+        Turn { pace: self, number }
+    }
+}
+
+/// One of several restores that go together.
+pub(super) struct Turn<'a> {
+    pace: &'a Pace,
+    number: usize,
+}
+
+impl Turn<'_> {
+    /// Comes to a segment of a tape; waits while others read, or may read, what lies before it.
+    pub fn come(&self, tape: MediumId, segment: SegmentNumber) {
+        let mut state = self.pace.state.lock();
+        let known = state.tapes.iter().position(|known| *known == tape);
+        let rank = known.unwrap_or_else(|| {
+            state.tapes.push(tape);
+            state.tapes.len() - 1
+        });
+        let here = (rank + 1, segment);
+        state.at[self.number] = Some(here);
+        self.pace.moved.notify_all();
+        // Who is first waits for nobody, so somebody always goes on.
+        while state.at.iter().flatten().any(|there| *there < here) {
+            self.pace.moved.wait(&mut state);
+        }
+    }
+
+    /// Reads no tape for now.
+    pub fn leave(&self) {
+        self.pace.state.lock().at[self.number] = None;
+        self.pace.moved.notify_all();
+    }
+
+    /// Has read all it needs; what the drives did, when all have.
+    pub fn drives(&self) -> Vec<DriveSession> {
+        self.end();
+        let mut state = self.pace.state.lock();
+        while state.done.len() < state.at.len() {
+            self.pace.moved.wait(&mut state);
+        }
+        state.drives.get_or_insert_with(tape::take_sessions).clone()
+    }
+
+    fn end(&self) {
+        let mut state = self.pace.state.lock();
+        state.at[self.number] = None;
+        state.done.insert(self.number);
+        self.pace.moved.notify_all();
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// One that failed is waited for no more.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn nobody_reads_on_while_another_needs_what_lies_before() {
+        let (tape, next) = (MediumId([1; 16]), MediumId([2; 16]));
+        let pace = Pace::of(3);
+        let [a, b, c] = [0, 1, 2].map(|number| pace.turn(number));
+        c.leave();
+        std::thread::scope(|scope| {
+            let ahead = scope.spawn(|| a.come(tape, SegmentNumber(1)));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!ahead.is_finished(), "another may need the tape's begin");
+            b.come(tape, SegmentNumber(1));
+            ahead.join().unwrap();
+            let ahead = scope.spawn(|| {
+                a.come(tape, SegmentNumber(2));
+                a.come(next, SegmentNumber(1));
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!ahead.is_finished());
+            // It needs nothing of the second segment, and is last on the first tape.
+            b.come(tape, SegmentNumber(3));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!ahead.is_finished(), "a tape is not changed while another reads it");
+            drop(b);
+            ahead.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,247 @@
+//! Robots of libraries that several hosts share: booked in the internal database, which all of them have.
+//!
+//! A lease is put off by the process that has it as long as it moves a tape, so one that is not put off any more is a dead process's.
+//! Of a process of this host it is seen at once that it is gone. Of another's, whoever waits watches by his own clock that the lease
+//! stays as it is for as long as it is given: clocks of hosts differ.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use capstan_devices::shared::book_with;
+use capstan_idb::{Idb, IdbError, RobotLease};
+use capstan_tape::TapeError;
+
+use crate::Cell;
+use crate::error::chain;
+use crate::session::{boot_id, host, is_alive, now_us};
+
+/// How leases are given.
+#[derive(Debug, Clone, Copy)]
+struct Terms {
+    /// For so long.
+    lease: Duration,
+    /// How often they are looked at by who waits.
+    look: Duration,
+    /// How long one is waited for. A look into every slot takes up to an hour.
+    patience: Duration,
+}
+
+const TERMS: Terms = Terms {
+    lease: Duration::from_secs(30),
+    look: Duration::from_millis(250),
+    patience: Duration::from_secs(60 * 60),
+};
+
+/// Who is told, in a sentence, that a robot is waited for.
+type Tell = dyn Fn(&str) + Send + Sync;
+
+impl Cell {
+    /// Has this process book the robots that it moves tapes with. `tell` is told when one has to be waited for.
+    pub fn share_libraries(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        // This outlives the cell, which closes its database when it ends.
+        let idb = Arc::downgrade(&self.idb);
+        book_with(Box::new(move |robot| match Weak::upgrade(&idb) {
+            Some(idb) => Ok(Box::new(Booked::wait(idb, robot, TERMS, &tell)?)),
+            None => Ok(Box::new(())),
+        }));
+    }
+}
+
+/// A robot that this process has.
+struct Booked {
+    idb: Arc<Idb>,
+    lease: RobotLease,
+    /// Puts the lease off, until its other end is gone.
+    keeper: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Booked {
+    /// Waits for a robot.
+    fn wait(idb: Arc<Idb>, robot: &str, terms: Terms, tell: &Tell) -> Result<Self, TapeError> {
+        let failed = |e: IdbError| TapeError::Library {
+            library: robot.to_owned(),
+            problem: format!("its robot cannot be booked: {}", chain(&e)),
+        };
+        let begun = Instant::now();
+        let mut seen: Option<(RobotLease, Instant)> = None;
+        loop {
+            let wanted = new_lease(robot, terms);
+            let Some(held) = idb.take_robot(&wanted).map_err(failed)? else {
+                return Ok(Self::keep(idb, wanted, terms));
+            };
+            let known = seen.as_ref().filter(|(known, _)| *known == held);
+            let is_stale = known.is_some_and(|(_, since)| since.elapsed() >= terms.lease);
+            let is_dead = held.host == host() && !is_alive(held.pid, &held.boot_id);
+            if is_dead || is_stale {
+                idb.end_robot_lease(&held).map_err(failed)?;
+                continue;
+            }
+            if begun.elapsed() >= terms.patience {
+                return Err(TapeError::Busy {
+                    what: format!("the robot of library {robot}"),
+                    holder: holder(&held),
+                });
+            }
+            if seen.as_ref().is_none_or(|(known, _)| known.lease != held.lease) {
+                tell(&format!(
+                    "waiting for the robot of library {robot}, which {} has",
+                    holder(&held)
+                ));
+            }
+            if known.is_none() {
+                seen = Some((held, Instant::now()));
+            }
+            thread::sleep(terms.look);
+        }
+    }
+
+    fn keep(idb: Arc<Idb>, lease: RobotLease, terms: Terms) -> Self {
+        let (end, ended) = mpsc::channel::<()>();
+        let (of_keeper, kept) = (idb.clone(), lease.clone());
+        let keep = move || {
+            while ended.recv_timeout(terms.lease / 3) == Err(RecvTimeoutError::Timeout) {
+                // If the database is away, others cannot book either.
+                let _ = of_keeper.prolong_robot(&kept, now_us() + micros(terms.lease));
+            }
+        };
+        // Without the thread the lease ends by itself, as that of a long move would.
+        let keeper = thread::Builder::new().name("robot lease".to_owned()).spawn(keep);
+        Self { idb, lease, keeper: keeper.ok().map(|keeper| (end, keeper)) }
+    }
+}
+
+impl Drop for Booked {
+    fn drop(&mut self) {
+        if let Some((end, keeper)) = self.keeper.take() {
+            drop(end);
+            let _ = keeper.join();
+        }
+        // If it cannot be said, the lease ends by itself.
+        let _ = self.idb.free_robot(&self.lease);
+    }
+}
+
+fn new_lease(robot: &str, terms: Terms) -> RobotLease {
+    let now = now_us();
+    RobotLease {
+        robot: robot.to_owned(),
+        // No process has two at one time: no two calls give the same time.
+        lease: format!("{}-{}-{now}", boot_id(), std::process::id()),
+        host: host(),
+        pid: std::process::id(),
+        boot_id: boot_id(),
+        since_us: now,
+        until_us: now + micros(terms.lease),
+    }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn holder(held: &RobotLease) -> String {
+    format!("process {} on {}", held.pid, held.host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    const SHORT: Terms = Terms {
+        lease: Duration::from_millis(300),
+        look: Duration::from_millis(5),
+        patience: Duration::from_secs(60),
+    };
+
+    fn idb() -> (tempfile::TempDir, Arc<Idb>) {
+        let dir = tempfile::tempdir().unwrap();
+        let idb = Arc::new(Idb::open(&dir.path().join("home")).unwrap());
+        (dir, idb)
+    }
+
+    fn of_other_host() -> RobotLease {
+        RobotLease {
+            host: "elsewhere".to_owned(),
+            lease: "theirs".to_owned(),
+            ..new_lease("r", SHORT)
+        }
+    }
+
+    #[test]
+    fn one_has_it_at_a_time_however_long_it_takes() {
+        let (_dir, idb) = idb();
+        let inside = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let booked = Booked::wait(idb.clone(), "r", SHORT, &|_| ()).unwrap();
+                    assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                    // Longer than the lease, which is put off.
+                    thread::sleep(Duration::from_millis(500));
+                    assert_eq!(inside.fetch_sub(1, SeqCst), 1);
+                    drop(booked);
+                });
+            }
+        });
+        assert!(idb.take_robot(&new_lease("r", SHORT)).unwrap().is_none(), "it was given back");
+        assert!(idb.take_robot(&new_lease("other", SHORT)).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lease_that_is_not_put_off_ends_whatever_its_clock_says() {
+        let (_dir, idb) = idb();
+        let mut theirs = of_other_host();
+        theirs.until_us += 1_000_000_000_000;
+        assert_eq!(idb.take_robot(&theirs).unwrap(), None);
+        let begun = Instant::now();
+        let told = parking_lot::Mutex::new(Vec::new());
+        let said = Arc::new(told);
+        let told = said.clone();
+        let tell = move |text: &str| told.lock().push(text.to_owned());
+        let booked = Booked::wait(idb.clone(), "r", SHORT, &tell).unwrap();
+        assert!(begun.elapsed() >= SHORT.lease);
+        assert_eq!(said.lock().len(), 1);
+        assert!(
+            said.lock()[0]
+                .ends_with(&format!("which process {} on elsewhere has", std::process::id()))
+        );
+        // Whose lease it was cannot end the other's.
+        idb.free_robot(&theirs).unwrap();
+        assert!(idb.take_robot(&new_lease("r", SHORT)).unwrap().is_some());
+        drop(booked);
+    }
+
+    #[test]
+    fn one_that_is_put_off_is_waited_for_and_its_holder_named() {
+        let (_dir, idb) = idb();
+        let theirs = of_other_host();
+        assert_eq!(idb.take_robot(&theirs).unwrap(), None);
+        let end = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while end.load(SeqCst) == 0 {
+                    idb.prolong_robot(&theirs, now_us()).unwrap();
+                    thread::sleep(Duration::from_millis(50));
+                }
+            });
+            let terms = Terms { patience: Duration::from_millis(900), ..SHORT };
+            let refused = Booked::wait(idb.clone(), "r", terms, &|_| ()).err().unwrap();
+            end.store(1, SeqCst);
+            assert!(refused.to_string().contains("on elsewhere"), "{refused}");
+        });
+    }
+
+    #[test]
+    fn a_process_of_this_host_that_is_gone_has_nothing() {
+        let (_dir, idb) = idb();
+        let dead =
+            RobotLease { pid: u32::MAX - 1, lease: "dead".to_owned(), ..new_lease("r", TERMS) };
+        assert_eq!(idb.take_robot(&dead).unwrap(), None);
+        let begun = Instant::now();
+        drop(Booked::wait(idb, "r", TERMS, &|_| ()).unwrap());
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+}

@@ -1,0 +1,218 @@
+//! Arrays of tapes that are chosen from libraries, a tape for each member: `rait5:vtape:/v,vtape:/v,vtape:/v`.
+//!
+//! As with single tapes, a session gets the array of this cell that takes more and was written last, else a free one, else a new
+//! one. A new one is made of tapes that hold nothing: free ones of this cell, then blank ones. Arrays that lack a tape are left to who
+//! names them.
+
+use std::collections::{HashMap, VecDeque};
+
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_devices::held::HeldMedium;
+use capstan_devices::open;
+use capstan_devices::rait::address::ArrayAddress;
+use capstan_devices::rait::{drives, make};
+use capstan_format::id::MediumId;
+use capstan_idb::Medium;
+use capstan_media_agent::mirror::Member;
+
+use crate::Cell;
+use crate::backup::Wanted;
+use crate::drive_key::ByDrive;
+use crate::error::{CellError, Result};
+use crate::media::{BLOCK_SIZE, MediumState, label_of, lacking_tapes};
+use crate::observe::Silent;
+use crate::tapes::{Candidate, is_of, why_unfit};
+
+/// A medium that was opened to write, and held if it was to be.
+type Opened = (Member, Option<HeldMedium>);
+
+/// Whether an array names nothing but libraries, of which its tapes are to be chosen. Drives that stand alone are no libraries.
+pub(crate) fn is_of_libraries(array: &ArrayAddress) -> Result<bool> {
+    let array = Address::Array(array.clone());
+    if !array.names_no_medium() {
+        return Ok(false);
+    }
+    for tape in array.tapes() {
+        if open::is_by_hand(&tape)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The libraries, or drives that stand alone, that a device names; each once.
+pub(crate) fn libraries_of(device: &Address) -> Vec<TapeAddress> {
+    let mut libraries: Vec<TapeAddress> = Vec::new();
+    for tape in device.tapes() {
+        let library = TapeAddress { tape: None, ..tape.recorded() };
+        if !libraries.contains(&library) {
+            libraries.push(library);
+        }
+    }
+    libraries
+}
+
+/// A library for another tape instead of this one; for an array of tapes an array of libraries. Nothing where tapes are changed by
+/// hand, or it is none.
+pub(crate) fn libraries_for(device: &Address) -> Option<Address> {
+    let library = |tape: &TapeAddress| {
+        tape.tape.as_ref().map(|_| TapeAddress { tape: None, ..tape.recorded() }).ok_or(())
+    };
+    match device {
+        Address::Tape(tape) => library(tape).ok().map(Address::Tape),
+        Address::Array(array) if device.is_tape() => {
+            array.with_tapes(&mut |tape| library(tape)).ok().map(Address::Array)
+        }
+        _ => None,
+    }
+}
+
+impl Cell {
+    /// Opens an array of tapes of these libraries to write, none of those that were `passed` over.
+    pub(crate) fn open_array_of(
+        &self,
+        array: &ArrayAddress,
+        wanted: &Wanted,
+        hold: bool,
+        passed: &[MediumId],
+    ) -> Result<Opened> {
+        if Address::Array(array.clone()).tapes().iter().any(|tape| tape.spool.is_some()) {
+            return Err(CellError::BadInput(format!(
+                "{array} has a spool, and members of arrays have none; leave it out"
+            )));
+        }
+        drives::check(array)?;
+        let mut unfit = Vec::new();
+        for (medium, why_not) in self.arrays_in_order(array, wanted.by_drive)? {
+            if passed.contains(&medium.id) {
+                continue;
+            }
+            let why = match why_not {
+                Some(why) => format!(" {why}"),
+                None => match self.open_whole(&medium.device.parse()?, wanted, hold) {
+                    Err(e) => why_unfit(e)?,
+                    opened => return opened,
+                },
+            };
+            unfit.push(format!("array '{}'{why}", medium.label));
+        }
+        self.open_new_array(array, wanted, hold, unfit)
+    }
+
+    /// The known arrays of tapes of these libraries, those first that are taken first; with the reason why one cannot be used.
+    fn arrays_in_order(
+        &self,
+        array: &ArrayAddress,
+        by_drive: ByDrive,
+    ) -> Result<Vec<(Medium, Option<String>)>> {
+        let wanted = Address::Array(array.clone());
+        let mut ranked = Vec::new();
+        for (place, medium) in self.idb.media()?.into_iter().enumerate() {
+            let Ok(device @ Address::Array(_)) = medium.device.parse() else { continue };
+            if !is_of(&device, &wanted) {
+                continue;
+            }
+            let info = self.medium_info(&medium)?;
+            let (rank, why) = self.turn_of(&info, by_drive, place)?;
+            let lacks = || lacking_tapes(&device).1.into_iter().next();
+            let why = why.or_else(|| lacks().map(|lacking| format!("lacks a tape: {lacking}")));
+            ranked.push((rank, medium, why));
+        }
+        ranked.sort_by_key(|(rank, ..)| *rank);
+        Ok(ranked.into_iter().map(|(_, medium, why)| (medium, why)).collect())
+    }
+
+    /// Opens an array if all its members can be written.
+    fn open_whole(&self, address: &Address, wanted: &Wanted, hold: bool) -> Result<Opened> {
+        let mut opened = self.open_named(address, wanted, hold, &Silent)?;
+        match opened.0.device.take_lost().into_iter().next() {
+            Some((member, why)) => Err(CellError::BadInput(format!("{member}: {why}"))),
+            None => Ok(opened),
+        }
+    }
+
+    /// Makes an array of tapes that hold nothing, and opens it.
+    fn open_new_array(
+        &self,
+        array: &ArrayAddress,
+        wanted: &Wanted,
+        hold: bool,
+        mut unfit: Vec<String>,
+    ) -> Result<Opened> {
+        let mut of: HashMap<LibraryName, VecDeque<Candidate>> = HashMap::new();
+        let mut free: Vec<MediumId> = Vec::new();
+        let chosen = array.with_tapes(&mut |member: &TapeAddress| {
+            let library = member.resolved();
+            if !of.contains_key(&library.library) {
+                let tapes = self.tapes_in_order(&library, wanted.by_drive)?;
+                of.insert(library.library.clone(), tapes.into());
+            }
+            let mut tapes = of.get_mut(&library.library);
+            while let Some(candidate) = tapes.as_mut().and_then(|tapes| tapes.pop_front()) {
+                let tape = library.with_tape(&candidate.barcode);
+                let tape = TapeAddress { drive: library.drive, ..tape };
+                let why = match self.holds_nothing(&candidate, &tape) {
+                    Ok(()) => {
+                        free.extend(candidate.known.map(|(medium, _)| medium));
+                        return Ok(tape);
+                    }
+                    Err(e) => why_unfit(e)?,
+                };
+                unfit.push(format!("{}{why}", candidate.barcode));
+            }
+            let found = if unfit.is_empty() { "it has none".to_owned() } else { unfit.join("; ") };
+            Err(CellError::BadInput(format!(
+                "no array of tapes can be written, and {} has too few tapes for a new one ({found}); put blank tapes into mail \
+                 slots and `capstan library import {0}` them, or recycle an array",
+                library.library
+            )))
+        })?;
+        let address = Address::Array(chosen.clone());
+        let size = wanted.block_size.unwrap_or(BLOCK_SIZE);
+        let label = self.label_of_array(&address, &free)?;
+        let header = self
+            .new_medium_by(wanted.by_drive, &label, size)
+            .map_err(CellError::io("read", "/dev/urandom"))?;
+        make::make(&chosen, &header.as_array(), &|| self.entropy.id().map(MediumId))?;
+        for medium in free {
+            if let Some(row) = self.idb.medium(medium)? {
+                self.forget_erased(&row)?;
+            }
+        }
+        self.open_named(&address, wanted, hold, &Silent)
+    }
+
+    /// What a new array is called: as one of its tapes, where no other medium is called so; media that are `going` do not count.
+    fn label_of_array(&self, array: &Address, going: &[MediumId]) -> Result<String> {
+        let media = self.idb.media()?;
+        let is_free = |label: &String| {
+            media.iter().all(|medium| medium.label != *label || going.contains(&medium.id))
+        };
+        let first = label_of(array);
+        let barcodes = array.tapes().into_iter().filter_map(|tape| tape.tape);
+        let numbered = (2..u32::MAX).map(|n| format!("{first}-{n}"));
+        let mut labels = barcodes.chain(numbered);
+        Ok(labels.find(is_free).unwrap_or_else(|| first.clone()))
+    }
+
+    /// Refuses a tape that cannot become a member of a new array.
+    fn holds_nothing(&self, candidate: &Candidate, tape: &TapeAddress) -> Result<()> {
+        if let Some(why) = &candidate.why_not {
+            return Err(CellError::BadInput(why.clone()));
+        }
+        let Some((medium, state)) = candidate.known else { return Ok(open::refuse_used(tape)?) };
+        let holds = |what: &str| Err(CellError::BadInput(what.to_owned()));
+        if state != MediumState::Free {
+            return holds("it holds backups");
+        }
+        let nobody = || Err(std::io::ErrorKind::NotFound.into());
+        let device = open::writable(&Address::Tape(tape.clone()), nobody, None)?;
+        match device.medium().header().medium == medium {
+            false => holds("another medium is in its place"),
+            true if !device.medium().segments()?.is_empty() => {
+                holds("it holds what is not recorded")
+            }
+            true => Ok(()),
+        }
+    }
+}

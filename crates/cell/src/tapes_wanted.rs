@@ -1,0 +1,112 @@
+//! Drives without a robot that wait for a tape: on record while they do, so that whoever has the tapes sees which is wanted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use capstan_devices::operator::Board;
+use capstan_idb::{Status, TapeRequest};
+use parking_lot::Mutex;
+
+use crate::Cell;
+use crate::error::Result;
+use crate::session::{boot_id, host, is_alive, now_us};
+
+/// A process that waits says so again after so long.
+const HEARD_EVERY: Duration = Duration::from_secs(10);
+/// One of another host that was not heard of for so long, in microseconds, is gone.
+const GONE_US: i64 = 60_000_000;
+/// Sessions that are looked through for the one that waits.
+const LOOKED_BACK: usize = 500;
+
+/// A drive that waits for a tape.
+#[derive(Debug, Clone)]
+pub struct TapeWanted {
+    /// The drive, and which process waits since when for what.
+    pub request: TapeRequest,
+    /// The session of that process; nothing where it has not begun yet.
+    pub session: Option<WaitingSession>,
+}
+
+/// A session that waits.
+#[derive(Debug, Clone)]
+pub struct WaitingSession {
+    /// Its id.
+    pub id: String,
+    /// What it does: `backup`, `restore`.
+    pub kind: String,
+    /// The object's name, where it has one.
+    pub name: String,
+}
+
+impl Cell {
+    /// Who has to be told what drives wait for, and that they wait no longer: it goes on record. A record that cannot be made
+    /// keeps no session from going on.
+    pub fn tape_board(&self) -> Board {
+        // The board outlives the cell, which closes its database when it ends.
+        let idb = Arc::downgrade(&self.idb);
+        let waiting: Mutex<HashMap<String, (TapeRequest, Instant)>> = Mutex::default();
+        Box::new(move |drive, wanted| {
+            let Some(idb) = idb.upgrade() else { return };
+            let mut waiting = waiting.lock();
+            let known = waiting.remove(drive);
+            let Some(wanted) = wanted else {
+                let _ = idb.remove_tape_request(&host(), std::process::id(), drive);
+                return;
+            };
+            let is_fresh = |(request, heard): &(TapeRequest, Instant)| {
+                request.wanted == wanted && heard.elapsed() < HEARD_EVERY
+            };
+            if let Some(known) = known.as_ref().filter(|known| is_fresh(known)) {
+                waiting.insert(drive.to_owned(), known.clone());
+                return;
+            }
+            let now = now_us();
+            let request = TapeRequest {
+                host: host(),
+                pid: std::process::id(),
+                boot_id: boot_id(),
+                drive: drive.to_owned(),
+                wanted: wanted.to_owned(),
+                since_us: known.map_or(now, |(request, _)| request.since_us),
+                heard_us: now,
+            };
+            let _ = idb.put_tape_request(&request);
+            waiting.insert(drive.to_owned(), (request, Instant::now()));
+        })
+    }
+
+    /// The drives that wait for a tape now. What a process left that was killed is forgotten.
+    pub fn tapes_wanted(&self) -> Result<Vec<TapeWanted>> {
+        let mut wanted = Vec::new();
+        for request in self.idb.tape_requests()? {
+            let here = request.host == host();
+            let waits = match here {
+                true => is_alive(request.pid, &request.boot_id),
+                false => now_us().saturating_sub(request.heard_us) < GONE_US,
+            };
+            if waits {
+                wanted.push(request);
+            } else if here {
+                self.idb.remove_tape_request(&request.host, request.pid, &request.drive)?;
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sessions = self.idb.described_sessions(LOOKED_BACK)?;
+        let with_session = |request: TapeRequest| {
+            let session = sessions.iter().find(|(s, _)| {
+                s.status == Status::Running
+                    && (s.pid, &s.boot_id) == (request.pid, &request.boot_id)
+            });
+            let session = session.map(|(s, described)| WaitingSession {
+                id: s.id.to_string(),
+                kind: s.kind.clone(),
+                name: described.name.clone(),
+            });
+            TapeWanted { request, session }
+        };
+        Ok(wanted.into_iter().map(with_session).collect())
+    }
+}

@@ -1,0 +1,89 @@
+//! Arrays made, where nothing is on their members.
+
+use std::io;
+use std::path::PathBuf;
+
+use capstan_format::id::MediumId;
+use capstan_format::record::MediumHeader;
+
+use super::address::ArrayAddress;
+use crate::DeviceError;
+use crate::address::Address;
+use crate::file::{FileDevice, io_error};
+use crate::open::named;
+use crate::tape::TapeDevice;
+
+/// Makes identities for new members.
+pub type NewId<'a> = &'a dyn Fn() -> io::Result<MediumId>;
+
+/// Whether nothing is on any of the members: then they are to be made. An error if something is in the way.
+pub(crate) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
+    let mut failed = None;
+    for tape in members.iter().flat_map(Address::tapes) {
+        match named(&tape).and_then(crate::tape::is_blank) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            // It may be a lost member of an array that is there.
+            Err(e) => failed = failed.or(Some(e)),
+        }
+    }
+    let directories: Vec<PathBuf> = members.iter().flat_map(Address::directories).collect();
+    for path in &directories {
+        let at = path.display().to_string();
+        match std::fs::read_dir(path) {
+            Ok(mut names) => {
+                let is_empty = names.all(|n| n.is_ok_and(|n| n.file_name() == "lost+found"));
+                if !is_empty {
+                    return Ok(false);
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(io_error("list", &at)(e)),
+        }
+    }
+    if let Some(e) = failed {
+        return Err(e);
+    }
+    // All that has to be there to make it is there before anything is made.
+    for path in &directories {
+        if let Err(e) = std::fs::create_dir(path)
+            && e.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(io_error("create the directory", &path.display().to_string())(e));
+        }
+    }
+    Ok(true)
+}
+
+/// Makes all members of an array with that header, of the array. What a tape of Capstan has is given up.
+pub fn make(
+    address: &ArrayAddress,
+    header: &MediumHeader,
+    new_id: NewId<'_>,
+) -> Result<(), DeviceError> {
+    for (place, member) in address.members.iter().enumerate() {
+        let id = new_id().map_err(io_error("make a new medium in", &member.to_string()))?;
+        make_member(member, &header.of_member(id, address.layout, place), new_id)?;
+    }
+    Ok(())
+}
+
+/// Makes a member with that header.
+pub(super) fn make_member(
+    member: &Address,
+    header: &MediumHeader,
+    new_id: NewId<'_>,
+) -> Result<(), DeviceError> {
+    match member {
+        Address::File(path) => FileDevice::open_member(path, || Ok(header.clone()), None).map(drop),
+        Address::Tape(tape) => {
+            let device = TapeDevice::open_member(named(tape)?, || Ok(header.clone()), None)?;
+            match device.medium().header().medium == header.medium {
+                true => Ok(()),
+                false => device.begin_anew(header),
+            }
+        }
+        Address::Array(array) => make(array, header, new_id),
+        Address::Null { .. } => Err(DeviceError::KeepsNothing),
+    }
+}

@@ -51,6 +51,13 @@ impl Idb {
             return self.setting_or(CELL, new);
         }
         let _lock = lock_dir(&self.home().join("catalogs"))?;
+        // Another process of this home may have decided meanwhile.
+        let here = cell_of(&self.home().join(CELL_FILE))?;
+        if let Some(here) = here
+            && self.setting(CELL)?.as_ref() == Some(&here)
+        {
+            return Ok(here);
+        }
         // Where it was cut short, it goes on with the one that was chosen.
         let chosen = cell_of(&self.home().join(NEW_CELL_FILE))?;
         let chosen = chosen.unwrap_or_else(|| new.to_owned());

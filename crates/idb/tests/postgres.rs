@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -239,6 +239,33 @@ fn a_database_is_of_one_home() {
     fs::write(second.path().join("home/.postgres.cell.new"), format!("{cell}\n")).unwrap();
     open(&second).unwrap();
     assert!(second.path().join("home/postgres.cell").exists());
+}
+
+#[test]
+fn processes_that_begin_a_home_at_once_agree_on_its_cell() {
+    let server = Server::shared();
+    for round in 0..5 {
+        let (dir, _) = home_on(server, "");
+        let all = Barrier::new(4);
+        let decide = |n: u32| {
+            let idb = open(&dir).unwrap();
+            all.wait();
+            idb.cell_or(&format!("cell-{n}")).unwrap()
+        };
+        let cells: Vec<String> = thread::scope(|scope| {
+            let deciders: Vec<_> = (0..4)
+                .map(|n| {
+                    scope.spawn({
+                        let decide = &decide;
+                        move || decide(n)
+                    })
+                })
+                .collect();
+            deciders.into_iter().map(|decider| decider.join().unwrap()).collect()
+        });
+        assert!(cells.iter().all(|cell| *cell == cells[0]), "round {round}: {cells:?}");
+        assert_eq!(open(&dir).unwrap().cell_or("later").unwrap(), cells[0]);
+    }
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn lines(list: &[Inventoried]) -> String {
             i.tape.place.short(),
             barcode(&i.tape),
             state(i),
-            known.map(|k| k.label.clone()).unwrap_or_default(),
+            known.map_or_else(|| i.among.join(" or "), |k| k.label.clone()),
             known.and_then(|k| k.pool.clone()).unwrap_or_default(),
             known.map(|k| bytes_text(k.bytes)).unwrap_or_default(),
         ]
@@ -248,7 +248,8 @@ fn state(tape: &Inventoried) -> String {
     match &tape.known {
         _ if tape.tape.is_cleaning() => "cleans".to_owned(),
         Some(known) => known.state.to_string(),
-        None => "unknown".to_owned(),
+        None if tape.among.is_empty() => "unknown".to_owned(),
+        None => "unclear".to_owned(),
     }
 }
 
@@ -268,6 +269,7 @@ fn json_of_tape(i: &Inventoried) -> Value {
         "from": i.tape.from.map(|from| from.short()),
         "cleaning": i.tape.is_cleaning(),
         "known": known,
+        "among": i.among,
     })
 }
 

@@ -63,11 +63,13 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             print(&home::open(global)?.media_unretire(&args.medium)?, args.json)?;
         }
         MediaCommand::Retire(args) => return stage::retire(global, args),
-        MediaCommand::Adopt { device } => {
+        MediaCommand::Adopt { medium } => {
             let console = Console::new(global)?;
             let cell = home::open(global)?;
-            let medium = cell.media_adopt(device, &console)?;
-            print(&cell.media_show(&medium.id.to_string())?, false)?;
+            match &cell.media_adopt(medium, &console)?[..] {
+                [one] => print(one, false)?,
+                several => adopted(several)?,
+            }
         }
         MediaCommand::Protect(args) => return protect::protect_medium(global, args),
         MediaCommand::Copy { medium, target } => {
@@ -83,6 +85,13 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         }
     }
     Ok(COMPLETED)
+}
+
+fn adopted(media: &[MediumInfo]) -> Result<(), Failure> {
+    let mut out = Output::new();
+    let labels: Vec<_> = media.iter().map(|m| path_text(m.medium.label.as_bytes())).collect();
+    out.text(&format!("{} media are of this cell now: {}\n", media.len(), labels.join(", ")))?;
+    out.finish()
 }
 
 fn recycle(global: &Global, medium: &str, as_json: bool) -> Result<(), Failure> {

@@ -23,6 +23,7 @@ use crate::Cell;
 use crate::backup::stream_parts;
 use crate::consolidate::CONSOLIDATE;
 use crate::error::{CellError, Result};
+use crate::import_library::Later;
 use crate::media::shown;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -141,11 +142,11 @@ fn placed(device: &Address) -> Address {
 }
 
 impl Cell {
-    /// Imports a medium. Where others are imported with it, `later` takes what may be wanted besides.
+    /// Imports a medium. Where others are imported with it, `later` takes what is to be said of all.
     pub(crate) fn import_medium(
         &self,
         device: &Address,
-        later: Option<&mut Vec<(SessionId, Follows)>>,
+        later: Option<&mut Later>,
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
@@ -206,15 +207,21 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
-        if self.other_cell(medium.header())?.is_some() {
-            let text = format!(
-                "the medium belongs to another cell: `capstan media adopt {device}` makes it one of this cell, to write to it"
-            );
-            report.notes.push(text);
-        }
+        let is_others = self.other_cell(medium.header())?.is_some();
         match later {
-            Some(later) => later.append(&mut found.follows),
-            None => report.notes.extend(self.wanted_before(&found.follows)?),
+            Some(later) => {
+                later.follows.append(&mut found.follows);
+                later.others_media += u64::from(is_others);
+            }
+            None => {
+                report.notes.extend(is_others.then(|| {
+                    format!(
+                        "the medium belongs to another cell: `capstan media adopt {device}` makes it one of this cell, to \
+                         write to it"
+                    )
+                }));
+                report.notes.extend(self.wanted_before(&found.follows)?);
+            }
         }
         ears.fill(&mut report);
         self.record(&mut report, "import", started_us, status)?;

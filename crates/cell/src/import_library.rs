@@ -19,12 +19,21 @@ use crate::report::Report;
 use crate::session::{Ears, now_us, rfc3339};
 use crate::tape_arrays::{is_of_libraries, libraries_of};
 
+/// What is to be said of all media that are imported together.
+#[derive(Debug, Default)]
+pub(crate) struct Later {
+    /// Media that may be wanted besides.
+    pub follows: Vec<(SessionId, Follows)>,
+    /// How many belong to another cell.
+    pub others_media: u64,
+}
+
 /// An import of several media.
 struct All {
     /// When it began, by two clocks: to load tapes that are none of Capstan's takes time, too.
     begun: (Instant, i64),
     report: Option<Report>,
-    follows: Vec<(SessionId, Follows)>,
+    later: Later,
     /// Tapes that are parts of arrays.
     members: Vec<FoundTape>,
     /// Tapes that are blank, or not of Capstan.
@@ -42,7 +51,7 @@ impl All {
         Self {
             begun: (Instant::now(), now_us()),
             report: None,
-            follows: Vec::new(),
+            later: Later::default(),
             members: Vec::new(),
             others: Vec::new(),
             closed: Vec::new(),
@@ -79,9 +88,11 @@ impl Cell {
             if stop.0.load(Relaxed) {
                 break;
             }
-            let tape = library.with_tape(&barcode);
+            let drive = library.drive;
+            let tape = TapeAddress { drive, ..library.with_tape(&barcode) };
             match header_on(&tape) {
-                Ok(header) if header.is_array() => all.members.push((tape, header)),
+                // Members are read together: not all in that drive.
+                Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
                 Ok(_) => {
                     self.import_one(&Address::Tape(tape), &barcode, &mut all, observer, stop)?
                 }
@@ -157,7 +168,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<()> {
-        match self.import_medium(device, Some(&mut all.follows), observer, stop) {
+        match self.import_medium(device, Some(&mut all.later), observer, stop) {
             Ok(report) => all.report = Some(report.after(all.report.take())),
             Err(CellError::Device(e)) if e.is_no_medium() => all.others.push(name.to_owned()),
             // The others are wanted all the same.
@@ -187,7 +198,7 @@ impl All {
         mut broken: Vec<String>,
         ears: &Ears<'_>,
     ) -> Result<Report> {
-        let Self { begun, report, follows, others, closed, why_closed, unread, why_unread, .. } =
+        let Self { begun, report, later, others, closed, why_closed, unread, why_unread, .. } =
             self;
         broken.splice(0..0, unread);
         let mut report = match (report, why_closed) {
@@ -207,6 +218,7 @@ impl All {
         };
         (report.start, report.end) = (rfc3339(begun.1), rfc3339(now_us()));
         report.elapsed_s = begun.0.elapsed().as_secs_f64();
+        report.rate_mb_s = report.bytes_read as f64 / 1e6 / report.elapsed_s.max(1e-9);
         if !broken.is_empty() {
             for text in broken {
                 ears.say(Code::Missing, "cell", &device.to_string(), text);
@@ -217,7 +229,21 @@ impl All {
             report.error_count += said.error_count;
             with_errors(&mut report);
         }
-        report.notes.extend(cell.wanted_before(&follows)?);
+        report.notes.extend(cell.wanted_before(&later.follows)?);
+        if later.others_media > 0 {
+            let mut adopt: Vec<String> = Vec::new();
+            for tape in device.tapes() {
+                let command = format!("`capstan media adopt {}`", tape.library);
+                if !adopt.contains(&command) {
+                    adopt.push(command);
+                }
+            }
+            report.notes.push(format!(
+                "{} of the media belong to another cell: {} makes them this cell's, to write to them",
+                later.others_media,
+                adopt.join(" and ")
+            ));
+        }
         if !others.is_empty() {
             report.notes.push(format!("blank, or not of Capstan: {}", others.join(", ")));
         }

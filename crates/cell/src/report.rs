@@ -192,6 +192,8 @@ pub struct DriveReport {
     pub corrected_errors: Option<u64>,
     /// Errors that stayed.
     pub hard_errors: Option<u64>,
+    /// Seconds in which a robot brought the tape.
+    pub load_s: Option<f64>,
 }
 
 impl DriveReport {
@@ -206,6 +208,7 @@ impl DriveReport {
             compression_ratio: session.counters.compression_ratio,
             corrected_errors: session.counters.corrected_errors,
             hard_errors: session.counters.hard_errors,
+            load_s: session.mount.as_ref().map(|mount| mount.took.as_secs_f64()),
         }
     }
 }
@@ -272,7 +275,7 @@ pub struct Report {
     pub rate_mb_s: f64,
     /// The same without start and end: median of the samples taken while data flowed.
     pub rate_sustained_mb_s: f64,
-    /// Seconds in which media were changed.
+    /// Seconds in which media were changed; of sessions that read, in which robots brought tapes.
     pub media_change_s: f64,
     /// Seconds in which drives without a robot waited for their tapes, those of changes included.
     pub tape_wait_s: f64,
@@ -333,6 +336,12 @@ impl Report {
             let alerts = drive.alerts.iter().map(|alert| format!("{}: {}", drive.name, alert.text));
             self.notes.extend(alerts);
         }
+    }
+
+    /// The same of a session that reads: all its tapes had to be brought.
+    pub(crate) fn set_drives_read(&mut self, drives: &[DriveSession]) {
+        self.set_drives(drives);
+        self.media_change_s = self.drives.iter().filter_map(|drive| drive.load_s).sum();
     }
 
     /// This report with what an earlier one of the same kind says added to it.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_devices::open;
+use capstan_devices::tape;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
@@ -199,6 +200,7 @@ impl Cell {
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
+        report.set_drives_read(&tape::take_sessions());
         ears.fill(&mut report);
         self.record(&mut report, "verify", started_us, status)?;
         Ok(report)

@@ -10,7 +10,6 @@ use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::request::{BackupRequest, VerifyRequest};
-use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use support::{Deaf, backup, backup_request, fast_dir, make_tree, restore, tree};
 
@@ -53,7 +52,7 @@ fn a_segment_that_was_not_recorded_is_recorded_by_the_next_session() {
         let second = Cell::open(&dir.path().join("home2"), Secrets::none()).unwrap();
         import(&second, &medium);
         // Another home is another cell: it writes to what it made its own.
-        second.media_adopt(&Address::File(medium.clone()), &Deaf).unwrap();
+        second.media_adopt(&format!("file:{}", medium.display()), &Deaf).unwrap();
         fs::rename(&aside, segment(&medium, unrecorded)).unwrap();
 
         let report = backup(&second, &request);

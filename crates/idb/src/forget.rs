@@ -62,7 +62,7 @@ impl Idb {
             .execute(&mut *conn)
             .await?;
             let moved = "UPDATE media_management SET medium_id = $2, damaged_us = NULL, \
-                         full_us = NULL WHERE medium_id = $1";
+                         full_us = NULL, other_cell = NULL, adopted_us = NULL WHERE medium_id = $1";
             sql::query(moved).bind(&old).bind(&id).execute(&mut *conn).await?;
             let sql = "DELETE FROM media WHERE id = $1";
             sql::query(sql).bind(&old).execute(conn).await?;

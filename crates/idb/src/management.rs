@@ -33,8 +33,17 @@ pub struct Management {
     pub exported_to: Option<String>,
     /// When it was given up: nothing is written to it any more.
     pub retired_us: Option<i64>,
-    /// When it was made this cell's, of one that says itself that it is another's.
+    /// The other cell that it says itself that it is of.
+    pub other_cell: Option<String>,
+    /// When it was made this cell's all the same.
     pub adopted_us: Option<i64>,
+}
+
+impl Management {
+    /// Whether it is another cell's, and was not made this one's.
+    pub fn is_other_cells(&self) -> bool {
+        self.other_cell.is_some() && self.adopted_us.is_none()
+    }
 }
 
 /// What lies on a medium, in numbers.
@@ -171,6 +180,18 @@ impl Idb {
         })
     }
 
+    /// Records which other cell a medium says that it is of, if it does.
+    pub fn set_medium_other_cell(&self, medium: MediumId, other: Option<&str>) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            if other.is_some() {
+                ensure(conn, medium).await?;
+            }
+            let sql = "UPDATE media_management SET other_cell = $2 WHERE medium_id = $1";
+            sql::query(sql).bind(medium.to_string()).bind(other).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     /// Records that a medium, which says itself that it is another cell's, is this one's.
     pub fn set_medium_adopted(&self, medium: MediumId, at_us: i64) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
@@ -253,6 +274,7 @@ fn management(row: &Row) -> std::result::Result<Management, Fault> {
         exported_us: row.try_get("exported_us")?,
         exported_to: row.try_get("exported_to")?,
         retired_us: row.try_get("retired_us")?,
+        other_cell: row.try_get("other_cell")?,
         adopted_us: row.try_get("adopted_us")?,
     })
 }

@@ -6,11 +6,19 @@ use crate::encryption::DriveKey;
 use crate::mechanics::Statistics;
 use crate::reports::{Alert, Counters};
 
+/// A drive in a sentence: those of virtual libraries have no other name than their number.
+fn called(drive: &str) -> String {
+    match drive.starts_with("drive ") {
+        true => drive.to_owned(),
+        false => format!("drive {drive}"),
+    }
+}
+
 /// Why a drive did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
     /// No tape is loaded.
-    #[error("no tape is loaded in drive {drive}; load one")]
+    #[error("no tape is loaded in {}; load one", called(drive))]
     NoTape {
         /// The drive.
         drive: String,
@@ -39,8 +47,9 @@ pub enum TapeError {
     },
     /// The drive cannot encrypt, and the tape is to be encrypted by it, or is.
     #[error(
-        "drive {drive} cannot encrypt with a key that it is given; use one that can (LTO-4 and later), whose keys are not \
-         managed by its library"
+        "{} cannot encrypt with a key that it is given; use one that can (LTO-4 and later), whose keys are not managed by \
+         its library",
+        called(drive)
     )]
     CannotEncrypt {
         /// The drive.
@@ -79,7 +88,7 @@ pub enum TapeError {
         asked: usize,
     },
     /// A block that the drive does not take.
-    #[error("drive {drive} takes blocks of 1 to {most} bytes, not {length}")]
+    #[error("{} takes blocks of 1 to {most} bytes, not {length}", called(drive))]
     BlockSize {
         /// The drive.
         drive: String,
@@ -97,7 +106,7 @@ pub enum TapeError {
         spot: Spot,
     },
     /// The drive does not answer.
-    #[error("drive {drive} is offline; look at its cables and its front panel")]
+    #[error("{} is offline; look at its cables and its front panel", called(drive))]
     Offline {
         /// The drive.
         drive: String,

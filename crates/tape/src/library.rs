@@ -13,6 +13,7 @@ pub(crate) use stock::CLEANING;
 pub use stock::NewTape;
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +116,16 @@ impl Library {
     /// Opens one.
     pub fn open(dir: &Path) -> Result<Self, TapeError> {
         let path = dir.join("library.toml");
-        let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+        let text = match fs::read_to_string(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                return Err(TapeError::Library {
+                    library: dir.display().to_string(),
+                    problem: "there is no virtual library; `capstan vtl create` makes one"
+                        .to_owned(),
+                });
+            }
+            text => text.map_err(failed("read", &path))?,
+        };
         let design: Design = toml::from_str(&text).map_err(|e| damaged(&path, e.message()))?;
         check(dir, &design, 0)?;
         let model = model_of(dir, &design)?;

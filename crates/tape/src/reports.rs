@@ -1,5 +1,7 @@
 //! What drives say of themselves: alerts and counters.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::mechanics::Statistics;
@@ -38,6 +40,8 @@ pub struct Mount {
     pub drive: u32,
     /// What is on the tape's sticker.
     pub barcode: String,
+    /// How long it took to get it there.
+    pub took: Duration,
 }
 
 /// What a drive did for a session, and what it has to say.

@@ -115,8 +115,9 @@ hours).
 Tapes of other programs, and of other cells, are never written to. --foreign makes such a one blank, and one that a `rait rebuild`
 that was killed has left behind; only a lock on it is respected.";
 const AFTER_ADOPT: &str = "\
-Example:
+Examples:
   capstan media adopt /mnt/backup
+  capstan media adopt scsi:/dev/sg3
 
 A cell writes to its own media only. After the loss of the home, `capstan idb recover` keeps the cell's identity, and nothing
 has to be adopted.";
@@ -216,9 +217,9 @@ pub enum MediaCommand {
     /// Make a medium of another cell one of this cell
     #[command(after_help = AFTER_ADOPT)]
     Adopt {
-        /// Device with the medium: a directory or file:/path
-        #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
-        device: Address,
+        /// Its label, its device, or a library: all tapes of it that were imported
+        #[arg(value_hint = ValueHint::DirPath)]
+        medium: String,
     },
     /// Record that a medium leaves the house: nothing is written to it until it comes back
     #[command(after_help = AFTER_EXPORT)]

@@ -51,7 +51,11 @@ fn a_virtual_library_is_made_and_shown() {
     let lto9 = models.iter().find(|m| m["name"] == "lto-9").unwrap();
     assert_eq!((&lto9["native"], &lto9["capacity"]), (&408e6.into(), &18e12.into()));
     assert!(run(&lab, "vtl models").ok().stdout.contains("408 MB/s"));
-    run(&lab, "library status vtape:nowhere").refused(&["nowhere/library.toml"]);
+    run(&lab, "library status vtape:nowhere").refused(&[
+        "nowhere",
+        "no virtual library",
+        "vtl create",
+    ]);
     run(&lab, "library status nowhere").refused(&["not a tape library", "vtape:"]);
     let secret = run(&lab, "library status iscsi://me%hush@h/iqn.x:y/1");
     secret.refused(&["secret", "CAPSTAN_CHAP_SECRET"]);
@@ -375,6 +379,35 @@ fn tapes_of_a_lost_database_are_adopted_and_appended_to() {
     lab.restored(["t", "--into", into.to_str().unwrap()]);
     same_by_rsync(&lab.path("t"), &below(&into, &lab.path("t")));
     run(&lab, &format!("media adopt {device}")).refused(&["of this cell already"]);
+}
+
+#[test]
+fn all_tapes_of_a_library_are_adopted_at_once_or_one_by_its_label() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 4);
+    for (n, name) in ["a", "b", "c"].iter().enumerate() {
+        lab.file(&format!("{name}/file"), noise(n as u64, 30_000));
+        let tape = format!("vtape:vtl?tape=V{:05}L9", n + 1);
+        lab.backed_up([*name, "--to", &tape, "--name", name]);
+    }
+    lab.lose_tables();
+    run(&lab, "media adopt vtape:vtl").refused(&["no tape", "capstan import vtape:vtl"]);
+    let import = run(&lab, "import vtape:vtl").ok().stdout.clone();
+    assert_eq!(import.matches("media adopt vtape:vtl").count(), 1, "{import}");
+    // It is known without a look at them: what cannot be written is not loaded to see that.
+    let elsewhere = run(&lab, "backup a --to vtape:vtl?tape=V00001L9 --name a");
+    elsewhere.refused(&["another cell"]);
+    assert_eq!(on_tape(&lab, "a"), "V00004L9");
+    let label = json(&lab, "media list")[0]["label"].as_str().unwrap().to_owned();
+    run(&lab, &format!("media adopt {label}")).ok();
+    run(&lab, &format!("media adopt {label}")).refused(&["of this cell already"]);
+    let rest = run(&lab, "media adopt vtape:vtl").ok().stdout.clone();
+    assert!(rest.starts_with("2 media are of this cell now"), "{rest}");
+    run(&lab, "media adopt vtape:vtl").refused(&["no tape"]);
+    for (n, name) in ["a", "b", "c"].iter().enumerate() {
+        let tape = format!("vtape:vtl?tape=V{:05}L9", n + 1);
+        lab.backed_up([*name, "--to", &tape, "--name", name]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_engine::message::Code;
-use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::meter::Meters;
 use capstan_format::id::MediumId;
 use capstan_format::record::Follows;
 use capstan_idb::{LogLevel, Version};
@@ -50,10 +50,8 @@ pub(crate) struct Copied {
     pub meters: Arc<Meters>,
     /// Labels of the media, in the order in which they were written.
     pub media: Vec<String>,
-    /// Bytes written.
+    /// Bytes written, and committed.
     pub written: u64,
-    /// Bytes of data blocks among them.
-    blocks: u64,
     pub copying_s: f64,
     pub media_change_s: f64,
     /// Something of a session failed beside what was said as an error.
@@ -83,7 +81,6 @@ impl Cell {
             meters: Arc::new(Meters::default()),
             media: Vec::new(),
             written: 0,
-            blocks: 0,
             copying_s: 0.0,
             media_change_s: 0.0,
             degraded: false,
@@ -112,13 +109,8 @@ impl Cell {
             add_ends(self, route.versions, &mut works, &is_target)?;
             let supply = route.supply.clone();
             let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
-            // Where a medium failed, what the device took of blocks is all that is known.
-            let blocks = copied.meters.of(Stage::Device).read().bytes;
-            copied.written += match &run.finished {
-                Ok(written) => written.bytes,
-                Err(_) => blocks.saturating_sub(copied.blocks),
-            };
-            copied.blocks = blocks;
+            // What a medium that failed took and did not commit is written again.
+            copied.written += run.finished.as_ref().map_or(run.committed, |written| written.bytes);
             copied.copying_s += begun.elapsed().as_secs_f64();
             copied.media.extend(run.moves.with(vec![medium.label.clone()]));
             copied.media_change_s += run.moves.seconds();
@@ -130,7 +122,7 @@ impl Cell {
             copied.last = run.finished.is_ok().then_some(last.medium);
             let failure = run.finished.as_ref().err().map(|e| (chain(e), is_full(e)));
             copied.failed = failure.is_some() || run.closed;
-            let took = run.took;
+            let took = run.committed > 0;
             copied.run = Some(run);
             let Some((failure, full)) = failure else { return Ok(copied) };
             if full && !took && self.idb.holdings(last.medium)?.segments == 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use capstan_engine::meter::Meters;
 use capstan_format::id::{MediumId, SegmentId, SessionId};
@@ -60,8 +60,8 @@ pub(crate) struct Kept {
 pub(crate) struct CopyRun {
     /// What was written, or why the target failed.
     pub finished: std::result::Result<Written, WriteError>,
-    /// Whether any segment was committed.
-    pub took: bool,
+    /// Bytes of the segments that were committed.
+    pub committed: u64,
     /// Frames that could be had nowhere.
     pub lost_frames: u64,
     /// The target took no more.
@@ -90,14 +90,14 @@ impl Cell {
         stop: &Stop,
     ) -> CopyRun {
         let Kept { asked, levels, names } = kept;
-        let (idb, took) = (self.idb.clone(), Arc::<AtomicBool>::default());
-        let tell = took.clone();
+        let (idb, committed) = (self.idb.clone(), Arc::<AtomicU64>::default());
+        let count = committed.clone();
         let on_commit = Box::new(move |c: &Committed| {
             let writer = c.header.session.session;
             let level = levels.get(&writer).copied().or(asked);
             let level = level.map_or_else(|| idb.log_level(writer), Ok)?;
             record_commit(&idb, c, level, &names)?;
-            tell.store(true, Relaxed);
+            count.fetch_add(c.bytes, Relaxed);
             Ok(())
         });
         let moves = Arc::new(Moves::default());
@@ -126,8 +126,8 @@ impl Cell {
         let drives = std::mem::take(&mut *drives.lock());
         moves.say(ears);
         let degraded = say_all_lost(&lost_members, ears) > 0;
-        let took = took.load(Relaxed);
-        CopyRun { finished, took, lost_frames, closed, degraded, moves, drives, seen }
+        let committed = committed.load(Relaxed);
+        CopyRun { finished, committed, lost_frames, closed, degraded, moves, drives, seen }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Inventoried {
     pub tape: Held,
     /// The medium on it; nothing where this cell knows of none.
     pub known: Option<KnownTape>,
+    /// The labels of the media of which it is one, where several are recorded there.
+    pub among: Vec<String>,
 }
 
 /// What the database has of a tape's medium.
@@ -56,9 +58,12 @@ impl Cell {
         drop(library);
         let known = self.tapes_known(name)?;
         let inventoried = held.into_iter().map(|tape| {
-            let medium = known.of_barcode(&tape.barcode);
-            let known = medium.map(|medium| self.medium_info(medium)).transpose()?;
-            Ok(Inventoried { known: known.map(KnownTape::of), tape })
+            let (known, among) = match &known.among(&tape.barcode)[..] {
+                [] => (None, Vec::new()),
+                [one] => (Some(KnownTape::of(self.medium_info(one)?)), Vec::new()),
+                several => (None, several.iter().map(|m| m.label.clone()).collect()),
+            };
+            Ok(Inventoried { tape, known, among })
         });
         inventoried.collect()
     }
@@ -188,12 +193,17 @@ impl Tapes {
 
     /// The medium of a barcode, where that is certain.
     fn of_barcode(&self, barcode: &str) -> Option<&Medium> {
-        let all = self.0.get(barcode)?;
-        let mut here = all.iter().filter(|(here, _)| *here);
-        match (here.next(), here.next(), all.as_slice()) {
-            (Some((_, medium)), None, _) | (None, _, [(_, medium)]) => Some(medium),
+        match self.among(barcode)[..] {
+            [one] => Some(one),
             _ => None,
         }
+    }
+
+    /// The media of which a barcode is one: those that were last seen here, if there are any.
+    fn among(&self, barcode: &str) -> Vec<&Medium> {
+        let all = self.0.get(barcode).map(Vec::as_slice).unwrap_or_default();
+        let is_here = all.iter().any(|(here, _)| *here);
+        all.iter().filter(|(here, _)| *here == is_here).map(|(_, medium)| medium).collect()
     }
 }
 
@@ -231,6 +241,8 @@ mod tests {
         assert_eq!(of("scsi:/dev/sg3", "A1").as_deref(), Some("m3"));
         assert_eq!(of("scsi:/dev/sg3", "A2").as_deref(), Some("m5"), "it came from there");
         assert_eq!(of("scsi:/dev/sg4", "A1"), None, "one of two");
+        let tapes = Tapes::of(all(), &"scsi:/dev/sg4".parse().unwrap());
+        assert_eq!(tapes.among("A1").len(), 2);
         assert_eq!(of("vtape:/w", "A2"), None);
         assert_eq!(of("vtape:/w", ""), None);
     }

@@ -177,8 +177,10 @@ impl Cell {
         });
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
-        let header = at_hand.header.as_ref();
-        let foreign = header.map(|header| self.other_cell(header)).transpose()?.flatten().is_some();
+        let foreign = match &at_hand.header {
+            Some(header) => self.other_cell(header)?.is_some(),
+            None => management.is_other_cells(),
+        };
         Ok(MediumInfo {
             medium: medium.clone(),
             foreign,

@@ -1,13 +1,13 @@
 //! Whose media are: a cell writes on its own.
 
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, LibraryName};
 use capstan_devices::open::{self, Writable};
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium};
 
-use super::{Condition, shown};
+use super::{Condition, MediumInfo, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::Observer;
@@ -111,8 +111,26 @@ impl Cell {
         exported(&self.idb, medium)
     }
 
-    /// Makes a medium one of this cell; what is on it becomes known.
-    pub fn media_adopt(&self, address: &Address, observer: &dyn Observer) -> Result<Medium> {
+    /// Makes media this cell's: the one of that label, or on that device, or all of a library that were imported. What is on a
+    /// single one becomes known.
+    pub fn media_adopt(&self, what: &str, observer: &dyn Observer) -> Result<Vec<MediumInfo>> {
+        let known = self.idb.media_by_label_or_id_prefix(what)?;
+        let address = match known.as_slice() {
+            [one] => one.device.parse()?,
+            _ => what.parse::<Address>()?,
+        };
+        match &address {
+            Address::Tape(library) if library.tape.is_none() && !open::is_by_hand(library)? => {
+                self.adopt_library(&library.library)
+            }
+            _ => {
+                let medium = self.adopt_one(&address, observer)?;
+                Ok(vec![self.medium_info(&medium)?])
+            }
+        }
+    }
+
+    fn adopt_one(&self, address: &Address, observer: &dyn Observer) -> Result<Medium> {
         let medium = open::medium(address)?;
         if self.other_cell(medium.header())?.is_none() && medium.header().cell.is_some() {
             let name = shown(medium.header().medium, &medium.header().label);
@@ -131,7 +149,26 @@ impl Cell {
         }
         let header = MediumHeader { cell: Some(self.id), ..device.medium().header().clone() };
         device.replace_header(&header)?;
+        self.idb.set_medium_other_cell(row.id, None)?;
         Ok(row)
+    }
+
+    /// No tape is loaded for that: what was imported is known.
+    fn adopt_library(&self, library: &LibraryName) -> Result<Vec<MediumInfo>> {
+        let mut adopted = Vec::new();
+        for tape in self.library_inventory(library, false)? {
+            let Some(known) = tape.known else { continue };
+            if self.idb.management(known.id)?.is_other_cells() {
+                self.idb.set_medium_adopted(known.id, now_us())?;
+                adopted.push(self.media_show(&known.id.to_string())?);
+            }
+        }
+        if adopted.is_empty() {
+            return Err(CellError::BadInput(format!(
+                "no tape of {library} is known to belong to another cell; `capstan import {library}` reads what its tapes are"
+            )));
+        }
+        Ok(adopted)
     }
 
     /// Records a medium that lies on a device.
@@ -153,6 +190,8 @@ impl Cell {
             created_us: header.created_us,
         };
         self.idb.put_medium(&row)?;
+        let other = header.cell.filter(|cell| *cell != self.id).map(|cell| cell.to_string());
+        self.idb.set_medium_other_cell(row.id, other.as_deref())?;
         self.put_drive_key(header)?;
         Ok(row)
     }

@@ -305,7 +305,7 @@ impl Cell {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
         view.say_problems(ears);
-        report.set_drives(&turn.map_or_else(tape::take_sessions, Turn::drives));
+        report.set_drives_read(&turn.map_or_else(tape::take_sessions, Turn::drives));
         ears.fill(&mut report);
         if arc.is_none() {
             run.record_end(status, &report)?;
@@ -352,7 +352,7 @@ impl Cell {
         report.elapsed_s = begun.elapsed().as_secs_f64();
         report.rate_mb_s = report.bytes_written as f64 / 1e6 / report.elapsed_s.max(1e-9);
         report.peak_rss_bytes = peak_rss();
-        report.set_drives(&tape::take_sessions());
+        report.set_drives_read(&tape::take_sessions());
         ears.fill(&mut report);
         run.record_end(status, &report)?;
         Ok(report)

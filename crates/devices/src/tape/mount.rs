@@ -236,9 +236,11 @@ impl Tape {
 
     fn mount(&self, library: &mut dyn Changer) -> Result<Deck, TapeError> {
         if let Some(barcode) = &self.barcode {
+            let begun = Instant::now();
             let (number, drive) = self.mount_tape(library, barcode)?;
             let (library, barcode) = (self.library.to_string(), barcode.clone());
-            return Ok(Deck::new(drive, Some(Mount { library, drive: number, barcode })));
+            let took = begun.elapsed();
+            return Ok(Deck::new(drive, Some(Mount { library, drive: number, barcode, took })));
         }
         match &self.wanted {
             Some(wanted) => awaited(library, wanted),

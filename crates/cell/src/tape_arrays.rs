@@ -26,6 +26,9 @@ use crate::tapes::{Candidate, is_of, why_unfit};
 /// A medium that was opened to write, and held if it was to be.
 type Opened = (Member, Option<HeldMedium>);
 
+/// How often tapes of a new array are chosen again, as another session took one of them first.
+const TAKEN_TRIES: usize = 20;
+
 /// Whether an array names nothing but libraries, of which its tapes are to be chosen. Drives that stand alone are no libraries.
 pub(crate) fn is_of_libraries(array: &ArrayAddress) -> Result<bool> {
     let array = Address::Array(array.clone());
@@ -137,8 +140,42 @@ impl Cell {
         array: &ArrayAddress,
         wanted: &Wanted,
         hold: bool,
-        mut unfit: Vec<String>,
+        unfit: Vec<String>,
     ) -> Result<Opened> {
+        let size = wanted.block_size.unwrap_or(BLOCK_SIZE);
+        let mut left = TAKEN_TRIES;
+        let address = loop {
+            let (chosen, free) = self.tapes_of_new_array(array, wanted, unfit.clone())?;
+            let address = Address::Array(chosen.clone());
+            let label = self.label_of_array(&address, &free)?;
+            let header = self
+                .new_medium_by(wanted.by_drive, &label, size)
+                .map_err(CellError::io("read", "/dev/urandom"))?;
+            let new_id = || self.entropy.id().map(MediumId);
+            match make::make(&chosen, &header.as_array(), &free, &new_id) {
+                // Another session took one of them since they were looked at.
+                Err(e) if e.is_used() && left > 0 => left -= 1,
+                made => {
+                    made?;
+                    for medium in free {
+                        if let Some(row) = self.idb.medium(medium)? {
+                            self.forget_erased(&row)?;
+                        }
+                    }
+                    break address;
+                }
+            }
+        };
+        self.open_named(&address, wanted, hold, &Silent)
+    }
+
+    /// The tapes of a new array, and the media on them that are given up.
+    fn tapes_of_new_array(
+        &self,
+        array: &ArrayAddress,
+        wanted: &Wanted,
+        mut unfit: Vec<String>,
+    ) -> Result<(ArrayAddress, Vec<MediumId>)> {
         let mut of: HashMap<LibraryName, VecDeque<Candidate>> = HashMap::new();
         let mut free: Vec<MediumId> = Vec::new();
         let chosen = array.with_tapes(&mut |member: &TapeAddress| {
@@ -167,19 +204,7 @@ impl Cell {
                 library.library
             )))
         })?;
-        let address = Address::Array(chosen.clone());
-        let size = wanted.block_size.unwrap_or(BLOCK_SIZE);
-        let label = self.label_of_array(&address, &free)?;
-        let header = self
-            .new_medium_by(wanted.by_drive, &label, size)
-            .map_err(CellError::io("read", "/dev/urandom"))?;
-        make::make(&chosen, &header.as_array(), &|| self.entropy.id().map(MediumId))?;
-        for medium in free {
-            if let Some(row) = self.idb.medium(medium)? {
-                self.forget_erased(&row)?;
-            }
-        }
-        self.open_named(&address, wanted, hold, &Silent)
+        Ok((chosen, free))
     }
 
     /// What a new array is called: as one of its tapes, where no other medium is called so; media that are `going` do not count.

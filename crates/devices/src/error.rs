@@ -250,6 +250,11 @@ impl DeviceError {
         matches!(self, Self::NoMedium(_) | Self::Medium { .. } | Self::NotOurs(_))
     }
 
+    /// Whether something is on a device that was to be blank.
+    pub fn is_used(&self) -> bool {
+        matches!(self, Self::NotBlank(_) | Self::NotOurs(_) | Self::ArrayMember { .. })
+    }
+
     /// Whether another process has the device.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Tape(TapeError::Busy { .. }))

@@ -8,12 +8,13 @@
 //! What is no segment and lies between them has a number as they have ([`attachment`]).
 //!
 //! [`mount`] gets the tape into a drive, a [`deck`], which has what [`passed`] by; [`by_hand`] waits until somebody has put it
-//! into a drive that stands alone. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
+//! into a drive that stands alone; [`claim`] keeps those that are to be an array. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
 //! who writes; several who read stay [`abreast`]. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys.
 
 mod abreast;
 mod attachment;
 mod by_hand;
+mod claim;
 mod deck;
 mod keys;
 mod mount;
@@ -25,6 +26,7 @@ mod tests;
 mod writer;
 
 pub use by_hand::Wanted;
+pub(crate) use claim::Claim;
 pub use keys::{has_key, open_key};
 pub use mount::{Tape, eject, inventory, release_idle, take_sessions};
 pub use passed::{WINDOW, read_through};

@@ -1,5 +1,6 @@
 //! Arrays made, where nothing is on their members.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,10 +9,10 @@ use capstan_format::record::MediumHeader;
 
 use super::address::ArrayAddress;
 use crate::DeviceError;
-use crate::address::Address;
+use crate::address::{Address, TapeAddress};
 use crate::file::{FileDevice, io_error};
 use crate::open::named;
-use crate::tape::TapeDevice;
+use crate::tape::Claim;
 
 /// Makes identities for new members.
 pub type NewId<'a> = &'a dyn Fn() -> io::Result<MediumId>;
@@ -55,35 +56,64 @@ pub(crate) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
     Ok(true)
 }
 
-/// Makes all members of an array with that header, of the array. What a tape of Capstan has is given up.
+/// Makes all members of an array with that header, of the array. Its tapes are blank, or hold one of the media that `may_go` and
+/// nothing of it. Before anything is written all of them are there, and nobody else's.
 pub fn make(
     address: &ArrayAddress,
     header: &MediumHeader,
+    may_go: &[MediumId],
+    new_id: NewId<'_>,
+) -> Result<(), DeviceError> {
+    let tapes = claims(&Address::Array(address.clone()), may_go)?;
+    make_members(address, header, &tapes, new_id)
+}
+
+/// Tapes that are this process's until they are made.
+type Claims = HashMap<TapeAddress, Claim>;
+
+fn claims(of: &Address, may_go: &[MediumId]) -> Result<Claims, DeviceError> {
+    let claim = |tape: TapeAddress| {
+        let claim = Claim::on(named(&tape)?, may_go)?;
+        Ok((tape, claim))
+    };
+    of.tapes().into_iter().map(claim).collect()
+}
+
+fn make_members(
+    address: &ArrayAddress,
+    header: &MediumHeader,
+    tapes: &Claims,
     new_id: NewId<'_>,
 ) -> Result<(), DeviceError> {
     for (place, member) in address.members.iter().enumerate() {
         let id = new_id().map_err(io_error("make a new medium in", &member.to_string()))?;
-        make_member(member, &header.of_member(id, address.layout, place), new_id)?;
+        make_one(member, &header.of_member(id, address.layout, place), tapes, new_id)?;
     }
     Ok(())
 }
 
-/// Makes a member with that header.
+/// Makes a blank member with that header.
 pub(super) fn make_member(
     member: &Address,
     header: &MediumHeader,
     new_id: NewId<'_>,
 ) -> Result<(), DeviceError> {
+    make_one(member, header, &claims(member, &[])?, new_id)
+}
+
+fn make_one(
+    member: &Address,
+    header: &MediumHeader,
+    tapes: &Claims,
+    new_id: NewId<'_>,
+) -> Result<(), DeviceError> {
     match member {
         Address::File(path) => FileDevice::open_member(path, || Ok(header.clone()), None).map(drop),
-        Address::Tape(tape) => {
-            let device = TapeDevice::open_member(named(tape)?, || Ok(header.clone()), None)?;
-            match device.medium().header().medium == header.medium {
-                true => Ok(()),
-                false => device.begin_anew(header),
-            }
-        }
-        Address::Array(array) => make(array, header, new_id),
+        Address::Tape(tape) => match tapes.get(tape) {
+            Some(claim) => claim.make(header),
+            None => Err(DeviceError::WhichTape(tape.to_string())),
+        },
+        Address::Array(array) => make_members(array, header, tapes, new_id),
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }

@@ -337,7 +337,7 @@ pub fn device(
     let new_id = || Ok(new()?.medium);
     if is_blank(&address.members)? {
         let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
-        make(address, &header.as_array(), &new_id)?;
+        make(address, &header.as_array(), &[], &new_id)?;
     }
     let opened = open(address)?;
     let header = opened.storage.header();

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use capstan_format::array::ArrayPlace;
 use capstan_format::attachment::Attachment;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
-use capstan_format::id::{SegmentId, SegmentNumber};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{DriveKey, Spot, TapeError};
 use parking_lot::Mutex;
@@ -61,7 +61,15 @@ pub(crate) fn is_blank(address: &TapeAddress) -> Result<bool, DeviceError> {
 
 /// Refuses a tape on which anything is, or that takes nothing.
 pub(crate) fn refuse_used(address: &TapeAddress) -> Result<(), DeviceError> {
-    let tape = Tape::of(address);
+    refuse_used_but(&Tape::of(address), address, &[])
+}
+
+/// The same; one that holds one of these media and no segment is none on which anything is.
+pub(super) fn refuse_used_but(
+    tape: &Tape,
+    address: &TapeAddress,
+    may_go: &[MediumId],
+) -> Result<(), DeviceError> {
     if tape.with(|deck| Ok(deck.is_write_protected()))? {
         return Err(TapeError::WriteProtected { tape: tape.name() }.into());
     }
@@ -70,6 +78,9 @@ pub(crate) fn refuse_used(address: &TapeAddress) -> Result<(), DeviceError> {
     }
     Err(match open_member(address) {
         Ok(there) if there.header().is_array() => member_alone(there.header(), &tape.name()),
+        Ok(there) if may_go.contains(&there.header().medium) && there.segments()?.is_empty() => {
+            return Ok(());
+        }
         Ok(_) => DeviceError::NotBlank(tape.name()),
         Err(_) => DeviceError::NotOurs(tape.name()),
     })

@@ -178,7 +178,7 @@ pub fn erase(address: &TapeAddress, secure: bool) -> Result<(), DeviceError> {
     Ok(erased?)
 }
 
-fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {
+pub(super) fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {
     let segment = SegmentId([0; 16]);
     let length = header.block_size as usize;
     let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, length)

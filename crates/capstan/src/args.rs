@@ -74,6 +74,7 @@ Environment:
   CAPSTAN_CHAP_SECRET     the secret of an iSCSI login whose user the device's name has
   CAPSTAN_IDB_RECOVERY    opens the backup of the internal database (`capstan idb recover`)
   CAPSTAN_TAPE_WAIT       how long a tape is waited for that somebody has to put in, as 8h (0)
+  CAPSTAN_DRIVE_WAIT      how long drives and tapes are waited for that other sessions have (1h)
   CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)
 
 Sizes: K, M, G, T are powers of 1024 (as in tar and dd), so are KiB, MiB; KB, MB, GB are powers of 1000.";

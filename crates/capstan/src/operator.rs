@@ -1,36 +1,49 @@
-//! Whoever puts tapes into drives without a robot: told on standard error, and waited for.
+//! What is waited for: whoever puts tapes into drives without a robot, and drives that other sessions have. Both are told on
+//! standard error.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use capstan_cell::Cell;
 use capstan_devices::operator::{self, Board, Operator};
+use capstan_devices::queue::{self, Patience};
 use capstan_engine::message::Code;
 
 use crate::args::parse_age;
 use crate::exit::Failure;
 use crate::progress::say;
 
-const VARIABLE: &str = "CAPSTAN_TAPE_WAIT";
+const TAPE_WAIT: &str = "CAPSTAN_TAPE_WAIT";
+const DRIVE_WAIT: &str = "CAPSTAN_DRIVE_WAIT";
+/// A backup has its window; what cannot begin within that time is looked at by somebody.
+const DRIVE_PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// Somebody at a terminal is asked and waited for, else for as long as `CAPSTAN_TAPE_WAIT` says. What is waited for is on record
-/// in the cell, where there is one already.
+/// in the cell, where there is one already. Drives that others have are waited for as long as `CAPSTAN_DRIVE_WAIT` says.
 pub fn set(cell: Option<&Cell>) -> Result<(), Failure> {
-    let patience = match std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
+    let patience = match wait_of(TAPE_WAIT, "a tape")? {
         None if io::stdin().is_terminal() && io::stderr().is_terminal() => None,
-        None => Some(Duration::ZERO),
-        Some(text) => {
-            Some(text.to_str().and_then(|text| parse_age(text).ok()).ok_or_else(|| {
-                Failure::bad_input(
-                    format!("{VARIABLE} is {}", text.display()),
-                    "set it to how long a tape is to be waited for, as 30m or 8h",
-                )
-            })?)
-        }
+        given => Some(given.unwrap_or_default()),
     };
+    queue::set(Patience {
+        most: wait_of(DRIVE_WAIT, "a drive")?.unwrap_or(DRIVE_PATIENCE),
+        tell: Box::new(|text: &str| say(Code::DriveBusy, "media agent", text)),
+    });
     let tell = Box::new(|text: &str| say(Code::TapeWanted, "media agent", text));
     let board =
         cell.map_or_else(|| Box::new(|_: &str, _: Option<&str>| ()) as Board, Cell::tape_board);
     operator::set(Operator { patience, tell, board });
     Ok(())
+}
+
+/// How long something is to be waited for, where the environment says it.
+fn wait_of(variable: &str, what: &str) -> Result<Option<Duration>, Failure> {
+    let Some(text) = std::env::var_os(variable).filter(|v| !v.is_empty()) else { return Ok(None) };
+    let given = text.to_str().and_then(|text| parse_age(text).ok());
+    given.map(Some).ok_or_else(|| {
+        Failure::bad_input(
+            format!("{variable} is {}", text.display()),
+            &format!("set it to how long {what} is to be waited for, as 30min or 8h"),
+        )
+    })
 }

@@ -13,6 +13,9 @@ pub enum CellError {
     /// What was asked for cannot be done as asked; nothing was written.
     #[error("{0}")]
     BadInput(String),
+    /// Others have what would do; nothing was written.
+    #[error("{0}")]
+    InUse(String),
     /// The internal database.
     #[error(transparent)]
     Idb(#[from] IdbError),
@@ -63,7 +66,11 @@ impl CellError {
     /// The exit code: 2 for bad input, 1 for all else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::BadInput(_) | Self::Key(_) | Self::NoKey(_) | Self::Target(_) => 2,
+            Self::BadInput(_)
+            | Self::InUse(_)
+            | Self::Key(_)
+            | Self::NoKey(_)
+            | Self::Target(_) => 2,
             Self::Idb(e) if e.is_bad_input() => 2,
             Self::Device(e) => match e {
                 DeviceError::Io { .. } if e.is_full() => 1,
@@ -72,6 +79,20 @@ impl CellError {
             },
             _ => 1,
         }
+    }
+
+    /// Whether others have what would do.
+    pub(crate) fn is_busy(&self) -> bool {
+        match self {
+            Self::InUse(_) => true,
+            Self::Device(e) => e.is_busy(),
+            _ => false,
+        }
+    }
+
+    /// Whether a medium may be as it should, and only is not to be had now.
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        matches!(self, Self::Device(e) if e.is_out_of_reach()) || self.is_busy()
     }
 
     /// Whether what is asked for is encrypted and does not open.

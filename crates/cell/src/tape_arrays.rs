@@ -21,7 +21,7 @@ use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::{BLOCK_SIZE, MediumState, label_of, lacking_tapes};
 use crate::observe::Silent;
-use crate::tapes::{Candidate, is_of, why_unfit};
+use crate::tapes::{Candidate, Unfit, is_of};
 
 /// A medium that was opened to write, and held if it was to be.
 type Opened = (Member, Option<HeldMedium>);
@@ -85,21 +85,21 @@ impl Cell {
             )));
         }
         drives::check(array)?;
-        let mut unfit = Vec::new();
+        let mut unfit = Unfit::default();
         for (medium, why_not) in self.arrays_in_order(array, wanted.by_drive)? {
             if passed.contains(&medium.id) {
                 continue;
             }
-            let why = match why_not {
-                Some(why) => format!(" {why}"),
+            let name = format!("array '{}'", medium.label);
+            match why_not {
+                Some(why) => unfit.say(format!("{name} {why}")),
                 None => match self.open_whole(&medium.device.parse()?, wanted, hold) {
-                    Err(e) => why_unfit(e)?,
+                    Err(e) => unfit.add(&name, e)?,
                     opened => return opened,
                 },
-            };
-            unfit.push(format!("array '{}'{why}", medium.label));
+            }
         }
-        self.open_new_array(array, wanted, hold, unfit)
+        self.open_new_array(array, wanted, hold, &unfit)
     }
 
     /// The known arrays of tapes of these libraries, those first that are taken first; with the reason why one cannot be used.
@@ -140,7 +140,7 @@ impl Cell {
         array: &ArrayAddress,
         wanted: &Wanted,
         hold: bool,
-        unfit: Vec<String>,
+        unfit: &Unfit,
     ) -> Result<Opened> {
         let size = wanted.block_size.unwrap_or(BLOCK_SIZE);
         let mut left = TAKEN_TRIES;
@@ -174,7 +174,7 @@ impl Cell {
         &self,
         array: &ArrayAddress,
         wanted: &Wanted,
-        mut unfit: Vec<String>,
+        mut unfit: Unfit,
     ) -> Result<(ArrayAddress, Vec<MediumId>)> {
         let mut of: HashMap<LibraryName, VecDeque<Candidate>> = HashMap::new();
         let mut free: Vec<MediumId> = Vec::new();
@@ -188,21 +188,22 @@ impl Cell {
             while let Some(candidate) = tapes.as_mut().and_then(|tapes| tapes.pop_front()) {
                 let tape = library.with_tape(&candidate.barcode);
                 let tape = TapeAddress { drive: library.drive, ..tape };
-                let why = match self.holds_nothing(&candidate, &tape) {
+                match self.holds_nothing(&candidate, &tape) {
                     Ok(()) => {
                         free.extend(candidate.known.map(|(medium, _)| medium));
                         return Ok(tape);
                     }
-                    Err(e) => why_unfit(e)?,
-                };
-                unfit.push(format!("{}{why}", candidate.barcode));
+                    Err(e) => unfit.add(&candidate.barcode, e)?,
+                }
             }
-            let found = if unfit.is_empty() { "it has none".to_owned() } else { unfit.join("; ") };
-            Err(CellError::BadInput(format!(
-                "no array of tapes can be written, and {} has too few tapes for a new one ({found}); put blank tapes into mail \
-                 slots and `capstan library import {0}` them, or recycle an array",
-                library.library
-            )))
+            Err(unfit.error(|found| {
+                format!(
+                    "no array of tapes can be written, and {} has too few tapes for a new one of {} ({found}); put blank tapes \
+                     into mail slots and `capstan library import {0}` them, or recycle an array",
+                    library.library,
+                    array.layout.members()
+                )
+            }))
         })?;
         Ok((chosen, free))
     }

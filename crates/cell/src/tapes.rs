@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::queue::Wait;
+use capstan_devices::tape::release_idle;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_media_agent::mirror::Member;
@@ -80,28 +82,29 @@ impl Cell {
     ) -> Result<Member> {
         let library = &library.resolved();
         let passed: Vec<String> = passed.iter().filter_map(|id| self.barcode_of(*id)).collect();
-        let mut unfit = Vec::new();
+        let mut unfit = Unfit::default();
         for Candidate { barcode, why_not, .. } in self.tapes_in_order(library, wanted.by_drive)? {
             if passed.contains(&barcode) {
                 continue;
             }
             if let Some(why) = why_not {
-                unfit.push(format!("{barcode} {why}"));
+                unfit.say(format!("{barcode} {why}"));
                 continue;
             }
             let (drive, spool) = (library.drive, library.spool.clone());
             let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
             match self.open_device(&Address::Tape(tape), wanted, &Silent) {
-                Err(e) => unfit.push(format!("{barcode}{}", why_unfit(e)?)),
+                Err(e) => unfit.add(&barcode, e)?,
                 opened => return opened,
             }
         }
-        let found = if unfit.is_empty() { "it has none".to_owned() } else { unfit.join("; ") };
-        Err(CellError::BadInput(format!(
-            "no tape of {} can be written ({found}); put a blank tape into a mail slot and `capstan library import {0}` \
-             it, or recycle one",
-            library.library
-        )))
+        Err(unfit.error(|found| {
+            format!(
+                "no tape of {} can be written ({found}); put a blank tape into a mail slot and `capstan library import {0}` \
+                 it, or recycle one",
+                library.library
+            )
+        }))
     }
 
     /// The tapes of a library, those first that are taken first; with the reason why one cannot be used.
@@ -200,15 +203,23 @@ impl Cell {
         wanted: &Wanted,
         passed: &mut Vec<(MediumId, &'static str)>,
     ) -> Result<Member> {
+        let (mut wait, mut busy) = (Wait::begin(), None);
         loop {
-            let medium = self.allocate(pool, wanted.by_drive, passed, false)?;
+            let medium = match self.allocate(pool, wanted.by_drive, passed, false) {
+                Err(_) if again(&mut wait, &mut busy, passed) => continue,
+                allocated => allocated?,
+            };
             let choice = Choice {
                 pool: Some(pool.to_owned()),
                 passed: passed.iter().map(|(id, _)| *id).collect(),
             };
             match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
-                Err(CellError::Device(e)) if e.is_out_of_reach() => {
-                    passed.push((medium.id, "is out of reach now"));
+                Err(e) if e.is_out_of_reach() => {
+                    passed.push((
+                        medium.id,
+                        if e.is_busy() { IN_USE } else { "is out of reach now" },
+                    ));
+                    busy = e.is_busy().then_some(e).or(busy);
                 }
                 other => return other,
             }
@@ -269,6 +280,25 @@ impl Cell {
     }
 }
 
+/// Why a medium of a pool was passed over that may be free soon.
+pub(crate) const IN_USE: &str = "is in use";
+
+/// Waits for media of a pool that others have, which are not passed over any more then. False if there are none, or nobody waits.
+pub(crate) fn again(
+    wait: &mut Wait,
+    busy: &mut Option<CellError>,
+    passed: &mut Vec<(MediumId, &'static str)>,
+) -> bool {
+    let Some(e) = busy.take() else { return false };
+    release_idle();
+    if !wait.again(&e) {
+        *busy = Some(e);
+        return false;
+    }
+    passed.retain(|(_, why)| *why != IN_USE);
+    true
+}
+
 /// A tape of a library that a session may take.
 pub(crate) struct Candidate {
     pub barcode: String,
@@ -276,6 +306,36 @@ pub(crate) struct Candidate {
     pub known: Option<(MediumId, MediumState)>,
     /// Why it cannot be used.
     pub why_not: Option<String>,
+}
+
+/// What would not do, and why.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unfit {
+    said: Vec<String>,
+    /// Others have some of it.
+    is_busy: bool,
+}
+
+impl Unfit {
+    pub fn say(&mut self, what: String) {
+        self.said.push(what);
+    }
+
+    /// Adds what could not be opened, where that is a matter of this tape; else returns what failed.
+    pub fn add(&mut self, name: &str, e: CellError) -> Result<()> {
+        self.is_busy |= e.is_busy();
+        self.said.push(format!("{name}{}", why_unfit(e)?));
+        Ok(())
+    }
+
+    /// The error that nothing does.
+    pub fn error(&self, text: impl FnOnce(&str) -> String) -> CellError {
+        let found = if self.said.is_empty() { "it has none" } else { &self.said.join("; ") };
+        match self.is_busy {
+            true => CellError::InUse(text(found)),
+            false => CellError::BadInput(text(found)),
+        }
+    }
 }
 
 /// Whether a medium lies on a tape of that library, or its tapes are of the libraries of that array.
@@ -309,7 +369,7 @@ fn arrays_by_tape(known: &[Medium]) -> HashMap<String, &str> {
 }
 
 /// Why a tape was not taken, in words that follow its name, where that is a matter of this tape; else what failed.
-pub(crate) fn why_unfit(e: CellError) -> Result<String> {
+fn why_unfit(e: CellError) -> Result<String> {
     Ok(match e {
         CellError::Device(e) if e.is_busy() => " is in use, or all drives are".to_owned(),
         CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
@@ -326,7 +386,9 @@ pub(crate) fn why_unfit(e: CellError) -> Result<String> {
         CellError::Device(DeviceError::BlockSize { have, .. }) => {
             format!(" has blocks of {have} bytes")
         }
-        CellError::BadInput(why) | CellError::NoKey(why) => format!(": {why}"),
+        CellError::BadInput(why) | CellError::InUse(why) | CellError::NoKey(why) => {
+            format!(": {why}")
+        }
         other => return Err(other),
     })
 }

@@ -4,7 +4,7 @@
 //! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
 //! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`attached`] is what lies on a tape
 //! beside segments, [`held`] is what is done to a medium of
-//! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`shared`] where robots are booked that several hosts share, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
+//! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`queue`] how long drives are waited for that others have, [`shared`] where robots are booked that several hosts share, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
 pub mod address;
@@ -17,6 +17,7 @@ pub mod library;
 pub mod null;
 pub mod open;
 pub mod operator;
+pub mod queue;
 pub mod rait;
 pub mod scsi;
 pub mod shared;

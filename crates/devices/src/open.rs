@@ -8,7 +8,7 @@ use crate::held::HeldMedium;
 use crate::rait;
 use crate::rait::make;
 use crate::rait::open::ArrayDevice;
-use crate::tape::{self, SpoolPlan, SpooledTape, TapeDevice, Wanted};
+use crate::tape::{self, SpoolPlan, SpooledTape, Tape, TapeDevice, Wanted};
 use crate::{Device, DeviceError};
 
 /// Opens the medium on a device to read.
@@ -22,8 +22,9 @@ pub fn medium(address: &Address) -> Result<FileMedium, DeviceError> {
 }
 
 /// Opens a medium that is known to read, where it was last seen. That it is this one is certain only of a drive that stands
-/// alone: the operator is asked for its tape.
+/// alone: the operator is asked for its tape. Tapes and drives that others have are waited for ([`crate::queue`]).
 pub fn known(address: &Address, wanted: Wanted) -> Result<FileMedium, DeviceError> {
+    address.tapes().iter().for_each(|tape| Tape::of(tape).be_patient());
     match address {
         Address::Tape(tape) if is_by_hand(tape)? => tape::open_wanted(tape, wanted),
         _ => medium(address),

@@ -61,6 +61,11 @@ pub fn leave() {
     LEFT.store(true, Relaxed);
 }
 
+/// Whether the process is to end.
+pub(crate) fn has_left() -> bool {
+    LEFT.load(Relaxed)
+}
+
 /// Whether there is somebody to ask.
 pub fn is_there() -> bool {
     still_there(Duration::ZERO).is_some()

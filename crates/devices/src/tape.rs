@@ -28,7 +28,7 @@ mod writer;
 pub use by_hand::Wanted;
 pub(crate) use claim::Claim;
 pub use keys::{has_key, open_key};
-pub use mount::{Tape, eject, inventory, release_idle, take_sessions};
+pub use mount::{Tape, eject, has_all_drives, inventory, release_idle, take_sessions};
 pub use passed::{WINDOW, read_through};
 pub use spool::{SpoolPlan, SpooledTape};
 pub(crate) use storage::{is_blank, open_member, refuse_used};

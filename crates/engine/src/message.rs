@@ -81,6 +81,8 @@ pub enum Code {
     TapePoor,
     /// Another process has the robot of a library.
     RobotBusy,
+    /// Other sessions have the drives, or the tape.
+    DriveBusy,
     /// The internal database's own backup was not written.
     IdbNotSaved,
     /// The server of the internal database went away, or is back.
@@ -91,7 +93,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -124,6 +126,7 @@ impl Code {
         Self::NotEjected,
         Self::TapePoor,
         Self::RobotBusy,
+        Self::DriveBusy,
         Self::IdbNotSaved,
         Self::IdbAway,
         Self::NotLocked,
@@ -277,6 +280,12 @@ impl Code {
             Self::RobotBusy => {
                 (213, "robot-busy", Note, "nothing to do: it goes on when the robot is free")
             }
+            Self::DriveBusy => (
+                215,
+                "drive-busy",
+                Note,
+                "nothing to do: it goes on when a drive and the tape are free",
+            ),
             Self::IdbNotSaved => (
                 451,
                 "idb-not-saved",

@@ -159,3 +159,24 @@ fn a_damaged_file_is_replaced_by_a_later_restore() {
     lab.restored(["t", "--into", "out"]);
     crate::compare::same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
 }
+
+/// The same where not a block was damaged, but a segment with a part of it was away.
+#[test]
+fn a_file_of_which_a_segment_was_away_is_replaced_by_a_later_restore() {
+    let lab = Lab::new();
+    for n in 0..6 {
+        lab.file(&format!("tree/f{n}"), noise(n, 6_000_000));
+    }
+    lab.sh("ln tree/f2 tree/link");
+    let backup = ["tree", "--to", "m", "--name", "t", "--segment-size", "8M"];
+    lab.backed_up(backup);
+    lab.sh("mv m/00000002.segment .");
+    let report = lab.restore(["t", "--into", "out"]);
+    assert_eq!(report["status"], "completed_with_errors", "{report:#}");
+    let errors = report["errors"].as_array().unwrap();
+    let named: BTreeSet<_> = errors.iter().map(|e| e["path"].to_string()).collect();
+    assert_eq!(named.len(), errors.len(), "each file is named once: {errors:#?}");
+    lab.sh("mv 00000002.segment m");
+    lab.restored(["t", "--into", "out"]);
+    crate::compare::same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+}

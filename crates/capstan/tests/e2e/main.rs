@@ -13,6 +13,7 @@ mod copy;
 mod differences;
 mod drill;
 mod drive_encryption;
+mod drive_wait;
 mod export;
 mod feed;
 mod filesystems;

@@ -204,6 +204,8 @@ impl Lab {
             if self.user { self.path("capstan") } else { env!("CARGO_BIN_EXE_capstan").into() };
         let mut command = self.program(binary);
         command.env("CAPSTAN_HOME", self.path("home"));
+        // Who is not to wait is refused at once.
+        command.env("CAPSTAN_DRIVE_WAIT", "0s");
         command.envs(self.passphrase.map(|p| ("CAPSTAN_PASSPHRASE", p)));
         command
     }

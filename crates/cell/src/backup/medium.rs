@@ -7,7 +7,9 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
 use capstan_devices::open;
+use capstan_devices::queue::Wait;
 use capstan_devices::rait::open::null_device;
+use capstan_devices::tape::{has_all_drives, release_idle};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_format::record::Follows;
@@ -93,8 +95,36 @@ impl Cell {
         Ok(self.open_held(address, wanted, false, choice, &Silent)?.0)
     }
 
-    /// The same; if `hold`, with the medium held on beyond the life of the device.
+    /// The same; if `hold`, with the medium held on beyond the life of the device. Tapes and drives that others have are waited
+    /// for; of a pool another medium may do.
     fn open_held(
+        &self,
+        address: &Address,
+        wanted: &Wanted,
+        hold: bool,
+        choice: &Choice,
+        observer: &dyn Observer,
+    ) -> Result<(Member, Option<HeldMedium>)> {
+        let has_all =
+            || address.tapes().iter().any(|tape| has_all_drives(&tape.resolved().library));
+        let mut wait = Wait::begin();
+        loop {
+            match self.open_held_now(address, wanted, hold, choice, observer) {
+                Err(e)
+                    if e.is_busy() && address.is_tape() && choice.pool.is_none() && !has_all() =>
+                {
+                    // Nobody waits for what this process has and does not use.
+                    release_idle();
+                    if !wait.again(&e) {
+                        return Err(e);
+                    }
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    fn open_held_now(
         &self,
         address: &Address,
         wanted: &Wanted,

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
+use capstan_devices::queue::Wait;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 
@@ -17,6 +18,7 @@ use crate::observe::{Observer, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
+use crate::tapes::{IN_USE, again};
 
 /// So many media that fail one after the other are not the media's fault.
 const FAILURES: usize = 3;
@@ -40,12 +42,14 @@ impl Cell {
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
         let mut avoid: Vec<MediumId> = Vec::new();
         let mut busy: Option<CellError> = None;
+        let mut wait = Wait::begin();
         let mut failures = 0;
         while !going.is_empty() {
             let mut chosen = None;
             if let Some(pool) = &pool {
                 let medium = match self.allocate(pool, by_drive, &passed, dry_run) {
                     Ok(medium) => medium,
+                    Err(_) if again(&mut wait, &mut busy, &mut passed) => continue,
                     Err(e) if reports.iter().any(Option::is_some) => {
                         end_without_next(&mut reports, &going, &e, observer);
                         break;
@@ -58,10 +62,10 @@ impl Cell {
             }
             let now: Vec<BackupRequest> = going.iter().map(|at| requests[*at].clone()).collect();
             let written = match self.backup_to_device(&now, &avoid, observer, stop) {
-                Err(CellError::Device(e)) if e.is_out_of_reach() && chosen.is_some() => {
-                    let why = if e.is_busy() { "is in use" } else { "is out of reach now" };
+                Err(e) if e.is_out_of_reach() && chosen.is_some() => {
+                    let why = if e.is_busy() { IN_USE } else { "is out of reach now" };
                     passed.extend(chosen.map(|id| (id, why)));
-                    busy = Some(e.into());
+                    busy = Some(e);
                     continue;
                 }
                 Err(e) if reports.iter().any(Option::is_some) => {

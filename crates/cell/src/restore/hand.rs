@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
-use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
@@ -161,10 +160,9 @@ impl<'a> Hand<'a> {
                 let path = row.entry.path();
                 if let Some(text) = &text
                     && r.live(stream, &row, &path)
-                    && r.wants(&path)
+                    && (r.wants(&path) || r.instead.contains_key(&path))
                 {
-                    r.counts.lost.fetch_add(1, Relaxed);
-                    r.error(Code::Missing, &path, text.clone());
+                    r.missing(&path, text);
                 }
                 Ok(())
             })?;

@@ -131,15 +131,18 @@ impl Restore<'_> {
 
     /// A file's data are lost, or some of them: said once per file.
     pub(super) fn lost(&self, path: &[u8], why: &str) {
-        let mut damaged = self.damaged.lock();
-        if damaged.insert(path.to_vec()) {
+        self.lose(Code::Damaged, "media agent", path, why);
+    }
+
+    /// Says, once of each file, that what has its contents, or a part of them, is not to be had.
+    pub(super) fn missing(&self, path: &[u8], why: &str) {
+        self.lose(Code::Missing, "disk agent", path, why);
+    }
+
+    fn lose(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
+        if self.damaged.lock().insert(path.to_vec()) {
             self.counts.lost.fetch_add(1, Relaxed);
-            self.ears.say(
-                Code::Damaged,
-                "media agent",
-                &format!("/{}", path_text(path)),
-                why.to_owned(),
-            );
+            self.ears.say(code, part, &format!("/{}", path_text(path)), why.to_owned());
         }
     }
 

@@ -92,8 +92,9 @@ impl Cell {
                 )));
             }
             let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-            match self.open_chosen(&address, &wanted, &Choice::but(&ids)) {
-                Err(CellError::Device(e)) if e.is_out_of_reach() && request.pool.is_some() => {}
+            let choice = Choice { pool: request.pool.clone(), passed: ids };
+            match self.open_chosen(&address, &wanted, &choice) {
+                Err(e) if e.is_out_of_reach() && request.pool.is_some() => {}
                 other => break other?,
             }
         };

@@ -19,6 +19,7 @@ use super::by_hand::{Wanted, awaited};
 use super::deck::Deck;
 use crate::address::{LibraryName, TapeAddress};
 use crate::library;
+use crate::queue::Wait;
 
 /// How long to wait before looking again whether a drive is free.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -26,6 +27,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 const TRIES: usize = 5;
 /// How often it is decided anew where a tape goes, as others move tapes too.
 const MOVED_TRIES: usize = 20;
+/// The same where nothing was seen to move.
+const SAME_TRIES: usize = 3;
 
 type Key = (LibraryName, Option<String>, Option<MediumId>);
 static TAPES: LazyLock<Mutex<HashMap<Key, Arc<Tape>>>> = LazyLock::new(Mutex::default);
@@ -66,6 +69,14 @@ pub fn release_idle() {
     }
 }
 
+/// Whether this process writes with every drive of a library: there is none to wait for.
+pub fn has_all_drives(library: &LibraryName) -> bool {
+    let all: Vec<_> = TAPES.lock().values().cloned().collect();
+    let written = |tape: &&Arc<Tape>| tape.library == *library && tape.pinned.load(Relaxed);
+    let written = all.iter().filter(written).count();
+    written > 0 && library::open(library).is_ok_and(|l| l.elements().drives as usize <= written)
+}
+
 /// What drives did since they were opened, of tapes that this process read and gave up.
 static PAST: Mutex<Vec<DriveSession>> = Mutex::new(Vec::new());
 /// More are not kept.
@@ -103,6 +114,8 @@ pub struct Tape {
     pub(super) abreast: Abreast,
     /// It is written: it is not unloaded for another.
     pinned: AtomicBool,
+    /// Who reads it waits while others have it, or all drives.
+    patient: AtomicBool,
     /// It waits for a drive.
     loading: AtomicBool,
     /// When it was used last, by [`USES`].
@@ -142,6 +155,7 @@ impl Tape {
             deck: Mutex::default(),
             abreast: Abreast::default(),
             pinned: AtomicBool::new(false),
+            patient: AtomicBool::new(false),
             loading: AtomicBool::new(false),
             used: AtomicU64::new(0),
         }
@@ -167,6 +181,11 @@ impl Tape {
     /// What is on its sticker, where there is a robot that reads it.
     pub fn barcode(&self) -> Option<&str> {
         self.barcode.as_deref()
+    }
+
+    /// Has it waited for where others have it, or all drives, as long as it is only read.
+    pub fn be_patient(&self) {
+        self.patient.store(true, Relaxed);
     }
 
     /// Keeps it loaded while it is written. False if somebody writes it already.
@@ -221,6 +240,20 @@ impl Tape {
     }
 
     fn load(&self) -> Result<Deck, TapeError> {
+        let mut wait = Wait::begin();
+        loop {
+            match self.load_now() {
+                Err(e @ TapeError::Busy { .. })
+                    if self.patient.load(Relaxed)
+                        && !self.pinned.load(Relaxed)
+                        && !has_all_drives(&self.library)
+                        && wait.again(&e) => {}
+                loaded => return loaded,
+            }
+        }
+    }
+
+    fn load_now(&self) -> Result<Deck, TapeError> {
         let loading = LOADING.lock().entry(self.library.clone()).or_default().clone();
         let _one = loading.lock();
         let mut library = library::open(&self.library)?;
@@ -255,16 +288,26 @@ impl Tape {
         library: &mut dyn Changer,
         barcode: &str,
     ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
-        let mut left = MOVED_TRIES;
+        let (mut left, mut unmoved) = (MOVED_TRIES, SAME_TRIES);
         loop {
             let held = library.inventory()?;
             let mounted = self.mount_among(library, barcode, held.clone());
-            let moved =
-                matches!(mounted, Err(TapeError::Library { .. } | TapeError::NoTape { .. }));
-            if !moved || left == 0 || library.inventory()? == held {
+            let moved = match &mounted {
+                // Until it was opened, anybody could put another tape into the drive. From then on nobody can.
+                Ok((n, _)) => !is_in_drive(&library.inventory()?, barcode, *n),
+                Err(e) => matches!(e, TapeError::Library { .. } | TapeError::NoTape { .. }),
+            };
+            if !moved {
                 return mounted;
             }
-            left -= 1;
+            // All may lie as before where another session moved a tape there and back.
+            match library.inventory()? == held && mounted.is_err() {
+                true if unmoved == 0 => return mounted,
+                true => unmoved -= 1,
+                false if left == 0 => return Err(in_use(self.name())),
+                false => left -= 1,
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -377,6 +420,10 @@ fn find(library: &dyn Changer, held: &[Held], barcode: &str) -> Result<Held, Tap
     })
 }
 
+fn is_in_drive(held: &[Held], barcode: &str, drive: u32) -> bool {
+    held.iter().any(|h| (h.place, h.barcode.as_str()) == (Place::Drive(drive), barcode))
+}
+
 fn in_use(what: String) -> TapeError {
     TapeError::Busy { what, holder: "other sessions".to_owned() }
 }
@@ -389,8 +436,7 @@ fn put_away(
     held: &[Held],
 ) -> Result<(), TapeError> {
     library.unload_drive(drive)?;
-    let is_there = |h: &Held| (h.place, &h.barcode) == (Place::Drive(drive), &there.barcode);
-    if !library.inventory()?.iter().any(is_there) {
+    if !is_in_drive(&library.inventory()?, &there.barcode, drive) {
         return Err(in_use(format!("drive {drive} of library {}", library.name())));
     }
     let free = |place: &Place| held.iter().all(|h| h.place != *place);

@@ -1,0 +1,75 @@
+//! Drives and tapes that other sessions have are waited for.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, below, noise};
+
+/// Starts the binary; drives that others have are waited for.
+fn patient(lab: &Lab, line: &str) -> Child {
+    let mut command = lab.command();
+    command.env("CAPSTAN_DRIVE_WAIT", "5min").args(line.split_whitespace());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn all_completed(children: impl IntoIterator<Item = Child>) -> Vec<String> {
+    let ended = |child: Child| {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        said
+    };
+    children.into_iter().map(ended).collect()
+}
+
+#[test]
+fn who_comes_when_all_drives_are_taken_waits() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 40);
+    let names = ["a", "b", "c", "d"];
+    for (n, name) in names.iter().enumerate() {
+        lab.file(&format!("{name}/file"), noise(n as u64, 60_000_000));
+    }
+    all_completed(
+        names.map(|name| patient(&lab, &format!("backup {name} --to vtape:vtl --name {name}"))),
+    );
+    all_completed(names.map(|name| patient(&lab, &format!("restore {name} --into out-{name}"))));
+    for name in names {
+        same_by_rsync(&lab.path(name), &below(&lab.path(format!("out-{name}")), &lab.path(name)));
+    }
+    // Two arrays of two tapes each, and a single tape, in two drives.
+    let array = "rait1:vtape:vtl,vtape:vtl";
+    all_completed([
+        patient(&lab, &format!("backup a --to {array} --name ra")),
+        patient(&lab, &format!("backup b --to {array} --name rb")),
+        patient(&lab, "backup c --to vtape:vtl --name rc"),
+    ]);
+    for (of, name) in [("a", "ra"), ("b", "rb"), ("c", "rc")] {
+        let into = lab.path(format!("out-{name}"));
+        lab.restored([name, "--into", into.to_str().unwrap()]);
+        same_by_rsync(&lab.path(of), &below(&into, &lab.path(of)));
+    }
+}
+
+#[test]
+fn a_tape_that_is_being_written_is_waited_for_and_that_is_said() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 2);
+    lab.file("t/file", noise(1, 3_000_000));
+    let tape = lab.backed_up(["t", "--to", "vtape:vtl", "--name", "t"])["media"][0].clone();
+    let drive = File::open(lab.path("vtl/drive-1")).unwrap();
+    drive.lock().unwrap();
+    assert_eq!(tape, "V00001L9");
+    // At once, if nobody is to wait.
+    let refused = lab.run(["restore", "t", "--into", "at-once"]);
+    assert!(refused.code != 0 && refused.stderr.contains("in use"), "{}", refused.stderr);
+    let mut restore = patient(&lab, "restore t --into out");
+    let mut said = BufReader::new(restore.stderr.take().unwrap()).lines();
+    let told = said.by_ref().map(Result::unwrap).find(|line| line.contains("waiting for a drive"));
+    assert!(told.is_some_and(|line| line.contains("in use by process")));
+    drop(drive);
+    all_completed([restore]);
+    same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
+}

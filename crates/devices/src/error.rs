@@ -77,6 +77,17 @@ pub enum DeviceError {
     /// The tape behind a spool failed before, which was said then.
     #[error("the tape behind the spool failed: {0}")]
     SpoolFailed(String),
+    /// The file of a spool, which is no part of the medium.
+    #[error("cannot {action} the spool in {path}: {source}{}", spool_hint(.source))]
+    Spool {
+        /// What was tried.
+        action: &'static str,
+        /// The directory in which it lies.
+        path: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// There is next to nothing free where the medium lies.
     #[error(
         "there is no room for a medium in {path}: less than {least_mib} MiB are free; free space or name another device"
@@ -224,6 +235,17 @@ fn hint(action: &str, error: &io::Error) -> &'static str {
     }
 }
 
+fn spool_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; name a directory that is there as spool=DIR",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free space there, or name another directory or a smaller spool-size"
+        }
+        io::ErrorKind::PermissionDenied => "; check its owner and mode, or run as its owner",
+        _ => "; check that disk, or name a directory on another",
+    }
+}
+
 fn header_hint(error: &FormatError) -> &'static str {
     match error {
         // They say themselves what to do.
@@ -243,6 +265,11 @@ impl DeviceError {
             Self::ArrayBroken { source, .. } => source.is_full(),
             _ => false,
         }
+    }
+
+    /// Whether it is the spool before a tape that failed, and not the tape: another tape would not do better.
+    pub fn is_of_spool(&self) -> bool {
+        matches!(self, Self::Spool { .. })
     }
 
     /// Whether no medium of Capstan is there, or none that can be read.

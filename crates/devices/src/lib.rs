@@ -82,6 +82,10 @@ pub trait Device: Send {
     fn take_lost(&mut self) -> Vec<(String, String)> {
         Vec::new()
     }
+    /// Why it goes on without the spool before it, if that was lost since somebody asked.
+    fn take_lost_spool(&mut self) -> Option<String> {
+        None
+    }
     /// Whether what it writes to can compress by itself, as tape drives do.
     fn compresses(&mut self) -> bool {
         false

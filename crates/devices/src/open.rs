@@ -71,7 +71,10 @@ pub fn writable(
     match address {
         Address::File(path) => Ok(Writable::File(FileDevice::open(path, new, block_size)?)),
         Address::Tape(tape) => {
-            Ok(Writable::Tape(TapeDevice::open(named(tape)?, new, block_size)?, tape.spool.clone()))
+            let named = named(tape)?;
+            // Before a tape is loaded, and gets a header if it is blank.
+            tape.spool.as_ref().map_or(Ok(()), tape::check_spool)?;
+            Ok(Writable::Tape(TapeDevice::open(named, new, block_size)?, tape.spool.clone()))
         }
         Address::Array(array) => {
             Ok(Writable::Array(Box::new(rait::open::device(array, &new, block_size)?)))

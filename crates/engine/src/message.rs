@@ -71,6 +71,8 @@ pub enum Code {
     MirrorFailed,
     /// A member of an array is lost; the others go on.
     MemberLost,
+    /// The spool before a tape is lost; the tape is written without it.
+    SpoolLost,
     /// A drive asked to be cleaned.
     DriveDirty,
     /// Somebody is to put a tape into a drive.
@@ -121,6 +123,7 @@ impl Code {
         Self::MediumFailed,
         Self::MirrorFailed,
         Self::MemberLost,
+        Self::SpoolLost,
         Self::DriveDirty,
         Self::TapeWanted,
         Self::NotEjected,
@@ -255,6 +258,12 @@ impl Code {
                 "not-proved",
                 Error,
                 "run `capstan verify`, check memory and disks, and make a full backup",
+            ),
+            Self::SpoolLost => (
+                216,
+                "spool-lost",
+                Warning,
+                "nothing is lost, the drive may stop and start: see to the spool's disk before the next session",
             ),
             Self::DriveDirty => (
                 209,

@@ -41,7 +41,18 @@ impl Member {
     }
 }
 
-/// A mirror that failed, and was left.
+/// What was lost, while a session goes on without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostPart {
+    /// A mirror.
+    Mirror,
+    /// A member of an array, whose others are written.
+    Member,
+    /// The spool before a tape, which has all of it none the less.
+    Spool,
+}
+
+/// A mirror that failed, and was left; or a part of a medium.
 #[derive(Debug, Clone)]
 pub struct LostMirror {
     /// Its identity.
@@ -50,8 +61,8 @@ pub struct LostMirror {
     pub label: String,
     /// Why.
     pub error: String,
-    /// It is a member of an array, whose others are written; not a mirror.
-    pub is_member: bool,
+    /// What of it was lost.
+    pub part: LostPart,
 }
 
 /// Mirrors that failed since somebody looked.
@@ -142,7 +153,7 @@ impl Mirrors {
                         medium,
                         label,
                         error: e.to_string(),
-                        is_member: false,
+                        part: LostPart::Mirror,
                     });
                 }
             }
@@ -152,13 +163,18 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Notes members of arrays that failed.
+    /// Notes members of arrays and spools that failed.
     fn note_members(&mut self) {
         for member in &mut self.members {
+            if let Some(error) = member.device.take_lost_spool() {
+                let (medium, label) = (member.medium.medium, member.medium.label.clone());
+                let lost = LostMirror { medium, label, error, part: LostPart::Spool };
+                self.lost.lock().push(lost);
+            }
             for (part, error) in member.device.take_lost() {
                 let (medium, label) = (member.medium.medium, &member.medium.label);
                 let label = format!("{part} of {label}");
-                let lost = LostMirror { medium, label, error, is_member: true };
+                let lost = LostMirror { medium, label, error, part: LostPart::Member };
                 self.lost.lock().push(lost);
             }
         }

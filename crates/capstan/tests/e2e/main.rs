@@ -45,6 +45,7 @@ mod selection;
 #[path = "../../../idb/tests/common/server.rs"]
 mod server;
 mod shared_library;
+mod spool;
 mod stage;
 mod status;
 mod support;

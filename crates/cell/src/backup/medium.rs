@@ -13,7 +13,7 @@ use capstan_devices::tape::{has_all_drives, release_idle};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_format::record::Follows;
-use capstan_media_agent::mirror::{LostMirrors, Member};
+use capstan_media_agent::mirror::{LostMirrors, LostPart, Member};
 
 use super::plan::SEGMENT_SIZE;
 use crate::Cell;
@@ -265,20 +265,24 @@ pub(super) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
     ears.say(Code::MirrorFailed, "media agent", what, text);
 }
 
-/// Says which mirrors, and members of arrays, were lost since it was asked; returns how many.
+/// Says which mirrors, members of arrays and spools were lost since it was asked; returns how many that backups lie on.
 pub(crate) fn say_all_lost(lost: &LostMirrors, ears: &Ears<'_>) -> u64 {
     let lost = std::mem::take(&mut *lost.lock());
     for m in &lost {
-        match m.is_member {
-            true => {
-                let error = &m.error;
+        let error = &m.error;
+        match m.part {
+            LostPart::Member => {
                 let text = format!("this member is not written any more, the others are: {error}");
                 ears.say(Code::MemberLost, "media agent", &m.label, text);
             }
-            false => say_lost(&m.label, &m.error, ears),
+            LostPart::Mirror => say_lost(&m.label, error, ears),
+            LostPart::Spool => {
+                let text = format!("the tape is written without its spool from here on: {error}");
+                ears.say(Code::SpoolLost, "media agent", &m.label, text);
+            }
         }
     }
-    lost.len() as u64
+    lost.iter().filter(|m| m.part != LostPart::Spool).count() as u64
 }
 
 /// Whether it is the device that is not there now, rather than a mistake of who named it.
@@ -287,6 +291,7 @@ fn is_unavailable(error: &CellError) -> bool {
         CellError::Device(e) => matches!(
             e,
             DeviceError::Io { .. }
+                | DeviceError::Spool { .. }
                 | DeviceError::NoRoom { .. }
                 | DeviceError::Busy { .. }
                 | DeviceError::ArrayBroken { .. }

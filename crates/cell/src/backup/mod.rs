@@ -305,6 +305,7 @@ impl Cell {
         };
         let device_full = matches!(&failure, Some(WriteError::Device(e)) if e.is_full());
         let device_failed = matches!(&failure, Some(WriteError::Device(_)));
+        let spool_failed = matches!(&failure, Some(WriteError::Device(e)) if e.is_of_spool());
         if let Some(e) = &failure {
             self.say_device_failed(request, &moves.last(&medium), e, device_full, ears)?;
         }
@@ -335,7 +336,8 @@ impl Cell {
                     rate_sustained: seen.as_ref().map_or(0.0, |s| s.sustained),
                     bytes: bytes_of(job, jobs, &written, blocks),
                     device_full,
-                    device_failed,
+                    // Another medium would be written through the same spool.
+                    device_failed: device_failed && !spool_failed,
                     encryption: match request.encrypt {
                         Some(Encrypt::Drive) => Some(Encrypt::Drive),
                         _ => keys.is_some().then_some(Encrypt::Software),
@@ -423,7 +425,7 @@ impl Cell {
         ears: &Ears<'_>,
     ) -> Result<()> {
         let device = request.device.to_string();
-        let failed = matches!(why, WriteError::Device(_));
+        let failed = matches!(why, WriteError::Device(e) if !e.is_of_spool());
         if failed && full && request.device.is_sequential() {
             self.idb.set_medium_full(medium.medium, now_us())?;
         }

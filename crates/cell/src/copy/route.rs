@@ -121,6 +121,8 @@ impl Cell {
             let last = run.moves.last(&medium);
             copied.last = run.finished.is_ok().then_some(last.medium);
             let failure = run.finished.as_ref().err().map(|e| (chain(e), is_full(e)));
+            // Another medium would be written through the same spool.
+            let spool_failed = run.finished.as_ref().is_err_and(is_of_spool);
             copied.failed = failure.is_some() || run.closed;
             let took = run.committed > 0;
             copied.run = Some(run);
@@ -136,7 +138,8 @@ impl Cell {
             passed.push((last.medium, "failed or is full"));
             // A tape that got full is no failure, unless it took nothing at all.
             failures += usize::from(!(full && took));
-            let next = route.next.filter(|_| failures < FAILURES && !stop.0.load(Relaxed));
+            let goes_on = failures < FAILURES && !spool_failed && !stop.0.load(Relaxed);
+            let next = route.next.filter(|_| goes_on);
             match next.map(|next| next(&passed)) {
                 Some(Ok(mut next)) => {
                     let text = format!("'{}' goes on: {failure}", next.medium.label);
@@ -166,4 +169,8 @@ fn too_small(failure: &str) -> String {
 
 fn is_full(error: &WriteError) -> bool {
     matches!(error, WriteError::Device(e) if e.is_full())
+}
+
+fn is_of_spool(error: &WriteError) -> bool {
+    matches!(error, WriteError::Device(e) if e.is_of_spool())
 }

@@ -3,6 +3,9 @@
 //!
 //! Blocks go into a file until it is filled to the high mark; then a thread brings them to the tape at the drive's speed, until
 //! the low mark. A commit empties it: what is reported as durable is on the tape. The file has no name, so a kill leaves nothing.
+//!
+//! Where its disk takes no more, that is no fault of the tape: what is in the spool comes to the tape, and the blocks after it go
+//! there without it.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -18,7 +21,6 @@ use capstan_tape::{DriveSession, Speeds};
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::TapeDevice;
-use crate::file::io_error;
 use crate::{Device, DeviceError};
 
 /// The share of the spool at which the tape is started.
@@ -28,6 +30,8 @@ const LOW: f64 = 0.05;
 
 /// Blocks that it holds at most when the tape is near its end.
 const PLACES_AT_END: usize = 4;
+/// Things to do that wait at most where the spool is lost, each with its block.
+const ORDERS_WITHOUT: usize = 4;
 /// Blocks that may come before a segment has ended after the warning: those on the way, and its catalog.
 const BLOCKS_TO_END: usize = 32;
 
@@ -46,8 +50,8 @@ enum Order {
     Begin,
     /// A block in the spool: where, and how long.
     Block(u64, usize),
-    /// One that is longer than a place in the spool.
-    Long(Vec<u8>),
+    /// One that is not in the spool: it is longer than a place there, or the spool is lost.
+    Unspooled(Vec<u8>),
     Catalog,
     End,
 }
@@ -63,6 +67,8 @@ struct State {
     flush: bool,
     /// What the tape has left may not be enough for a full spool: no more is taken than goes to it at once.
     at_end: bool,
+    /// Its file takes no more: all goes to the tape at once.
+    lost: bool,
     /// An order is just carried out.
     at_work: bool,
     ending: bool,
@@ -86,15 +92,22 @@ pub struct SpooledTape {
     next: u32,
     place_size: usize,
     segment_size: Option<u64>,
+    /// Why the spool was lost, until it is said.
+    unsaid: Option<String>,
 }
 
 impl SpooledTape {
     /// Puts a spool before a tape.
     pub fn new(tape: TapeDevice, plan: &SpoolPlan) -> Result<Self, DeviceError> {
-        let place_size = tape.medium().header().block_size as usize;
-        let places = usize::try_from(plan.size / place_size as u64).unwrap_or(usize::MAX).max(4);
         let path = plan.dir.display().to_string();
-        let file = nameless(&plan.dir).map_err(io_error("make the spool in", &path))?;
+        let file = nameless(&plan.dir).map_err(spool_error("make", &path))?;
+        Ok(Self::on(tape, plan.size, file, path))
+    }
+
+    /// The same, in a file of that directory.
+    fn on(tape: TapeDevice, size: u64, file: File, path: String) -> Self {
+        let place_size = tape.medium().header().block_size as usize;
+        let places = usize::try_from(size / place_size as u64).unwrap_or(usize::MAX).max(4);
         let (next, segment_size) = (tape.next_number().0, tape.segment_size());
         let at_end = has_little_room(&tape, places, place_size);
         let free = (0..places as u64).rev().map(|n| n * place_size as u64).collect();
@@ -110,7 +123,7 @@ impl SpooledTape {
             let shared = shared.clone();
             move || shared.run(place_size)
         });
-        Ok(Self { shared, thread: Some(thread), next, place_size, segment_size })
+        Self { shared, thread: Some(thread), next, place_size, segment_size, unsaid: None }
     }
 
     fn order(&self, order: Order) -> Result<(), DeviceError> {
@@ -120,6 +133,16 @@ impl SpooledTape {
         drop(state);
         self.shared.changed.notify_all();
         Ok(())
+    }
+
+    /// Orders a block that is not in the spool.
+    fn order_unspooled(&self, block: &[u8]) -> Result<(), DeviceError> {
+        let mut state = self.shared.state.lock();
+        while state.lost && state.failed.is_none() && state.orders.len() >= ORDERS_WITHOUT {
+            self.shared.changed.wait(&mut state);
+        }
+        drop(state);
+        self.order(Order::Unspooled(block.to_vec()))
     }
 
     /// Waits until all is on the tape, or it failed.
@@ -133,6 +156,17 @@ impl SpooledTape {
         state.flush = false;
         state.refuse_failed()
     }
+}
+
+/// Refuses a spool that cannot be made.
+pub(crate) fn check(plan: &SpoolPlan) -> Result<(), DeviceError> {
+    let made = nameless(&plan.dir).map(drop);
+    made.map_err(spool_error("make", &plan.dir.display().to_string()))
+}
+
+/// What went wrong with a spool, in words that say so: it is no fault of the tape.
+fn spool_error(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> DeviceError {
+    move |source| DeviceError::Spool { action, path: path.to_owned(), source }
 }
 
 /// A file without a name in a directory.
@@ -192,7 +226,7 @@ impl Shared {
                 if state.closed || state.failed.is_some() {
                     return;
                 }
-                let all = state.flush || state.at_end;
+                let all = state.flush || state.at_end || state.lost;
                 moving = all || state.used >= high || moving && state.used > low;
                 if moving && let Some(order) = state.orders.pop_front() {
                     break order;
@@ -233,10 +267,10 @@ impl Shared {
             Order::Block(at, length) => {
                 let block = &mut buffer[..length];
                 let read = self.file.read_exact_at(block, at);
-                read.map_err(io_error("read the spool in", &self.path))?;
+                read.map_err(spool_error("read", &self.path))?;
                 tape.write(block)?;
             }
-            Order::Long(block) => tape.write(&block)?,
+            Order::Unspooled(block) => tape.write(&block)?,
             Order::Catalog => tape.begin_catalog()?,
             Order::End => tape.end_segment()?,
         }
@@ -265,11 +299,12 @@ impl Device for SpooledTape {
     }
 
     fn write(&mut self, block: &[u8]) -> Result<(), DeviceError> {
-        if block.len() > self.place_size {
-            return self.order(Order::Long(block.to_vec()));
-        }
         let at = {
             let mut state = self.shared.state.lock();
+            if block.len() > self.place_size || state.lost {
+                drop(state);
+                return self.order_unspooled(block);
+            }
             loop {
                 state.refuse_failed()?;
                 let has_place = !state.at_end || state.used < PLACES_AT_END;
@@ -285,7 +320,11 @@ impl Device for SpooledTape {
             let mut state = self.shared.state.lock();
             state.free.push(at);
             state.used -= 1;
-            return Err(io_error("write the spool in", &self.shared.path)(e));
+            state.lost = true;
+            drop(state);
+            self.shared.changed.notify_all();
+            self.unsaid = Some(spool_error("write", &self.shared.path)(e).to_string());
+            return self.order_unspooled(block);
         }
         self.order(Order::Block(at, block.len()))
     }
@@ -361,6 +400,10 @@ impl Device for SpooledTape {
         speeds.map(|speeds| Speeds { lowest: 0.0, ..speeds })
     }
 
+    fn take_lost_spool(&mut self) -> Option<String> {
+        self.unsaid.take()
+    }
+
     fn drive_sessions(&mut self) -> Vec<DriveSession> {
         self.shared.tape.lock().drive_sessions()
     }
@@ -377,136 +420,4 @@ impl Drop for SpooledTape {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::address::{Address, TapeAddress};
-    use capstan_format::id::MediumId;
-    use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
-    use capstan_tape::library::{Design, Library};
-
-    const BLOCK: usize = 64 << 10;
-
-    fn tape(dir: &Path) -> (TapeAddress, TapeDevice) {
-        let design = Design {
-            model: "lto-9".into(),
-            drives: 1,
-            slots: 2,
-            mail_slots: 0,
-            alone: false,
-            capacity: Some(100_000_000),
-            scale: 1e5,
-            ratio: 1.0,
-        };
-        let library = dir.join("vtl");
-        Library::create(&library, &design, 1).unwrap();
-        let name = format!("vtape:{}?tape=V00001L9", library.display());
-        let Ok(Address::Tape(address)) = name.parse() else { panic!("{name}") };
-        (address.clone(), open(&address))
-    }
-
-    fn open(address: &TapeAddress) -> TapeDevice {
-        let header = || {
-            Ok(MediumHeader {
-                format: FORMAT_VERSION,
-                incompatible: 0,
-                compatible: 0,
-                medium: MediumId([1; 16]),
-                label: "m".to_owned(),
-                block_size: BLOCK as u32,
-                created_us: 0,
-                protection: Protection::None,
-                cell: None,
-                array: None,
-                drive_key: None,
-            })
-        };
-        TapeDevice::open(address, header, None).unwrap()
-    }
-
-    fn segment(device: &mut dyn Device, blocks: u8) -> SegmentNumber {
-        let number = device.begin_segment().unwrap();
-        for n in 0..blocks {
-            device.write(&[n; BLOCK]).unwrap();
-        }
-        device.begin_catalog().unwrap();
-        device.write(&[99; BLOCK]).unwrap();
-        device.end_segment().unwrap();
-        number
-    }
-
-    fn spooled(tape: TapeDevice, dir: &Path, blocks: u64) -> SpooledTape {
-        let plan = SpoolPlan { dir: dir.to_owned(), size: blocks * BLOCK as u64 };
-        SpooledTape::new(tape, &plan).unwrap()
-    }
-
-    #[test]
-    fn what_was_spooled_is_on_the_tape_in_order_when_it_is_committed() {
-        let dir = tempfile::tempdir().unwrap();
-        let (address, tape) = tape(dir.path());
-        let mut tape = Some(tape);
-        // Once all of it fits, once it goes round many times.
-        for (blocks, first) in [(500, 1), (4, 3)] {
-            let device = tape.take().unwrap_or_else(|| open(&address));
-            let mut device = spooled(device, dir.path(), blocks);
-            assert_eq!(segment(&mut device, 40).0, first);
-            assert_eq!(segment(&mut device, 90).0, first + 1);
-            device.commit().unwrap();
-            // The header and its filemark; 40 blocks, 90 blocks, each with a catalog and two filemarks.
-            let begin = 2 + u64::from(first / 2) * (43 + 93);
-            assert_eq!(device.object_of(SegmentNumber(first)), Some(begin));
-            assert_eq!(device.object_of(SegmentNumber(first + 1)), Some(begin + 43));
-            drop(device);
-            let read = super::super::open(&address).unwrap();
-            let numbers: Vec<_> = read.segments().unwrap().iter().map(|n| n.0).collect();
-            assert_eq!(numbers, (1..=first + 1).collect::<Vec<_>>());
-            let file = read.open_segment(SegmentNumber(first + 1)).unwrap();
-            let mut block = vec![0; BLOCK];
-            file.read_at(&mut block, 77 * BLOCK as u64).unwrap();
-            assert!(block.iter().all(|b| *b == 77));
-        }
-    }
-
-    #[test]
-    fn what_was_abandoned_is_written_over_and_an_error_is_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let (address, tape) = tape(dir.path());
-        let mut device = spooled(tape, dir.path(), 16);
-        assert_eq!(segment(&mut device, 30).0, 1);
-        device.commit().unwrap();
-        device.begin_segment().unwrap();
-        (0..40).for_each(|n| device.write(&[n; BLOCK]).unwrap());
-        device.abandon_segment();
-        assert_eq!(segment(&mut device, 5).0, 2);
-        device.commit().unwrap();
-        drop(device);
-        assert_eq!(super::super::open(&address).unwrap().segments().unwrap().len(), 2);
-        // More than the tape holds.
-        let mut device = spooled(open(&address), dir.path(), 16);
-        device.begin_segment().unwrap();
-        let failed = (0..2_000).find_map(|_| device.write(&[7; BLOCK]).err());
-        let failed = failed.unwrap_or_else(|| device.commit().unwrap_err());
-        assert!(failed.is_full(), "{failed}");
-        assert!(device.is_ending());
-        assert!(device.write(&[7; BLOCK]).is_err(), "it stays so");
-    }
-    #[test]
-    fn what_came_to_a_full_tape_whole_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let (address, tape) = tape(dir.path());
-        let mut device = spooled(tape, dir.path(), 16);
-        let mut one = || {
-            device.begin_segment()?;
-            (0..30).try_for_each(|n| device.write(&[n; BLOCK]))?;
-            device.begin_catalog()?;
-            device.write(&[1; BLOCK])?;
-            device.end_segment()
-        };
-        let failed = (0..1_000).find_map(|_| one().err()).unwrap();
-        assert!(failed.is_full(), "{failed}");
-        let next = device.salvage().unwrap();
-        assert!(next.0 > 2, "{next:?}");
-        drop(device);
-        let kept = super::super::open(&address).unwrap().segments().unwrap();
-        assert_eq!(kept.len() as u32, next.0 - 1);
-    }
-}
+mod tests;

@@ -464,3 +464,31 @@ fn two_sessions_change_tapes_in_one_library() {
         }
     }
 }
+
+#[test]
+fn a_tape_that_cleans_is_not_taken_for_data() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 1 --slots 4 --tapes 1");
+    run(&lab, "vtl add-tape vtl --cleaning 3").ok();
+    run(&lab, "library import vtape:vtl").ok();
+    lab.file("tree/a", noise(1, 1000));
+    let tape = "vtape:vtl?tape=CLN001L9";
+    for line in [
+        "backup tree --name t --to",
+        "media init",
+        "media erase --foreign",
+        "import",
+        "verify --medium",
+    ] {
+        let refused = run(&lab, &format!("{line} {tape}"));
+        assert_ne!(refused.code, 0, "{line}");
+        let why = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(
+            why.contains("CLN001L9 cleans drives") || line.starts_with("verify"),
+            "{line}: {why}"
+        );
+        let places = places(&lab, "vtape:vtl");
+        assert!(places.iter().any(|p| p.starts_with("CLN001L9 in slot")), "{line}: {places:?}");
+    }
+    run(&lab, "library clean vtape:vtl drive:1").ok();
+}

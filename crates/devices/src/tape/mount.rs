@@ -410,14 +410,19 @@ impl Tape {
     }
 }
 
-/// The tape with that barcode.
+/// The tape with that barcode. A drive that gets one that cleans cleans itself, and ejects it.
 fn find(library: &dyn Changer, held: &[Held], barcode: &str) -> Result<Held, TapeError> {
-    held.iter().find(|h| h.barcode == barcode).cloned().ok_or_else(|| TapeError::Library {
-        library: library.name().to_owned(),
-        problem: format!(
+    let refused =
+        |problem: String| TapeError::Library { library: library.name().to_owned(), problem };
+    match held.iter().find(|h| h.barcode == barcode) {
+        Some(tape) if tape.is_cleaning() => Err(refused(format!(
+            "tape {barcode} cleans drives and takes no data; name another, or use `capstan library clean` to clean a drive"
+        ))),
+        Some(tape) => Ok(tape.clone()),
+        None => Err(refused(format!(
             "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
-        ),
-    })
+        ))),
+    }
 }
 
 fn is_in_drive(held: &[Held], barcode: &str, drive: u32) -> bool {

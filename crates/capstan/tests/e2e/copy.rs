@@ -199,3 +199,24 @@ fn a_killed_copy_goes_on() {
     all_come_back(&lab, &sessions);
     lab.run(["verify", "t"]).ok();
 }
+
+/// What is read and what is written each take a drive: that is said before a blank tape is used up.
+#[test]
+fn a_library_of_one_drive_is_not_copied_within() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 4);
+    lab.file("tree/a", noise(1, 10_000_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    for to in ["vtape:vtl", "vtape:vtl?tape=V00002L9"] {
+        lab.run(["copy", "t", "--to", to]).refused(&["'V00001L9'", "no drive for it"]);
+        assert_eq!(crate::tape::media(&lab).len(), 1);
+    }
+    // To a directory and back to another tape it goes.
+    lab.run(["copy", "t", "--to", "disk"]).ok();
+    lab.run(["copy", "t", "--to", "vtape:vtl"]).ok();
+    assert_eq!(crate::tape::media(&lab).len(), 3, "two tapes, and the directory");
+    // All of it is there now, and nothing has to be read.
+    std::fs::remove_dir_all(lab.path("disk")).unwrap();
+    lab.run(["copy", "t", "--to", "vtape:vtl"]).ok();
+    crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+}

@@ -1,5 +1,6 @@
 //! A copy session: segments of versions once more on another medium, with the same frames.
 
+mod drives;
 mod route;
 mod run;
 mod segment;
@@ -74,22 +75,23 @@ impl Cell {
         // A copy beside its original would be none.
         let originals = self.media_of_originals(&plan.versions)?;
         let named = Supply::of(None, [&request.device]).is_none();
+        let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
+        // What an earlier copy brought to other tapes of a library is there, unless it is asked how or of what it is a copy.
+        let library = (!named && plan.only_on.is_none() && request.encrypt.is_none())
+            .then(|| Target::Library(request.device.clone()));
+        let in_library = |medium: MediumId| {
+            library.as_ref().is_some_and(|l| l.has(self, medium) && !originals.contains(&medium))
+        };
+        let foreseen = self.medium_named(&request.device);
+        let is_there = |medium| foreseen == Some(medium) || in_library(medium);
+        self.refuse_too_few_drives(&request.device, &lacking(&views, &is_source, &is_there))?;
         let member = match named {
             true => self.open_device(&request.device, &wanted, observer)?,
             false => self.open_chosen(&request.device, &wanted, &Choice::but(&originals))?,
         };
         let target = member.medium.clone();
         self.levels_of_copies(&mut views, request.log_level)?;
-        let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
-        // What an earlier copy brought to other tapes of a library is there, unless it is asked how or of what it is a copy.
-        let library = (!named && plan.only_on.is_none() && request.encrypt.is_none())
-            .then(|| Target::Library(request.device.clone()));
-        let is_target = |medium: MediumId| {
-            medium == target.medium
-                || library
-                    .as_ref()
-                    .is_some_and(|l| l.has(self, medium) && !originals.contains(&medium))
-        };
+        let is_target = |medium| medium == target.medium || in_library(medium);
         let works = lacking(&views, &is_source, &is_target);
         for view in &views {
             if works.iter().any(|w| w.is_of(view)) {

@@ -19,7 +19,7 @@ use crate::backup::{record_commit, say_all_lost};
 use crate::error::Result;
 use crate::moves::Moves;
 use crate::observe::Stop;
-use crate::places::SegmentPlace;
+use crate::places::{Place, SegmentPlace};
 use crate::session::Ears;
 use crate::tapes::Supply;
 use crate::transfers::watched;
@@ -38,6 +38,11 @@ impl Work<'_> {
     /// Whether it is of that version.
     pub fn is_of(&self, view: &VersionView<'_>) -> bool {
         std::ptr::eq(self.view, view)
+    }
+
+    /// Where it can be read.
+    pub fn places(&self) -> Vec<Place> {
+        self.place.places()
     }
 
     fn bytes(&self) -> u64 {

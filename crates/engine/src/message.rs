@@ -95,7 +95,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,

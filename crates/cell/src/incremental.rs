@@ -1,5 +1,9 @@
 //! Incremental backups: which version one builds on, and whether that can be built on.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use capstan_devices::address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SessionId, VersionId};
 use capstan_idb::{Object, Version};
@@ -23,9 +27,9 @@ pub(crate) struct Based<'a> {
 
 impl Cell {
     /// The version that a backup builds on; `None` if it is a full one, or has to be one, which is said where something else
-    /// was asked for. Where nothing was, it builds on the last version if all of that is on the medium that is written (and its mirrors), and
-    /// encrypted if this one is: who backs up to another medium wants it to be enough by itself, and who begins to encrypt
-    /// wants all encrypted.
+    /// was asked for. Where nothing was, it builds on the last version if all of that is on the medium that is written (and its
+    /// mirrors), or was staged from there, and encrypted if this one is: who backs up to another medium wants it to be enough
+    /// by itself, and who begins to encrypt wants all encrypted.
     pub(crate) fn base_for(
         &self,
         object: &Object,
@@ -48,7 +52,9 @@ impl Cell {
             return Ok(None);
         };
         match self.open_base(&base) {
-            Ok(based) if asked.is_none() && !based.cursor.is_alike(media, encrypted) => Ok(None),
+            Ok(based) if asked.is_none() && !self.is_alike(&based.cursor, media, encrypted)? => {
+                Ok(None)
+            }
             Ok(based) => Ok(Some(based)),
             Err(e) => {
                 let text = format!(
@@ -59,6 +65,40 @@ impl Cell {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether a backup to these media, asked for without more, builds on that.
+    fn is_alike(&self, base: &Cursor<'_>, media: &[MediumId], encrypted: bool) -> Result<bool> {
+        if !base.is_all_encrypted(encrypted) {
+            return Ok(false);
+        }
+        let mut staged = HashMap::new();
+        for (segment, medium) in base.elsewhere(media) {
+            let staged = match staged.entry((segment.by, medium)) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => *new.insert(self.was_staged(segment.by, medium)?),
+            };
+            if !staged {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether what a session wrote lay on a medium and was brought elsewhere from there. Nothing but a stage takes segments
+    /// of a version from a medium that keeps its identity and leaves the version. Sessions name their device; there is one medium
+    /// in a directory, on tape there are others that it may have gone on on.
+    fn was_staged(&self, session: SessionId, medium: MediumId) -> Result<bool> {
+        let (Some(session), Some(medium)) = (self.idb.session(session)?, self.idb.medium(medium)?)
+        else {
+            return Ok(false);
+        };
+        let on_disk = medium.device.parse::<Address>().is_ok_and(|a| !a.is_sequential());
+        // A session that ended before wrote a medium that was given up since.
+        let on_this = session.ended_us.unwrap_or(session.started_us) >= medium.created_us;
+        let device = session.device.as_str();
+        let there = device == medium.device || device.split(", ").any(|d| d == medium.device);
+        Ok(on_disk && on_this && there)
     }
 
     /// Opens a version and all that it builds on; an error if any segment of them cannot be opened.

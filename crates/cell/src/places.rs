@@ -26,6 +26,8 @@ pub(crate) struct SegmentPlace {
     pub spans: Vec<(StreamId, u64, u64)>,
     /// Which of the version's sessions wrote it, from 0.
     pub session: u32,
+    /// That session.
+    pub by: SessionId,
     /// Its media that are retired: they are read where nothing else is there.
     pub retired: Vec<MediumId>,
 }
@@ -131,6 +133,7 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
         streams: with_rows.map(|p| p.stream).collect(),
         spans: parts.iter().map(|p| (p.stream, p.logical_start, p.logical_end)).collect(),
         session,
+        by: segment.session,
         retired: Vec::new(),
     }
 }

@@ -108,7 +108,7 @@ pub struct BackupRequest {
     pub pool: Option<String>,
     /// The object's name; by default the paths.
     pub name: Option<String>,
-    /// All of it, or what changed; if not said, what changed where the last version is on the same medium.
+    /// All of it, or what changed; if not said, what changed where the last version is on the same medium or was staged from there.
     pub level: Option<Level>,
     /// Go on with the last incomplete session of the object.
     pub resume: bool,

@@ -27,12 +27,21 @@ impl<'a> Cursor<'a> {
         Self { merged, head: None, begun: false }
     }
 
-    /// Whether all of it is on each of these media, and all encrypted or nothing.
-    pub fn is_alike(&self, media: &[MediumId], encrypted: bool) -> bool {
-        let view = &self.merged.view;
-        let on = |s: &SegmentPlace, id: &MediumId| s.places().iter().any(|p| p.1 == *id);
-        view.encrypted_alike(encrypted)
-            && view.segments.iter().all(|s| media.iter().all(|id| on(s, id)))
+    /// Its segments that are not on all of these media.
+    pub fn elsewhere<'s>(
+        &'s self,
+        media: &'s [MediumId],
+    ) -> impl Iterator<Item = (&'s SegmentPlace, MediumId)> {
+        let is_on = |s: &SegmentPlace, id| s.places().iter().any(|p| p.1 == id);
+        let segments = self.merged.view.segments.iter();
+        segments
+            .flat_map(move |s| media.iter().map(move |id| (s, *id)))
+            .filter(move |(s, id)| !is_on(s, *id))
+    }
+
+    /// Whether all of it is encrypted, or nothing.
+    pub fn is_all_encrypted(&self, encrypted: bool) -> bool {
+        self.merged.view.encrypted_alike(encrypted)
     }
 
     fn advance(&mut self) {

@@ -124,6 +124,51 @@ fn staged_to_tape(passphrase: Option<&'static str>) {
     assert!(!listed.contains("\"status\":\"incomplete\""), "{listed}");
 }
 
+/// A backup of which nothing is said is no full one because its base went to tape: specifications with `[stage]` write what
+/// changed. Another directory, and a medium that was given up, get a full one as ever.
+#[test]
+fn what_was_staged_is_built_on_unasked() {
+    let lab = Lab::new();
+    library(&lab, 1, 4);
+    let mut sessions = versions(&lab, 2);
+    let unasked = |to: &str, n: usize| {
+        lab.file(&format!("tree/more-{n}"), noise(200 + n as u64, 100_000));
+        let args = ["tree", "--to", to, "--name", "t", "--segment-size", "1M"];
+        let done = lab.backed_up(args);
+        lab.sh(&format!("cp -a tree state-{n}"));
+        (done["session"].as_str().unwrap().to_owned(), done["method"].as_str().unwrap().to_owned())
+    };
+    completed(stage(&lab, &["disks", "--to", "vtape:vtl", "--keep", "2M"]));
+    assert!(!segments(&lab).is_empty(), "one is on both, the other on tape only");
+    for (n, stays) in [(2, "pool:disks"), (3, "disk")] {
+        let (session, method) = unasked(stays, n);
+        assert_eq!(method, "incr", "to {stays}");
+        sessions.push(session);
+        all_come_back(&lab, &sessions);
+        completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+        assert_eq!(segments(&lab).len(), 0);
+    }
+    let (session, method) = unasked("disk", 4);
+    assert_eq!(method, "incr", "all is on tape");
+    sessions.push(session);
+    all_come_back(&lab, &sessions);
+    completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+    let (session, method) = unasked("other-disk", 5);
+    assert_eq!(method, "full", "it is enough by itself");
+    sessions.push(session);
+    // The one of which nothing was staged is not built on from elsewhere.
+    let (session, method) = unasked("disk", 6);
+    assert_eq!(method, "full", "the last is in another directory");
+    sessions.push(session);
+    completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+    lab.run(["media", "recycle", "disk"]).ok();
+    let (session, method) = unasked("disk", 7);
+    assert_eq!(method, "full", "the disk was given up and began anew");
+    sessions.push(session);
+    all_come_back(&lab, &sessions);
+    lab.run(["idb", "check"]).ok();
+}
+
 #[test]
 fn the_oldest_go_by_age_and_size() {
     let lab = Lab::new();

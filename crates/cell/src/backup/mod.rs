@@ -510,8 +510,9 @@ fn supply_of(request: &BackupRequest) -> Supply {
     supply.encrypted(ByDrive::of_backup(request.encrypt))
 }
 
-/// The devices that a backup writes to, for people.
+/// The devices that a backup writes to, as media have them recorded: by their whole paths, where they are there.
 fn devices_of(request: &BackupRequest) -> String {
     let all = std::iter::once(&request.device).chain(&request.mirrors);
-    all.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    let name = |device| crate::media::whole(device).as_ref().unwrap_or(device).to_string();
+    all.map(name).collect::<Vec<_>>().join(", ")
 }

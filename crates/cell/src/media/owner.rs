@@ -173,15 +173,7 @@ impl Cell {
 
     /// Records a medium that lies on a device.
     pub(crate) fn put_medium_of(&self, address: &Address, header: &MediumHeader) -> Result<Medium> {
-        let device = match address {
-            Address::File(path) => {
-                let place = std::fs::canonicalize(path);
-                Address::File(place.map_err(CellError::io("resolve", path.display()))?)
-            }
-            Address::Tape(tape) => Address::Tape(tape.recorded()),
-            Address::Array(array) => Address::Array(array.with_whole_paths()),
-            Address::Null { .. } => address.clone(),
-        };
+        let device = whole(address)?;
         let row = Medium {
             id: header.medium,
             label: header.label.clone(),
@@ -204,6 +196,19 @@ impl Cell {
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
         Ok(open::writable(&address, nobody, None)?)
     }
+}
+
+/// A device by the name that is recorded: its whole path.
+pub(crate) fn whole(address: &Address) -> Result<Address> {
+    Ok(match address {
+        Address::File(path) => {
+            let place = std::fs::canonicalize(path);
+            Address::File(place.map_err(CellError::io("resolve", path.display()))?)
+        }
+        Address::Tape(tape) => Address::Tape(tape.recorded()),
+        Address::Array(array) => Address::Array(array.with_whole_paths()),
+        Address::Null { .. } => address.clone(),
+    })
 }
 
 /// In words, that a medium left the house, and where it went.

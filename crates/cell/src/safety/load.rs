@@ -82,6 +82,7 @@ impl Cell {
                         spans: Vec::new(),
                         streams: Vec::new(),
                         session: 0,
+                        by: s.session,
                         retired: Vec::new(),
                     })
                     .collect();

@@ -116,6 +116,7 @@ fn places(of: std::ops::Range<u8>) -> Vec<SegmentPlace> {
         streams: vec![stream(n)],
         spans: Vec::new(),
         session: 0,
+        by: SessionId([1; 16]),
         retired: Vec::new(),
     };
     of.map(place).collect()

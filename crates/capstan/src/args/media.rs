@@ -66,7 +66,7 @@ Examples:
 States: free (holds nothing), appendable (takes more), full, protected (what it holds must stay and its
 pool appends nothing), expired (nothing on it must stay: it may be recycled), exported (out of the house),
 damaged (damage was found on it), poor (worn or at fault: written no more), retired (given up: never written
-again).";
+again), foreign (another cell's: read, and written only after `capstan media adopt`).";
 const AFTER_SHOW: &str = "\
 Examples:
   capstan media show monday

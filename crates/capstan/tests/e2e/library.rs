@@ -394,6 +394,13 @@ fn all_tapes_of_a_library_are_adopted_at_once_or_one_by_its_label() {
     run(&lab, "media adopt vtape:vtl").refused(&["no tape", "capstan import vtape:vtl"]);
     let import = run(&lab, "import vtape:vtl").ok().stdout.clone();
     assert_eq!(import.matches("media adopt vtape:vtl").count(), 1, "{import}");
+    let states = |lab: &Lab| -> Vec<String> {
+        let tapes = json(lab, "library inventory vtape:vtl");
+        tapes.iter().filter_map(|t| Some(t["known"]["state"].as_str()?.to_owned())).collect()
+    };
+    assert_eq!(states(&lab), ["foreign"; 3]);
+    let listed = run(&lab, "media list").ok().stdout.clone();
+    assert!(listed.matches("foreign").count() == 3 && !listed.contains("appendable"), "{listed}");
     // It is known without a look at them: what cannot be written is not loaded to see that.
     let elsewhere = run(&lab, "backup a --to vtape:vtl?tape=V00001L9 --name a");
     elsewhere.refused(&["another cell"]);
@@ -403,6 +410,7 @@ fn all_tapes_of_a_library_are_adopted_at_once_or_one_by_its_label() {
     run(&lab, &format!("media adopt {label}")).refused(&["of this cell already"]);
     let rest = run(&lab, "media adopt vtape:vtl").ok().stdout.clone();
     assert!(rest.starts_with("2 media are of this cell now"), "{rest}");
+    assert_eq!(states(&lab), ["appendable"; 4]);
     run(&lab, "media adopt vtape:vtl").refused(&["no tape"]);
     for (n, name) in ["a", "b", "c"].iter().enumerate() {
         let tape = format!("vtape:vtl?tape=V{:05}L9", n + 1);

@@ -197,8 +197,9 @@ fn a_medium_of_another_cell_is_read_and_not_written_until_it_is_adopted() {
     same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
     run(&lab, "media label m1 mine").refused(&["another cell"]);
     run(&lab, "media recycle m1").refused(&["another cell"]);
-    assert_eq!(show(&lab, "m1")["foreign"], true);
+    assert_eq!((&show(&lab, "m1")["foreign"], state(&lab, "m1")), (&true.into(), "foreign".into()));
     run(&lab, "media adopt m1").ok();
+    assert_eq!(state(&lab, "m1"), "appendable");
     run(&lab, "media adopt m1").refused(&["already"]);
     lab.backed_up(["tree", "--to", "m1", "--name", "t", "--incr"]);
     // Now it is the first cell that must not.

@@ -141,6 +141,8 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
         MediumState::Retired => return Some("is retired".to_owned()),
         // Why it is poor is said below.
         MediumState::Free | MediumState::Appendable | MediumState::Expired | MediumState::Poor => {}
+        // Where it is comes first.
+        MediumState::Foreign => {}
     }
     if let Some(why) = &m.absent {
         return Some(format!("is not in {}: {why}", m.medium.device));
@@ -273,7 +275,7 @@ mod tests {
         exported.management.exported_to = Some("the bank".into());
         assert_eq!(why(exported), "is exported to the bank");
         assert_eq!(
-            why(MediumInfo { foreign: true, ..own(MediumState::Free) }),
+            why(MediumInfo { foreign: true, ..own(MediumState::Foreign) }),
             "belongs to another cell"
         );
         let poor = MediumInfo {

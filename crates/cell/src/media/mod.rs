@@ -163,6 +163,10 @@ impl Cell {
             None => true,
         };
         let (condition, mut reasons) = judged(medium, &management, holdings.sessions);
+        let foreign = match &at_hand.header {
+            Some(header) => self.other_cell(header)?.is_some(),
+            None => management.is_other_cells(),
+        };
         let state = MediumState::of(&Facts {
             is_initialised: true,
             is_exported: management.exported_us.is_some(),
@@ -174,13 +178,10 @@ impl Cell {
             appendable,
             is_poor: condition == Condition::Poor,
             is_retired: management.retired_us.is_some(),
+            is_foreign: foreign,
         });
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
-        let foreign = match &at_hand.header {
-            Some(header) => self.other_cell(header)?.is_some(),
-            None => management.is_other_cells(),
-        };
         Ok(MediumInfo {
             medium: medium.clone(),
             foreign,

@@ -25,6 +25,8 @@ pub enum MediumState {
     Poor,
     /// It was given up: it is never written again.
     Retired,
+    /// It is another cell's: it is read, and written only when it was adopted.
+    Foreign,
 }
 
 /// What decides the state.
@@ -48,11 +50,13 @@ pub struct Facts {
     pub is_poor: bool,
     /// It is recorded as given up.
     pub is_retired: bool,
+    /// Another cell writes it.
+    pub is_foreign: bool,
 }
 
 impl MediumState {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Blank,
         Self::Free,
         Self::Appendable,
@@ -63,6 +67,7 @@ impl MediumState {
         Self::Damaged,
         Self::Poor,
         Self::Retired,
+        Self::Foreign,
     ];
 
     /// The state that the facts make, the gravest first.
@@ -72,6 +77,7 @@ impl MediumState {
             Facts { is_retired: true, .. } => Self::Retired,
             Facts { is_damaged: true, .. } => Self::Damaged,
             Facts { is_initialised: false, .. } => Self::Blank,
+            Facts { is_foreign: true, .. } => Self::Foreign,
             Facts { is_poor: true, .. } => Self::Poor,
             Facts { holds_data: true, is_kept: false, .. } => Self::Expired,
             Facts { has_room: false, .. } => Self::Full,
@@ -94,6 +100,7 @@ impl MediumState {
             Self::Damaged => "damaged",
             Self::Poor => "poor",
             Self::Retired => "retired",
+            Self::Foreign => "foreign",
         }
     }
 }
@@ -140,13 +147,17 @@ mod tests {
                 appendable: append,
                 is_poor: false,
                 is_retired: false,
+                is_foreign: false,
             };
             assert_eq!(MediumState::of(&facts), state, "{bits:?}");
             // What is poor is not written, whatever else it is; what is retired needs nothing done any more.
-            use MediumState::{Blank, Damaged, Exported, Poor, Retired};
+            use MediumState::{Blank, Damaged, Exported, Foreign, Poor, Retired};
             let poor = Facts { is_poor: true, ..facts };
             let grave = matches!(state, Exported | Damaged | Blank);
             assert_eq!(MediumState::of(&poor), if grave { state } else { Poor }, "{bits:?}");
+            // Another cell's is not written here, however much room it has; where it is and whether it is whole comes first.
+            let foreign = Facts { is_foreign: true, ..poor };
+            assert_eq!(MediumState::of(&foreign), if grave { state } else { Foreign }, "{bits:?}");
             let retired = Facts { is_retired: true, ..poor };
             let away = state == Exported;
             assert_eq!(MediumState::of(&retired), if away { state } else { Retired }, "{bits:?}");
@@ -157,6 +168,6 @@ mod tests {
     fn every_state_has_its_word() {
         let mut words: Vec<_> = MediumState::ALL.iter().map(|s| s.as_str()).collect();
         words.dedup();
-        assert_eq!(words.len(), 10);
+        assert_eq!(words.len(), 11);
     }
 }

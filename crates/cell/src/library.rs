@@ -7,7 +7,7 @@ mod known;
 use capstan_devices::DeviceError;
 use capstan_devices::address::LibraryName;
 use capstan_devices::library::{self, Seen};
-use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
+use capstan_tape::changer::{DriveInfo, Elements, Held, Place, is_spare};
 use capstan_tape::{Changer, TapeError};
 
 pub use known::{Exported, Inventoried, KnownTape};
@@ -255,9 +255,7 @@ fn called(tape: &Held) -> String {
 
 /// The first slot that is free, and to which no tape goes back that is in a drive.
 fn free_slot(held: &[Held], elements: Elements) -> Option<Place> {
-    let is_home = |place: &Place| held.iter().any(|h| h.from == Some(*place));
-    let is_free = |place: &Place| at(held, *place).is_none() && !is_home(place);
-    (1..=elements.slots).map(Place::Slot).find(is_free)
+    (1..=elements.slots).map(Place::Slot).find(|place| is_spare(held, *place))
 }
 
 fn no_room(library: &LibraryName) -> CellError {

@@ -81,6 +81,12 @@ impl Held {
     }
 }
 
+/// Whether a place is empty and no tape that is in a drive goes back to it.
+pub fn is_spare(held: &[Held], place: Place) -> bool {
+    let goes_back = |h: &Held| matches!(h.place, Place::Drive(_)) && h.from == Some(place);
+    held.iter().all(|h| h.place != place && !goes_back(h))
+}
+
 /// How many elements of a kind a library has; each kind is numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elements {
@@ -139,6 +145,19 @@ pub trait Changer: Send {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slot_whose_tape_is_in_a_drive_is_not_spare() {
+        let held = |place, from| Held { place, barcode: String::new(), from };
+        let held = [
+            held(Place::Drive(1), Some(Place::Slot(1))),
+            held(Place::Slot(2), None),
+            // Some libraries say also of what lies in a slot where it came from.
+            held(Place::Slot(3), Some(Place::Slot(4))),
+        ];
+        let spare: Vec<u32> = (1..=5).filter(|n| is_spare(&held, Place::Slot(*n))).collect();
+        assert_eq!(spare, [4, 5]);
+    }
 
     #[test]
     fn places_are_read_as_they_are_written() {

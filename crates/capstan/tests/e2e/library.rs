@@ -105,6 +105,30 @@ fn tapes_are_moved_loaded_and_unloaded() {
     run(&lab, "vtl fault vtl --drive 1 move:1=jam").refused(&["the robot moves tapes"]);
 }
 
+/// A slot that stands empty as its tape is in a drive is given to another tape when nothing else is left.
+#[test]
+fn a_tape_that_makes_room_does_not_take_the_slot_of_one_in_another_drive() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 2 --slots 3 --tapes 3 --mail-slots 1");
+    lab.file("t/file", noise(1, 100_000));
+    lab.backed_up(["t", "--to", "vtape:vtl?tape=V00003L9", "--name", "t"]);
+    if places(&lab, "vtape:vtl").contains(&"V00003L9 in drive:1".to_owned()) {
+        run(&lab, "library unload vtape:vtl 1").ok();
+    }
+    run(&lab, "library load vtape:vtl V00001L9 drive:1").ok();
+    run(&lab, "library load vtape:vtl V00002L9 drive:2").ok();
+    run(&lab, "library move vtape:vtl slot:3 slot:1").ok();
+    run(&lab, "vtl add-tape vtl").ok();
+    run(&lab, "library move vtape:vtl mail:1 slot:3").ok();
+    let into = lab.path("restored");
+    lab.restored(["t", "--into", into.to_str().unwrap()]);
+    same_by_rsync(&lab.path("t"), &below(&into, &lab.path("t")));
+    let found = places(&lab, "vtape:vtl");
+    assert!(found.contains(&"V00001L9 in mail:1".to_owned()), "{found:?}");
+    let moved = &json(&lab, "library unload vtape:vtl 2")[0];
+    assert_eq!(moved["to"], "slot:2");
+}
+
 #[test]
 fn what_is_exported_is_recorded_and_comes_back() {
     let lab = Lab::new();

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use capstan_format::id::MediumId;
-use capstan_tape::changer::{Held, Place};
+use capstan_tape::changer::{Held, Place, is_spare};
 use capstan_tape::{Changer, DriveSession, Mount, TapeDrive, TapeError};
 use parking_lot::Mutex;
 
@@ -448,9 +448,11 @@ fn put_away(
     let home = there.from.filter(free);
     let elements = library.elements();
     let slots = (1..=elements.slots).map(Place::Slot);
-    // In need a mail slot will do.
-    let mut places = slots.chain((1..=elements.mail_slots).map(Place::Mail));
-    let Some(home) = home.or_else(|| places.find(free)) else {
+    // In need a mail slot will do, and in the end the slot of a tape that is in another drive.
+    let places: Vec<Place> = slots.chain((1..=elements.mail_slots).map(Place::Mail)).collect();
+    let spare = places.iter().find(|place| is_spare(held, **place)).copied();
+    let any = || places.iter().copied().find(free);
+    let Some(home) = home.or(spare).or_else(any) else {
         return Err(TapeError::Library {
             library: library.name().to_owned(),
             problem: format!(

@@ -1,7 +1,7 @@
 //! New tapes for a virtual library.
 
 use crate::cartridge::{Cartridge, Label};
-use crate::changer::{Held, Place};
+use crate::changer::{Held, Place, is_spare};
 use crate::drive::TapeError;
 
 use super::{Library, suffix, tape_path, write_inventory};
@@ -34,11 +34,13 @@ impl Library {
     pub fn add_tape(&self, new: &NewTape) -> Result<Held, TapeError> {
         let _robot = self.wait_for_robot()?;
         let mut held = self.tapes()?;
-        let is_free = |place: &Place| held.iter().all(|h| h.place != *place);
+        let is_free = |place: &Place| is_spare(&held, *place);
         let mail = (1..=self.design.mail_slots).map(Place::Mail);
         let place = mail.chain((1..=self.design.slots).map(Place::Slot)).find(is_free);
         let Some(place) = place else {
-            return Err(self.says("all its slots and mail slots are taken; export a tape".into()));
+            let problem = "all its slots and mail slots are taken, or tapes go back to them that are in drives; export a \
+                           tape";
+            return Err(self.says(problem.into()));
         };
         let barcode = match &new.barcode {
             Some(barcode) => self.checked(barcode, new.cleanings.is_some())?,
@@ -94,6 +96,19 @@ impl Library {
 mod tests {
     use super::*;
     use crate::library::tests::library;
+
+    #[test]
+    fn a_new_tape_does_not_take_the_slot_of_one_that_is_in_a_drive() {
+        let (_dir, mut library) = library();
+        library.move_tape(Place::Slot(1), Place::Drive(1)).unwrap();
+        let mut add = || library.add_tape(&NewTape::default());
+        assert_eq!(add().unwrap().place, Place::Mail(1));
+        assert_eq!(add().unwrap().place, Place::Slot(4));
+        let full = add().unwrap_err().to_string();
+        assert!(full.contains("go back to them"), "{full}");
+        library.unload_drive(1).unwrap();
+        library.move_tape(Place::Drive(1), Place::Slot(1)).unwrap();
+    }
 
     #[test]
     fn new_tapes_come_by_the_mail_slot_and_have_names_of_their_own() {

@@ -111,7 +111,9 @@ impl LibraryName {
     pub fn resolved(&self) -> Self {
         match self {
             Self::Virtual(dir) => {
-                Self::Virtual(std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone()))
+                // One that is away has no path to follow links of.
+                let whole = std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir));
+                Self::Virtual(whole.unwrap_or_else(|_| dir.clone()))
             }
             scsi => scsi.clone(),
         }

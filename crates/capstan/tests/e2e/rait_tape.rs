@@ -147,6 +147,40 @@ fn arrays_in_two_libraries_and_in_one_another_span_too() {
     }
 }
 
+/// Tapes are chosen where all libraries are there. Who names those of an array goes on without the library that is away.
+#[test]
+fn a_library_that_is_away_is_a_lost_member_of_an_array_that_is_named() {
+    for array in [
+        "rait1:vtape:vtl,vtape:other",
+        "rait1:(rait0:vtape:vtl,vtape:vtl),(rait0:vtape:other,vtape:other)",
+    ] {
+        let lab = Lab::new();
+        library(&lab, "vtl", 2, 3);
+        library(&lab, "other", 2, 3);
+        tree(&lab, 0);
+        let label = labels(&backed_up(&lab, array, &[])).concat();
+        let shown = run(&lab, &format!("media show {label} --json"));
+        let medium: Value = serde_json::from_str(&shown.ok().stdout).unwrap();
+        let named = medium["device"].as_str().unwrap();
+        lab.sh("mv vtl gone");
+        lab.file("tree/new", "while it was away");
+        let chosen = ["backup", "tree", "--name", "t", "--to", array];
+        lab.run(chosen).refused(&[
+            "vtl: there is no virtual library",
+            "bring the library back",
+            named,
+        ]);
+        let done = lab.backup(["tree", "--name", "t", "--to", named]);
+        assert_eq!(done["status"], "completed_with_errors", "{done:#}");
+        let errors = done["errors"].to_string();
+        assert!(errors.contains("member-lost") && errors.contains("vtl"), "{done:#}");
+        assert_eq!((&done["method"], labels(&done).concat()), (&"incr".into(), label), "{done:#}");
+        whole_tree_comes_back(&lab);
+        lab.sh("mv gone vtl");
+        whole_tree_comes_back(&lab);
+    }
+}
+
 #[test]
 fn too_little_of_an_array_in_a_library_is_said() {
     let lab = Lab::new();

@@ -13,6 +13,7 @@ use capstan_devices::tape::{has_all_drives, release_idle};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_format::record::Follows;
+use capstan_idb::Medium;
 use capstan_media_agent::mirror::{LostMirrors, LostPart, Member};
 
 use super::plan::SEGMENT_SIZE;
@@ -25,6 +26,7 @@ use crate::observe::{Observer, Silent};
 use crate::request::BackupRequest;
 use crate::session::Ears;
 use crate::tape_arrays::is_of_libraries;
+use crate::tapes::is_of;
 
 impl Cell {
     /// Opens the device and its mirrors. One that is not there does not keep the others from being written: it is said,
@@ -132,6 +134,12 @@ impl Cell {
         choice: &Choice,
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
+        let of_libraries = match address {
+            Address::Array(array) => {
+                is_of_libraries(array).map_err(|e| self.lacks_library(address, &e))?
+            }
+            _ => false,
+        };
         match address {
             Address::Tape(tape) if tape.tape.is_none() => match open::is_by_hand(tape)? {
                 true => self.open_by_hand(tape, choice, &mut || {
@@ -139,7 +147,7 @@ impl Cell {
                 }),
                 false => Ok((self.open_tape_of(tape, wanted, &choice.passed)?, None)),
             },
-            Address::Array(array) if is_of_libraries(array)? => {
+            Address::Array(array) if of_libraries => {
                 wanted.by_drive.refuse_no_tape(address)?;
                 self.open_array_of(array, wanted, hold, &choice.passed)
             }
@@ -152,6 +160,22 @@ impl Cell {
             }
             _ => self.open_named(address, wanted, hold, observer),
         }
+    }
+
+    /// The error where a library is away from which a session is to choose tapes of an array.
+    fn lacks_library(&self, array: &Address, why: &CellError) -> CellError {
+        let known = self.idb.media().unwrap_or_default();
+        let of_these = |m: &&Medium| m.device.parse().is_ok_and(|device| is_of(&device, array));
+        let named = known.iter().filter(of_these).max_by_key(|m| m.created_us);
+        let without = named.map_or(String::new(), |m| {
+            format!(", or name the tapes of an array that can do without it: {}", m.device)
+        });
+        // What would help a library that was never there does not help here.
+        let why = crate::error::chain(why);
+        let why = why.split("; ").next().unwrap_or_default();
+        CellError::BadInput(format!(
+            "no tapes can be chosen for {array}: {why}; bring the library back{without}"
+        ))
     }
 
     /// Opens what is on a device that has one medium.

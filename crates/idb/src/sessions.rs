@@ -67,6 +67,15 @@ impl Idb {
         })
     }
 
+    /// Replaces the report of a session that ended.
+    pub fn set_session_report(&self, id: SessionId, report: &str) -> Result<()> {
+        self.write(format_args!("record the report of session {}", id.short()), async |conn| {
+            let query = sql::query("UPDATE sessions SET report = $2 WHERE id = $1");
+            let changed = query.bind(id.to_string()).bind(report).execute(conn).await?;
+            known("session", id, changed.rows_affected())
+        })
+    }
+
     /// Records a session found on a medium. A recorded one gives way only to one that says more
     /// (an end, where there was none); of two that say as much, the gaps are filled and the
     /// greater totals stay.

@@ -174,6 +174,38 @@ fn a_drive_that_fails_in_the_last_commit_fails_the_session() {
     }
 }
 
+/// The session whose drive fails stays on record as failed: it and the one that came after it name each other.
+#[test]
+fn sessions_whose_tape_took_no_more_name_those_that_came_after() {
+    for (drives, plan, before, after) in [
+        (1, "write:5=error", "was begun instead of this one", "it was begun instead of session"),
+        // What the first tape has is committed when it is full; the second one goes into the second drive.
+        (2, "write:20=error", "goes on with this one", "it goes on with session"),
+    ] {
+        let lab = Lab::new();
+        let dir = library(&lab, drives, 8);
+        tree(&lab, 40);
+        Library::open(&dir).unwrap().plan_faults(Some(drives), plan).unwrap();
+        let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--streams", "1"]);
+        let listed = lab.run(["sessions", "--json"]).ok().stdout.clone();
+        let sessions: Vec<Value> =
+            listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |status: &str| {
+            let found = sessions.iter().find(|s| s["status"] == status);
+            found.unwrap_or_else(|| panic!("{status}: {listed}"))["id"].as_str().unwrap()
+        };
+        let (failed, completed) = (of("failed"), of("completed"));
+        assert_eq!(done["session"], completed, "{plan}");
+        for (of, says, other) in [(failed, before, completed), (completed, after, failed)] {
+            let shown = lab.run(["sessions", "--show", of]).ok().stdout.clone();
+            assert!(shown.contains(says) && shown.contains(other), "{plan}: {shown}");
+        }
+        let said = done["notes"].to_string();
+        assert!(said.contains(after) && said.contains(failed), "{plan}: {said}");
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}
+
 #[test]
 fn of_a_session_that_committed_nothing_nothing_is_restored() {
     let lab = Lab::new();

@@ -10,6 +10,7 @@ use capstan_devices::address::Address;
 use capstan_devices::queue::Wait;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
+use serde_json::Value;
 
 use crate::Cell;
 use crate::drive_key::ByDrive;
@@ -78,7 +79,10 @@ impl Cell {
             let mut again = Vec::new();
             for (at, now) in going.into_iter().zip(written) {
                 let report = match (reports[at].take(), now) {
-                    (Some(Ok(earlier)), Ok(now)) => Ok(joined(Some(earlier), now)),
+                    (Some(Ok(earlier)), Ok(mut now)) => {
+                        self.record_went_on(&earlier, &mut now)?;
+                        Ok(joined(Some(earlier), now))
+                    }
                     (Some(Ok(earlier)), Err(e)) => Ok(without_next(earlier, &e, observer)),
                     (_, now) => now,
                 };
@@ -103,6 +107,44 @@ impl Cell {
             passed.extend(chosen.map(|id| (id, if full { "is full" } else { "failed" })));
         }
         Ok(reports.into_iter().flatten().collect())
+    }
+
+    /// Says of a session whose medium took no more, and of the one that came after it, which the other is: the first stays on
+    /// record as failed, though nothing is missing.
+    fn record_went_on(&self, earlier: &Report, now: &mut Report) -> Result<()> {
+        let goes_on = now.base_session.as_ref() == Some(&earlier.session);
+        let was = if earlier.device_full { "was full" } else { "failed" };
+        let nothing = earlier.notes.iter().any(|note| note == NOTHING_COMMITTED);
+        let yet = if nothing { " before anything was committed" } else { "" };
+        let (of, by) = (&earlier.session, &now.session);
+        let (before, after) = match goes_on {
+            true => (
+                format!("session {by} goes on with this one on another medium"),
+                format!("it goes on with session {of}, whose medium {was}"),
+            ),
+            false => (
+                format!("session {by} was begun instead of this one, on another medium"),
+                format!("it was begun instead of session {of}, whose medium {was}{yet}"),
+            ),
+        };
+        self.add_note(of, before)?;
+        self.add_note(by, after.clone())?;
+        now.notes.push(after);
+        Ok(())
+    }
+
+    /// Adds a note to the recorded report of a session that ended.
+    fn add_note(&self, session: &str, note: String) -> Result<()> {
+        let Ok(id) = session.parse() else { return Ok(()) };
+        let recorded = self.idb.session(id)?.and_then(|s| s.report);
+        let report = recorded.and_then(|json| serde_json::from_str(&json).ok());
+        let Some(Value::Object(mut report)) = report else { return Ok(()) };
+        if let Value::Array(notes) =
+            report.entry("notes").or_insert_with(|| Vec::<Value>::new().into())
+        {
+            notes.push(note.into());
+        }
+        Ok(self.idb.set_session_report(id, &Value::Object(report).to_string())?)
     }
 }
 

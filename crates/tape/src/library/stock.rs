@@ -95,13 +95,14 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changer::Changer;
     use crate::library::tests::library;
 
     #[test]
     fn a_new_tape_does_not_take_the_slot_of_one_that_is_in_a_drive() {
         let (_dir, mut library) = library();
         library.move_tape(Place::Slot(1), Place::Drive(1)).unwrap();
-        let mut add = || library.add_tape(&NewTape::default());
+        let add = || library.add_tape(&NewTape::default());
         assert_eq!(add().unwrap().place, Place::Mail(1));
         assert_eq!(add().unwrap().place, Place::Slot(4));
         let full = add().unwrap_err().to_string();

@@ -153,16 +153,24 @@ fn what_was_staged_is_built_on_unasked() {
     sessions.push(session);
     all_come_back(&lab, &sessions);
     completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
-    let (session, method) = unasked("other-disk", 5);
+    // So does what was made of them on the disk.
+    lab.run(["consolidate", "t", "--to", "disk"]).ok();
+    completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+    assert_eq!(segments(&lab).len(), 0);
+    let (session, method) = unasked("disk", 5);
+    assert_eq!(method, "incr", "the synthetic full is on tape");
+    sessions.push(session);
+    completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+    let (session, method) = unasked("other-disk", 6);
     assert_eq!(method, "full", "it is enough by itself");
     sessions.push(session);
     // The one of which nothing was staged is not built on from elsewhere.
-    let (session, method) = unasked("disk", 6);
+    let (session, method) = unasked("disk", 7);
     assert_eq!(method, "full", "the last is in another directory");
     sessions.push(session);
     completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
     lab.run(["media", "recycle", "disk"]).ok();
-    let (session, method) = unasked("disk", 7);
+    let (session, method) = unasked("disk", 8);
     assert_eq!(method, "full", "the disk was given up and began anew");
     sessions.push(session);
     all_come_back(&lab, &sessions);

@@ -38,7 +38,7 @@ use crate::Cell;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::keyring;
-use crate::media::check_location;
+use crate::media::{check_location, recorded};
 use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
@@ -513,6 +513,5 @@ fn supply_of(request: &BackupRequest) -> Supply {
 /// The devices that a backup writes to, as media have them recorded: by their whole paths, where they are there.
 fn devices_of(request: &BackupRequest) -> String {
     let all = std::iter::once(&request.device).chain(&request.mirrors);
-    let name = |device| crate::media::whole(device).as_ref().unwrap_or(device).to_string();
-    all.map(name).collect::<Vec<_>>().join(", ")
+    all.map(recorded).collect::<Vec<_>>().join(", ")
 }

@@ -39,6 +39,7 @@ use crate::contents::FileContents;
 use crate::drive_key::{ByDrive, of_target};
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result, chain};
+use crate::media::recorded;
 use crate::merged::Merged;
 use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
@@ -295,7 +296,7 @@ impl Cell {
             object: Some(label.object),
             version: Some(label.version),
             parent: from,
-            ..begun(label.session, CONSOLIDATE, device.to_string(), label.started_us)
+            ..begun(label.session, CONSOLIDATE, recorded(device), label.started_us)
         };
         Ok(self.idb.begin_session(&session, Some(&version))?)
     }

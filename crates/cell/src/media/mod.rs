@@ -29,7 +29,7 @@ pub use self::state::{Facts, MediumState};
 pub(crate) use self::allocate::unusable;
 use self::keeps::Kept;
 pub(crate) use self::life::{BLOCK_SIZE, check_location};
-pub(crate) use self::owner::{exported, identity, whole};
+pub(crate) use self::owner::{exported, identity, recorded};
 use crate::Cell;
 use crate::cleaning::DRIVES_MAX;
 use crate::error::{CellError, Result, plain};

@@ -199,7 +199,7 @@ impl Cell {
 }
 
 /// A device by the name that is recorded: its whole path.
-pub(crate) fn whole(address: &Address) -> Result<Address> {
+fn whole(address: &Address) -> Result<Address> {
     Ok(match address {
         Address::File(path) => {
             let place = std::fs::canonicalize(path);
@@ -209,6 +209,11 @@ pub(crate) fn whole(address: &Address) -> Result<Address> {
         Address::Array(array) => Address::Array(array.with_whole_paths()),
         Address::Null { .. } => address.clone(),
     })
+}
+
+/// The same, as text; as it is where it is not there.
+pub(crate) fn recorded(address: &Address) -> String {
+    whole(address).as_ref().unwrap_or(address).to_string()
 }
 
 /// In words, that a medium left the house, and where it went.

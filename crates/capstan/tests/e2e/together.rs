@@ -102,7 +102,10 @@ fn four_objects_span_tapes_together_and_come_back_together() {
     }
     let device = reports[0]["stages"].as_array().unwrap().iter().find(|s| s["name"] == "device");
     let blocks = device.unwrap()["bytes"].as_u64().unwrap();
-    assert!(written >= blocks && written < blocks + blocks / 3, "{written} {blocks}");
+    // On a slow machine a tape may be full before all that was read for it is there: that was written twice.
+    let twice = reports[0]["notes"].to_string().contains("whose medium was full");
+    let most = if twice { 2 * blocks } else { blocks + blocks / 3 };
+    assert!(written >= blocks && written < most, "{written} {blocks}");
 
     let restores = all_come_back(&lab);
     // Each tape passes by once, but for its label and what is looked for: 105 MB lie on tapes of 40.

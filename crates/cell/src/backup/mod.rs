@@ -300,7 +300,10 @@ impl Cell {
             Ok(written) => (written, None),
             Err(e) => {
                 let bytes = meters.of(Stage::Device).read().bytes;
-                (writer::Written { bytes, ..writer::Written::default() }, Some(e))
+                // Who wrote how much of it is not known.
+                let share = bytes / jobs.len().max(1) as u64;
+                let of_others = jobs.iter().skip(1).map(|job| (job.label.session, share)).collect();
+                (writer::Written { bytes, of_others, ..writer::Written::default() }, Some(e))
             }
         };
         let device_full = matches!(&failure, Some(WriteError::Device(e)) if e.is_full());

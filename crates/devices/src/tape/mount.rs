@@ -463,3 +463,75 @@ fn put_away(
     };
     library.move_tape(Place::Drive(drive), home)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_tape::changer::{DriveInfo, Elements};
+    use capstan_tape::library::{Design, Library};
+
+    /// A library in which another process once puts another tape into the drive, before that is opened.
+    struct Swapped(Library, bool);
+
+    impl Changer for Swapped {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+        fn robot(&self) -> String {
+            self.0.robot()
+        }
+        fn elements(&self) -> Elements {
+            self.0.elements()
+        }
+        fn inventory(&mut self) -> Result<Vec<Held>, TapeError> {
+            self.0.inventory()
+        }
+        fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
+            self.0.move_tape(from, to)
+        }
+        fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
+            if !std::mem::replace(&mut self.1, true) {
+                self.0.move_tape(Place::Drive(1), Place::Slot(1))?;
+                self.0.move_tape(Place::Slot(2), Place::Drive(1))?;
+            }
+            self.0.open_drive(number)
+        }
+        fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
+            self.0.unload_drive(number)
+        }
+        fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
+            self.0.drive_info(number)
+        }
+        fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
+            self.0.clean(drive, tape_at)
+        }
+    }
+
+    #[test]
+    fn a_tape_that_somebody_else_put_into_the_drive_is_not_taken_for_the_one_that_is_meant() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vtl");
+        let design = Design {
+            model: "lto-9".into(),
+            drives: 1,
+            slots: 2,
+            mail_slots: 0,
+            alone: false,
+            capacity: Some(1_000_000),
+            scale: 1e6,
+            ratio: 1.0,
+        };
+        let mut library = Swapped(Library::create(&path, &design, 2).unwrap(), false);
+        let tape = Tape::new(LibraryName::Virtual(path), None, Some("V00001L9".into()), None);
+        let (number, mut drive) = tape.mount_tape(&mut library, "V00001L9").unwrap();
+        assert!(library.1, "it was swapped once");
+        assert!(is_in_drive(&library.inventory().unwrap(), "V00001L9", number));
+        drive.write_block(&[7; 4096]).unwrap();
+        drop(drive);
+        let written = |n: u32| {
+            std::fs::metadata(dir.path().join(format!("vtl/tapes/V{n:05}L9.tape")))
+                .map_or(0, |m| m.len())
+        };
+        assert!(written(1) > written(2), "{} {}", written(1), written(2));
+    }
+}

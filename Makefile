@@ -29,12 +29,19 @@ demo: build ## back up and restore real directories, compare, print the verdict
 demo-tape: build ## the same on tape: a virtual library, an array, a real library over iSCSI
 	@tools/demo-tape.sh $(CAPSTAN)
 
-# Those of the database, and those end to end, run on either store.
+# Those of the database, and those end to end, run on either store; of the latter not what it makes no difference to.
 ON_BOTH := $(addprefix --test ,media opening pruning sessions e2e)
+ON_ONE := by_hand differences drive_encryption feed filesystems guide independent_reader kernel_drivers machine oddities \
+	page_cache policies rait rait_tape refusals selection spool
+# What measures runs when the others are done, for itself.
+ALONE := page_cache verdict
+# Tests wait more than they compute.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 
 test: setup ## run all tests
 	$(CARGO) test --workspace --locked
-	CAPSTAN_TEST_STORE=postgres $(CARGO) test --workspace --locked $(ON_BOTH)
+	$(CARGO) test --workspace --locked --test e2e -- --ignored --test-threads 1 $(ALONE:%=%::)
+	CAPSTAN_TEST_STORE=postgres $(CARGO) test --workspace --locked $(ON_BOTH) -- $(ON_ONE:%=--skip %::)
 
 fmt: ## format the sources
 	$(CARGO) fmt --all
@@ -48,6 +55,8 @@ bench: build ## run the benchmarks
 
 soak: setup ## run the tests for long: more kills, more seeds, more data
 	CAPSTAN_SOAK=1 $(CARGO) test --release --workspace --locked -- --nocapture
+	CAPSTAN_SOAK=1 $(CARGO) test --release --workspace --locked --test e2e -- --ignored --test-threads 1 $(ALONE:%=%::)
+	CAPSTAN_TEST_STORE=postgres $(CARGO) test --release --workspace --locked $(ON_BOTH)
 
 man: build ## write the man pages to target/man
 	@mkdir -p $(TARGET)/man

@@ -9,9 +9,14 @@ tools/requirements.txt. What is written "format.md: X" names the section of that
     read_medium.py check MEDIUM
     read_medium.py extract MEDIUM --into DIR [--session ID] [PATH...]
 
-MEDIUM is a directory, or the file of a virtual tape. Of an array it is one member's; --member MEDIUM names each of the others
-that are there. Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit
+MEDIUM is a directory, or the file of a virtual tape, or a directory into which the files of a tape were copied (below). Of an
+array it is one member's; --member MEDIUM names each of the others that are there. Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit
 status: 0 all well, 1 the request failed, 3 something is damaged or incomplete (each is named).
+
+A tape is copied by the system's own means, each of its files for itself, until the drive says that nothing is left:
+
+    mt -f /dev/nst0 rewind; mt -f /dev/nst0 setblk 0
+    n=0; while dd if=/dev/nst0 of=tape.$n bs=1M; do n=$((n + 1)); done
 """
 
 import argparse
@@ -633,28 +638,16 @@ class Directory:
 
 
 class Tape:
-    """A virtual tape in a file, read like a directory (format.md: The medium on tape).
+    """A tape, read like a directory (format.md: The medium on tape). `files` are what lies between its file marks: of each the
+    places (open file, offset, length) of its blocks. The last one is what no file mark ends: it is torn, or empty."""
 
-    The file is 16 bytes of magic, then records: b"B" or b"F" (a file mark), three zeros, the length (u32), so many bytes.
-    b"E" is a block that the drive encrypted: it ends what can be read here.
-    """
-
-    MAGIC = b"capstan vtape 1\n"
-
-    def __init__(self, path):
-        self.path, self.file = path, open(path, "rb")
-        files, at, end = [[]], len(self.MAGIC), os.stat(path).st_size
-        while at + 8 <= end:
-            kind, length = struct.unpack("<c3xI", os.pread(self.file.fileno(), 8, at))
-            if kind not in (b"B", b"F") or at + 8 + length > end:
-                break  # a record that was cut
-            files[-1].append((at + 8, length)) if kind == b"B" else files.append([])
-            at += 8 + length
-        # File 0 is the medium's header, segment n the files 2n - 1 and 2n; what the last file mark does not end is torn.
+    def __init__(self, path, files):
+        self.path = path
+        # File 0 is the medium's header, segment n the files 2n - 1 and 2n.
         self.blocks = {"medium.capstan": files[0][:1]} if files[0] else {}
         self.attached = {}
         for n in range(1, (len(files) - 2) // 2 + 1):
-            attachment = Attachment(self.file, n, files[2 * n - 1], files[2 * n])
+            attachment = Attachment(n, files[2 * n - 1], files[2 * n])
             if attachment.said:
                 self.attached[f"attachment {n}"] = attachment
             elif blocks := files[2 * n - 1] + files[2 * n]:
@@ -664,25 +657,59 @@ class Tape:
         return list(self.blocks)
 
     def size(self, name):
-        return sum(length for _, length in self.blocks[name])
+        return sum(length for _, _, length in self.blocks[name])
 
     def read(self, name, at, count):
         if name not in self.blocks:
             raise FileNotFoundError(errno.ENOENT, "not on the tape", name)
         found = b""
-        for offset, length in self.blocks[name]:
+        for file, offset, length in self.blocks[name]:
             if at < length and count > len(found):
-                found += os.pread(self.file.fileno(), min(length - at, count - len(found)), offset + at)
+                found += os.pread(file.fileno(), min(length - at, count - len(found)), offset + at)
                 at = length
             at -= length
         return found
 
 
+VIRTUAL_TAPE = b"capstan vtape 1\n"
+
+
+def virtual_tape(path):
+    """The file of a virtual tape: 16 bytes of magic, then records: b"B" or b"F" (a file mark), three zeros, the length (u32), so
+    many bytes. b"E" is a block that the drive encrypted: it ends what can be read here."""
+    file, files, at, end = open(path, "rb"), [[]], len(VIRTUAL_TAPE), os.stat(path).st_size
+    while at + 8 <= end:
+        kind, length = struct.unpack("<c3xI", os.pread(file.fileno(), 8, at))
+        if kind not in (b"B", b"F") or at + 8 + length > end:
+            break  # a record that was cut
+        files[-1].append((file, at + 8, length)) if kind == b"B" else files.append([])
+        at += 8 + length
+    return Tape(path, files)
+
+
+def copied_tape(path):
+    """A directory with the files of a tape as dd brings them, "tape.0" and so on: each is its blocks one after the other. What
+    some drives give behind the last one is no block of ours."""
+    files, end = [], 0
+    while os.path.exists(name := os.path.join(path, f"tape.{len(files)}")):
+        file, blocks, at, size = open(name, "rb"), [], 0, os.stat(name).st_size
+        while at < size:
+            try:
+                length = min(parse_ma(os.pread(file.fileno(), 64, at)).length, size - at)
+                end = len(files) + 1
+            except Damage:
+                length = size - at
+            blocks.append((file, at, length))
+            at += length
+        files.append(blocks)
+    return Tape(path, [*files[:end], []])
+
+
 class Attachment:
     """What is attached to a tape and is no segment (format.md: Attachments). `said` is None if it is none."""
 
-    def __init__(self, file, number, first, last):
-        self.file, self.number, self.contents = file, number, first[1:]
+    def __init__(self, number, first, last):
+        self.number, self.contents = number, first[1:]
         self.header = self.record(first[:1], ATTACHMENT, ATTACHMENT_FIELDS | {"medium": dict})
         self.end = self.record(last[:1], ATTACHMENT_END, ATTACHMENT_FIELDS | {"blocks": int, "crc": int})
         self.said = self.header or self.end
@@ -693,8 +720,8 @@ class Attachment:
         except Damage:
             return None
 
-    def block(self, offset, length):
-        return os.pread(self.file.fileno(), length, offset)
+    def block(self, file, offset, length):
+        return os.pread(file.fileno(), length, offset)
 
     def locks(self):
         return [lock for lock in self.said.get("locks", []) if isinstance(lock, dict)]
@@ -726,13 +753,13 @@ class Attachment:
 
 
 def open_files(path):
-    """The files of a medium: a directory, or a virtual tape."""
+    """The files of a medium: a directory, a virtual tape, or what was copied from a tape."""
     path = path.removeprefix("file:")
     if os.path.isfile(path):
         with open(path, "rb") as file:
-            if file.read(16) == Tape.MAGIC:
-                return Tape(path)
-    return Directory(path)
+            if file.read(16) == VIRTUAL_TAPE:
+                return virtual_tape(path)
+    return copied_tape(path) if os.path.isfile(os.path.join(path, "tape.0")) else Directory(path)
 
 
 def gf_multiply(a, b):

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what the tests and the demo need and this machine lacks: compilers, the tools that make
 # and compare file systems, tape libraries made of software (tgt, istgt) with the library that talks to
-# them (libiscsi), and a Python venv for the independent reader of media and DuckDB.
+# them (libiscsi), and a Python venv for the independent reader of media and DuckDB. Unpacks a Linux kernel as a process.
 # Says nothing when there is nothing to do. Installs as root only; others are told what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -82,4 +82,23 @@ if ! "$venv/bin/python3" -c 'import zstandard, lz4, cryptography, duckdb' 2>/dev
     python3 -m venv "$venv"
     "$venv/bin/python3" -m pip install --quiet --disable-pip-version-check --retries 3 \
         --requirement tools/requirements.txt
+fi
+
+# A Linux kernel as a process (user-mode-linux), for tests of the kernel's tape drivers and of tools that use them. Not
+# every release has it: its tests are skipped elsewhere. It is not installed, since open-iscsi would replace parts of the system.
+uml=${CAPSTAN_UML:-${CARGO_TARGET_DIR:-target}/uml}
+if [ ! -e "$uml" ] && [ "$(id -u)" = 0 ] && command -v apt-get dpkg >/dev/null; then
+    download=$(mktemp -d)
+    trap 'rm -rf "$download"' EXIT
+    get() {
+        (cd "$download" && apt-get -qq -o APT::Sandbox::User=root -o Acquire::Retries=3 download \
+            user-mode-linux open-iscsi libopeniscsiusr mtx mt-st) >"$download/log" 2>&1 </dev/null
+    }
+    mkdir -p "$uml"
+    if get || { apt-get -qq update >/dev/null 2>&1 && get; }; then
+        echo "setup: unpacking a Linux kernel for the tests of its tape drivers"
+        for deb in "$download"/*.deb; do dpkg -x "$deb" "$uml"; done
+    else
+        echo "setup: no user-mode-linux here: the tests of a kernel's tape drivers are skipped"
+    fi
 fi

@@ -253,7 +253,9 @@ fn every_flipped_bit_is_found() {
         "{:?}",
         made.files()
     );
-    assert_eq!(flip_all(&made, 1), total * 8);
+    // Every bit; else every seventh, so that each of a byte's eight has its turn.
+    let step = if soak() { 1 } else { 7 };
+    assert!(flip_all(&made, step) >= total * 8 / step);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use support::{block, uml};
 
 #[test]
 fn a_library_of_this_machine() {
-    uml::run_inside();
+    uml::run_inside("");
 }
 
 #[test]

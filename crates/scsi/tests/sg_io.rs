@@ -17,7 +17,7 @@ use support::{block, uml};
 
 #[test]
 fn commands_go_through_the_kernels_own_drivers() {
-    uml::run_inside();
+    uml::run_inside("");
 }
 
 #[test]

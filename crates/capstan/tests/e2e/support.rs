@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -15,13 +15,6 @@ use crate::server::{self, Server, name_of, write_settings};
 
 /// The user the tests are where they are nobody special.
 pub const NOBODY: &str = "65534";
-
-static MACHINE: RwLock<()> = RwLock::new(());
-
-/// Waits for the machine for itself: what measures must not be disturbed.
-pub fn quiet() -> RwLockWriteGuard<'static, ()> {
-    MACHINE.write().unwrap_or_else(|e| e.into_inner())
-}
 
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -44,7 +37,6 @@ pub struct Lab {
     passphrase: Option<&'static str>,
     /// Databases of its homes, where those are on a server.
     databases: Mutex<Vec<String>>,
-    _shared: Option<RwLockReadGuard<'static, ()>>,
 }
 
 /// What a run of the binary left.
@@ -56,8 +48,7 @@ pub struct Run {
 
 impl Lab {
     pub fn new() -> Self {
-        let shared = MACHINE.read().unwrap_or_else(|e| e.into_inner());
-        Self::place(Path::new(env!("CARGO_TARGET_TMPDIR")), false, Some(shared))
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
     }
 
     /// Where backups are encrypted, if there is a passphrase; commands have it.
@@ -70,15 +61,14 @@ impl Lab {
         lab
     }
 
-    /// For a test that holds [`quiet`].
-    pub fn alone(_machine: &RwLockWriteGuard<'static, ()>) -> Self {
-        Self::place(Path::new(env!("CARGO_TARGET_TMPDIR")), false, None)
+    /// Below another directory.
+    pub fn within(at: &Path) -> Self {
+        Self::place(at, false)
     }
 
     /// Where commands run as a plain user: a place that he can reach and owns.
     pub fn of_user() -> Self {
-        let shared = MACHINE.read().unwrap_or_else(|e| e.into_inner());
-        let lab = Self::place(Path::new("/var/tmp"), true, Some(shared));
+        let lab = Self::place(Path::new("/var/tmp"), true);
         fs::set_permissions(lab.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let copy = lab.path("capstan");
         fs::copy(env!("CARGO_BIN_EXE_capstan"), &copy).unwrap();
@@ -88,10 +78,10 @@ impl Lab {
         lab
     }
 
-    fn place(at: &Path, user: bool, shared: Option<RwLockReadGuard<'static, ()>>) -> Self {
+    fn place(at: &Path, user: bool) -> Self {
         fs::create_dir_all(at).unwrap();
         let dir = tempfile::Builder::new().prefix("e2e-").tempdir_in(at).unwrap();
-        Self { dir, user, passphrase: None, databases: Mutex::default(), _shared: shared }
+        Self { dir, user, passphrase: None, databases: Mutex::default() }
     }
 
     /// Gives the home a database of its own, if it has none and they are to be on a server.

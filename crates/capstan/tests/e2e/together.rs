@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use capstan_tape::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
 use crate::support::{Lab, Run, below, noise};
-use crate::tape::library;
+use crate::tape::library_of;
 
 const NAMES: [&str; 4] = ["mail", "www", "users", "etc"];
 
@@ -25,10 +26,16 @@ fn objects(lab: &Lab) {
     }
 }
 
+/// A library of one drive whose tapes have room behind their early warning for what four streams have on its way, however
+/// slowly it comes: a quarter of a tape, at most 16 MiB.
+fn library(lab: &Lab, tapes: u32) {
+    let design = Design { capacity: Some(68_000_000), ..library_of(1, tapes) };
+    Library::create(&lab.path("vtl"), &design, tapes).unwrap();
+}
+
 /// A specification that backs all of them up together.
 fn spec(lab: &Lab, device: &str, more: &str) -> String {
     let at = lab.path("").to_str().unwrap().trim_end_matches('/').to_owned();
-    // Four streams in all: what is on its way has to fit behind the early warning of small tapes.
     let options = format!("[options]\nstreams = 1\n{more}\n");
     let mut text = format!("device = \"{device}\"\ntogether = 4\n{options}");
     for name in NAMES {
@@ -86,7 +93,7 @@ fn states(lab: &Lab, name: &str) -> Vec<String> {
 #[test]
 fn four_objects_span_tapes_together_and_come_back_together() {
     let lab = Lab::new();
-    library(&lab, 1, 14);
+    library(&lab, 14);
     objects(&lab);
     let reports = backed_up(&lab, &spec(&lab, "vtape:vtl", ""));
     assert_eq!(reports.len(), 4);
@@ -102,13 +109,10 @@ fn four_objects_span_tapes_together_and_come_back_together() {
     }
     let device = reports[0]["stages"].as_array().unwrap().iter().find(|s| s["name"] == "device");
     let blocks = device.unwrap()["bytes"].as_u64().unwrap();
-    // On a slow machine a tape may be full before all that was read for it is there: that was written twice.
-    let twice = reports[0]["notes"].to_string().contains("whose medium was full");
-    let most = if twice { 2 * blocks } else { blocks + blocks / 3 };
-    assert!(written >= blocks && written < most, "{written} {blocks}");
+    assert!(written >= blocks && written < blocks + blocks / 3, "{written} {blocks}");
 
     let restores = all_come_back(&lab);
-    // Each tape passes by once, but for its label and what is looked for: 105 MB lie on tapes of 40.
+    // Each tape passes by once, but for its label and what is looked for: 105 MB lie on tapes of 68.
     let drives = restores[0]["drives"].as_array().unwrap();
     let passes: f64 = drives.iter().map(|d| d["passes"].as_f64().unwrap()).sum();
     assert!(passes < 1.5 * media as f64, "{passes} passes: {drives:#?}");
@@ -128,16 +132,13 @@ fn four_objects_span_tapes_together_and_come_back_together() {
 #[test]
 fn the_database_is_lost_and_each_object_is_whole() {
     let lab = Lab::new();
-    library(&lab, 1, 14);
+    library(&lab, 14);
     objects(&lab);
     backed_up(&lab, &spec(&lab, "vtape:vtl", ""));
-    // On a slow machine a tape may be full before all that was read for it is there; the session goes on as another then.
-    let sessions = NAMES.map(|name| states(&lab, name).len());
     lab.lose_tables();
     run(&lab, "import vtape:vtl").ok();
-    for (name, sessions) in NAMES.into_iter().zip(sessions) {
-        let states = states(&lab, name);
-        assert!(states[0] == "completed" && states.len() <= sessions, "{name}: {states:?}");
+    for name in NAMES {
+        assert_eq!(states(&lab, name), ["completed"], "{name}");
     }
     all_come_back(&lab);
 }
@@ -168,7 +169,7 @@ fn the_independent_reader_reads_each_object() {
 #[test]
 fn a_tape_that_fails_costs_none_of_them_anything() {
     let lab = Lab::new();
-    library(&lab, 1, 14);
+    library(&lab, 14);
     objects(&lab);
     run(&lab, "vtl fault vtl --drive 1 write:30=error").ok();
     let reports = backed_up(&lab, &spec(&lab, "vtape:vtl", "segment-size = \"4M\""));
@@ -180,7 +181,7 @@ fn a_tape_that_fails_costs_none_of_them_anything() {
 #[test]
 fn a_killed_run_is_resumed_by_each_of_them() {
     let lab = Lab::new();
-    library(&lab, 1, 20);
+    library(&lab, 20);
     objects(&lab);
     let more = "segment-size = \"4M\"\nresume = true";
     let spec = spec(&lab, "vtape:vtl", more);
@@ -231,7 +232,11 @@ fn copies_have_all_of_those_that_were_copied() {
     let into = other.path("into");
     other.restored(["www", "--into", into.to_str().unwrap()]);
     same(&lab, &into, "www");
-    assert_eq!(states(&other, "mail"), ["incomplete"], "it was not copied as a whole");
+    // What of it lies in the same segments: how much depends on who was read when.
+    assert!(
+        !states(&other, "mail").contains(&"completed".to_owned()),
+        "it was not copied as a whole"
+    );
 
     run(&lab, &format!("copy --medium {medium} --to {copy}")).ok();
     let other = Lab::new();

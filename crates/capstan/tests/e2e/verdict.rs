@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Lab, noise, quiet};
+use crate::support::{Lab, noise};
 
 #[track_caller]
 fn limits(report: &Value, stage: &str, share: f64) {
@@ -20,9 +20,9 @@ fn limits(report: &Value, stage: &str, share: f64) {
 }
 
 #[test]
+#[ignore = "needs the machine for itself"]
 fn the_device() {
-    let machine = quiet();
-    let lab = Lab::alone(&machine);
+    let lab = Lab::new();
     for i in 0..4 {
         lab.file(&format!("tree/{i}"), noise(i, 40_000_000));
     }
@@ -33,9 +33,9 @@ fn the_device() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself"]
 fn the_processors() {
-    let machine = quiet();
-    let lab = Lab::alone(&machine);
+    let lab = Lab::new();
     // Text, which zstd 19 works hard at.
     lab.sh("mkdir tree; for n in 1 2 3 4; do seq $((n * 1000000)) $((n * 1000000 + 1200000)) >tree/$n; done");
     let report = lab.backed_up(["tree", "--to", "null:", "--name", "t", "--compress", "zstd:19"]);
@@ -43,9 +43,9 @@ fn the_processors() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself"]
 fn the_source() {
-    let machine = quiet();
-    let lab = Lab::alone(&machine);
+    let lab = Lab::new();
     lab.file("piece", noise(1, 500_000));
     // 5 MB/s, as a slow disk or network share gives them.
     let mut producer = lab.program("bash");

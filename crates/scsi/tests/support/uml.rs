@@ -1,10 +1,10 @@
 //! A Linux kernel as a process (user-mode-linux) that logs in to tgt by its own iSCSI initiator, so that its drivers give
 //! `/dev/sgN`, `/dev/nstN` and `/dev/schN`.
 //!
-//! Needs Debian's user-mode-linux and open-iscsi, installed, or unpacked with `dpkg -x` below the directory that
-//! CAPSTAN_UML names, and root; else it is skipped. `make setup` installs neither: they are large and replace system parts.
+//! Needs root, and Debian's user-mode-linux and open-iscsi unpacked as `make setup` does it where there are such packages,
+//! below `target/uml` or the directory that CAPSTAN_UML names; else it is skipped. They are not installed: they would replace parts of the system.
 //!
-//! A test binary that calls [`run_inside`] has two more tests, ignored: `inside`, which calls [`inside`], and `power_off`.
+//! A test module that calls [`run_inside`] has two more tests, ignored: `inside`, which calls [`inside`], and `power_off`.
 
 use std::fs;
 use std::io::Read;
@@ -29,12 +29,15 @@ const MODULES: [&str; 9] = [
     "iscsi_tcp",
 ];
 
-fn unpacked() -> PathBuf {
-    std::env::var_os("CAPSTAN_UML").map_or_else(|| "/".into(), PathBuf::from)
+/// Where the packages are unpacked.
+pub fn unpacked() -> PathBuf {
+    let made = || Path::new(option_env!("CARGO_TARGET_TMPDIR").unwrap_or("/")).join("../uml");
+    std::env::var_os("CAPSTAN_UML").map_or_else(made, PathBuf::from)
 }
 
-/// Runs this test binary's tests `inside` and `power_off` in such a kernel.
-pub fn run_inside() {
+/// Runs the tests `inside` and `power_off` of a module of this test binary (`""`, or its path with `::` behind it) in such a
+/// kernel, in which everything can be read and only `/run` be written.
+pub fn run_inside(module: &str) {
     let root = unpacked();
     let (linux, login) = (root.join("usr/bin/linux.uml"), root.join("sbin/iscsistart"));
     if !linux.is_file() || !login.is_file() || !rustix::process::geteuid().is_root() {
@@ -46,18 +49,20 @@ pub fn run_inside() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("init");
     let test = std::env::current_exe().unwrap();
+    let venv = std::env::var("CAPSTAN_VENV")
+        .map_or_else(|_| String::new(), |v| format!("CAPSTAN_VENV={v}"));
     let text = format!(
         "#!/bin/sh\nmount -t proc proc /proc\nmount -t sysfs sys /sys\nmount -t devtmpfs dev /dev\n\
-         mount -t tmpfs run /run\nexport TMPDIR=/run CAPSTAN_UML={} PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
-         ip link set lo up\n{} --ignored --exact inside --nocapture\n{} --ignored --exact power_off\n",
-        root.display(),
-        test.display(),
-        test.display()
+         mount -t tmpfs run /run\nexport TMPDIR=/run CAPSTAN_UML={root} {venv} PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
+         ip link set lo up\n{test} --ignored --exact {module}inside --nocapture 2>&1\n\
+         {test} --ignored --exact {module}power_off\n",
+        root = root.display(),
+        test = test.display()
     );
     fs::write(&script, text).unwrap();
     let init = format!("init=/bin/sh -- {}", script.display());
     let mut kernel = Command::new(linux);
-    kernel.args(["mem=256M", "rootfstype=hostfs", "ro", "con=null", "con0=null,fd:1", "quiet"]);
+    kernel.args(["mem=512M", "rootfstype=hostfs", "ro", "con=null", "con0=null,fd:1", "quiet"]);
     // The kernel is several processes of ours; as a group they are ended together.
     kernel.args(init.split(' ')).process_group(0);
     let mut kernel =

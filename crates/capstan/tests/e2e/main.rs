@@ -52,6 +52,7 @@ mod status;
 mod support;
 mod tape;
 mod tape_attachments;
+mod tape_faults;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;
 mod together;

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::independent_reader::Reader;
 use crate::support::{Lab, Run, finish, noise, soak};
-use crate::tape::{Seeded, comes_back, library_of, media};
+use crate::tape::{comes_back, library_of, media};
+use crate::tape_faults::Seeded;
 
 const ONE: &str = "rait5:vtape:vtl,vtape:vtl,vtape:vtl";
 

@@ -177,8 +177,10 @@ fn with_one_drive_it_goes_elsewhere() {
     library(&lab, 1, 2);
     small(&lab);
     lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
-    run(&lab, "media retire V00001L9").refused(&["two drives have to be free", "--to"]);
+    run(&lab, "media retire V00001L9").refused(&["has no drive for it beside"]);
     assert_eq!(state(&lab, "V00001L9"), "appendable");
+    let labelled = lab.run(["media", "list"]).ok().stdout.contains("V00002L9");
+    assert!(!labelled, "no tape got a header for nothing");
     let done = retire(&lab, &["V00001L9", "--to", "disk"]);
     assert_eq!(
         (&done["status"], &done["media"][0]),

@@ -34,8 +34,8 @@ impl Cell {
             if let Some((medium, library)) = only_there {
                 let label = self.labels([medium].iter())?.concat();
                 return Err(CellError::BadInput(format!(
-                    "medium '{label}' cannot be read while {to} is written: {library} has no drive for it beside; copy to a library \
-                     with a drive of its own, or to a directory first"
+                    "medium '{label}' cannot be read while {to} is written: {library} has no drive for it beside; name a library \
+                     with a drive of its own, or a directory"
                 )));
             }
         }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use capstan_engine::buffer::Buffer;
+use capstan_format::crc::crc32c;
 use capstan_format::id::SegmentNumber;
 use capstan_tape::{DriveSession, Speeds};
 use parking_lot::{Condvar, Mutex};
@@ -48,12 +49,21 @@ pub struct SpoolPlan {
 enum Order {
     Advance(SegmentNumber),
     Begin,
-    /// A block in the spool: where, and how long.
-    Block(u64, usize),
+    /// A block in the spool.
+    Block(Spooled),
     /// One that is not in the spool: it is longer than a place there, or the spool is lost.
     Unspooled(Vec<u8>),
     Catalog,
     End,
+}
+
+/// Where a block lies in the spool's file.
+#[derive(Clone, Copy)]
+struct Spooled {
+    at: u64,
+    length: usize,
+    /// Some disks (thin volumes, network file systems) lose what they took, and say so to nobody who reads.
+    crc: u32,
 }
 
 #[derive(Default)]
@@ -235,7 +245,7 @@ impl Shared {
             };
             state.at_work = true;
             drop(state);
-            let place = if let Order::Block(at, _) = order { Some(at) } else { None };
+            let place = if let Order::Block(spooled) = order { Some(spooled.at) } else { None };
             let done = self.carry_out(order, &mut buffer);
             looked += usize::from(place.is_some());
             let look = looked >= blocks_between_looks(self.places);
@@ -264,9 +274,14 @@ impl Shared {
         match order {
             Order::Advance(to) => tape.advance(to),
             Order::Begin => tape.begin_segment().map(drop)?,
-            Order::Block(at, length) => {
-                let block = &mut buffer[..length];
-                let read = self.file.read_exact_at(block, at);
+            Order::Block(spooled) => {
+                let block = &mut buffer[..spooled.length];
+                let read = self.file.read_exact_at(block, spooled.at).and_then(|()| {
+                    match crc32c(block) == spooled.crc {
+                        true => Ok(()),
+                        false => Err(io::Error::other("it gives back other bytes than it took")),
+                    }
+                });
                 read.map_err(spool_error("read", &self.path))?;
                 tape.write(block)?;
             }
@@ -326,7 +341,7 @@ impl Device for SpooledTape {
             self.unsaid = Some(spool_error("write", &self.shared.path)(e).to_string());
             return self.order_unspooled(block);
         }
-        self.order(Order::Block(at, block.len()))
+        self.order(Order::Block(Spooled { at, length: block.len(), crc: crc32c(block) }))
     }
 
     fn begin_catalog(&mut self) -> Result<(), DeviceError> {
@@ -356,7 +371,7 @@ impl Device for SpooledTape {
     fn abandon_segment(&mut self) {
         let mut state = self.shared.state.lock();
         for order in std::mem::take(&mut state.orders) {
-            if let Order::Block(at, _) = order {
+            if let Order::Block(Spooled { at, .. }) = order {
                 state.free.push(at);
                 state.used -= 1;
             }

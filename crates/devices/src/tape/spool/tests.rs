@@ -197,3 +197,20 @@ fn a_spool_that_cannot_be_read_or_made_is_no_full_tape() {
     let failed = crate::open::writable(&address, nobody, None).err().unwrap();
     assert!(failed.is_of_spool(), "{failed}");
 }
+
+#[test]
+fn what_the_spool_gives_back_otherwise_does_not_come_to_the_tape() {
+    let dir = tempfile::tempdir().unwrap();
+    let (address, tape) = tape(dir.path());
+    let file = nameless(dir.path()).unwrap();
+    let behind = file.try_clone().unwrap();
+    let mut device = SpooledTape::on(tape, 500 * BLOCK as u64, file, "spool".to_owned());
+    assert_eq!(segment(&mut device, 40).0, 1);
+    // The fifth block, as a disk that had no room for it after all.
+    behind.write_all_at(&[0; 512], 4 * BLOCK as u64).unwrap();
+    let failed = device.commit().unwrap_err();
+    assert!(failed.is_of_spool(), "{failed}");
+    assert!(failed.to_string().contains("other bytes"), "{failed}");
+    drop(device);
+    assert!(crate::tape::open(&address).unwrap().segments().unwrap().is_empty());
+}

@@ -91,13 +91,17 @@ impl Idb {
         })
     }
 
-    /// The versions of which something lies on a medium, each once.
+    /// The versions of which something lies on a medium, each once; also if that is no more than the end of a session, without
+    /// which an import would not know that it was completed.
     pub fn versions_on_medium(&self, medium: MediumId) -> Result<Vec<VersionId>> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
             let rows = sql::query(
-                "SELECT DISTINCT p.version_id FROM stream_parts p \
+                "SELECT p.version_id FROM stream_parts p \
                  JOIN segment_places l ON l.segment_id = p.segment_id \
-                 WHERE l.medium_id = $1 ORDER BY p.version_id",
+                 WHERE l.medium_id = $1 \
+                 UNION SELECT s.version_id FROM segment_places l \
+                 JOIN segments g ON g.id = l.segment_id JOIN sessions s ON s.id = g.session_id \
+                 WHERE l.medium_id = $1 AND s.version_id IS NOT NULL ORDER BY version_id",
             )
             .bind(medium.to_string())
             .fetch_all(conn)

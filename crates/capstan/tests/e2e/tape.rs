@@ -291,6 +291,30 @@ fn an_erased_tape_has_nothing_of_what_was_on_it() {
 
 /// A copy that is given up takes nothing of its original with it, nor an original of its copy.
 #[test]
+fn a_tape_with_no_more_than_the_end_of_a_session_is_kept() {
+    let lab = Lab::new();
+    let design = Design { capacity: Some(100_000_000), ..library_of(1, 2) };
+    Library::create(&lab.path("vtl"), &design, 2).unwrap();
+    tree(&lab, 10);
+    let on = |tape: &str, level: &str| {
+        let device = format!("vtape:vtl?tape={tape}");
+        lab.backed_up(["tree", "--to", &device, "--name", "t", level])
+    };
+    on("V00001L9", "--full");
+    // Nothing has changed, so nothing of it is data.
+    on("V00002L9", "--incr");
+    let states = ["V00001L9", "V00002L9"].map(|tape| (tape.to_owned(), "appendable".to_owned()));
+    assert_eq!(media(&lab), states);
+    lab.run(["media", "recycle", "V00002L9"]).refused(&["V00002L9"]);
+    lab.lose_tables();
+    lab.run(["import", "vtape:vtl"]).ok();
+    let sessions = lab.run(["sessions", "--json"]);
+    let completed = sessions.ok().stdout.matches("\"completed\"").count();
+    assert!(completed >= 2, "{}", sessions.stdout);
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
+#[test]
 fn what_lies_elsewhere_too_outlives_a_tape() {
     for give_up in ["recycle", "erase"] {
         let lab = Lab::new();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use capstan_tape::library::{Design, Library};
 use serde_json::Value;
 
+use crate::compare::same_by_rsync;
 use crate::incomplete::gives_back;
 use crate::support::{Lab, noise, report, soak, wait_for};
 use crate::tape::{comes_back, library, library_of, media, tree};
@@ -285,4 +286,29 @@ fn what_was_reported_completed_restores_whatever_fails() {
         lab.run(["idb", "check"]).ok();
     }
     assert!(restored * 4 >= rounds, "only {restored} of {rounds} backups were completed");
+}
+
+#[test]
+fn files_whose_tapes_are_away_stay_as_they_are() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 8);
+    // Most lie in two segments, some on two tapes.
+    for n in 0..60 {
+        lab.file(&format!("tree/{n:02}"), noise(n, 1_000_000));
+    }
+    let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--segment-size", "2M"]);
+    let tapes = done["media"].as_array().unwrap().len();
+    lab.sh("for f in tree/*; do printf edited | dd of=$f conv=notrunc status=none; done; cp -a tree live");
+    let rename = |from: &str, to: &str| std::fs::rename(dir.join(from), dir.join(to)).unwrap();
+    rename("tapes", "away");
+    std::fs::create_dir(dir.join("tapes")).unwrap();
+    let in_place = || lab.run(["restore", "t", "--in-place", "--overwrite", "always"]);
+    assert_ne!(in_place().code, 0);
+    same_by_rsync(&lab.path("live"), &lab.path("tree"));
+    // With one of them there, what it does not have anything of stays.
+    let last = done["media"][tapes - 1].as_str().unwrap();
+    rename(&format!("away/{last}.tape"), &format!("tapes/{last}.tape"));
+    assert_ne!(in_place().code, 0);
+    let zeros = "for f in tree/*; do [ -n \"$(tr -d '\\0' <$f | head -c1)\" ] || echo $f; done";
+    assert_eq!(lab.sh(zeros), "");
 }

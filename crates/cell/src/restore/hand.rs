@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
@@ -308,15 +308,16 @@ impl<'a> Hand<'a> {
         data: &mut Data,
     ) -> std::result::Result<(), TargetError> {
         let r = self.restore;
-        if r.in_parts.get(path) == Some(&false) {
-            return Ok(());
-        }
         let e = &row.entry;
-        if e.logical_len() == 0 && e.kind == Kind::Part {
+        let is_at = |x: &Extent| matches!(x.kind, ExtentKind::At(..));
+        if e.logical_len() == 0 && (e.kind == Kind::Part || !e.extents.iter().any(is_at)) {
             return Ok(());
         }
-        if !r.in_parts.contains_key(path) {
+        let Some(file) = r.in_parts.get(path) else {
             r.lost(path, "a part of it is on the media, but not what it is a part of");
+            return Ok(());
+        };
+        if !r.make_in_parts(&mut self.worker, path, file)? {
             return Ok(());
         }
         let file = self.worker.open_part(dir, name)?;

@@ -72,8 +72,8 @@ pub(super) struct Restore<'a> {
     pub paths: Vec<Vec<u8>>,
     /// The batches that can have something of them, and of what stands in for links.
     pub scope: Scope,
-    /// Files written in parts; `false` for those that exist and are kept.
-    pub in_parts: HashMap<Vec<u8>, bool>,
+    /// Files written in parts.
+    pub in_parts: HashMap<Vec<u8>, InParts>,
     /// Further names whose first name is not restored, by first name.
     pub instead: HashMap<Vec<u8>, Vec<Entry>>,
     /// Files that were there and are left as they are, of those whose metadata come from a later version.
@@ -160,7 +160,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Makes the files that are written in parts, and finds what stands in for links. Returns files and bytes to restore.
+    /// Finds the files that are written in parts, and what stands in for links. Returns files and bytes to restore.
     pub(super) fn prepare(&mut self) -> Result<(u64, u64)> {
         let mut in_parts: HashMap<Vec<u8>, Entry> = HashMap::new();
         let mut links: Vec<Entry> = Vec::new();
@@ -213,27 +213,35 @@ impl Restore<'_> {
         for link in links {
             self.instead.entry(link.target.clone()).or_default().push(link);
         }
-        let mut worker = self.target.worker();
-        for (path, entry) in in_parts {
-            let mut made = false;
-            for (to, entry) in self.places_of(&path, &entry) {
-                let Some(to) = self.stripped(&to) else { continue };
-                let (dir, name) = split(to);
-                match worker.create_file(&entry, dir, name) {
-                    Ok(Created::File(file)) => {
-                        let done = file.set_len(entry.size).and_then(|()| file.leave());
-                        match done {
-                            Ok(()) => made = true,
-                            Err(e) => self.target_error(&path, &e)?,
-                        }
-                    }
-                    Ok(Created::Skipped) => {}
-                    Err(e) => self.target_error(&path, &e)?,
-                }
-            }
-            self.in_parts.insert(path, made);
-        }
+        let of = |(path, entry)| (path, InParts { entry, made: Mutex::new(None) });
+        self.in_parts = in_parts.into_iter().map(of).collect();
         Ok((files, bytes))
+    }
+
+    /// Makes a file that is written in parts, where that was not done yet; whether it is there to be written. It waits for the first
+    /// part that is at hand: what is in its place stays where there is none.
+    pub(super) fn make_in_parts(
+        &self,
+        worker: &mut Worker<'_>,
+        path: &[u8],
+        file: &InParts,
+    ) -> std::result::Result<bool, TargetError> {
+        let mut made = file.made.lock();
+        if let Some(made) = *made {
+            return Ok(made);
+        }
+        // An error is told once.
+        *made = Some(false);
+        for (to, entry) in self.places_of(path, &file.entry) {
+            let Some(to) = self.stripped(&to) else { continue };
+            let (dir, name) = split(to);
+            if let Created::File(file) = worker.create_file(&entry, dir, name)? {
+                file.set_len(entry.size)?;
+                file.leave()?;
+                *made = Some(true);
+            }
+        }
+        Ok(made.unwrap_or(false))
     }
 
     /// Under which names a stored file is restored: its own if asked for, and those of links whose first name it is.
@@ -359,7 +367,16 @@ impl Restore<'_> {
         }
         if !self.in_parts.is_empty() || self.overview.has_carriers() {
             self.each_live(&mut |row, path, to| {
-                if row.entry.kind == Kind::File && !row.entry.link && self.is_open(row, path) {
+                if row.entry.kind != Kind::File || row.entry.link {
+                    return Ok(());
+                }
+                if let Some(file) = self.in_parts.get(path)
+                    && !self.damaged_now(path)
+                    && let Err(e) = self.make_in_parts(&mut worker, path, file)
+                {
+                    self.target_error(path, &e)?;
+                }
+                if self.is_open(row, path) {
                     let (dir, name) = split(to);
                     let entry = self.as_restored(path, self.here(row));
                     match worker.finish_file(&entry, dir, name) {
@@ -426,7 +443,7 @@ impl Restore<'_> {
     /// Whether a file was made without its metadata: these come when all its contents are there.
     fn is_open(&self, row: &Row, path: &[u8]) -> bool {
         match self.in_parts.get(path) {
-            Some(made) => *made,
+            Some(file) => *file.made.lock() == Some(true),
             None => row.is_as_in() && !self.left.lock().contains(path),
         }
     }
@@ -468,6 +485,10 @@ impl Restore<'_> {
         let instead = self.instead.get(first).and_then(|l| l.first()).map(Entry::path);
         let first = instead.as_deref().unwrap_or(first);
         if first == path {
+            return Ok(());
+        }
+        if self.in_parts.get(first).is_some_and(|file| file.made.lock().is_none()) {
+            self.missing(path, &format!("its contents are those of /{}", path_text(first)));
             return Ok(());
         }
         let Some(first) = self.stripped(first) else { return Ok(()) };
@@ -517,6 +538,14 @@ impl Restore<'_> {
     pub(super) fn damaged_now(&self, path: &[u8]) -> bool {
         self.counts.lost.load(Relaxed) > 0 && self.damaged.lock().contains(path)
     }
+}
+
+/// A file that is written in parts.
+pub(super) struct InParts {
+    /// As it is here.
+    entry: Entry,
+    /// Whether it is there to be written, once that was tried; `false` also for one that exists and is kept.
+    made: Mutex<Option<bool>>,
 }
 
 /// What is wanted of a row whose path is near what is asked for, or not.

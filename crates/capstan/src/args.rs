@@ -39,7 +39,7 @@ pub use find::FindArgs;
 pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use library::{LibraryCommand, OfLibrary};
-pub use media::{MediaCommand, RetireArgs};
+pub use media::{Destination, MediaCommand, RetireArgs};
 pub use pool::{PolicyArgs, PoolCommand};
 pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
 pub use rait::RaitCommand;

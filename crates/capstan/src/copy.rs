@@ -2,7 +2,7 @@
 
 use capstan_cell::request::{ConsolidateRequest, CopyRequest, CopyWhat};
 
-use crate::args::{ConsolidateArgs, CopyArgs, CopyTargetArgs, Global};
+use crate::args::{ConsolidateArgs, CopyArgs, CopyTargetArgs, Destination, Global};
 use crate::exit::Failure;
 use crate::session::{self, Show};
 
@@ -41,7 +41,8 @@ pub fn run(
 pub fn consolidate(global: &Global, args: &ConsolidateArgs) -> Result<u8, Failure> {
     let request = ConsolidateRequest {
         version: args.version.clone(),
-        device: args.to.clone(),
+        device: args.to.as_ref().filter(|to| to.pool().is_none()).map(Destination::device),
+        pool: args.to.as_ref().and_then(Destination::pool),
         block_size: args.block_size,
         encrypt: args.encrypt.map(Into::into),
     };

@@ -337,12 +337,11 @@ impl Cell {
         }
         for view in views.into_iter().filter(|view| !view.encrypted) {
             let Some(segment) = view.segments.first() else { continue };
-            let mut media = segment.places().into_iter().map(|(_, medium, _)| medium);
-            let elsewhere = |medium| Ok::<_, CellError>(self.drive_key_record(medium)?.is_none());
-            let in_clear = media.try_fold(false, |any, m| {
-                Ok::<_, CellError>(any || m != target.medium && elsewhere(m)?)
-            })?;
-            if !in_clear {
+            let others = segment.places().into_iter().map(|(_, medium, _)| medium);
+            let others: Vec<_> = others.filter(|medium| *medium != target.medium).collect();
+            let by_drive = |medium: &MediumId| Ok(self.drive_key_record(*medium)?.is_some());
+            let by_drive = others.iter().map(by_drive).collect::<Result<Vec<bool>>>()?;
+            if !by_drive.is_empty() && by_drive.iter().all(|yes| *yes) {
                 let text = format!(
                     "it is encrypted by the tape drive alone, and lies in clear on medium '{}'",
                     target.label

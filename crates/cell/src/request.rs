@@ -339,6 +339,8 @@ pub struct ConsolidateRequest {
     pub version: VersionName,
     /// Where to; by default where the version is.
     pub device: Option<Address>,
+    /// The pool whose media take the place of the device.
+    pub pool: Option<String>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
     /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.

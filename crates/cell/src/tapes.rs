@@ -61,9 +61,10 @@ impl Supply {
         Self { by_drive, ..self }
     }
 
-    /// The same without these media.
-    pub fn but(self, but: Vec<MediumId>) -> Self {
-        Self { but, ..self }
+    /// The same without these media either.
+    pub fn but(mut self, but: impl IntoIterator<Item = MediumId>) -> Self {
+        self.but.extend(but);
+        self
     }
 
     /// Whether there are no media but those that were named.
@@ -85,6 +86,7 @@ impl Cell {
         let mut unfit = Unfit::default();
         for Candidate { barcode, why_not, .. } in self.tapes_in_order(library, wanted.by_drive)? {
             if passed.contains(&barcode) {
+                unfit.say(format!("{barcode} is read, is full or has failed in this session"));
                 continue;
             }
             if let Some(why) = why_not {
@@ -197,7 +199,7 @@ impl Cell {
     }
 
     /// Opens a medium of a pool to write, none of those that were `passed` over.
-    fn open_medium_of(
+    pub(crate) fn open_medium_of(
         &self,
         pool: &str,
         wanted: &Wanted,

@@ -41,6 +41,10 @@ pub struct Transfer {
     /// Buffers that there are.
     buffers: AtomicUsize,
     meters: Arc<Meters>,
+    /// Segments that were begun.
+    begun: AtomicUsize,
+    /// The last of them in which a medium warned that it ends soon, counted from 1.
+    ending: Arc<AtomicUsize>,
     lost: LostMirrors,
     drives: Drives,
     thread: JoinHandle<Result<(Vec<Member>, Written), WriteError>>,
@@ -66,12 +70,15 @@ impl Transfer {
         let mirrors = Mirrors::new(members);
         let (lost, drives) = (mirrors.lost.clone(), mirrors.drives.clone());
         let writer = SegmentWriter::new(mirrors, entropy, meters.clone(), now_us);
+        let ending = Arc::<AtomicUsize>::default();
         let thread = std::thread::spawn({
             let (orders, free, meters) = (orders.clone(), free.clone(), meters.clone());
-            move || run(writer, &orders, &free, &meters, next_media, on_commit)
+            let ending = ending.clone();
+            move || run(writer, &orders, &free, &meters, &ending, next_media, on_commit)
         });
         let buffers = AtomicUsize::new(BUFFERS);
-        Self { orders, free, block_size, buffers, meters, lost, drives, thread }
+        let begun = AtomicUsize::new(0);
+        Self { orders, free, block_size, buffers, meters, begun, ending, lost, drives, thread }
     }
 
     /// Mirrors that failed and were left.
@@ -84,8 +91,16 @@ impl Transfer {
         self.drives.clone()
     }
 
+    /// Whether a medium warned in the segment that is open that it ends soon: it has little room left, and the next one goes on on
+    /// another medium.
+    pub fn is_ending(&self) -> bool {
+        let begun = self.begun.load(Relaxed);
+        begun > 0 && self.ending.load(Relaxed) == begun
+    }
+
     /// Begins a segment.
     pub fn begin(&self, heading: Heading) -> Result<(), LinkClosed> {
+        self.begun.fetch_add(1, Relaxed);
         self.order(Order::Begin(Box::new(heading)))
     }
 
@@ -137,6 +152,7 @@ fn run(
     orders: &Queue<Order>,
     free: &Queue<Buffer>,
     meters: &Meters,
+    ending: &AtomicUsize,
     mut next_media: Option<Box<NextMedia>>,
     mut on_commit: Box<OnCommit>,
 ) -> Result<(Vec<Member>, Written), WriteError> {
@@ -174,12 +190,17 @@ fn run(
         }
     };
     let mut result = Ok(());
+    let mut begun = 0;
     let mut waited = Duration::ZERO;
     while let Some(order) = orders.take(&mut waited) {
         meters.of(Stage::Device).wait_in(std::mem::take(&mut waited));
+        begun += usize::from(matches!(order, Order::Begin(_)));
         result = one(order, &mut writer);
         if result.is_err() {
             break;
+        }
+        if writer.is_ending() {
+            ending.store(begun, Relaxed);
         }
     }
     // Whoever brings more learns that nothing is taken.

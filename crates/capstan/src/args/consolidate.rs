@@ -1,10 +1,10 @@
 //! The options of `capstan consolidate`.
 
 use capstan_cell::request::VersionName;
-use capstan_devices::address::Address;
 use clap::{Args, ValueHint};
 
 use super::encrypt::EncryptCopyArg;
+use super::media::Destination;
 use super::restore::parse_version;
 use crate::sizes::parse_size_u32;
 
@@ -13,12 +13,14 @@ Examples:
   capstan consolidate desk
   capstan consolidate desk --to /mnt/new
   capstan consolidate desk@1f2e3d4c --to /mnt/new
+  capstan consolidate desk --to pool:tapes
 
 The newest version, or the one of SESSION, and all that it builds on become one full version, a synthetic one, that restores
 to the same. Nothing is read from what was backed up. Frames of which at least half is still needed are taken over as they
 are; of others the needed contents are saved anew. For encrypted backups that takes a key that opens contents: with one for
 names alone all frames are taken over whole. Later --incr backups build on the synthetic full; the versions that it was made
-of stay until they are removed.";
+of stay until they are removed. Where a tape ends or fails, the next one of the library or pool goes on; a tape that is read is
+not written.";
 
 /// Arguments of `consolidate`.
 #[derive(Debug, Args)]
@@ -27,9 +29,10 @@ pub struct ConsolidateArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub version: VersionName,
-    /// Device to write to, a directory [default: the one that has the version]
-    #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
-    pub to: Option<Address>,
+    /// Where to: a tape library, a tape or a directory; or pool:NAME [default: the disk that has the version, or another tape of
+    /// its pool or library]
+    #[arg(long, value_name = "DEVICE|pool:NAME", value_hint = ValueHint::DirPath)]
+    pub to: Option<Destination>,
     /// Block size of a new medium, 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]

@@ -9,6 +9,7 @@ mod bad_input;
 mod by_hand;
 mod compare;
 mod consolidate;
+mod consolidate_tape;
 mod copy;
 mod differences;
 mod drill;

@@ -234,7 +234,8 @@ impl Seeded {
     }
 }
 
-/// Whatever was reported as completed restores, whatever fails: backups, copies and restores under faults of drives and robot.
+/// Whatever was reported as completed restores, whatever fails: backups, copies, consolidations and restores under faults of
+/// drives and robot.
 #[test]
 fn what_was_reported_completed_restores_whatever_fails() {
     let seeds = match std::env::var("CAPSTAN_SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -272,6 +273,16 @@ fn what_was_reported_completed_restores_whatever_fails() {
                 robot.plan_faults(Some(1), &random.plan()).unwrap();
                 // It may fail; it may not spoil anything.
                 lab.run(["copy", "t", "--to", "vtape:vtl"]);
+            }
+            if random.below(4) == 0 {
+                robot.plan_faults(Some(1), &random.plan()).unwrap();
+                let run = lab.run(["consolidate", "t", "--to", "vtape:vtl", "--json"]);
+                let said: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+                // Of which one it is is not said where another session went on with it.
+                let of = completed.iter().find(|(session, _)| said["base_session"] == **session);
+                if let Some((_, state)) = of.filter(|_| said["status"] == "completed").cloned() {
+                    completed.push((said["session"].as_str().unwrap().to_owned(), state));
+                }
             }
         }
         // What was planned and did not come to pass stays no longer.

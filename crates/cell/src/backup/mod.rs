@@ -31,14 +31,15 @@ use capstan_media_agent::writer::{
 pub(crate) use self::commit::{key_json, record_commit, stream_parts};
 use self::job::{Ending, HandedOver, Job, Written};
 use self::medium::{Opened, segment_size};
-pub(crate) use self::medium::{Wanted, say_all_lost};
+pub(crate) use self::medium::{Wanted, device_segment_size, say_all_lost};
 use self::plan::Plan;
 pub(crate) use self::plan::never_entered;
+pub(crate) use self::pool::joined;
 use crate::Cell;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::keyring;
-use crate::media::{check_location, recorded};
+use crate::media::{WriteFailure, check_location, recorded};
 use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
@@ -306,11 +307,12 @@ impl Cell {
                 (writer::Written { bytes, of_others, ..writer::Written::default() }, Some(e))
             }
         };
-        let device_full = matches!(&failure, Some(WriteError::Device(e)) if e.is_full());
-        let device_failed = matches!(&failure, Some(WriteError::Device(_)));
-        let spool_failed = matches!(&failure, Some(WriteError::Device(e)) if e.is_of_spool());
+        let of = failure.as_ref().map(WriteFailure::of);
+        let device_full = of == Some(WriteFailure::Full);
+        // Another medium would be written through the same spool.
+        let medium_failed = device_full || of == Some(WriteFailure::Medium);
         if let Some(e) = &failure {
-            self.say_device_failed(request, &moves.last(&medium), e, device_full, ears)?;
+            self.say_device_failed(request, &moves.last(&medium), e, ears)?;
         }
         for ending in &mut endings {
             ending.status = match ending.status {
@@ -339,8 +341,7 @@ impl Cell {
                     rate_sustained: seen.as_ref().map_or(0.0, |s| s.sustained),
                     bytes: bytes_of(job, jobs, &written, blocks),
                     device_full,
-                    // Another medium would be written through the same spool.
-                    device_failed: device_failed && !spool_failed,
+                    device_failed: medium_failed,
                     encryption: match request.encrypt {
                         Some(Encrypt::Drive) => Some(Encrypt::Drive),
                         _ => keys.is_some().then_some(Encrypt::Software),
@@ -357,7 +358,7 @@ impl Cell {
         }
         if let Some(report) = reports.first_mut().filter(|_| !device_full) {
             medium = moves.last(&medium);
-            let last = (!device_failed).then_some(medium.medium);
+            let last = of.is_none_or(|of| of == WriteFailure::Other).then_some(medium.medium);
             self.back_up_idb(&request.device, last, ears, report);
         }
         // Catalog files of commits that a kill cut short; one that is just being written is left alone.
@@ -424,19 +425,17 @@ impl Cell {
         request: &BackupRequest,
         medium: &MediumHeader,
         why: &WriteError,
-        full: bool,
         ears: &Ears<'_>,
     ) -> Result<()> {
         let device = request.device.to_string();
-        let failed = matches!(why, WriteError::Device(e) if !e.is_of_spool());
-        if failed && full && request.device.is_sequential() {
-            self.idb.set_medium_full(medium.medium, now_us())?;
-        }
-        if failed && !full {
-            self.idb.add_medium_error(medium.medium, None)?;
-        }
+        let of = WriteFailure::of(why);
+        self.note_write_failure(medium.medium, of)?;
+        let full = of == WriteFailure::Full;
         let more = !supply_of(request).is_none();
-        if failed && more && matches!(request.source, Source::Paths(_)) {
+        if (full || of == WriteFailure::Medium)
+            && more
+            && matches!(request.source, Source::Paths(_))
+        {
             let (code, text) = match full {
                 true => {
                     (Code::Adapted, format!("medium '{}' is full: another goes on", medium.label))

@@ -111,7 +111,7 @@ impl Cell {
 
     /// Says of a session whose medium took no more, and of the one that came after it, which the other is: the first stays on
     /// record as failed, though nothing is missing.
-    fn record_went_on(&self, earlier: &Report, now: &mut Report) -> Result<()> {
+    pub(crate) fn record_went_on(&self, earlier: &Report, now: &mut Report) -> Result<()> {
         let goes_on = now.base_session.as_ref() == Some(&earlier.session);
         let was = if earlier.device_full { "was full" } else { "failed" };
         let nothing = earlier.notes.iter().any(|note| note == NOTHING_COMMITTED);
@@ -163,7 +163,7 @@ fn end_without_next(
 }
 
 /// A report of all sessions that one backup took: what was read for nothing is read again, and counts once.
-fn joined(earlier: Option<Report>, mut report: Report) -> Report {
+pub(crate) fn joined(earlier: Option<Report>, mut report: Report) -> Report {
     if let Some(earlier) = earlier {
         let mut media = earlier.media;
         media.retain(|label| !report.media.contains(label));

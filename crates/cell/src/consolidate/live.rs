@@ -17,13 +17,20 @@ use crate::version::VersionView;
 const UNIT: u64 = 256;
 /// Stands for a frame that was passed on.
 const PASSED: u16 = u16::MAX;
+/// Frames that are counted side by side.
+const RUN: u64 = 1024;
 /// Segments whose index of one stream is kept.
 const OPEN: usize = 16;
+
+/// What is live of a frame that was passed on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Units(u16);
 
 /// Live bytes of each frame.
 #[derive(Default)]
 pub(super) struct Live {
-    units: HashMap<StreamId, Vec<u16>>,
+    /// By stream and run of frames: whatever numbers a medium says its frames have.
+    units: HashMap<(StreamId, u64), Box<[u16; RUN as usize]>>,
     /// The frame of each stream that was added to last: rows of a stream come in its order.
     current: HashMap<StreamId, (u64, u64)>,
 }
@@ -40,13 +47,9 @@ impl Live {
     }
 
     fn count(&mut self, stream: StreamId, sequence: u64, bytes: u64) {
-        let units = self.units.entry(stream).or_default();
-        let at = sequence as usize;
-        if units.len() <= at {
-            units.resize(at + 1, 0);
-        }
         let more = u16::try_from(bytes.div_ceil(UNIT)).unwrap_or(PASSED - 1);
-        units[at] = units[at].saturating_add(more).min(PASSED - 1);
+        let units = self.of(stream, sequence);
+        *units = units.saturating_add(more).min(PASSED - 1);
     }
 
     fn close(&mut self) {
@@ -55,9 +58,15 @@ impl Live {
         }
     }
 
+    fn of(&mut self, stream: StreamId, sequence: u64) -> &mut u16 {
+        let run =
+            self.units.entry((stream, sequence / RUN)).or_insert_with(|| [0; RUN as usize].into());
+        &mut run[(sequence % RUN) as usize]
+    }
+
     fn units(&self, stream: StreamId, sequence: u64) -> u16 {
-        let units = self.units.get(&stream).and_then(|u| u.get(sequence as usize));
-        units.copied().unwrap_or(0)
+        let run = self.units.get(&(stream, sequence / RUN));
+        run.map_or(0, |run| run[(sequence % RUN) as usize])
     }
 
     /// Live bytes of a frame, to 256.
@@ -65,11 +74,14 @@ impl Live {
         u64::from(self.units(stream, sequence)) * UNIT
     }
 
-    /// Notes that a frame was passed on whole.
-    pub fn pass(&mut self, stream: StreamId, sequence: u64) {
-        if let Some(unit) = self.units.get_mut(&stream).and_then(|u| u.get_mut(sequence as usize)) {
-            *unit = PASSED;
-        }
+    /// Notes that a frame was passed on whole. Returns what is live of it.
+    pub fn pass(&mut self, stream: StreamId, sequence: u64) -> Units {
+        Units(std::mem::replace(self.of(stream, sequence), PASSED))
+    }
+
+    /// Notes that a frame was not passed on after all.
+    pub fn take_back(&mut self, stream: StreamId, sequence: u64, units: Units) {
+        *self.of(stream, sequence) = units.0;
     }
 
     /// Whether a frame was passed on whole.
@@ -206,12 +218,15 @@ mod tests {
         (0..1000).for_each(|_| live.add(S, 3, 100));
         live.add(S, 4, 1);
         live.add(S, 5, 1 << 40);
+        live.add(S, u64::MAX, 1);
         live.close();
         assert_eq!(live.bytes(S, 3), 100_096);
         assert_eq!(live.bytes(S, 4), UNIT);
-        assert_eq!((live.bytes(S, 0), live.bytes(S, 99)), (0, 0));
+        assert_eq!((live.bytes(S, 0), live.bytes(S, 99), live.bytes(S, u64::MAX)), (0, 0, UNIT));
         assert!(!live.is_passed(S, 5), "however much it is");
-        live.pass(S, 4);
+        let units = live.pass(S, 4);
         assert!(live.is_passed(S, 4) && !live.is_passed(S, 3));
+        live.take_back(S, 4, units);
+        assert_eq!((live.is_passed(S, 4), live.bytes(S, 4)), (false, UNIT));
     }
 }

@@ -1,7 +1,8 @@
 //! Passing frames on: the live ones of a chain, as they are, into segments of the new version.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::Code;
@@ -14,7 +15,7 @@ use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
 use capstan_media_agent::segment::{Heading, Owner};
 use capstan_media_agent::transfer::{Cutter, Transfer};
 
-use super::live::Live;
+use super::live::{Live, Units};
 use crate::Cell;
 use crate::error::{Result, chain};
 use crate::observe::Stop;
@@ -22,9 +23,6 @@ use crate::places::SegmentPlace;
 use crate::session::Ears;
 use crate::spare::Spares;
 use crate::version::VersionView;
-
-/// Size after which a segment ends.
-const SEGMENT_SIZE: u64 = 1 << 30;
 
 /// Passes frames on.
 pub(super) struct Pass<'a> {
@@ -36,17 +34,74 @@ pub(super) struct Pass<'a> {
     pub ears: &'a Ears<'a>,
     pub stop: &'a Stop,
     pub spares: Spares,
-    pub stored: Vec<u8>,
-    pub positions: HashMap<StreamId, u64>,
-    /// The segment being written: whose keys it has, the streams begun in it, its bytes.
+    /// Size after which a segment ends.
+    pub segment_size: u64,
+    /// What the streams' parts that were written have of bytes.
+    pub positions: &'a mut HashMap<StreamId, u64>,
+    /// The segment being written.
     pub open: Option<OpenSegment>,
+    /// What may not be durable yet.
+    pub sent: Sent,
 }
 
+/// The segment being written: whose keys it has, the streams begun in it, its bytes.
 #[derive(Default)]
 pub(super) struct OpenSegment {
     keys: HashSet<KeyId>,
     begun: HashSet<StreamId>,
     bytes: u64,
+}
+
+/// What was passed on in segments that may not be durable yet.
+pub(super) struct Sent {
+    segments: VecDeque<SentSegment>,
+    /// How many segments were begun before those.
+    settled: usize,
+    /// How many are durable.
+    committed: Arc<AtomicUsize>,
+}
+
+struct SentSegment {
+    frames: Vec<(StreamId, u64, Units)>,
+    /// The streams' positions at its begin.
+    positions: HashMap<StreamId, u64>,
+}
+
+impl Sent {
+    /// Nothing yet; `committed` counts the segments that became durable.
+    pub fn new(committed: Arc<AtomicUsize>) -> Self {
+        Self { segments: VecDeque::new(), settled: 0, committed }
+    }
+
+    fn begin(&mut self, positions: &HashMap<StreamId, u64>) {
+        self.settle();
+        let positions = positions.clone();
+        self.segments.push_back(SentSegment { frames: Vec::new(), positions });
+    }
+
+    fn add(&mut self, stream: StreamId, sequence: u64, units: Units) {
+        if let Some(segment) = self.segments.back_mut() {
+            segment.frames.push((stream, sequence, units));
+        }
+    }
+
+    /// Forgets what is durable.
+    fn settle(&mut self) {
+        while self.settled < self.committed.load(Relaxed) && self.segments.pop_front().is_some() {
+            self.settled += 1;
+        }
+    }
+
+    /// After the target failed and has committed what it could: what is not durable was not passed on.
+    pub fn take_back(mut self, live: &mut Live, positions: &mut HashMap<StreamId, u64>) {
+        self.settle();
+        if let Some(first) = self.segments.front() {
+            positions.clone_from(&first.positions);
+        }
+        for (stream, sequence, units) in self.segments.iter().flat_map(|segment| &segment.frames) {
+            live.take_back(*stream, *sequence, *units);
+        }
+    }
 }
 
 impl Pass<'_> {
@@ -90,9 +145,10 @@ impl Pass<'_> {
         let mut out: Option<Cutter<'_>> = None;
         let source = self.meters.of(Stage::Source);
         let mut lap = Lap::start();
+        let mut spare_bytes = Vec::new();
         for at in s.index.iter().filter(|p| p.logical_frame) {
             let wanted = live.bytes(s.stream, at.sequence);
-            if wanted == 0 {
+            if wanted == 0 || live.is_passed(s.stream, at.sequence) {
                 continue;
             }
             let frames = frames.get_or_insert_with(|| reader.frames(contents, s.stream));
@@ -100,15 +156,21 @@ impl Pass<'_> {
                 Ok(found) => found,
                 Err(e) => {
                     let mut good = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
-                    let (view, stored) = (self.view, &mut self.stored);
-                    let spare =
-                        self.spares.frame_at(view, place, s.stream, at.logical, stored, &mut good);
+                    let view = self.view;
+                    let spare = self.spares.frame_at(
+                        view,
+                        place,
+                        s.stream,
+                        at.logical,
+                        &mut spare_bytes,
+                        &mut good,
+                    );
                     let Some(header) = spare else {
                         let what = format!("{}: frame {}", reader.path(), at.sequence);
                         self.ears.say(Code::Damaged, "media agent", &what, e.to_string());
                         continue;
                     };
-                    (header, &self.stored[..])
+                    (header, &spare_bytes[..])
                 }
             };
             let can_open = opens || !header.sealed;
@@ -116,14 +178,14 @@ impl Pass<'_> {
             if can_open && !whole {
                 continue;
             }
-            let room = self.open.as_ref().is_some_and(|o| {
-                o.bytes < SEGMENT_SIZE
-                    && o.begun.contains(&s.stream)
-                    && label.and_then(|l| l.key).is_none_or(|k| o.keys.contains(&k))
-            });
+            let room = !self.transfer.is_ending()
+                && self.open.as_ref().is_some_and(|o| {
+                    o.bytes < self.segment_size
+                        && o.begun.contains(&s.stream)
+                        && label.and_then(|l| l.key).is_none_or(|k| o.keys.contains(&k))
+                });
             if !room || out.is_none() {
-                let begun = close(&mut out, &mut self.positions, s.stream)
-                    .and_then(|()| begin(self.cell, self.transfer, self.label, &mut self.open, s));
+                let begun = close(&mut out, self.positions, s.stream).and_then(|()| self.begin(s));
                 match begun {
                     Ok(first) => {
                         let position = self.positions.get(&s.stream).copied().unwrap_or(0);
@@ -144,7 +206,8 @@ impl Pass<'_> {
             if let Err(closed) = cutter.frame(&header, stored) {
                 return Ok(Err(closed));
             }
-            live.pass(s.stream, at.sequence);
+            let units = live.pass(s.stream, at.sequence);
+            self.sent.add(s.stream, at.sequence, units);
             let bytes = header.total_len() as u64;
             source.bytes(bytes);
             if let Some(open) = &mut self.open {
@@ -152,7 +215,38 @@ impl Pass<'_> {
             }
             lap.busy(source);
         }
-        Ok(close(&mut out, &mut self.positions, s.stream))
+        Ok(close(&mut out, self.positions, s.stream))
+    }
+
+    /// Sees to it that a segment is open which has room and the keys of the stream's session. Returns whether the stream is
+    /// new in it.
+    fn begin(&mut self, s: &StreamContents) -> std::result::Result<bool, LinkClosed> {
+        let key = s.label.as_ref().and_then(|l| l.session.key);
+        let fits = |o: &OpenSegment| {
+            o.bytes < self.segment_size
+                && key.is_none_or(|k| o.keys.contains(&k))
+                && !self.transfer.is_ending()
+        };
+        if self.open.as_ref().is_some_and(|o| !fits(o)) {
+            self.transfer.end(None, None)?;
+            self.open = None;
+        }
+        if self.open.is_none() {
+            let ids: HashSet<KeyId> = key.into_iter().chain(self.label.key).collect();
+            let record = |id: &KeyId| {
+                let known = self.cell.idb.key(*id).ok().flatten()?;
+                serde_json::from_str(&known.record).ok()
+            };
+            self.transfer.begin(Heading {
+                session: self.label.clone(),
+                keys: ids.iter().filter_map(record).collect(),
+                copy_of: None,
+                written_us: None,
+            })?;
+            self.open = Some(OpenSegment { keys: ids, ..OpenSegment::default() });
+            self.sent.begin(self.positions);
+        }
+        Ok(self.open.as_mut().is_some_and(|o| o.begun.insert(s.stream)))
     }
 }
 
@@ -166,36 +260,4 @@ fn close(
         positions.insert(stream, cutter.finish()?);
     }
     Ok(())
-}
-
-/// Sees to it that a segment is open which has room and the keys of the stream's session. Returns whether the stream is
-/// new in it.
-fn begin(
-    cell: &Cell,
-    transfer: &Transfer,
-    label: &SessionLabel,
-    open: &mut Option<OpenSegment>,
-    s: &StreamContents,
-) -> std::result::Result<bool, LinkClosed> {
-    let key = s.label.as_ref().and_then(|l| l.session.key);
-    let fits = |o: &OpenSegment| o.bytes < SEGMENT_SIZE && key.is_none_or(|k| o.keys.contains(&k));
-    if open.as_ref().is_some_and(|o| !fits(o)) {
-        transfer.end(None, None)?;
-        *open = None;
-    }
-    if open.is_none() {
-        let ids: HashSet<KeyId> = key.into_iter().chain(label.key).collect();
-        let record = |id: &KeyId| {
-            let known = cell.idb.key(*id).ok().flatten()?;
-            serde_json::from_str(&known.record).ok()
-        };
-        transfer.begin(Heading {
-            session: label.clone(),
-            keys: ids.iter().filter_map(record).collect(),
-            copy_of: None,
-            written_us: None,
-        })?;
-        *open = Some(OpenSegment { keys: ids, ..OpenSegment::default() });
-    }
-    Ok(open.as_mut().is_some_and(|o| o.begun.insert(s.stream)))
 }

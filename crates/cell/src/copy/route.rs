@@ -10,14 +10,14 @@ use capstan_format::id::MediumId;
 use capstan_format::record::Follows;
 use capstan_idb::{LogLevel, Version};
 use capstan_media_agent::mirror::Member;
-use capstan_media_agent::writer::WriteError;
 use capstan_tape::DriveSession;
 
 use super::run::{CopyRun, add_ends, lacking};
 use crate::Cell;
 use crate::error::{Result, chain};
+use crate::media::WriteFailure;
 use crate::observe::Stop;
-use crate::session::{Ears, now_us};
+use crate::session::Ears;
 use crate::tapes::Supply;
 use crate::version::VersionView;
 
@@ -107,7 +107,7 @@ impl Cell {
             let kept = self.levels_of_copies(&mut views, route.log_level)?;
             let mut works = lacking(&views, route.is_source, &is_target);
             add_ends(self, route.versions, &mut works, &is_target)?;
-            let supply = route.supply.clone();
+            let supply = route.supply.clone().but(passed.iter().map(|(id, _)| *id));
             let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
             // What a medium that failed took and did not commit is written again.
             copied.written += run.finished.as_ref().map_or(run.committed, |written| written.bytes);
@@ -120,24 +120,22 @@ impl Cell {
             copied.written_to.extend(run.moves.ids());
             let last = run.moves.last(&medium);
             copied.last = run.finished.is_ok().then_some(last.medium);
-            let failure = run.finished.as_ref().err().map(|e| (chain(e), is_full(e)));
-            // Another medium would be written through the same spool.
-            let spool_failed = run.finished.as_ref().is_err_and(is_of_spool);
+            let failure = run.finished.as_ref().err().map(|e| (chain(e), WriteFailure::of(e)));
             copied.failed = failure.is_some() || run.closed;
             let took = run.committed > 0;
             copied.run = Some(run);
-            let Some((failure, full)) = failure else { return Ok(copied) };
+            let Some((failure, of)) = failure else { return Ok(copied) };
+            let full = of == WriteFailure::Full;
             if full && !took && self.idb.holdings(last.medium)?.segments == 0 {
                 // No other would have room for it, and this one has all of its room yet.
                 ears.say(Code::DeviceFailed, "media agent", &last.label, too_small(&failure));
                 return Ok(copied);
             }
-            if full {
-                self.idb.set_medium_full(last.medium, now_us())?;
-            }
+            self.note_write_failure(last.medium, of)?;
             passed.push((last.medium, "failed or is full"));
             // A tape that got full is no failure, unless it took nothing at all.
             failures += usize::from(!(full && took));
+            let spool_failed = of == WriteFailure::Spool;
             let goes_on = failures < FAILURES && !spool_failed && !stop.0.load(Relaxed);
             let next = route.next.filter(|_| goes_on);
             match next.map(|next| next(&passed)) {
@@ -165,12 +163,4 @@ fn too_small(failure: &str) -> String {
         "{failure}, though nothing was on it: a segment that is to be copied is larger than the tape, and copies have the segments \
          of their originals; take larger tapes, or back up again with a smaller --segment-size"
     )
-}
-
-fn is_full(error: &WriteError) -> bool {
-    matches!(error, WriteError::Device(e) if e.is_full())
-}
-
-fn is_of_spool(error: &WriteError) -> bool {
-    matches!(error, WriteError::Device(e) if e.is_of_spool())
 }

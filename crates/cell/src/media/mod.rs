@@ -4,6 +4,7 @@
 mod allocate;
 mod condition;
 mod erase;
+mod failure;
 mod keeps;
 mod life;
 mod owner;
@@ -27,6 +28,7 @@ pub use self::pools::PoolInfo;
 pub use self::state::{Facts, MediumState};
 
 pub(crate) use self::allocate::unusable;
+pub(crate) use self::failure::WriteFailure;
 use self::keeps::Kept;
 pub(crate) use self::life::{BLOCK_SIZE, check_location};
 pub(crate) use self::owner::{exported, identity, recorded};

@@ -13,7 +13,7 @@ use capstan_idb::{PruneRow, Status, Version};
 use super::decide::{Action, Asked, Decision};
 use crate::Cell;
 use crate::backup::Wanted;
-use crate::consolidate::Consolidated;
+use crate::consolidate::{Consolidated, To};
 use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::session::Ears;
@@ -113,9 +113,9 @@ impl Cell {
         }
         let session = base.session.clone();
         let mut of = ConsolidatedBase { name: name.to_owned(), session, dead_percent: 0, by: None };
-        let (device, stands) = {
+        let (to, stands) = {
             let mut view = VersionView::open(self, base.version.id)?;
-            let Some(device) = self.only_device(&view)? else { return Ok(None) };
+            let Some(to) = self.only_device(&view)? else { return Ok(None) };
             // Without its keys nobody can say what is dead.
             if view.encrypted && !self.secrets.are_given() {
                 return Ok(None);
@@ -125,7 +125,7 @@ impl Cell {
             }
             self.add_keys(&mut view, false)?;
             of.dead_percent = crate::consolidate::dead_percent(&view)?;
-            (device, self.idb.stand_in(base.version.id)?)
+            (to, self.idb.stand_in(base.version.id)?)
         };
         if of.dead_percent < DEAD_PERCENT && stands.is_none() {
             return Ok(None);
@@ -139,7 +139,7 @@ impl Cell {
                 let Consolidated { report, version } = self.consolidate_version(
                     &base.version,
                     name,
-                    &device,
+                    &to,
                     &Wanted::default(),
                     observer,
                     stop,
@@ -157,8 +157,8 @@ impl Cell {
     }
 
     /// The device of the one medium that has all of a version and what it builds on. Where there is more than one, or a
-    /// copy, a consolidation on one of them would leave less than there was.
-    fn only_device(&self, view: &VersionView<'_>) -> Result<Option<Address>> {
+    /// copy, a consolidation on one of them would leave less than there was; and of a tape no part is given back.
+    fn only_device(&self, view: &VersionView<'_>) -> Result<Option<To>> {
         let mut only: Option<MediumId> = None;
         for place in &view.segments {
             let [(_, medium, _)] = place.places()[..] else { return Ok(None) };
@@ -167,6 +167,8 @@ impl Cell {
             }
         }
         let Some(medium) = only else { return Ok(None) };
-        Ok(self.idb.medium(medium)?.map(|known| known.device.parse()).transpose()?)
+        let Some(known) = self.idb.medium(medium)? else { return Ok(None) };
+        let device: Address = known.device.parse()?;
+        Ok((!device.is_sequential()).then_some(To { device, pool: None }))
     }
 }

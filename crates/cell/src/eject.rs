@@ -8,7 +8,7 @@ use capstan_devices::open::is_by_hand;
 use capstan_devices::tape;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
-use capstan_tape::changer::Place;
+use capstan_tape::changer::{Held, Place};
 
 use crate::Cell;
 use crate::error::{Result, chain};
@@ -48,12 +48,19 @@ impl Cell {
             }
         }
         for (library, tapes) in of {
+            let warn = |text: String| ears.say(Code::NotEjected, "media agent", &library, text);
             match self.eject_of(&tapes, location) {
-                Ok(what) => report.notes.push(format!("{what} of {library}")),
-                Err(e) => {
-                    let text = format!("its tapes were not brought out: {}", chain(&e));
-                    ears.say(Code::NotEjected, "media agent", &library, text);
+                Ok(Brought { what, stay }) => {
+                    report.notes.extend(what.map(|what| format!("{what} of {library}")));
+                    if !stay.is_empty() {
+                        let stay = stay.join(" ");
+                        warn(format!(
+                            "there is no free mail slot for {stay}; take out what is in them, then `capstan library export \
+                             {library} {stay} --location '{location}'`"
+                        ));
+                    }
                 }
+                Err(e) => warn(format!("its tapes were not brought out: {}", chain(&e))),
             }
         }
         let mut said = Report::default();
@@ -61,10 +68,10 @@ impl Cell {
         report.errors.append(&mut said.errors);
     }
 
-    /// The same of one library; says what came out.
-    fn eject_of(&self, tapes: &[(MediumId, TapeAddress)], location: &str) -> Result<String> {
+    /// The same of one library: as many as it has room for.
+    fn eject_of(&self, tapes: &[(MediumId, TapeAddress)], location: &str) -> Result<Brought> {
         let Some((last, first)) = tapes.last().zip(tapes.first().map(|(_, tape)| tape)) else {
-            return Ok(String::new());
+            return Ok(Brought::default());
         };
         let barcodes: Vec<String> = tapes.iter().filter_map(|(_, t)| t.tape.clone()).collect();
         if barcodes.is_empty() {
@@ -73,19 +80,44 @@ impl Cell {
             for (medium, _) in tapes {
                 self.media_export(&medium.to_string(), location)?;
             }
-            return Ok("the tape was ejected".to_owned());
+            return Ok(Brought { what: Some("the tape was ejected".to_owned()), stay: Vec::new() });
         }
-        let held = library::open(&first.library)?.inventory().map_err(library::of_tape)?;
-        for tape in held.iter().filter(|tape| barcodes.contains(&tape.barcode)) {
-            if let Place::Drive(n) = tape.place {
+        let (held, mail_slots) = {
+            let mut library = library::open(&first.library)?;
+            (library.inventory().map_err(library::of_tape)?, library.elements().mail_slots)
+        };
+        let in_mail = |tape: &&Held| matches!(tape.place, Place::Mail(_));
+        let mut room = (mail_slots as usize).saturating_sub(held.iter().filter(in_mail).count());
+        let (mut go, mut stay) = (Vec::new(), Vec::new());
+        for barcode in barcodes {
+            let tape = held.iter().find(|tape| tape.barcode == barcode);
+            if !tape.as_ref().is_some_and(in_mail) {
+                if room == 0 {
+                    stay.push(barcode);
+                    continue;
+                }
+                room -= 1;
+            }
+            if let Some(Place::Drive(n)) = tape.map(|tape| tape.place) {
                 library::unload(&first.library, n)?;
             }
+            go.push(barcode);
         }
         let mut out = Vec::new();
-        self.library_export(&first.library, &barcodes, location, &mut |exported| {
+        self.library_export(&first.library, &go, location, &mut |exported| {
             let to = exported.moved.to.map_or(String::new(), |to| format!(" in {to}"));
             out.push(format!("{}{to}", exported.moved.barcode));
         })?;
-        Ok(format!("to be taken out: {}", out.join(", ")))
+        let what = (!out.is_empty()).then(|| format!("to be taken out: {}", out.join(", ")));
+        Ok(Brought { what, stay })
     }
+}
+
+/// What came out of a library.
+#[derive(Default)]
+struct Brought {
+    /// In words.
+    what: Option<String>,
+    /// Barcodes of the tapes that there was no room for.
+    stay: Vec<String>,
 }

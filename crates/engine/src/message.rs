@@ -182,7 +182,7 @@ impl Code {
                 (201, "damaged", Error, "restore the named files from another version or copy")
             }
             Self::Missing => {
-                (202, "missing", Error, "make the missing medium available and restore again")
+                (202, "missing", Error, "make the missing medium available and run it again")
             }
             Self::BadName => (
                 203,

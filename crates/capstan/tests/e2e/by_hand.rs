@@ -11,7 +11,7 @@ use capstan_tape::library::{Design, Library};
 
 use crate::compare::same_by_rsync;
 use crate::support::{Lab, Run, below, finish, report, wait_for};
-use crate::tape::{library_of, tree};
+use crate::tape::{library_of, media, tree};
 
 /// A drive with so many tapes on its shelf, of so many megabytes.
 pub fn drive(lab: &Lab, tapes: u32, megabytes: u64) -> Library {
@@ -193,7 +193,25 @@ fn tapes_leave_when_their_session_is_done() {
     let out = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "u", "--eject-to", "bank"]);
     assert!(out["notes"].to_string().contains("V00001L9 in mail slot 1"), "{out}");
     let full = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "v", "--eject-to", "bank"]);
-    assert!(full["errors"].to_string().contains("0 free mail slots"), "{full}");
+    assert!(full["errors"].to_string().contains("no free mail slot for V00002L9"), "{full}");
+}
+
+/// Of a library with too few mail slots as many come out as have room, and the others are named.
+#[test]
+fn of_many_tapes_those_come_out_that_have_room() {
+    let lab = Lab::new();
+    let design = Design { mail_slots: 2, ..library_of(1, 6) };
+    Library::create(&lab.path("vtl"), &design, 6).unwrap();
+    tree(&lab, 80);
+    let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--eject-to", "box 7"]);
+    let tapes = done["media"].as_array().unwrap().len();
+    assert!(tapes > 2, "{done}");
+    let notes = done["notes"].to_string();
+    assert!(notes.contains("V00001L9 in mail slot 1, V00002L9 in mail slot 2"), "{done}");
+    let warned = done["errors"][0]["error"].as_str().unwrap();
+    assert!(warned.contains("no free mail slot for V00003L9"), "{done}");
+    let out = media(&lab).into_iter().filter(|(_, state)| state == "exported").count();
+    assert_eq!(out, 2);
 }
 
 fn waiting(lab: &Lab) -> Vec<serde_json::Value> {

@@ -169,6 +169,9 @@ fn what_is_exported_is_recorded_and_comes_back() {
     lab.run(export).ok();
     assert_eq!(json(&lab, &format!("media show {label}"))[0]["exported_to"], "bank, box 8");
 
+    // One that a restore loaded from there comes back as well.
+    lab.restored(["t", "--into", "out"]);
+    assert_eq!(known(&lab)["place"], "drive:1");
     let back = &json(&lab, "library import vtape:vtl")[0];
     assert_eq!((&back["from"], &back["label"]), (&"mail:1".into(), &label.into()));
     assert_eq!(json(&lab, &format!("media show {label}"))[0]["state"], "appendable");

@@ -240,6 +240,33 @@ fn what_is_locked_or_mirrored_stays() {
     lab.run(["idb", "check"]).ok();
 }
 
+/// A disk that is away is not passed over in silence.
+#[test]
+fn what_is_away_is_said() {
+    let lab = Lab::new();
+    library(&lab, 1, 3);
+    let sessions = versions(&lab, 2);
+    lab.sh("mv disk away");
+    for extra in [&[][..], &["--dry-run"]] {
+        let run = lab.run(["stage", "disks", "--to", "vtape:vtl", "--json"].iter().chain(extra));
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        let said = report(run);
+        assert_eq!(
+            (&said["status"], &said["errors"][0]["code"]),
+            (&"failed".into(), &"missing".into())
+        );
+    }
+    lab.sh("mv away disk");
+    assert_eq!(
+        number(&completed(stage(&lab, &["disks", "--to", "vtape:vtl"])), "staged_versions"),
+        2
+    );
+    all_come_back(&lab, &sessions);
+    // Nothing of it is waited for any more.
+    lab.sh("mv disk away");
+    completed(stage(&lab, &["disks", "--to", "vtape:vtl"]));
+}
+
 /// What is locked on disk is locked on its tape, too, and goes from disk when the lock is over.
 #[test]
 fn a_lock_goes_with_its_version() {

@@ -58,6 +58,26 @@ pub fn comes_back(lab: &Lab, name: &str, state: &Path) {
     std::fs::remove_dir_all(into).unwrap();
 }
 
+/// Two libraries have tapes of the same barcodes: their media have labels of their own all the same.
+#[test]
+fn no_two_media_have_one_label() {
+    let lab = Lab::new();
+    library(&lab, 1, 2);
+    Library::create(&lab.path("other"), &library_of(1, 2), 2).unwrap();
+    lab.file("tree/a", noise(1, 1_000_000));
+    lab.run(["media", "init", "shelf", "--label", "V00002L9"]).ok();
+    for (to, label) in [
+        ("vtape:vtl", "V00001L9"),
+        ("vtape:other", "V00001L9-2"),
+        ("vtape:other?tape=V00002L9", "V00002L9-2"),
+        ("vtape:other?tape=V00002L9", "V00002L9-2"),
+    ] {
+        let done = lab.backed_up(["tree", "--to", to, "--name", "t", "--full"]);
+        assert_eq!(done["media"][0], label, "{to}: {done}");
+    }
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
 #[test]
 fn a_backup_spans_tapes_and_comes_back() {
     let lab = Lab::new();

@@ -20,8 +20,8 @@ use super::plan::SEGMENT_SIZE;
 use crate::Cell;
 use crate::by_hand::Choice;
 use crate::drive_key::ByDrive;
-use crate::error::{CellError, Result};
-use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes, label_of};
+use crate::error::{CellError, Result, chain};
+use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes};
 use crate::observe::{Observer, Silent};
 use crate::request::BackupRequest;
 use crate::session::Ears;
@@ -203,11 +203,14 @@ impl Cell {
                 Ok((Member::new(Box::new(device), header), None))
             }
             Address::File(_) | Address::Tape(_) | Address::Array(_) => {
-                let label = match address {
-                    Address::Tape(TapeAddress { tape: None, .. }) => self.next_label()?,
-                    _ => label_of(address),
+                let label = || match address {
+                    Address::Tape(TapeAddress { tape: None, .. }) => self.next_label(),
+                    _ => self.new_label(address),
                 };
-                let new = || self.new_medium_by(wanted.by_drive, &label, new_size);
+                let new = || {
+                    let label = label().map_err(|e| std::io::Error::other(chain(&e)))?;
+                    self.new_medium_by(wanted.by_drive, &label, new_size)
+                };
                 match address {
                     Address::File(path) => check_space(path)?,
                     // A member without room is not there yet when the array is made: then all are looked at.

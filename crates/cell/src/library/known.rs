@@ -9,7 +9,7 @@ use capstan_tape::changer::{Held, Place};
 
 use super::{Moved, TapeName, at, called, carry, find, free_slot, no_room, of_tape, open, refused};
 use crate::Cell;
-use crate::error::Result;
+use crate::error::{CellError, Result};
 use crate::media::{MediumInfo, MediumState};
 
 /// A tape in its place, and what is known of it.
@@ -68,10 +68,10 @@ impl Cell {
         inventoried.collect()
     }
 
-    /// Moves the tapes in the mail slots to free slots, and records that their media are back. `on` is told of each.
+    /// Moves the tapes in the mail slots to free slots, and records that their media are back. `on` is told of each. Those that were
+    /// loaded from there come back too, unless they are in use.
     pub fn library_import(&self, name: &LibraryName, on: &mut dyn FnMut(&Exported)) -> Result<u64> {
-        let mut library = open(name)?;
-        let elements = library.elements();
+        let elements = open(name)?.elements();
         if elements.mail_slots == 0 {
             return Err(refused(format!(
                 "{name} has no mail slots; put the tapes into its slots, and let it look: `capstan library inventory \
@@ -79,20 +79,34 @@ impl Cell {
             )));
         }
         let known = self.tapes_known(name)?;
-        let mut held = library.inventory().map_err(of_tape)?;
-        let waiting: Vec<Held> =
-            held.iter().filter(|h| matches!(h.place, Place::Mail(_))).cloned().collect();
         let mut count = 0;
-        for tape in waiting {
-            let to = free_slot(&held, elements).ok_or_else(|| no_room(name))?;
-            let moved = carry(&mut *library, &tape.barcode, tape.place, to)?;
-            held.push(Held { place: to, ..tape.clone() });
-            let medium = known.of_barcode(&tape.barcode);
+        let mut is_back = |moved: Moved| {
+            let medium = known.of_barcode(&moved.barcode);
             if let Some(medium) = medium {
                 self.idb.set_medium_exported(medium.id, None)?;
             }
             on(&Exported { moved, label: medium.map(|medium| medium.label.clone()) });
             count += 1;
+            Ok::<_, CellError>(())
+        };
+        for tape in open(name)?.inventory().map_err(of_tape)? {
+            if let (Place::Drive(n), Some(Place::Mail(_))) = (tape.place, tape.from)
+                // Who has the drive brings it back.
+                && let Ok(moved) = super::unload(name, n)
+                && matches!(moved.to, Some(Place::Slot(_)))
+            {
+                is_back(moved)?;
+            }
+        }
+        let mut library = open(name)?;
+        let mut held = library.inventory().map_err(of_tape)?;
+        let waiting: Vec<Held> =
+            held.iter().filter(|h| matches!(h.place, Place::Mail(_))).cloned().collect();
+        for tape in waiting {
+            let to = free_slot(&held, elements).ok_or_else(|| no_room(name))?;
+            let moved = carry(&mut *library, &tape.barcode, tape.place, to)?;
+            held.push(Held { place: to, ..tape });
+            is_back(moved)?;
         }
         Ok(count)
     }

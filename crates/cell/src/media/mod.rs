@@ -280,6 +280,20 @@ pub(crate) fn label_of(address: &Address) -> String {
     label.unwrap_or_else(|| "medium".to_owned())
 }
 
+impl Cell {
+    /// What a new medium there is called: as its directory or tape, where no medium elsewhere is called so.
+    pub(crate) fn new_label(&self, address: &Address) -> Result<String> {
+        let (media, here) = (self.idb.media()?, recorded(address));
+        let is_free = |label: &String| {
+            media.iter().all(|medium| medium.label != *label || medium.device == here)
+        };
+        let first = label_of(address);
+        let numbered = (2..u32::MAX).map(|n| format!("{first}-{n}"));
+        let label = std::iter::once(first.clone()).chain(numbered).find(is_free);
+        Ok(label.unwrap_or(first))
+    }
+}
+
 /// Looks whether a medium is where it was last seen.
 fn look(medium: &Medium) -> AtHand {
     let mut found = AtHand::default();

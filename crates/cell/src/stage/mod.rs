@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use capstan_devices::address::Address;
+use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{SessionId, VersionId};
 use capstan_idb::{Session, Status};
@@ -74,6 +75,14 @@ impl Cell {
         let ears = Ears::new(observer);
         let sources = self.stage_sources(&request.source)?;
         self.refuse_stage_to(request, &sources)?;
+        for source in &sources.media {
+            if let Err(why) = &source.locks
+                && self.idb.holdings(source.row.id)?.segments > 0
+            {
+                let text = format!("nothing of it is staged: {why}");
+                ears.say(Code::Missing, "media agent", &source.row.label, text);
+            }
+        }
         let target = Target::foreseen(self, request);
         let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
         let cutoff = request.older_than.map(|age| {
@@ -84,7 +93,6 @@ impl Cell {
             name: sources.name.clone(),
             host: host(),
             method: "stage".to_owned(),
-            status: Status::Completed.to_string(),
             start: rfc3339(started_us),
             ..Report::default()
         };
@@ -96,6 +104,13 @@ impl Cell {
             if nothing {
                 report.notes.push("there is nothing to stage".to_owned());
             }
+            let status = match ears.error_count() as usize {
+                0 => Status::Completed,
+                away if away < sources.media.len() => Status::CompletedWithErrors,
+                _ => Status::Failed,
+            };
+            report.status = status.to_string();
+            ears.fill(&mut report);
             report.staged = Some(staged);
             report.end = rfc3339(now_us());
             report.elapsed_s = begun.elapsed().as_secs_f64();

@@ -1887,16 +1887,17 @@ class Medium:
             at += 1
 
     def data_at(self, session, stream, start, end):
-        """The contents of a range of any stream that a session has, as `data`."""
+        """The contents of a range of any stream that a session or one before it has, as `data`."""
         for segment in self.having(session, stream, start, end):
             yield from self.data(Where(segment, stream), start, end)
 
     def having(self, session, stream, start, end):
-        """The segments of a session that have some of a stream's range."""
-        for segment in self.sessions[session].segments:
-            extent = segment.extents().get(stream)
-            if extent and extent["logical_start"] < end and start < extent["logical_end"]:
-                yield segment
+        """The segments of a session, and those that it goes on with, that have some of a stream's range."""
+        for member in self.chain(self.sessions[session]):
+            for segment in member.segments:
+                extent = segment.extents().get(stream)
+                if extent and extent["logical_start"] < end and start < extent["logical_end"]:
+                    yield segment
 
     def frame(self, segment, stream, place):
         """The frame at a place and its opened payload, from the most recent ones if it is there."""
@@ -1952,7 +1953,7 @@ def below_any(path, tops):
     return path in tops
 
 
-# row None: as in another version, or (version is a stream and an offset) in another stream of the same session
+# row None: as in another version, or (version is a stream and an offset) in another stream of the same version
 Piece = namedtuple("Piece", "start end row logical version")
 Where = namedtuple("Where", "segment stream")
 AT = 8

@@ -6,7 +6,7 @@ use std::time::Duration;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::FilledBlock;
 use capstan_engine::meter::{Lap, Meters, Stage};
-use capstan_format::record::{SessionEnd, SessionEnds};
+use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds, SessionLabel};
 
 use crate::grants::Grants;
 use crate::mirror::Mirrors;
@@ -88,10 +88,7 @@ impl Multiplexer {
     pub fn end(mut self, result: Result<(), WriteError>) -> Result<Written, WriteError> {
         let result = result.and_then(|()| {
             let ends = self.finish.take().unwrap_or_default();
-            let open = self.writer.age().is_some();
-            if open || !ends.is_empty() {
-                self.end_segment(ends)?;
-            }
+            self.end_sessions(ends)?;
             let committed = self.writer.commit()?;
             self.record(&committed)
         });
@@ -103,6 +100,27 @@ impl Multiplexer {
         }
         self.grants.fail();
         result.map(|()| self.written)
+    }
+
+    /// Ends the segment that is open, with the ends of the sessions that have something in it. Each of the others gets a segment of
+    /// its own for it, so that it is given up with its session, and not with another one.
+    fn end_sessions(&mut self, ends: SessionEnds) -> Result<(), WriteError> {
+        let SessionEnds { own, others } = ends;
+        let is_here = |e: &OtherEnd| self.writer.has_any_of(e.session.version);
+        let (here, apart): (Vec<_>, Vec<_>) = others.into_iter().partition(is_here);
+        if self.writer.age().is_some() || own.is_some() {
+            self.end_segment(SessionEnds { own, others: here })?;
+        }
+        for OtherEnd { session, end } in apart {
+            let bytes = self.written.of_others.get(&session.session).copied().unwrap_or(0);
+            self.writer.begin(heading(session, &self.options))?;
+            let end = SessionEnd { bytes_written: bytes, ..end };
+            let ended = self.writer.end(Some(end).into(), None)?;
+            self.written.bytes += ended.bytes;
+            self.written.segments.push(ended.number);
+            self.record(&ended.committed)?;
+        }
+        Ok(())
     }
 
     /// The next segment is current: writes what came early for it.
@@ -118,12 +136,7 @@ impl Multiplexer {
         if self.writer.age().is_some() {
             return Ok(());
         }
-        self.writer.begin(Heading {
-            session: self.options.session.clone(),
-            keys: self.options.keys.clone(),
-            copy_of: None,
-            written_us: None,
-        })
+        self.writer.begin(heading(self.options.session.clone(), &self.options))
     }
 
     fn write(&mut self, mut block: FilledBlock) -> Result<(), WriteError> {
@@ -168,6 +181,11 @@ impl Multiplexer {
     fn record(&mut self, committed: &[Committed]) -> Result<(), WriteError> {
         recorded(&self.meters, &mut *self.on_commit, committed)
     }
+}
+
+/// The heading of a segment that names that session.
+fn heading(session: SessionLabel, options: &WriterOptions) -> Heading {
+    Heading { session, keys: options.keys.clone(), copy_of: None, written_us: None }
 }
 
 fn recorded(

@@ -112,6 +112,12 @@ impl SegmentWriter {
         self.open.as_ref().map(|o| o.begun.elapsed())
     }
 
+    /// Whether the segment that is open has something of a version.
+    pub fn has_any_of(&self, version: VersionId) -> bool {
+        let streams = self.open.iter().flat_map(|open| open.streams.values());
+        streams.map(|(extent, _)| extent.version).any(|of| of == version)
+    }
+
     /// Whether one of the media ends soon.
     pub fn is_ending(&self) -> bool {
         self.mirrors.members().iter().any(|m| m.device.is_ending())

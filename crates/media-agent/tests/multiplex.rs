@@ -10,10 +10,12 @@ use capstan_devices::faulty::FaultyStorage;
 use capstan_disk_agent::squeeze::Compression;
 use capstan_format::codec::Method;
 use capstan_format::entry::Kind;
+use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds};
 use capstan_media_agent::reader::{Contents, SegmentReader};
 use capstan_media_agent::scan::scan;
 use common::{
-    Got, Reported, Shape, Spec, assert_same, device, open, recorder, take, write_session, writer,
+    Got, Reported, Shape, Spec, assert_same, device, label, open, recorder, take, write_session,
+    writer,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -127,6 +129,46 @@ fn a_row_as_large_as_rows_get_reads_back() {
         seed: 1,
     };
     within_a_minute(move || round_trip(&shape, &streams, 0));
+}
+
+/// Of sessions that were written together one that has nothing in the last segment has its end in one of its own.
+#[test]
+fn who_has_nothing_in_the_last_segment_ends_in_one_of_its_own() {
+    let shape = Shape {
+        block_size: 64 << 10,
+        segment_size: 1 << 20,
+        catalog_limit: 4 << 20,
+        buffers: 3,
+        compression: Compression::Off,
+        crc: true,
+        sealed: false,
+        seed: 2,
+    };
+    let storage = FaultyStorage::new(None);
+    let reported = Reported::default();
+    let device = device(&storage, shape.block_size).unwrap();
+    let writer = writer(Box::new(device), &shape, 1, recorder(&reported));
+    let end = || SessionEnd {
+        status: "completed".to_owned(),
+        ended_us: 9,
+        files: 1,
+        dirs: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+    };
+    let others = [2, 3].map(|n| OtherEnd { session: label(n), end: end() }).into();
+    writer.finish(SessionEnds { own: Some(end()), others }).unwrap();
+    let ends: Vec<_> = reported
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(header, end, _)| {
+            assert!(end.session_end.is_some() && end.other_ends.is_empty());
+            (header.session.clone(), end.session)
+        })
+        .collect();
+    let expected = [1, 2, 3].map(|n| (label(n), label(n).session));
+    assert_eq!(ends, expected);
 }
 
 /// A hang is a failure of its own, not a gate that never ends.

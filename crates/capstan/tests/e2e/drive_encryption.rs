@@ -280,7 +280,7 @@ fn a_pool_gives_tapes_of_the_kind_that_is_asked_for() {
 #[test]
 fn copies_go_onto_such_tapes_and_say_where_they_lie_in_clear() {
     let lab = lab();
-    library(&lab, 1, 3);
+    library(&lab, 2, 3);
     tree(&lab, 3);
     lab.backed_up(BACKUP);
     let copy = lab.run(["copy", "t", "--to", "disk"]);

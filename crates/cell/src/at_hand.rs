@@ -1,5 +1,7 @@
 //! The media of a version: opened once, asked whether they are at hand, and named in the report as they were read.
 
+use std::collections::HashMap;
+
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
@@ -147,6 +149,30 @@ impl VersionView<'_> {
             }
         }
         first.map_or(Ok(()), Err)
+    }
+}
+
+impl VersionView<'_> {
+    /// Refuses a version of which a segment is on no medium at hand. Tapes are not loaded for it.
+    pub fn require_all_media(&self) -> Result<()> {
+        let mut tried: HashMap<MediumId, Option<CellError>> = HashMap::new();
+        for segment in &self.segments {
+            let places = segment.places();
+            for (_, id, _) in &places {
+                if !tried.contains_key(id) {
+                    let to_be_had = self.is_tape_to_be_had(*id)?;
+                    let away = if to_be_had { None } else { self.medium(*id).err() };
+                    tried.insert(*id, away);
+                }
+            }
+            let is_away = |place: &Place| matches!(tried.get(&place.1), Some(Some(_)));
+            if places.iter().all(is_away)
+                && let Some(e) = places.first().and_then(|first| tried.remove(&first.1)?)
+            {
+                return Err(e);
+            }
+        }
+        Ok(())
     }
 }
 

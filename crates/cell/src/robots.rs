@@ -1,15 +1,20 @@
-//! Robots of libraries that several hosts share: booked in the internal database, which all of them have.
+//! Robots of libraries that several hosts share, and drives that a session needs beside another: booked in the internal database,
+//! which all of them have.
 //!
 //! A lease is put off by the process that has it as long as it moves a tape, so one that is not put off any more is a dead process's.
 //! Of a process of this host it is seen at once that it is gone. Of another's, whoever waits watches by his own clock that the lease
 //! stays as it is for as long as it is given: clocks of hosts differ.
 
+use std::collections::HashMap;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use capstan_devices::address::LibraryName;
+use capstan_devices::queue::Wait;
 use capstan_devices::shared::book_with;
+use capstan_devices::{DeviceError, library};
 use capstan_idb::{Idb, IdbError, RobotLease};
 use capstan_tape::TapeError;
 
@@ -49,49 +54,119 @@ impl Cell {
     }
 }
 
-/// A robot that this process has.
-struct Booked {
+impl Cell {
+    /// Books the drives of a library that a session needs at a time beside its first one: all of them, or none. Of a library with so
+    /// many drives one less can be booked so. So whatever those have that are at work, one of them can always get all that it
+    /// needs, and none waits for the others for ever.
+    pub(crate) fn book_drives(
+        &self,
+        library: &LibraryName,
+        drives: u32,
+        beside: u32,
+    ) -> crate::error::Result<Vec<Booked>> {
+        let robot = library::open(library).map_err(DeviceError::from)?.robot();
+        let mut applicant = Applicant::new(&self.idb, TERMS);
+        let mut wait = Wait::begin();
+        loop {
+            let mut booked = Vec::new();
+            let mut other = None;
+            for n in 1..drives {
+                if booked.len() == beside as usize {
+                    break;
+                }
+                let taken = applicant.take(&format!("{robot} beside {n}"));
+                match taken.map_err(DeviceError::from)? {
+                    Taken::Had(one) => booked.push(one),
+                    Taken::ByOther(held) => other = Some(held),
+                }
+            }
+            let Some(held) = other.filter(|_| booked.len() < beside as usize) else {
+                return Ok(booked);
+            };
+            drop(booked);
+            let what = format!("a further drive of library {library}");
+            let busy = TapeError::Busy { what, holder: holder(&held) };
+            if !wait.again(&busy) {
+                return Err(DeviceError::from(busy).into());
+            }
+        }
+    }
+}
+
+/// A robot, or a drive beside another, that this process has.
+pub(crate) struct Booked {
     idb: Arc<Idb>,
     lease: RobotLease,
     /// Puts the lease off, until its other end is gone.
     keeper: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-impl Booked {
-    /// Waits for a robot.
-    fn wait(idb: Arc<Idb>, robot: &str, terms: Terms, tell: &Tell) -> Result<Self, TapeError> {
+/// Who would have leases, and how those of others were seen.
+struct Applicant<'a> {
+    idb: &'a Arc<Idb>,
+    terms: Terms,
+    seen: HashMap<String, (RobotLease, Instant)>,
+}
+
+impl<'a> Applicant<'a> {
+    fn new(idb: &'a Arc<Idb>, terms: Terms) -> Self {
+        Self { idb, terms, seen: HashMap::new() }
+    }
+
+    /// Takes a lease, or says who has it.
+    fn take(&mut self, robot: &str) -> std::result::Result<Taken, TapeError> {
+        let (idb, terms) = (self.idb, self.terms);
         let failed = |e: IdbError| TapeError::Library {
             library: robot.to_owned(),
             problem: format!("its robot cannot be booked: {}", chain(&e)),
         };
-        let begun = Instant::now();
-        let mut seen: Option<(RobotLease, Instant)> = None;
         loop {
             let wanted = new_lease(robot, terms);
             let Some(held) = idb.take_robot(&wanted).map_err(failed)? else {
-                return Ok(Self::keep(idb, wanted, terms));
+                return Ok(Taken::Had(Booked::keep(idb.clone(), wanted, terms)));
             };
-            let known = seen.as_ref().filter(|(known, _)| *known == held);
+            let known = self.seen.get(robot).filter(|(known, _)| *known == held);
             let is_stale = known.is_some_and(|(_, since)| since.elapsed() >= terms.lease);
             let is_dead = held.host == host() && !is_alive(held.pid, &held.boot_id);
             if is_dead || is_stale {
                 idb.end_robot_lease(&held).map_err(failed)?;
                 continue;
             }
+            if known.is_none() {
+                self.seen.insert(robot.to_owned(), (held.clone(), Instant::now()));
+            }
+            return Ok(Taken::ByOther(held));
+        }
+    }
+}
+
+/// Who has a lease that was asked for.
+enum Taken {
+    Had(Booked),
+    ByOther(RobotLease),
+}
+
+impl Booked {
+    /// Waits for a robot.
+    fn wait(idb: Arc<Idb>, robot: &str, terms: Terms, tell: &Tell) -> Result<Self, TapeError> {
+        let begun = Instant::now();
+        let mut applicant = Applicant::new(&idb, terms);
+        let mut told: Option<String> = None;
+        loop {
+            let held = match applicant.take(robot)? {
+                Taken::Had(booked) => return Ok(booked),
+                Taken::ByOther(held) => held,
+            };
             if begun.elapsed() >= terms.patience {
                 return Err(TapeError::Busy {
                     what: format!("the robot of library {robot}"),
                     holder: holder(&held),
                 });
             }
-            if seen.as_ref().is_none_or(|(known, _)| known.lease != held.lease) {
-                tell(&format!(
-                    "waiting for the robot of library {robot}, which {} has",
-                    holder(&held)
-                ));
-            }
-            if known.is_none() {
-                seen = Some((held, Instant::now()));
+            if told.as_ref() != Some(&held.lease) {
+                let holder = holder(&held);
+                tell(&format!("waiting for the robot of library {robot}, which {holder} has"));
+                told = Some(held.lease);
             }
             thread::sleep(terms.look);
         }

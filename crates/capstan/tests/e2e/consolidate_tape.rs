@@ -145,6 +145,43 @@ fn with_one_drive_a_tape_is_not_read_and_written() {
     comes_back(&lab, "t", &lab.path("tree"));
 }
 
+/// A full that lacks something would take the place of what can be read another time.
+#[test]
+fn what_cannot_be_read_now_is_not_consolidated() {
+    let lab = Lab::new();
+    let dir = library(&lab, 2, 6);
+    chain(&lab, "vtape:vtl");
+    let before = media(&lab);
+    // The newest complete version, and with it what incrementals build on.
+    let newest = || {
+        let list = lab.run(["versions", "t", "--json"]).ok().stdout.clone();
+        let all = list.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let whole = |v: &Value| v["status"].as_str().is_some_and(|s| s.starts_with("completed"));
+        all.filter(whole).map(|v| v["session"].clone()).next().unwrap()
+    };
+    let at_first = newest();
+    lab.sh("mv vtl/tapes/V00001L9.tape away");
+    lab.run(["consolidate", "t"]).refused(&["V00001L9"]);
+    assert_eq!(media(&lab), before, "nothing was begun");
+    lab.sh("mv away vtl/tapes/V00001L9.tape");
+    // It is there, and every block of it fails, in either drive.
+    for drive in 1..=2 {
+        let plan: Vec<_> = (1..200).map(|n| format!("read:{n}=error")).collect();
+        Library::open(&dir).unwrap().plan_faults(Some(drive), &plan.join(",")).unwrap();
+    }
+    let failed = lab.run(["consolidate", "t", "--to", "disk"]);
+    assert_eq!(failed.code, 1, "{}", failed.stderr);
+    for drive in 1..=2 {
+        let _ = fs::remove_file(dir.join(format!("drive-{drive}.faults")));
+    }
+    assert_eq!(newest(), at_first);
+    comes_back(&lab, "t", &lab.path("tree"));
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    comes_back(&lab, "t", &lab.path("tree"));
+    completed(consolidate(&lab, &["--to", "disk"]));
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
 /// An error of a tape tells on its condition, whatever wrote it.
 #[test]
 fn errors_of_tapes_count_whatever_writes_them() {

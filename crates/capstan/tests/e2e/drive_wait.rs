@@ -53,6 +53,40 @@ fn who_comes_when_all_drives_are_taken_waits() {
     }
 }
 
+/// Each reads one tape and writes another, or writes two: with two drives one after the other, however they begin.
+#[test]
+fn who_needs_two_drives_at_a_time_does_not_wait_for_another_such_for_ever() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 30);
+    let names = ["a", "b", "c"];
+    for (n, name) in names.iter().enumerate() {
+        lab.file(&format!("{name}/file"), noise(n as u64, 12_000_000));
+        let to = format!("vtape:vtl?tape=V0000{}L9", n + 1);
+        lab.backed_up([name, "--to", &to, "--name", name]);
+        lab.file(&format!("{name}/more"), noise(9, 1_000_000));
+        lab.backed_up([name, "--to", &to, "--name", name, "--incr"]);
+    }
+    all_completed([
+        patient(&lab, "copy a --to vtape:vtl?tape=V00004L9"),
+        patient(&lab, "copy b --to vtape:vtl?tape=V00005L9"),
+        patient(&lab, "consolidate c --to vtape:vtl?tape=V00006L9"),
+        patient(
+            &lab,
+            "backup a --to vtape:vtl?tape=V00007L9 --mirror vtape:vtl?tape=V00008L9 --name m",
+        ),
+        patient(
+            &lab,
+            "backup b --to vtape:vtl?tape=V00009L9 --mirror vtape:vtl?tape=V00010L9 --name n",
+        ),
+    ]);
+    lab.sh("rm vtl/tapes/V0000[1-3]L9.tape");
+    for (of, name) in [("a", "a"), ("b", "b"), ("c", "c"), ("a", "m"), ("b", "n")] {
+        let into = lab.path(format!("out-{name}"));
+        lab.restored([name, "--into", into.to_str().unwrap()]);
+        same_by_rsync(&lab.path(of), &below(&into, &lab.path(of)));
+    }
+}
+
 #[test]
 fn a_tape_that_is_being_written_is_waited_for_and_that_is_said() {
     let lab = Lab::new();

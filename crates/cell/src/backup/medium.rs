@@ -24,6 +24,7 @@ use crate::error::{CellError, Result, chain};
 use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes};
 use crate::observe::{Observer, Silent};
 use crate::request::BackupRequest;
+use crate::robots::Booked;
 use crate::session::Ears;
 use crate::tape_arrays::is_of_libraries;
 use crate::tapes::is_of;
@@ -38,13 +39,25 @@ impl Cell {
         observer: &dyn Observer,
         ears: &Ears<'_>,
     ) -> Result<Opened> {
-        let mut opened =
-            Opened { members: Vec::new(), lost: 0, held: Vec::new(), avoid: avoid.to_vec() };
+        let devices: Vec<&Address> =
+            std::iter::once(&request.device).chain(&request.mirrors).collect();
+        // An array gets all its drives at once, or none; mirrors one after the other.
+        let booked = match request.mirrors.is_empty() {
+            true => Vec::new(),
+            false => self.book_drives_of(&devices)?,
+        };
+        let mut opened = Opened {
+            members: Vec::new(),
+            lost: 0,
+            held: Vec::new(),
+            avoid: avoid.to_vec(),
+            booked,
+        };
         let mut failed = Vec::new();
         let mut size = request.block_size;
         let by_drive = ByDrive::of_backup(request.encrypt);
         let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec() };
-        for address in std::iter::once(&request.device).chain(&request.mirrors) {
+        for address in devices {
             let hold = request.keep.lock_until_us.is_some();
             let wanted = Wanted { block_size: size, by_drive };
             match self.open_held(address, &wanted, hold, &choice, observer) {
@@ -272,6 +285,8 @@ pub(super) struct Opened {
     pub held: Vec<HeldMedium>,
     /// Media that the session is not to go on on: they failed in it.
     pub avoid: Vec<MediumId>,
+    /// Drives that are booked as long as the media are written.
+    pub booked: Vec<Booked>,
 }
 
 /// Fewer blocks than these make a segment of nothing but its catalog.

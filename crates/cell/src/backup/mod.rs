@@ -191,7 +191,7 @@ impl Cell {
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<Vec<Report>> {
-        let Opened { mut members, lost, held, avoid } = opened;
+        let Opened { mut members, lost, held, avoid, booked: _booked } = opened;
         let media: Vec<String> = members.iter().map(|m| m.medium.label.clone()).collect();
         let mut medium = self.prepare(jobs, &mut members)?;
         let Some(Job { request, .. }) = jobs.first() else { return Ok(Vec::new()) };

@@ -74,6 +74,11 @@ impl Live {
         u64::from(self.units(stream, sequence)) * UNIT
     }
 
+    /// Whether any of a frame is live, and it was not passed on yet.
+    pub fn is_wanted(&self, stream: StreamId, sequence: u64) -> bool {
+        !matches!(self.units(stream, sequence), 0 | PASSED)
+    }
+
     /// Notes that a frame was passed on whole. Returns what is live of it.
     pub fn pass(&mut self, stream: StreamId, sequence: u64) -> Units {
         Units(std::mem::replace(self.of(stream, sequence), PASSED))
@@ -224,7 +229,9 @@ mod tests {
         assert_eq!(live.bytes(S, 4), UNIT);
         assert_eq!((live.bytes(S, 0), live.bytes(S, 99), live.bytes(S, u64::MAX)), (0, 0, UNIT));
         assert!(!live.is_passed(S, 5), "however much it is");
+        assert!(live.is_wanted(S, 4) && !live.is_wanted(S, 0));
         let units = live.pass(S, 4);
+        assert!(!live.is_wanted(S, 4));
         assert!(live.is_passed(S, 4) && !live.is_passed(S, 3));
         live.take_back(S, 4, units);
         assert_eq!((live.is_passed(S, 4), live.bytes(S, 4)), (false, UNIT));

@@ -5,7 +5,9 @@
 //! the rows of one stream, in the order of the walk: a row says in which frames that were passed on its contents are, or
 //! its contents are saved anew, if their frame was not worth it.
 //!
-//! Where a medium fails, another session of the same version goes on on the next: what was passed on and is durable is not
+//! What cannot be read ends it: a full that lacks something would take the place of versions that another drive may read yet.
+//!
+//! Where a medium that is written fails, another session of the same version goes on on the next: what was passed on and is durable is not
 //! passed on again; rows come anew, in a stream of that session, and are newer than those that the first may have committed.
 
 mod live;
@@ -122,9 +124,9 @@ impl Cell {
                 "the null device keeps nothing to restore from; name a directory".to_owned(),
             ));
         }
-        view.require_a_medium()?;
+        view.require_all_media()?;
         let works = lacking(std::slice::from_ref(&view), &|_| true, &|_| false);
-        self.refuse_too_few_drives(&to.device, &works)?;
+        let _booked = self.book_drives_for(&to.device, to.pool.as_deref(), &works)?;
         drop(works);
         let sources = self.tapes_read(&view)?;
         let mut passed: Vec<_> =

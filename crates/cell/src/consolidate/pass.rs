@@ -17,7 +17,7 @@ use capstan_media_agent::transfer::{Cutter, Transfer};
 
 use super::live::{Live, Units};
 use crate::Cell;
-use crate::error::{Result, chain};
+use crate::error::Result;
 use crate::observe::Stop;
 use crate::places::SegmentPlace;
 use crate::session::Ears;
@@ -111,14 +111,14 @@ impl Pass<'_> {
             if self.stop.0.load(Relaxed) {
                 break;
             }
-            let (reader, contents) = match self.view.open_data(place) {
-                Ok(opened) => opened,
-                Err(e) => {
-                    let what = format!("segment {}", place.segment.short());
-                    self.ears.say(Code::Missing, "media agent", &what, chain(&e));
-                    continue;
-                }
+            let has_live = |s: &StreamContents| {
+                let mut frames = s.index.iter().filter(|p| p.logical_frame);
+                frames.any(|p| live.is_wanted(s.stream, p.sequence))
             };
+            if !self.view.contents(place)?.streams.iter().any(has_live) {
+                continue;
+            }
+            let (reader, contents) = self.view.open_data(place)?;
             for s in &contents.streams {
                 if let Err(closed) = self.stream(place, &reader, &contents, s, live)? {
                     return Ok(Err(closed));
@@ -147,10 +147,10 @@ impl Pass<'_> {
         let mut lap = Lap::start();
         let mut spare_bytes = Vec::new();
         for at in s.index.iter().filter(|p| p.logical_frame) {
-            let wanted = live.bytes(s.stream, at.sequence);
-            if wanted == 0 || live.is_passed(s.stream, at.sequence) {
+            if !live.is_wanted(s.stream, at.sequence) {
                 continue;
             }
+            let wanted = live.bytes(s.stream, at.sequence);
             let frames = frames.get_or_insert_with(|| reader.frames(contents, s.stream));
             let (header, stored) = match frames.frame(at) {
                 Ok(found) => found,

@@ -9,12 +9,12 @@ use capstan_disk_agent::stream::StreamWriter;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Meters, Stage};
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome, OutcomeCode};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome};
 use capstan_format::id::StreamId;
 
 use super::live::{Frames, Live};
 use crate::contents::{FileContents, Piece};
-use crate::error::{Result, chain};
+use crate::error::{CellError, Result, chain};
 use crate::merged::Merged;
 use crate::observe::Stop;
 use crate::overview::Overview;
@@ -48,12 +48,12 @@ pub(super) struct Rows<'a> {
     pub counted: Counted,
 }
 
-/// A row that waits, with what is to be saved anew of its contents: stream, logical offset, length, file offset.
+/// A row that waits, with what is to be saved anew of its contents: stream, logical offset, length.
 pub(super) struct Ready {
     entry: Entry,
     /// The checksum of its contents, where that is known.
     sum: Option<u64>,
-    again: Vec<(StreamId, u64, u64, u64)>,
+    again: Vec<(StreamId, u64, u64)>,
     outcome: Option<Outcome>,
 }
 
@@ -119,7 +119,6 @@ impl Rows<'_> {
             let (live, again) = (self.live, &mut ready.again);
             self.frames.each(stream, from, piece.len, &mut |frame, low, high| {
                 let passed = frame.is_none_or(|sequence| live.is_passed(stream, sequence));
-                let at = piece.offset + (low - from);
                 if passed && extents.len() < EXTENTS {
                     push(&mut extents, high - low, ExtentKind::At(stream, low));
                     return;
@@ -129,7 +128,7 @@ impl Rows<'_> {
                     Some(last) if last.0 == stream && last.1 + last.2 == low => {
                         last.2 += high - low
                     }
-                    _ => again.push((stream, low, high - low, at)),
+                    _ => again.push((stream, low, high - low)),
                 }
             })?;
             offset = piece.offset + piece.len;
@@ -140,6 +139,17 @@ impl Rows<'_> {
         Ok(())
     }
 
+    /// Says what of a file cannot be read; the error with which the consolidation ends.
+    fn lost(&self, entry: &Entry, why: &CellError) -> CellError {
+        let path = format!("/{}", path_text(&entry.path()));
+        self.ears.say(Code::Damaged, "media agent", &path, chain(why));
+        CellError::BadInput(
+            "a full would lack what cannot be read, so none is made, and the versions stay as they are; make another copy of \
+             the medium available, or try another drive"
+                .to_owned(),
+        )
+    }
+
     /// Sends the rows that wait, and then their contents.
     fn flush(&mut self, out: &mut StreamWriter) -> Result<Handed> {
         let waiting = std::mem::take(&mut self.ready);
@@ -148,29 +158,20 @@ impl Rows<'_> {
             return Ok(Err(closed));
         }
         for ready in &waiting {
-            let mut outcome = ready.outcome;
-            for (stream, from, len, offset) in &ready.again {
-                let mut done = 0;
+            for (stream, from, len) in &ready.again {
                 let mut closed = Ok(());
                 let source = self.meters.of(Stage::Source);
                 let read = self.contents.bytes(*stream, *from, *len, &mut |bytes| {
-                    done += bytes.len() as u64;
                     source.bytes(bytes.len() as u64);
                     closed = closed.and_then(|()| put(out, bytes));
                     Ok(())
                 });
-                if let Err(e) = read {
-                    let path = format!("/{}", path_text(&ready.entry.path()));
-                    self.ears.say(Code::Damaged, "media agent", &path, chain(&e));
-                    let code = OutcomeCode::Unreadable;
-                    outcome = Some(Outcome { code, errno: 5, offset: offset + done });
-                    closed = closed.and_then(|()| out.fill(len - done));
-                }
+                read.map_err(|e| self.lost(&ready.entry, &e))?;
                 if closed.is_err() {
                     return Ok(closed);
                 }
             }
-            if let Some(outcome) = outcome {
+            if let Some(outcome) = ready.outcome {
                 out.outcome(Entry {
                     kind: Kind::Outcome,
                     dir: ready.entry.dir.clone(),

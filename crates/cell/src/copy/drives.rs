@@ -1,45 +1,89 @@
-//! Copies that a library has too few drives for: what is read and what is written each take one.
+//! The drives that a copy needs at a time: what is read and what is written each take one. A library may have too few.
 
 use std::collections::HashMap;
 
-use capstan_devices::address::{Address, LibraryName};
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::library;
 use capstan_format::id::MediumId;
 
 use super::run::Work;
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::robots::Booked;
 
 impl Cell {
-    /// Refuses to write to a device that takes all drives of a library, where what is to be copied can be read only there. It is said
-    /// before a blank tape gets a header.
-    pub(crate) fn refuse_too_few_drives(&self, to: &Address, works: &[Work<'_>]) -> Result<()> {
-        let taken = full_libraries(to);
-        if taken.is_empty() {
-            return Ok(());
-        }
-        let mut known: HashMap<MediumId, Source> = HashMap::new();
-        for work in works {
-            let mut only_there = None;
-            for (_, medium, _) in work.places() {
-                match known.entry(medium).or_insert_with(|| self.source_at(medium, &taken)) {
-                    Source::Free => {
-                        only_there = None;
-                        break;
-                    }
-                    Source::Away => {}
-                    Source::Within(library) => only_there = Some((medium, library.clone())),
-                }
+    /// Books the drives that a session needs at a time to write to a device, or to media of a pool, what is read meanwhile. Refuses
+    /// a device that takes all drives of a library, where what is to be copied can be read only there. It is done before a blank tape
+    /// gets a header, and before any drive is taken.
+    pub(crate) fn book_drives_for(
+        &self,
+        to: &Address,
+        pool: Option<&str>,
+        works: &[Work<'_>],
+    ) -> Result<Vec<Booked>> {
+        let mut booked = Vec::new();
+        let targets = match pool {
+            Some(_) => {
+                let media = self.media_list(pool)?.into_iter();
+                media.filter_map(|info| info.medium.device.parse().ok()).collect()
             }
-            if let Some((medium, library)) = only_there {
+            None => vec![to.clone()],
+        };
+        for (library, tapes) in most_tapes(&targets) {
+            // What is wrong with one that cannot be asked is said when it is opened.
+            let Ok(drives) = library::open(&library).map(|l| l.elements().drives) else { continue };
+            let read = self.read_only_in(&library, works);
+            if tapes >= drives
+                && let Some(medium) = read
+            {
                 let label = self.labels([medium].iter())?.concat();
+                let to = pool.map_or(to.to_string(), |pool| format!("pool {pool}"));
                 return Err(CellError::BadInput(format!(
                     "medium '{label}' cannot be read while {to} is written: {library} has no drive for it beside; name a library \
                      with a drive of its own, or a directory"
                 )));
             }
+            if let Some(medium) = read {
+                let read = tapes_in(&self.tapes_of(medium)).get(&library).copied().unwrap_or(1);
+                let beside = (tapes - 1 + read).min(drives - 1);
+                booked.append(&mut self.book_drives(&library, drives, beside)?);
+            }
         }
-        Ok(())
+        Ok(booked)
+    }
+
+    /// Books the drives that a session needs at a time to write to several devices.
+    pub(crate) fn book_drives_of(&self, devices: &[&Address]) -> Result<Vec<Booked>> {
+        let tapes: Vec<_> = devices.iter().flat_map(|device| device.tapes()).collect();
+        let mut booked = Vec::new();
+        for (library, tapes) in tapes_in(&tapes).into_iter().filter(|(_, tapes)| *tapes > 1) {
+            let Ok(drives) = library::open(&library).map(|l| l.elements().drives) else { continue };
+            let beside = (tapes - 1).min(drives.saturating_sub(1));
+            booked.append(&mut self.book_drives(&library, drives, beside)?);
+        }
+        Ok(booked)
+    }
+
+    /// A medium that has to be read, if any, of which all that is at hand is in that library.
+    fn read_only_in(&self, library: &LibraryName, works: &[Work<'_>]) -> Option<MediumId> {
+        let mut known: HashMap<MediumId, Source> = HashMap::new();
+        for work in works {
+            let mut only_there = None;
+            for (_, medium, _) in work.places() {
+                match known.entry(medium).or_insert_with(|| self.source_at(medium, library)) {
+                    Source::Free => {
+                        only_there = None;
+                        break;
+                    }
+                    Source::Away => {}
+                    Source::Within => only_there = Some(medium),
+                }
+            }
+            if only_there.is_some() {
+                return only_there;
+            }
+        }
+        None
     }
 
     /// The medium that is known on a device, where that names one.
@@ -51,37 +95,45 @@ impl Cell {
         Some(self.find_medium(&name).ok()?.id)
     }
 
-    fn source_at(&self, medium: MediumId, taken: &[LibraryName]) -> Source {
+    fn source_at(&self, medium: MediumId, library: &LibraryName) -> Source {
         let tapes = self.tapes_of(medium);
-        let mut libraries = tapes.iter().map(|tape| tape.library.resolved());
-        match libraries.find(|library| taken.contains(library)) {
-            Some(library) => Source::Within(library),
-            None if tapes.is_empty() && self.medium_at_hand(medium).is_err() => Source::Away,
-            None => Source::Free,
+        if tapes.iter().any(|tape| tape.library.resolved() == *library) {
+            return Source::Within;
+        }
+        match tapes.is_empty() && self.medium_at_hand(medium).is_err() {
+            true => Source::Away,
+            false => Source::Free,
         }
     }
 }
 
 /// Where a medium that is to be read lies.
 enum Source {
-    /// In a library of which no drive is left for it.
-    Within(LibraryName),
+    /// In the library.
+    Within,
     /// A directory that is not there.
     Away,
     /// Where nothing keeps it from being read.
     Free,
 }
 
-/// The libraries whose drives are all taken where that device is written.
-fn full_libraries(to: &Address) -> Vec<LibraryName> {
-    let mut tapes: HashMap<LibraryName, u32> = HashMap::new();
-    for tape in to.tapes() {
-        *tapes.entry(tape.library.resolved()).or_default() += 1;
+/// Of each library the tapes of that one of these devices that has most of them there.
+fn most_tapes(devices: &[Address]) -> HashMap<LibraryName, u32> {
+    let mut most: HashMap<LibraryName, u32> = HashMap::new();
+    for device in devices {
+        for (library, tapes) in tapes_in(&device.tapes()) {
+            let most = most.entry(library).or_default();
+            *most = tapes.max(*most);
+        }
     }
-    // What is wrong with one that cannot be asked is said when it is opened.
-    let is_full = |(name, tapes): (LibraryName, u32)| {
-        let drives = library::open(&name).ok()?.elements().drives;
-        (tapes >= drives).then_some(name)
-    };
-    tapes.into_iter().filter_map(is_full).collect()
+    most
+}
+
+/// How many of these tapes each library has.
+fn tapes_in(tapes: &[TapeAddress]) -> HashMap<LibraryName, u32> {
+    let mut count: HashMap<LibraryName, u32> = HashMap::new();
+    for tape in tapes {
+        *count.entry(tape.library.resolved()).or_default() += 1;
+    }
+    count
 }

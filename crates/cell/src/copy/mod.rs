@@ -84,7 +84,9 @@ impl Cell {
         };
         let foreseen = self.medium_named(&request.device);
         let is_there = |medium| foreseen == Some(medium) || in_library(medium);
-        self.refuse_too_few_drives(&request.device, &lacking(&views, &is_source, &is_there))?;
+        let works = lacking(&views, &is_source, &is_there);
+        let booked = self.book_drives_for(&request.device, None, &works)?;
+        drop(works);
         let member = match named {
             true => self.open_device(&request.device, &wanted, observer)?,
             false => self.open_chosen(&request.device, &wanted, &Choice::but(&originals))?,
@@ -136,6 +138,7 @@ impl Cell {
             supply,
         };
         let copied = self.copy_along(&route, member, &ears, stop)?;
+        drop(booked);
         if stop.0.load(Relaxed) {
             ears.stopped(&plan.name);
         }

@@ -136,7 +136,9 @@ impl Cell {
         views.iter().try_for_each(|view| self.open_drive_keys(view))?;
         let foreseen = Target::foreseen(self, &to);
         let is_there = |id| foreseen.as_ref().is_some_and(|f| f.has(self, id) && id != row.id);
-        self.refuse_too_few_drives(&to.device, &lacking(&views, &|id| id == row.id, &is_there))?;
+        let works = lacking(&views, &|id| id == row.id, &is_there);
+        let _booked = self.book_drives_for(&to.device, to.pool.as_deref(), &works)?;
+        drop(works);
         let member = self.stage_member(&to, ByDrive::of_copy(to.encrypt), &[], &sources)?;
         let target = Target::of(&to, member.medium.medium);
         self.refuse_unreadable(&row)?;

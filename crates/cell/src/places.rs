@@ -64,15 +64,24 @@ struct Known {
     committed_us: i64,
 }
 
-/// The segments of a version and what it builds on (`chain`, newest first), oldest first.
-pub(crate) fn places_of(idb: &Idb, chain: &[Version]) -> Result<Vec<SegmentPlace>> {
+/// The segments of a version and what it builds on (`chain`, newest first), oldest first; `with_ends` also those with no more than
+/// the end of a session that wrote no data.
+pub(crate) fn places_of(
+    idb: &Idb,
+    chain: &[Version],
+    with_ends: bool,
+) -> Result<Vec<SegmentPlace>> {
     let mut sessions: Vec<SessionId> = Vec::new();
     let mut all: Vec<Known> = Vec::new();
     let mut by_origin: HashMap<SegmentId, usize> = HashMap::new();
     let mut orphans = false;
     for version in chain.iter().rev() {
         let copies = idb.copies_of_version(version.id)?;
-        let rows = idb.segments_of_version(version.id)?;
+        let mut rows = idb.segments_of_version(version.id)?;
+        if with_ends {
+            let ends = idb.ends_of_version(version.id)?;
+            rows.extend(ends.into_iter().map(|segment| (segment, Vec::new())));
+        }
         // They come in the order of their sessions.
         for (segment, _) in &rows {
             if !sessions.contains(&segment.session) {

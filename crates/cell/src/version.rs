@@ -188,15 +188,15 @@ impl<'a> VersionView<'a> {
         for version in &chain {
             refuse_unknown(&cell.idb, version)?;
         }
-        Self::of(cell, &chain)
+        Self::of(cell, &chain, false)
     }
 
-    /// A version without what it builds on.
+    /// A version without what it builds on, to be copied: with all that says of its sessions how they ended.
     pub fn open_alone(cell: &'a Cell, version: Version) -> Result<Self> {
-        Self::of(cell, &[version])
+        Self::of(cell, &[version], true)
     }
 
-    fn of(cell: &'a Cell, chain: &[Version]) -> Result<Self> {
+    fn of(cell: &'a Cell, chain: &[Version], with_ends: bool) -> Result<Self> {
         let idb = &*cell.idb;
         Ok(Self {
             cell,
@@ -204,7 +204,7 @@ impl<'a> VersionView<'a> {
             version: chain.first().map_or(VersionId([0; 16]), |v| v.id),
             encrypted: chain.iter().any(|v| v.key.is_some()),
             all_encrypted: chain.iter().all(|v| v.key.is_some()),
-            segments: places_of(idb, chain)?,
+            segments: places_of(idb, chain, with_ends)?,
             keys: VersionKeys::default(),
             listings: false,
             listed: Mutex::default(),

@@ -16,8 +16,13 @@ impl Idb {
         self.read(format_args!("look up segments"), async |conn| {
             let mut found: Vec<VersionId> = Vec::new();
             for segments in segments.chunks(BATCH) {
-                let sql = "SELECT DISTINCT version_id FROM stream_parts WHERE segment_id IN (";
+                let sql = "SELECT version_id FROM stream_parts WHERE segment_id IN (";
                 let mut query = sql::Builder::new(sql);
+                query.push_list(segments.iter().map(ToString::to_string));
+                query.push(
+                    ") UNION SELECT s.version_id FROM segments g JOIN sessions s ON s.id = g.session_id \
+                     WHERE s.version_id IS NOT NULL AND g.id IN (",
+                );
                 query.push_list(segments.iter().map(ToString::to_string));
                 query.push(") ORDER BY version_id");
                 for row in &query.build().fetch_all(&mut *conn).await? {
@@ -50,8 +55,11 @@ impl Idb {
     pub fn copies_of_version(&self, version: VersionId) -> Result<HashMap<SegmentId, SegmentId>> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
             let rows = sql::query(
-                "SELECT DISTINCT c.segment_id, c.origin_id FROM segment_copies c \
-                 JOIN stream_parts p ON p.segment_id = c.segment_id WHERE p.version_id = $1",
+                "SELECT c.segment_id, c.origin_id FROM segment_copies c \
+                 JOIN stream_parts p ON p.segment_id = c.segment_id WHERE p.version_id = $1 \
+                 UNION SELECT c.segment_id, c.origin_id FROM segment_copies c \
+                 JOIN segments g ON g.id = c.segment_id \
+                 JOIN sessions s ON s.id = g.session_id WHERE s.version_id = $1",
             )
             .bind(version.to_string())
             .fetch_all(conn)

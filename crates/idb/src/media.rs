@@ -139,6 +139,26 @@ impl Idb {
         })
     }
 
+    /// The segments of those sessions of a version that wrote no data, so that all that says of them is their end: where nothing
+    /// had changed since the version below. In the order of the sessions.
+    pub fn ends_of_version(&self, version: VersionId) -> Result<Vec<Segment>> {
+        self.read(format_args!("look up version {}", version.short()), async |conn| {
+            let rows = sql::query(
+                "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
+                 l.medium_id, l.number, l.object FROM sessions s \
+                 JOIN segments g ON g.session_id = s.id \
+                 JOIN segment_places l ON l.segment_id = g.id \
+                 WHERE s.version_id = $1 AND NOT EXISTS (SELECT 1 FROM segments o \
+                 JOIN stream_parts p ON p.segment_id = o.id WHERE o.session_id = s.id) \
+                 ORDER BY s.started_us, s.id, g.committed_us, l.medium_id, l.number",
+            )
+            .bind(version.to_string())
+            .fetch_all(conn)
+            .await?;
+            rows.iter().map(segment).collect()
+        })
+    }
+
     /// The segments on a medium, in their order.
     pub fn segments_of_medium(&self, medium: MediumId) -> Result<Vec<Segment>> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {

@@ -1,6 +1,7 @@
 //! Which versions lie on the media that are staged, which of them can go, and which of those do.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, VersionId};
 use capstan_idb::{PruneRow, Segment, Status, Version};
@@ -73,8 +74,8 @@ pub(super) struct Owned {
     pub segment: Segment,
     /// The versions that have something in it, or whose session wrote it.
     pub owners: Vec<VersionId>,
-    /// Whether versions have data in it.
-    pub has_data: bool,
+    /// Whether it is copied: versions have data in it, or it is all that a session wrote.
+    pub is_copied: bool,
 }
 
 impl Cell {
@@ -85,6 +86,7 @@ impl Cell {
             claims.entry((claim.medium, claim.number)).or_default().push(claim.version);
         }
         let mut writers: HashMap<SessionId, Option<VersionId>> = HashMap::new();
+        let mut ends: HashMap<VersionId, HashSet<SegmentId>> = HashMap::new();
         let mut all = Vec::new();
         for source in &sources.media {
             for segment in self.idb.segments_of_medium(source.row.id)? {
@@ -96,10 +98,20 @@ impl Cell {
                     }
                 };
                 let claimed = claims.remove(&(segment.medium, segment.number));
-                let has_data = claimed.is_some();
+                let mut is_copied = claimed.is_some();
+                if let (false, Some(version)) = (is_copied, writer) {
+                    let ends = match ends.entry(version) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(new) => {
+                            let found = self.idb.ends_of_version(version)?;
+                            new.insert(found.into_iter().map(|end| end.id).collect())
+                        }
+                    };
+                    is_copied = ends.contains(&segment.id);
+                }
                 let mut owners = claimed.unwrap_or_default();
                 owners.extend(writer.filter(|writer| !owners.contains(writer)));
-                all.push(Owned { segment, owners, has_data });
+                all.push(Owned { segment, owners, is_copied });
             }
         }
         Ok(all)
@@ -113,7 +125,7 @@ impl Cell {
     ) -> Result<Vec<Candidate>> {
         let owned = self.owned_segments(sources)?;
         let mut of: HashMap<VersionId, Vec<&Owned>> = HashMap::new();
-        for segment in owned.iter().filter(|s| s.has_data) {
+        for segment in owned.iter().filter(|s| s.is_copied) {
             for owner in &segment.owners {
                 of.entry(*owner).or_default().push(segment);
             }

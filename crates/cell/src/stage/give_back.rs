@@ -87,7 +87,7 @@ impl Cell {
         for candidate in candidates.iter_mut().filter(|c| c.is_given_back()) {
             let stays = remaining
                 .iter()
-                .find(|s| s.has_data && s.owners.contains(&candidate.version.id))
+                .find(|s| s.is_copied && s.owners.contains(&candidate.version.id))
                 .map(|s| s.segment.medium);
             candidate.stays = stays.map(|medium| {
                 let why = left.get(&medium).cloned();
@@ -153,8 +153,8 @@ impl Cell {
 fn dead(owned: &[Owned], gone: &HashSet<VersionId>) -> Vec<ExpiredSegment> {
     let goes = |s: &&Owned| !s.owners.is_empty() && s.owners.iter().all(|v| gone.contains(v));
     let copied: HashSet<SessionId> =
-        owned.iter().filter(|s| s.has_data).filter(goes).map(|s| s.segment.session).collect();
-    let with_others = |s: &&Owned| s.has_data || copied.contains(&s.segment.session);
+        owned.iter().filter(|s| s.is_copied).filter(goes).map(|s| s.segment.session).collect();
+    let with_others = |s: &&Owned| s.is_copied || copied.contains(&s.segment.session);
     let of = |s: &Owned| ExpiredSegment {
         segment: s.segment.id,
         medium: s.segment.medium,

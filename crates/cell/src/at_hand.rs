@@ -8,8 +8,9 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::open::is_by_hand;
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
+use capstan_tape::TapeError;
 
-use crate::error::{CellError, Result, plain};
+use crate::error::{CellError, Result, chain, plain};
 use crate::hold::wanted;
 use crate::places::{Place, SegmentPlace, recall};
 use crate::session::Ears;
@@ -45,6 +46,18 @@ impl VersionView<'_> {
         recall(self.idb, &address, &medium)?;
         media.insert(id, medium.clone());
         Ok(medium)
+    }
+
+    /// The same; one that others had for as long as it was waited for is not waited for again.
+    pub fn medium_once(&self, id: MediumId) -> Result<FileMedium> {
+        if let Some(why) = self.in_use.lock().get(&id) {
+            return Err(CellError::InUse(why.clone()));
+        }
+        self.medium(id).inspect_err(|e| {
+            if e.is_busy() {
+                self.in_use.lock().insert(id, chain(e));
+            }
+        })
     }
 
     /// Notes that a segment was opened on a medium.
@@ -205,12 +218,16 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
         DeviceError::NoMedium(_) => "no medium is there".to_owned(),
         _ => return e.into(),
     };
-    CellError::BadInput(format!(
-        "cannot read medium '{}' ({}) in {}: {why}; mount it there, or import it from where it is now",
-        medium.label,
-        medium.id.short(),
-        medium.device
-    ))
+    let (label, id, device) = (&medium.label, medium.id.short(), &medium.device);
+    let text = format!("cannot read medium '{label}' ({id}) in {device}: {why}");
+    match e.of_tape() {
+        Some(TapeError::Busy { .. }) => CellError::InUse(text),
+        // It is where it should be.
+        Some(tape) if tape.blames_tape() || tape.blames_drive() => CellError::BadInput(text),
+        _ => CellError::BadInput(format!(
+            "{text}; mount it there, or import it from where it is now"
+        )),
+    }
 }
 
 /// The error for a medium that is recorded as out of the house.

@@ -16,6 +16,9 @@ pub enum CellError {
     /// Others have what would do; nothing was written.
     #[error("{0}")]
     InUse(String),
+    /// What was begun could not be ended: something was written.
+    #[error("{0}")]
+    Unfinished(String),
     /// The internal database.
     #[error(transparent)]
     Idb(#[from] IdbError),

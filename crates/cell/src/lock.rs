@@ -122,7 +122,18 @@ impl Cell {
                 (Err(e), Here::Held(_)) => return Err(e),
             }
         }
-        all_on(&recorded, &elsewhere)?;
+        if let Err(e) = all_on(&recorded, &elsewhere) {
+            let on = self.labels(recorded.keys())?;
+            // What a tape has on record stays there.
+            return Err(match on.is_empty() {
+                true => e,
+                false => CellError::Unfinished(format!(
+                    "{e}; on {} the lock is on record all the same, and counts after an import; copy the version to media with \
+                     room, and lock it then",
+                    on.join(", ")
+                )),
+            });
+        }
         let all: Vec<_> = versions.iter().map(|v| v.id).collect();
         self.idb.lock(version.id, &all, until_us)?;
         Ok(Locked {

@@ -37,7 +37,7 @@ impl VersionView<'_> {
         place: &SegmentPlace,
         (segment, medium, number): Place,
     ) -> Result<(SegmentReader, Arc<Contents>)> {
-        let there = self.medium(medium)?;
+        let there = self.medium_once(medium)?;
         let reader = SegmentReader::open(&there, number)?;
         // A tape would have to go there; frames of another stream do not pass their checks there either.
         if !self.is_sequential(medium)?
@@ -56,6 +56,19 @@ impl VersionView<'_> {
         let read = || Ok((self.contents_of(segment, &reader)?, From::Medium));
         let contents = self.kept_contents(segment, read)?.0;
         Ok((reader, contents))
+    }
+
+    /// What a segment holds by one of its places.
+    pub fn contents_at(&self, place: &SegmentPlace, at: Place) -> Result<Arc<Contents>> {
+        if at.0 == place.segment {
+            return self.contents(place);
+        }
+        if let Some(file) = self.idb.read_catalog(at.0)?
+            && let Ok(contents) = Contents::from_catalog(at.0, BufReader::new(file))
+        {
+            return Ok(Arc::new(contents));
+        }
+        Ok(self.open_place(place, at)?.1)
     }
 
     /// What a segment holds: from the IDB's catalog, else from that at hand, else by reading all of it.

@@ -175,6 +175,8 @@ pub(crate) struct VersionView<'a> {
     /// Segments of which there was no more than a listing.
     listed: Mutex<Vec<SegmentId>>,
     pub(crate) media: Mutex<HashMap<MediumId, FileMedium>>,
+    /// Media that others have, and why they were given up.
+    pub(crate) in_use: Mutex<HashMap<MediumId, String>>,
     /// Media that segments were opened on, in that order.
     pub(crate) used: Mutex<Vec<MediumId>>,
     /// The segments asked for last: all workers of a session are in the same one, or about to be; a second place is for
@@ -209,6 +211,7 @@ impl<'a> VersionView<'a> {
             listings: false,
             listed: Mutex::default(),
             media: Mutex::default(),
+            in_use: Mutex::default(),
             used: Mutex::default(),
             last: Mutex::default(),
         })

@@ -3,10 +3,13 @@
 //! A process has at most one operator, set by its front end. Where nobody is there, a drive without the tape that is wanted is
 //! an error at once.
 
-use std::sync::OnceLock;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{LazyLock, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// How often a drive is looked at.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -28,6 +31,8 @@ pub type Board = Box<dyn Fn(&str, Option<&str>) + Send + Sync>;
 
 static OPERATOR: OnceLock<Operator> = OnceLock::new();
 static LEFT: AtomicBool = AtomicBool::new(false);
+/// Drives with the tapes that were waited for there in vain: nobody is asked for them again by this process.
+static GIVEN_UP: LazyLock<Mutex<HashSet<(String, String)>>> = LazyLock::new(Mutex::default);
 /// Microseconds that tapes were waited for since somebody asked.
 static WAITED_US: AtomicU64 = AtomicU64::new(0);
 
@@ -94,6 +99,8 @@ pub fn insist<T, E>(
 ) -> Result<T, E> {
     let begun = Instant::now();
     let mut waiting: Option<Waiting<'_>> = None;
+    let wish = (drive.to_owned(), wanted.to_owned());
+    let was_given_up = GIVEN_UP.lock().contains(&wish);
     loop {
         let (error, why) = match attempt() {
             Ok(found) => return Ok(found),
@@ -101,7 +108,15 @@ pub fn insist<T, E>(
             Err(Refused::Empty(e)) => (e, None),
             Err(Refused::Other(e, why)) => (e, Some(why)),
         };
-        let Some(operator) = still_there(begun.elapsed()) else { return Err(error) };
+        if was_given_up {
+            return Err(error);
+        }
+        let Some(operator) = still_there(begun.elapsed()) else {
+            if waiting.is_some() && !has_left() {
+                GIVEN_UP.lock().insert(wish);
+            }
+            return Err(error);
+        };
         match why {
             Some(why) => (operator.tell)(&format!("{drive}: {why}; put in {wanted} instead")),
             None if waiting.is_none() => (operator.tell)(&format!("{drive}: put in {wanted}")),

@@ -10,7 +10,7 @@ use capstan_tape::changer::Changer;
 use capstan_tape::library::{Design, Library};
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, Run, below, finish, report, wait_for};
+use crate::support::{Lab, Run, below, finish, noise, report, wait_for};
 use crate::tape::{library_of, media, tree};
 
 /// A drive with so many tapes on its shelf, of so many megabytes.
@@ -275,6 +275,27 @@ fn what_drives_wait_for_is_on_record_while_they_do() {
     child.wait().unwrap();
     assert_eq!(waiting(&lab), Vec::<serde_json::Value>::new());
     assert!(!lab.run(["status"]).stdout.contains("waits since"));
+}
+
+/// A tape that did not come while it was waited for is not waited for again, however much is on it.
+#[test]
+fn a_tape_is_waited_for_once() {
+    let lab = Lab::new();
+    let library = drive(&lab, 4, 40);
+    lab.file("tree/big", noise(1, 60_000_000));
+    let args = ["backup", "tree", "--to", "vtape:drive", "--name", "t", "--segment-size", "2M"];
+    let (run, _) =
+        attended(&lab, &[&args[..], &["--streams", "1"]].concat(), &mut |n, _| barcode(n + 1));
+    assert_eq!(report(run)["status"], "completed");
+    library.insert(&barcode(1)).unwrap();
+    let mut command = lab.command();
+    command.args(["restore", "t", "--into", "out", "--json"]).env("CAPSTAN_TAPE_WAIT", "1s");
+    let run = finish(&mut command);
+    let said = run.stderr.matches("put in tape 'tape-0002'").count();
+    assert!(said >= 1 && run.code == 3, "{}", run.stderr);
+    let waited = report(run)["tape_wait_s"].as_f64().unwrap();
+    // For each of the tapes once.
+    assert!((1.0..4.5).contains(&waited), "{waited}");
 }
 
 fn backup_of<'a>(args: &[&'a str]) -> Vec<&'a str> {

@@ -220,3 +220,35 @@ fn a_library_of_one_drive_is_not_copied_within() {
     lab.run(["copy", "t", "--to", "vtape:vtl"]).ok();
     crate::tape::comes_back(&lab, "t", &lab.path("tree"));
 }
+
+/// Of an incremental in which nothing changed there is no more than its end; what builds on it needs that.
+#[test]
+fn an_incremental_without_changes_goes_along() {
+    for how in
+        ["copy t --to vtape:vtl", "stage disk --to vtape:vtl", "media copy first --to vtape:vtl"]
+    {
+        let lab = Lab::new();
+        crate::tape::library(&lab, 1, 3);
+        lab.file("tree/a", noise(1, 300_000));
+        let first = if how.starts_with("media") { "first" } else { "disk" };
+        lab.backed_up(["tree", "--to", first, "--name", "t"]);
+        let incr = ["tree", "--to", first, "--name", "t", "--incr"];
+        assert_eq!(lab.backed_up(incr)["bytes_read"], 0);
+        lab.file("tree/b", "more");
+        lab.backed_up(incr);
+        lab.sh("cp -a tree state");
+        lab.run(how.split(' ')).ok();
+        std::fs::remove_dir_all(lab.path(first)).unwrap();
+        std::fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
+        lab.lose_tables();
+        lab.run(["import", "vtape:vtl"]).ok();
+        let list = lab.run(["sessions", "--json"]).ok().stdout.clone();
+        let backups = list.lines().filter(|line| line.contains("\"backup\""));
+        let completed = backups.filter(|line| line.contains("\"completed\"")).count();
+        assert_eq!(completed, 3, "{how}: {list}");
+        crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+        // A tape that has nothing else of one is given up all the same when that is elsewhere.
+        lab.run(["media", "retire", "V00001L9", "--to", "again"]).ok();
+        lab.run(["idb", "check"]).ok();
+    }
+}

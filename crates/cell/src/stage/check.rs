@@ -191,7 +191,13 @@ impl Check<'_> {
         let damaged = |e: capstan_media_agent::reader::ReadError| Flaw::OfMedium(chain(&e));
         let reader = SegmentReader::open(medium, number).map_err(damaged)?;
         let read = scan(&reader).map_err(damaged)?;
-        let original = self.view.contents(self.place).map_err(|e| Flaw::OfCopy(chain(&e)))?;
+        // Which of several copies is known first says nothing, where what they are copies of is lost.
+        let other = self.originals.iter().find(|at| at.0 != segment);
+        let original = match other {
+            Some(at) if self.place.segment == segment => self.view.contents_at(self.place, *at),
+            _ => self.view.contents(self.place),
+        };
+        let original = original.map_err(|e| Flaw::OfCopy(chain(&e)))?;
         let is_known = original.header.as_ref().is_none_or(|h| h.segment != segment);
         // What was damaged before it was copied is no fault of the medium: the copy says itself that it is not there.
         if let Some(says) = read.catalog.as_ref().filter(|_| is_known) {

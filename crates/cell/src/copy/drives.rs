@@ -1,6 +1,6 @@
 //! The drives that a copy needs at a time: what is read and what is written each take one. A library may have too few.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::library;
@@ -29,7 +29,7 @@ impl Cell {
             }
             None => vec![to.clone()],
         };
-        for (library, tapes) in most_tapes(&targets) {
+        for (library, tapes) in most_tapes(&targets).into_values() {
             // What is wrong with one that cannot be asked is said when it is opened.
             let Ok(drives) = library::open(&library).map(|l| l.elements().drives) else { continue };
             let read = self.read_only_in(&library, works);
@@ -44,8 +44,10 @@ impl Cell {
                 )));
             }
             if let Some(medium) = read {
-                let read = tapes_in(&self.tapes_of(medium)).get(&library).copied().unwrap_or(1);
-                let beside = (tapes - 1 + read).min(drives - 1);
+                let tapes_read = self.tapes_of(medium);
+                let read = tapes_read.iter().filter(|tape| tape.library.resolved() == library);
+                let read = u32::try_from(read.count()).unwrap_or(u32::MAX);
+                let beside = (tapes - 1).saturating_add(read).min(drives - 1);
                 booked.append(&mut self.book_drives(&library, drives, beside)?);
             }
         }
@@ -56,7 +58,7 @@ impl Cell {
     pub(crate) fn book_drives_of(&self, devices: &[&Address]) -> Result<Vec<Booked>> {
         let tapes: Vec<_> = devices.iter().flat_map(|device| device.tapes()).collect();
         let mut booked = Vec::new();
-        for (library, tapes) in tapes_in(&tapes).into_iter().filter(|(_, tapes)| *tapes > 1) {
+        for (library, tapes) in tapes_in(&tapes).into_values().filter(|(_, tapes)| *tapes > 1) {
             let Ok(drives) = library::open(&library).map(|l| l.elements().drives) else { continue };
             let beside = (tapes - 1).min(drives.saturating_sub(1));
             booked.append(&mut self.book_drives(&library, drives, beside)?);
@@ -117,23 +119,24 @@ enum Source {
     Free,
 }
 
-/// Of each library the tapes of that one of these devices that has most of them there.
-fn most_tapes(devices: &[Address]) -> HashMap<LibraryName, u32> {
-    let mut most: HashMap<LibraryName, u32> = HashMap::new();
+/// Of each library the tapes of that one of these devices that has most of them there. Libraries come in one order for all who
+/// book drives in several: so none waits for one that it has and another one wants.
+fn most_tapes(devices: &[Address]) -> BTreeMap<String, (LibraryName, u32)> {
+    let mut most: BTreeMap<String, (LibraryName, u32)> = BTreeMap::new();
     for device in devices {
-        for (library, tapes) in tapes_in(&device.tapes()) {
-            let most = most.entry(library).or_default();
+        for (name, (library, tapes)) in tapes_in(&device.tapes()) {
+            let (_, most) = most.entry(name).or_insert((library, 0));
             *most = tapes.max(*most);
         }
     }
     most
 }
 
-/// How many of these tapes each library has.
-fn tapes_in(tapes: &[TapeAddress]) -> HashMap<LibraryName, u32> {
-    let mut count: HashMap<LibraryName, u32> = HashMap::new();
-    for tape in tapes {
-        *count.entry(tape.library.resolved()).or_default() += 1;
+/// How many of these tapes each library has, in the same order.
+fn tapes_in(tapes: &[TapeAddress]) -> BTreeMap<String, (LibraryName, u32)> {
+    let mut count: BTreeMap<String, (LibraryName, u32)> = BTreeMap::new();
+    for library in tapes.iter().map(|tape| tape.library.resolved()) {
+        count.entry(library.to_string()).or_insert((library, 0)).1 += 1;
     }
     count
 }

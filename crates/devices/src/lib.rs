@@ -94,7 +94,7 @@ pub trait Device: Send {
     fn set_compression(&mut self, _on: bool) -> Result<(), DeviceError> {
         Ok(())
     }
-    /// How fast the tape drive is that it writes to, where it is one and that is known.
+    /// How fast the tape drive, or the array of them, is that it writes to.
     fn speeds(&self) -> Option<Speeds> {
         None
     }

@@ -42,6 +42,8 @@ struct State {
     /// Last in, first out: the buffer used last is still in the core's cache.
     free: Vec<Buffer>,
     allocated: usize,
+    /// Buffers beyond one for each stream that are to be in use at a time; all of them, where that is not limited.
+    spare: Option<usize>,
     /// Buffers in use beyond the number that there should be.
     extra: usize,
     /// Ordinal of the segment being written, the front of `segments`.
@@ -63,6 +65,14 @@ impl State {
     /// Buffers that may be taken.
     fn available(&self, limits: &Limits) -> usize {
         self.free.len() + limits.buffers.saturating_sub(self.allocated)
+    }
+
+    /// Whether as many buffers go round as should, and one of them comes back by itself: those of later segments wait for all of
+    /// this one.
+    fn is_enough(&self) -> bool {
+        let in_use = self.allocated.saturating_sub(self.free.len());
+        self.spare.is_some_and(|spare| in_use >= self.streams.len() + spare)
+            && self.segments.front().is_some_and(|s| s.outstanding > 0)
     }
 
     /// An available buffer.
@@ -98,6 +108,12 @@ impl Grants {
         &self.limits
     }
 
+    /// From now on so many buffers beyond one for each stream are to be in use at a time.
+    pub fn limit_spare(&self, spare: usize) {
+        self.lock().spare = Some(spare);
+        self.changed.notify_all();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -127,7 +143,7 @@ impl Grants {
             // Ahead of others, a stream leaves a buffer for each one that must still finish in an earlier segment:
             // blocks of a later segment are not written, and their buffers not free, before the earlier ones are.
             let reserve = state.open_before(ordinal);
-            if state.available(&self.limits) > reserve {
+            if state.available(&self.limits) > reserve && !state.is_enough() {
                 return Ok(self.take(&mut state, stream, ordinal));
             }
             self.changed.wait(&mut state);
@@ -335,6 +351,39 @@ mod tests {
             g.release(a.segment, a.buffer);
             assert_eq!(waiter.join().unwrap(), Ok(SegmentOrdinal(2)));
         });
+    }
+
+    #[test]
+    fn fewer_buffers_go_round_where_they_come_back_by_themselves() {
+        let g = grants(100);
+        g.open_stream(A);
+        let mut held: Vec<_> = (0..3).map(|_| g.grant(A).unwrap()).collect();
+        g.limit_spare(2);
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| g.grant(A));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!waiter.is_finished());
+            let back = held.pop().unwrap();
+            g.release(back.segment, back.buffer);
+            held.push(waiter.join().unwrap().unwrap());
+        });
+        assert_eq!(g.lock().allocated, 3);
+    }
+
+    #[test]
+    fn fewer_buffers_do_not_hold_up_who_must_finish_a_segment() {
+        let g = grants(4);
+        g.open_stream(A);
+        g.open_stream(B);
+        let b = g.grant(B).unwrap();
+        // A ends the segment for all, and goes ahead.
+        let ahead: Vec<_> = (0..6).map(|_| g.grant(A).unwrap()).collect();
+        assert!(ahead.iter().skip(2).all(|a| a.segment.0 > 0));
+        for (grant, _) in std::iter::once(b).chain(ahead).zip(0..3) {
+            g.release(grant.segment, grant.buffer);
+        }
+        g.limit_spare(0);
+        assert_eq!(g.grant(B).unwrap().segment, SegmentOrdinal(0));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Drives a device: multiplexes the streams of disk agents into segments with catalogs, commits, and reads media back.
 //!
-//! [`writer`] takes blocks from streams ([`grants`] hands out the buffers); [`multiplex`] stamps their place and writes
+//! [`writer`] takes blocks from streams ([`grants`] hands out the buffers, as many as [`circulation`] says); [`multiplex`] stamps their place and writes
 //! them, and at a segment's end writes the catalog ([`catalog`]), makes it durable and reports; on several media at once if they are
 //! mirrors ([`mirror`]). [`reader`] reads one segment back,
 //! whatever its state. The media agent never looks into a data frame and knows nothing of file systems.
 
 pub mod catalog;
+mod circulation;
 mod grants;
 pub mod mirror;
 mod multiplex;

@@ -15,6 +15,7 @@ use capstan_format::id::{MediumId, SegmentNumber, SessionId, StreamId};
 use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel};
 use parking_lot::Mutex;
 
+use crate::circulation::Circulation;
 use crate::grants::{Grants, Limits};
 use crate::mirror::{Drives, LostMirrors, Member, Mirrors};
 use crate::multiplex::{Message, Multiplexer};
@@ -267,11 +268,15 @@ fn run(
     meters: &Meters,
 ) -> Result<Written, WriteError> {
     let Way::Queue(queue) = &shared.way else { return Err(WriteError::Thread) };
+    let mut circulation = Circulation::new(shared.grants.limits().buffers);
     let mut result = Ok(());
     while result.is_ok() && !multiplexer.is_finished() {
         let mut waited = Duration::ZERO;
         let message = queue.take_within(Duration::from_millis(500), &mut waited);
         meters.of(Stage::Device).wait_in(waited);
+        if let Some(spare) = circulation.block(waited) {
+            shared.grants.limit_spare(spare);
+        }
         result = match message {
             Taken::Item(message) => multiplexer.take(Some(message)),
             Taken::Nothing => multiplexer.take(None),

@@ -96,7 +96,7 @@ pub(super) fn fit(
     }
     if feed.streams < plan.streams {
         say(format!(
-            "{} of {} streams feed the drive: one {does} {}, the drive writes {}",
+            "{} of {} streams feed the drive: one {does} {}, the device writes {} at most",
             feed.streams,
             plan.streams,
             mb(taste.rate()),
@@ -117,8 +117,7 @@ pub(super) fn fit(
 /// What suits all drives; nothing where the speed of one is not known, or it is no drive.
 fn slowest(members: &[Member]) -> Option<Speeds> {
     let all: Option<Vec<Speeds>> = members.iter().map(|m| m.device.speeds()).collect();
-    all?.into_iter()
-        .reduce(|a, b| Speeds { lowest: a.lowest.max(b.lowest), native: a.native.min(b.native) })
+    all?.into_iter().reduce(Speeds::and)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -169,6 +168,15 @@ mod tests {
         assert_eq!(streams(20, 1, false), 8, "all there are");
         assert_eq!(streams(400, 2, true), 3, "a drive that compresses takes more");
         assert_eq!(streams(400, 2, false), 2);
+    }
+
+    #[test]
+    fn a_drive_of_an_unknown_model_gets_what_any_could_take() {
+        let streams = |rate| feed(&source(rate, 1), Speeds::UNKNOWN, 8, false);
+        assert_eq!(streams(2000).streams, 1);
+        assert_eq!(streams(400).streams, 4);
+        let slow = streams(1);
+        assert!(slow.streams == 8 && !slow.is_slow, "{slow:?}: what it needs is not known");
     }
 
     #[test]

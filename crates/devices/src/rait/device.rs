@@ -11,7 +11,7 @@ use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::array::{Layout, Level};
 use capstan_format::block::{BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::SegmentNumber;
-use capstan_tape::{DriveSession, TapeError};
+use capstan_tape::{DriveSession, Speeds, TapeError};
 
 use super::member::{Member, Order, Piece, Pool};
 use super::{LostMember, LostMembers};
@@ -36,6 +36,8 @@ pub struct RaitDevice {
     commits_each_segment: bool,
     /// Bytes of a segment that suit the member that takes the least.
     segment_size: Option<u64>,
+    /// What suits all members; nothing where it is not known of one.
+    speeds: Option<Speeds>,
     next: u32,
     /// The next segment's number was given by an array that this one is a member of.
     is_told: bool,
@@ -77,10 +79,14 @@ impl RaitDevice {
             can_leave_out_numbers: true,
             commits_each_segment: true,
             segment_size: None,
+            speeds: None,
             next: 1,
             is_told: false,
             stripe: Stripe::default(),
         };
+        let speeds: Option<Vec<Speeds>> =
+            members.iter().filter_map(|(_, m)| m.as_ref().ok()).map(|m| m.speeds()).collect();
+        device.speeds = speeds.and_then(|all| all.into_iter().reduce(Speeds::and));
         for (member, (name, opened)) in members.into_iter().enumerate() {
             let started = opened.and_then(|opened| {
                 device.short_blocks &= opened.short_blocks();
@@ -365,5 +371,10 @@ impl Device for RaitDevice {
 
     fn segment_size(&self) -> Option<u64> {
         self.segment_size.map(|size| size.saturating_mul(self.layout.data() as u64))
+    }
+
+    fn speeds(&self) -> Option<Speeds> {
+        let data = self.layout.data() as f64;
+        self.speeds.map(|of| Speeds { lowest: of.lowest * data, native: of.native * data })
     }
 }

@@ -170,7 +170,7 @@ impl ScsiDrive {
             .drive
             .capacity()?
             .or_else(|| model_of(medium.density).map(|model| model.capacity as u64));
-        self.speeds = model_of(medium.density).map(DriveModel::range);
+        self.speeds = Some(model_of(medium.density).map_or(Speeds::UNKNOWN, DriveModel::range));
         self.before = self.drive.statistics()?;
         self.forget_left_key()?;
         // Not every drive has that.

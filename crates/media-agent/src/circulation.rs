@@ -1,4 +1,4 @@
-//! How many block buffers go round between streams and device. Where the device limits, few do: what is written then was read just
+//! How many block buffers go round between streams and a tape drive. Where the device limits, few do: what is written then was read just
 //! before and is still in the processors' caches. Where the device had to wait for a source, more lie ready.
 
 use std::time::{Duration, Instant};

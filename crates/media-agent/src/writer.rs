@@ -205,6 +205,9 @@ impl Writer {
         let capacity = limits.buffers * 2 + 256;
         let grants = Arc::new(Grants::new(limits));
         let instant = members.iter().all(|m| m.device.is_instant());
+        // To a disk it makes no difference that could be told from the noise.
+        let on_tape = members.iter().all(|m| !m.device.commits_each_segment());
+        let circulation = on_tape.then(|| Circulation::new(options.buffers));
         let mirrors = Mirrors::new(members);
         let (lost, drives) = (mirrors.lost.clone(), mirrors.drives.clone());
         let multiplexer =
@@ -218,7 +221,7 @@ impl Writer {
         let shared = Arc::new(Shared { grants, way });
         let thread = std::thread::spawn({
             let shared = shared.clone();
-            move || run(multiplexer, &shared, &meters)
+            move || run(multiplexer, circulation, &shared, &meters)
         });
         Self { shared, lost, drives, thread: Some(thread) }
     }
@@ -264,17 +267,17 @@ impl Writer {
 /// The writing thread.
 fn run(
     mut multiplexer: Multiplexer,
+    mut circulation: Option<Circulation>,
     shared: &Shared,
     meters: &Meters,
 ) -> Result<Written, WriteError> {
     let Way::Queue(queue) = &shared.way else { return Err(WriteError::Thread) };
-    let mut circulation = Circulation::new(shared.grants.limits().buffers);
     let mut result = Ok(());
     while result.is_ok() && !multiplexer.is_finished() {
         let mut waited = Duration::ZERO;
         let message = queue.take_within(Duration::from_millis(500), &mut waited);
         meters.of(Stage::Device).wait_in(waited);
-        if let Some(spare) = circulation.block(waited) {
+        if let Some(spare) = circulation.as_mut().and_then(|c| c.block(waited)) {
             shared.grants.limit_spare(spare);
         }
         result = match message {

@@ -187,7 +187,8 @@ fn a_killed_rebuilding_is_begun_again() {
     let mut command = lab.command();
     command.args(["rait", "rebuild", "a", "--member", "b", "--onto", "d"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for("a begin", || mark.exists());
+    // A mark that is not whole is anybody's: nothing was written yet.
+    wait_for("a begin", || fs::read(&mark).is_ok_and(|text| text.ends_with(b"\n")));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(mark.exists(), "it ended before it was killed");

@@ -70,7 +70,7 @@ impl Mark {
         run(directory).map_err(io_error(action, &directory.display().to_string()))
     }
 
-    /// Whether a directory has this mark, or as much of it as a crash left.
+    /// Whether a directory has this mark, or nothing but as much of it as a crash left: all else is written after it.
     fn is_in(&self, directory: &Path) -> io::Result<bool> {
         let mut found = Vec::new();
         match File::open(directory.join(NAME)) {
@@ -78,7 +78,8 @@ impl Mark {
             Err(e) if is_absent(&e) => return Ok(false),
             Err(e) => return Err(e),
         };
-        Ok(self.text.as_bytes().starts_with(&found))
+        let (text, found) = (self.text.as_bytes(), &found[..]);
+        Ok(found == text || text.starts_with(found) && ours_in(directory)?.is_empty())
     }
 }
 
@@ -91,13 +92,20 @@ fn is_absent(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
+/// What is ours in a directory, but for its mark.
+fn ours_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_ours = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name != NAME && is_our_name(name))
+    };
+    let paths = fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path()));
+    paths.filter(|path| path.as_ref().map_or(true, |path| is_ours(path))).collect()
+}
+
 /// Removes what is ours from a directory, its mark last.
 fn clear(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        if name.to_str().is_some_and(|name| name != NAME && is_our_name(name)) {
-            fs::remove_file(directory.join(name))?;
-        }
+    for path in ours_in(directory)? {
+        fs::remove_file(path)?;
     }
     RealStorage::open(directory)?.sync()?;
     fs::remove_file(directory.join(NAME))
@@ -133,5 +141,13 @@ mod tests {
         assert!(is_in(&path));
         mark(1, 1).remove().unwrap();
         assert!(!is_in(&path));
+        // Killed before the mark was whole.
+        fs::write(path.join(NAME), "0").unwrap();
+        fs::write(path.join("00000001.segment"), "x").unwrap();
+        mark(1, 1).clear().unwrap();
+        assert_eq!(names(), ["00000001.segment", "of-others", NAME]);
+        fs::remove_file(path.join("00000001.segment")).unwrap();
+        mark(1, 2).clear().unwrap();
+        assert_eq!(names(), ["of-others"]);
     }
 }

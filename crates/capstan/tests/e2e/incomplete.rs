@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::mirror::comes_back;
 use crate::support::{Lab, below, noise, soak};
 
 fn make(lab: &Lab) {
@@ -105,8 +106,10 @@ fn a_killed_session_gives_back_what_it_has() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         std::thread::sleep(Duration::from_micros((seed >> 33) % 200_000));
         let _ = child.kill();
-        // It may have ended, and be on record as completed before its process is gone.
-        if child.wait().unwrap().success() || newest(&lab)["status"] == "completed" {
+        let ended = child.wait().unwrap().success();
+        // One that is on record as completed before its process is gone has to be.
+        if ended || newest(&lab)["status"] == "completed" {
+            comes_back(&lab);
             continue;
         }
         // Committed segments have files, which are in the restore.

@@ -58,6 +58,7 @@ pub fn open(global: &Global) -> Result<Cell, Failure> {
 pub fn open_at(home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
     let cell = Cell::open(home, secrets)?;
     cell.on_notice(crate::progress::say_of_database);
+    cell.give_up_when(capstan_devices::operator::has_left);
     cell.share_libraries(crate::progress::say_of_robot);
     crate::operator::set(Some(&cell))?;
     Ok(cell)

@@ -1,32 +1,61 @@
-//! Input that is no file: standard input, or a command's output.
+//! Input that is no file: standard input, or a command's output. Neither is waited for once the session is to end.
 
+use std::fs::File;
 use std::io::{self, Read};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use capstan_disk_agent::linux::wait::readable;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::observe::Stop;
+
+/// How soon somebody who stops the session is heard.
+const NAP: Duration = Duration::from_millis(100);
+/// How long a command that is told to end may take for it.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Something that is read from begin to end and may fail at the end.
-pub(crate) enum Input {
-    Stdin(io::Stdin),
+pub(crate) struct Input<'a> {
+    from: From,
+    stop: &'a Stop,
+}
+
+enum From {
+    Stdin(File),
     Command(Child, String),
 }
 
-impl Input {
-    pub fn command(line: &str) -> io::Result<Self> {
+impl<'a> Input<'a> {
+    /// Standard input.
+    pub fn stdin(stop: &'a Stop) -> io::Result<Self> {
+        // Without a buffer, which could hold what nobody is told of who waits.
+        let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Self { from: From::Stdin(file), stop })
+    }
+
+    /// A command's output.
+    pub fn command(line: &str, stop: &'a Stop) -> io::Result<Self> {
         let child = Command::new("/bin/sh")
             .arg("-c")
             .arg(line)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()?;
-        Ok(Self::Command(child, line.to_owned()))
+        Ok(Self { from: From::Command(child, line.to_owned()), stop })
     }
 
-    /// What went wrong, once all was read: a command that failed.
+    /// What went wrong, once all was read: a command that failed. One that goes on although the session is to end is told to end,
+    /// and made to.
     pub fn end(self) -> Result<(), String> {
-        match self {
-            Self::Stdin(_) => Ok(()),
-            Self::Command(mut child, line) => {
+        match self.from {
+            From::Stdin(_) => Ok(()),
+            From::Command(mut child, line) => {
                 drop(child.stdout.take());
-                match child.wait() {
+                match ended(&mut child, self.stop) {
                     Ok(status) if status.success() => Ok(()),
                     Ok(status) => Err(format!("'{line}' failed: {status}")),
                     Err(e) => Err(format!("'{line}' cannot be waited for: {e}")),
@@ -34,14 +63,61 @@ impl Input {
             }
         }
     }
+
+    /// Waits until there is something to read; an error where the session is to end before.
+    fn wait(&self, input: &impl AsFd) -> io::Result<()> {
+        loop {
+            if self.stop.0.load(Relaxed) {
+                return Err(io::Error::other("the session was stopped"));
+            }
+            if readable(input, NAP)? {
+                return Ok(());
+            }
+        }
+    }
 }
 
-impl Read for Input {
+/// Waits for a command's end.
+fn ended(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
+    let mut pause = Duration::from_millis(1);
+    let mut told: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        match told {
+            None if stop.0.load(Relaxed) => {
+                let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+                if let Some(pid) = pid {
+                    // One that is gone meanwhile is seen next.
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+                told = Some(Instant::now());
+            }
+            Some(since) if since.elapsed() > GRACE => {
+                child.kill()?;
+                return child.wait();
+            }
+            _ => {}
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(NAP);
+    }
+}
+
+impl Read for Input<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Stdin(stdin) => stdin.read(out),
-            Self::Command(child, _) => match &mut child.stdout {
-                Some(stdout) => stdout.read(out),
+        match &self.from {
+            From::Stdin(stdin) => {
+                self.wait(stdin)?;
+                (&*stdin).read(out)
+            }
+            From::Command(child, _) => match &child.stdout {
+                Some(stdout) => {
+                    self.wait(stdout)?;
+                    // The descriptor's own, without a lock or buffer.
+                    rustix::io::read(stdout, out).map_err(io::Error::from)
+                }
                 None => Ok(0),
             },
         }

@@ -130,6 +130,11 @@ impl Cell {
         self.idb.on_notice(notice);
     }
 
+    /// Has a server of the database that went away waited for no longer once that says that the process is to end.
+    pub fn give_up_when(&self, leaving: impl Fn() -> bool + Send + Sync + 'static) {
+        self.idb.give_up_when(leaving);
+    }
+
     /// Its internal database.
     pub fn idb(&self) -> &Idb {
         &self.idb

@@ -16,7 +16,7 @@ use capstan_devices::queue::Wait;
 use capstan_devices::shared::book_with;
 use capstan_devices::{DeviceError, library};
 use capstan_idb::{Idb, IdbError, RobotLease};
-use capstan_tape::TapeError;
+use capstan_tape::{TapeError, leaving};
 
 use crate::Cell;
 use crate::error::chain;
@@ -157,7 +157,7 @@ impl Booked {
                 Taken::Had(booked) => return Ok(booked),
                 Taken::ByOther(held) => held,
             };
-            if begun.elapsed() >= terms.patience {
+            if begun.elapsed() >= terms.patience || leaving::has_left() {
                 return Err(TapeError::Busy {
                     what: format!("the robot of library {robot}"),
                     holder: holder(&held),
@@ -168,7 +168,7 @@ impl Booked {
                 tell(&format!("waiting for the robot of library {robot}, which {holder} has"));
                 told = Some(held.lease);
             }
-            thread::sleep(terms.look);
+            leaving::nap(terms.look);
         }
     }
 

@@ -1,13 +1,11 @@
 //! What copies and consolidations share: they move frames from media to media, and are watched doing it.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 
 use crate::report::Report;
 use crate::session::Ears;
-use crate::watch::{Seen, Watched, watch};
+use crate::watch::{self, Seen, Watched};
 
 /// Runs what moves frames, watched. `total` bytes are expected.
 pub(crate) fn watched<T>(
@@ -16,7 +14,6 @@ pub(crate) fn watched<T>(
     total: u64,
     run: impl FnOnce() -> T,
 ) -> (T, Option<Seen>) {
-    let end = AtomicBool::new(false);
     let watched = Watched {
         meters,
         lanes: Lanes { streams: 1, processors: 1 },
@@ -28,13 +25,7 @@ pub(crate) fn watched<T>(
         },
         each: &|p| ears.progress(p),
     };
-    std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| watch(&watched, &end));
-        let result = run();
-        end.store(true, Relaxed);
-        watcher.thread().unpark();
-        (result, watcher.join().ok())
-    })
+    watch::watched(&watched, run)
 }
 
 /// What was moved.

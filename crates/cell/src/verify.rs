@@ -1,7 +1,7 @@
 //! A verify session: reads everything, trusts nothing, and names the files that damage costs.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::file::{FileMedium, HEADER_NAME};
@@ -29,7 +29,7 @@ use crate::report::Report;
 use crate::request::VerifyRequest;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionView;
-use crate::watch::{Watched, watch};
+use crate::watch::{self, Watched};
 
 /// What is to be read: a medium, and its segments.
 struct Part {
@@ -63,7 +63,6 @@ impl Cell {
         let opened = self.open_keys_if_given(&records, true, &name, "verify checksums only")?;
         let keys = opened.keys;
         let meters = Meters::default();
-        let end = AtomicBool::new(false);
         let total: u64 = parts.iter().map(|part| self.bytes_of(part)).sum();
         let watched = Watched {
             meters: &meters,
@@ -86,8 +85,7 @@ impl Cell {
                 ears.say(Code::Damaged, "media agent", &what, text);
             }
         }
-        let seen = std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| watch(&watched, &end));
+        let ((), seen) = watch::watched(&watched, || {
             let mut lap = Lap::start();
             for part in &parts {
                 let errors = ears.error_count();
@@ -134,9 +132,6 @@ impl Cell {
                     ears.say(Code::Adapted, "cell", part.medium.path(), crate::error::chain(&e));
                 }
             }
-            end.store(true, Relaxed);
-            watcher.thread().unpark();
-            watcher.join().ok()
         });
         if !elsewhere.is_empty() {
             let segments = parts.iter().flat_map(|p| p.segments.iter().map(|n| (&p.medium, *n)));

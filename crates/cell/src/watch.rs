@@ -1,6 +1,7 @@
 //! Watching a session: the verdict, progress, sustained rates, and how hard to compress.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use capstan_disk_agent::squeeze::Ladder;
@@ -32,8 +33,30 @@ pub(crate) struct Seen {
     pub sustained: f64,
 }
 
+/// Ends a watch when it is dropped, so that what is watched can end in any way, also by a panic.
+struct Ending<'a>(&'a AtomicBool, Thread);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+        self.1.unpark();
+    }
+}
+
+/// Runs something while it is watched.
+pub(crate) fn watched<T>(w: &Watched<'_>, run: impl FnOnce() -> T) -> (T, Option<Seen>) {
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| watch(w, &end));
+        let ending = Ending(&end, watcher.thread().clone());
+        let result = run();
+        drop(ending);
+        (result, watcher.join().ok())
+    })
+}
+
 /// Watches until `end` is set.
-pub(crate) fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
+fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
     let started = Instant::now();
     let mut watch = Watch::start(w.meters, w.lanes);
     let mut idle = Idle::read();

@@ -4,7 +4,7 @@
 //! an error at once.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +30,6 @@ pub struct Operator {
 pub type Board = Box<dyn Fn(&str, Option<&str>) + Send + Sync>;
 
 static OPERATOR: OnceLock<Operator> = OnceLock::new();
-static LEFT: AtomicBool = AtomicBool::new(false);
 /// Drives with the tapes that were waited for there in vain: nobody is asked for them again by this process.
 static GIVEN_UP: LazyLock<Mutex<HashSet<(String, String)>>> = LazyLock::new(Mutex::default);
 /// Microseconds that tapes were waited for since somebody asked.
@@ -61,15 +60,7 @@ pub fn set(operator: Operator) {
     let _ = OPERATOR.set(operator);
 }
 
-/// Nothing is waited for any more, as the process is to end.
-pub fn leave() {
-    LEFT.store(true, Relaxed);
-}
-
-/// Whether the process is to end.
-pub(crate) fn has_left() -> bool {
-    LEFT.load(Relaxed)
-}
+pub use capstan_tape::leaving::{has_left, leave};
 
 /// Whether there is somebody to ask.
 pub fn is_there() -> bool {
@@ -78,7 +69,7 @@ pub fn is_there() -> bool {
 
 fn still_there(waited: Duration) -> Option<&'static Operator> {
     let is_patient = |operator: &&Operator| operator.patience.is_none_or(|most| waited < most);
-    OPERATOR.get().filter(is_patient).filter(|_| !LEFT.load(Relaxed))
+    OPERATOR.get().filter(is_patient).filter(|_| !has_left())
 }
 
 /// Why what is in a drive will not do, with the error where nobody is there to change it.

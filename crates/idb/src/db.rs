@@ -198,6 +198,13 @@ impl Idb {
         matches!(self.link.lock().store, Some(Store::Postgres(_)))
     }
 
+    /// Has a server that went away waited for no longer once that says that the process is to end.
+    pub fn give_up_when(&self, leaving: impl Fn() -> bool + Send + Sync + 'static) {
+        if let Some(Store::Postgres(store)) = &mut self.link.lock().store {
+            store.leaving = Some(Box::new(leaving));
+        }
+    }
+
     /// Has somebody told, in a sentence, when the server of the database goes away and when it is back.
     pub fn on_notice(&self, notice: impl Fn(&str) + Send + Sync + 'static) {
         if let Some(Store::Postgres(store)) = &mut self.link.lock().store {

@@ -33,7 +33,18 @@ enum Order {
     End(SessionEnds, Option<i64>),
 }
 
-/// Segments being written from frames that exist.
+/// Closes the queues when the thread ends that serves them, also by a panic: whoever waits for it learns that.
+struct Closing<'a>(&'a Queue<Order>, &'a Queue<Buffer>);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+        self.1.close();
+    }
+}
+
+/// Segments being written from frames that exist. One that is dropped without [`Self::finish`] is given up, and the media are
+/// let go.
 pub struct Transfer {
     orders: Arc<Queue<Order>>,
     free: Arc<Queue<Buffer>>,
@@ -47,7 +58,7 @@ pub struct Transfer {
     ending: Arc<AtomicUsize>,
     lost: LostMirrors,
     drives: Drives,
-    thread: JoinHandle<Result<(Vec<Member>, Written), WriteError>>,
+    thread: Option<JoinHandle<Result<(Vec<Member>, Written), WriteError>>>,
 }
 
 impl Transfer {
@@ -77,7 +88,7 @@ impl Transfer {
             move || run(writer, &orders, &free, &meters, &ending, next_media, on_commit)
         });
         let buffers = AtomicUsize::new(BUFFERS);
-        let begun = AtomicUsize::new(0);
+        let (begun, thread) = (AtomicUsize::new(0), Some(thread));
         Self { orders, free, block_size, buffers, meters, begun, ending, lost, drives, thread }
     }
 
@@ -129,9 +140,10 @@ impl Transfer {
     }
 
     /// Waits until all is written; gives the media back, and what was written. A segment that was not ended is dropped.
-    pub fn finish(self) -> Result<(Vec<Member>, Written), WriteError> {
+    pub fn finish(mut self) -> Result<(Vec<Member>, Written), WriteError> {
         self.orders.close();
-        self.thread.join().unwrap_or(Err(WriteError::Thread))
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.and_then(Result::ok).unwrap_or(Err(WriteError::Thread))
     }
 
     fn order(&self, order: Order) -> Result<(), LinkClosed> {
@@ -146,6 +158,15 @@ impl Transfer {
     }
 }
 
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.orders.close();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// The writing thread.
 fn run(
     mut writer: SegmentWriter,
@@ -156,6 +177,7 @@ fn run(
     mut next_media: Option<Box<NextMedia>>,
     mut on_commit: Box<OnCommit>,
 ) -> Result<(Vec<Member>, Written), WriteError> {
+    let closing = Closing(orders, free);
     let mut written = Written::default();
     let mut record = |committed: &[Committed]| -> Result<(), WriteError> {
         let mut lap = Lap::start();
@@ -204,8 +226,7 @@ fn run(
         }
     }
     // Whoever brings more learns that nothing is taken.
-    orders.close();
-    free.close();
+    drop(closing);
     if result.is_ok() {
         result = writer.commit().and_then(|committed| record(&committed));
     }
@@ -226,7 +247,7 @@ struct OpenBlock {
     notes: BlockNotes,
 }
 
-/// Cuts a stream's frames into blocks.
+/// Cuts a stream's frames into blocks. One that is dropped gives its buffer back, so that others do not wait for it in vain.
 pub struct Cutter<'a> {
     transfer: &'a Transfer,
     stream: StreamId,
@@ -236,6 +257,14 @@ pub struct Cutter<'a> {
     rows: u64,
     logical: u64,
     block: Option<OpenBlock>,
+}
+
+impl Drop for Cutter<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = self.block.take() {
+            let _ = self.transfer.free.give(open.buffer);
+        }
+    }
 }
 
 impl Cutter<'_> {

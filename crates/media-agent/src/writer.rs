@@ -147,11 +147,31 @@ impl Shared {
     }
 }
 
-/// The disk agents' end of a writer.
-#[derive(Clone)]
-pub struct Port(Arc<Shared>);
+impl Shared {
+    /// Nothing is taken any more, and nobody waits.
+    fn close(&self) {
+        self.grants.fail();
+        if let Way::Queue(queue) = &self.way {
+            queue.close();
+        }
+    }
+}
 
-/// A session being written.
+/// Closes what is shared when its thread ends, also by a panic: whoever waits for it learns that.
+struct Closing<'a>(&'a Shared);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The disk agents' end of a writer, which it borrows: while a stream is open, the writer cannot be waited for.
+#[derive(Clone, Copy)]
+pub struct Port<'w>(&'w Shared);
+
+/// A session being written. One that is dropped without [`Self::finish`] is given up: what was not committed is dropped, and
+/// the media are let go.
 pub struct Writer {
     shared: Arc<Shared>,
     lost: LostMirrors,
@@ -227,8 +247,8 @@ impl Writer {
     }
 
     /// The end that disk agents use.
-    pub fn port(&self) -> Port {
-        Port(self.shared.clone())
+    pub fn port(&self) -> Port<'_> {
+        Port(&self.shared)
     }
 
     /// Mirrors that failed and were left; who says so takes them out.
@@ -248,10 +268,23 @@ impl Writer {
     }
 
     /// Ends the session, and those that wrote together with it: what is left is written and committed, with their end records
-    /// as far as there are any. All streams have been closed.
-    pub fn finish(self, ends: impl Into<SessionEnds>) -> Result<Written, WriteError> {
+    /// as far as there are any. All streams have been closed: what is open has borrowed the writer, so that this is no
+    /// program:
+    ///
+    /// ```compile_fail,E0505
+    /// use std::sync::Arc;
+    /// use capstan_engine::link::BlockPort;
+    /// use capstan_media_agent::writer::Writer;
+    ///
+    /// fn waits_for_ever(writer: Writer) {
+    ///     let stream: Arc<dyn BlockPort + '_> = Arc::new(writer.port());
+    ///     let _ = writer.finish(None);
+    ///     drop(stream);
+    /// }
+    /// ```
+    pub fn finish(mut self, ends: impl Into<SessionEnds>) -> Result<Written, WriteError> {
         let _ = self.shared.give(Message::Finish(ends.into()));
-        if let Some(thread) = self.thread {
+        if let Some(thread) = self.thread.take() {
             return thread.join().unwrap_or(Err(WriteError::Thread));
         }
         let Way::Hand(hand) = &self.shared.way else { return Err(WriteError::Thread) };
@@ -264,6 +297,16 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Nobody gave an end: its thread drops what was begun.
+        self.shared.close();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// The writing thread.
 fn run(
     mut multiplexer: Multiplexer,
@@ -272,6 +315,7 @@ fn run(
     meters: &Meters,
 ) -> Result<Written, WriteError> {
     let Way::Queue(queue) = &shared.way else { return Err(WriteError::Thread) };
+    let _closing = Closing(shared);
     let mut result = Ok(());
     while result.is_ok() && !multiplexer.is_finished() {
         let mut waited = Duration::ZERO;
@@ -286,12 +330,10 @@ fn run(
             Taken::Closed => Err(WriteError::Thread),
         };
     }
-    let written = multiplexer.end(result);
-    queue.close();
-    written
+    multiplexer.end(result)
 }
 
-impl BlockPort for Port {
+impl BlockPort for Port<'_> {
     fn block_size(&self) -> usize {
         self.0.grants.limits().block_size
     }

@@ -5,7 +5,7 @@
 //! [`reports`] is what drives say of themselves. [`model`] has real drives as data; [`mechanics`] works out from a model when
 //! a drive has done what, and whether its tape streams; [`clock`] is the time in which it does: real, scaled, or virtual.
 //! [`virtual_drive`] is a drive made of these and of a [`cartridge`], a tape in a file, and fails as [`faults`] say.
-//! [`library`] is a directory with slots, drives and a robot. [`lock`] keeps the processes of a host from using a drive or
+//! [`library`] is a directory with slots, drives and a robot. [`leaving`] ends all waits of a process. [`lock`] keeps the processes of a host from using a drive or
 //! robot at once.
 //!
 //! Nothing here knows of media, segments or sessions.
@@ -17,6 +17,7 @@ pub mod clock;
 pub mod drive;
 pub mod encryption;
 pub mod faults;
+pub mod leaving;
 pub mod library;
 pub mod lock;
 pub mod mechanics;

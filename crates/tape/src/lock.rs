@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::cartridge::failed;
 use crate::drive::TapeError;
+use crate::leaving;
 
 /// A program that is just being started has all that its parent had open until it begins: for so long a lock may outlive who
 /// held it.
@@ -21,7 +22,7 @@ pub fn take(path: &Path, what: &str) -> Result<File, TapeError> {
     wait(path, what, FORK)
 }
 
-/// The same, with patience where another has it.
+/// The same, with patience where another has it, as long as the process is not to end.
 pub fn wait(path: &Path, what: &str, patience: Duration) -> Result<File, TapeError> {
     const PAUSE: Duration = Duration::from_millis(20);
     let end = Instant::now() + patience;
@@ -29,7 +30,9 @@ pub fn wait(path: &Path, what: &str, patience: Duration) -> Result<File, TapeErr
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) if Instant::now() < end && !leaving::has_left() => {
+                thread::sleep(PAUSE);
+            }
             Err(TryLockError::WouldBlock) => {
                 return Err(TapeError::Busy { what: what.to_owned(), holder: holder_of(&file) });
             }

@@ -20,6 +20,7 @@ mod feed;
 mod filesystems;
 mod find;
 mod guide;
+mod hangs;
 mod idb;
 mod incomplete;
 mod incremental;

@@ -266,7 +266,7 @@ impl Job<'_> {
     /// Runs the disk agents.
     pub fn run(
         &self,
-        port: Arc<dyn BlockPort>,
+        port: Arc<dyn BlockPort + '_>,
         meters: &Arc<Meters>,
         stop: &Stop,
         cursor: Option<Cursor<'_>>,
@@ -283,8 +283,10 @@ impl Job<'_> {
             counters: &self.counters,
             listener: &self.ears,
         };
-        let handed_over = run_source(self.request, &self.plan, &backup, cursor, streams);
-        if let Some(why) = &handed_over.input_failed {
+        let handed_over = run_source(self.request, &self.plan, &backup, stop, cursor, streams);
+        // Of an input that is stopped it is said that it was.
+        let failed = handed_over.input_failed.as_ref().filter(|_| !stop.0.load(Relaxed));
+        if let Some(why) = failed {
             self.ears.say(Code::InputFailed, "disk agent", &self.plan.name, why.clone());
         }
         handed_over
@@ -392,6 +394,7 @@ fn run_source(
     request: &BackupRequest,
     plan: &Plan,
     backup: &Backup<'_>,
+    stop: &Stop,
     mut cursor: Option<Cursor<'_>>,
     mut streams: Vec<StreamOptions>,
 ) -> HandedOver {
@@ -402,12 +405,12 @@ fn run_source(
             let whole = backup.run(&plan.roots, base, streams);
             return HandedOver { whole, input_failed: None };
         }
-        Source::Stdin(name) => (name, Ok(Input::Stdin(std::io::stdin()))),
-        Source::Command(line, name) => (name, Input::command(line)),
+        Source::Stdin(name) => (name, Input::stdin(stop)),
+        Source::Command(line, name) => (name, Input::command(line, stop)),
     };
     let mut input = match input {
         Ok(input) => input,
-        Err(e) => return failed(format!("cannot start the command: {e}")),
+        Err(e) => return failed(format!("cannot open the input, or start the command: {e}")),
     };
     let Some(stream) = streams.pop() else {
         return HandedOver { whole: Ok(()), input_failed: None };

@@ -11,7 +11,7 @@ mod unbegun;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use capstan_devices::held::HeldMedium;
@@ -48,7 +48,7 @@ use crate::request::{BackupRequest, Encrypt, Source};
 use crate::session::{Ears, now_us};
 use crate::tapes::Supply;
 use crate::version::VersionKeys;
-use crate::watch::{Watched, watch};
+use crate::watch::{self, Watched};
 
 /// A slow source is committed this often.
 const SEGMENT_TIME: Duration = Duration::from_secs(120);
@@ -246,7 +246,6 @@ impl Cell {
         let say_lost_mirrors = || {
             mirrors_lost.fetch_add(say_all_lost(&lost_mirrors, ears), Relaxed);
         };
-        let end = AtomicBool::new(false);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let streams: usize = jobs.iter().map(|job| job.plan.streams).sum();
         let watched = Watched {
@@ -270,19 +269,18 @@ impl Cell {
             },
         };
         let port = Arc::new(writer.port());
-        let (handed_over, seen) = std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| watch(&watched, &end));
-            let mut running = Vec::new();
-            for (job, (cursor, streams)) in jobs.iter().zip(sources) {
-                let (port, meters) = (port.clone(), &meters);
-                running.push(scope.spawn(move || job.run(port, meters, stop, cursor, streams)));
-            }
-            let handed: Vec<HandedOver> =
-                running.into_iter().map(|job| job.join().unwrap_or_default()).collect();
-            end.store(true, Relaxed);
-            watcher.thread().unpark();
-            (handed, watcher.join().ok())
-        });
+        let all = || {
+            std::thread::scope(|scope| {
+                let mut running = Vec::new();
+                for (job, (cursor, streams)) in jobs.iter().zip(sources) {
+                    let (port, meters) = (port.clone(), &meters);
+                    running.push(scope.spawn(move || job.run(port, meters, stop, cursor, streams)));
+                }
+                let handed = running.into_iter().map(|job| job.join().unwrap_or_default());
+                handed.collect::<Vec<HandedOver>>()
+            })
+        };
+        let (handed_over, seen) = watch::watched(&watched, all);
         let stopped = stop.0.load(Relaxed);
         say_lost_mirrors();
         let media_errors = ears.error_count() + mirrors_lost.load(Relaxed);

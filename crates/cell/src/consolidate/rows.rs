@@ -61,7 +61,7 @@ type Handed = std::result::Result<(), LinkClosed>;
 
 impl Rows<'_> {
     /// Writes all rows. The inner error means that the target takes no more.
-    pub fn run(&mut self, merged: &mut Merged<'_>, out: &mut StreamWriter) -> Result<Handed> {
+    pub fn run(&mut self, merged: &mut Merged<'_>, out: &mut StreamWriter<'_>) -> Result<Handed> {
         while let Some(row) = merged.next()? {
             if self.stop.0.load(Relaxed) {
                 return Ok(Ok(()));
@@ -75,7 +75,7 @@ impl Rows<'_> {
         self.flush(out)
     }
 
-    fn row(&mut self, row: &Row, out: &mut StreamWriter) -> Result<Handed> {
+    fn row(&mut self, row: &Row, out: &mut StreamWriter<'_>) -> Result<Handed> {
         let mut ready = Ready {
             entry: Entry { replaces: false, ..row.entry.clone() },
             sum: self.overview.is_whole(row).then(|| self.overview.content_sum(row)).flatten(),
@@ -151,7 +151,7 @@ impl Rows<'_> {
     }
 
     /// Sends the rows that wait, and then their contents.
-    fn flush(&mut self, out: &mut StreamWriter) -> Result<Handed> {
+    fn flush(&mut self, out: &mut StreamWriter<'_>) -> Result<Handed> {
         let waiting = std::mem::take(&mut self.ready);
         let rows = waiting.iter().map(|r| (r.entry.clone(), r.sum));
         if let Err(closed) = out.rows_with_sums(rows) {
@@ -203,7 +203,7 @@ fn push(extents: &mut Vec<Extent>, len: u64, kind: ExtentKind) {
     extents.push(Extent { len, kind });
 }
 
-fn put(out: &mut StreamWriter, mut bytes: &[u8]) -> Handed {
+fn put(out: &mut StreamWriter<'_>, mut bytes: &[u8]) -> Handed {
     while !bytes.is_empty() {
         let space = out.space()?;
         let n = space.len().min(bytes.len());

@@ -310,7 +310,14 @@ impl<'a> Run<'a> {
         let port = Arc::new(writer.port());
         let mut out = StreamWriter::open(port, on.meters.clone(), owners, stream);
         let handed = rows.run(&mut merged, &mut out);
-        let whole = matches!(handed, Ok(Ok(()))) && out.finish().is_ok();
+        // A stream that is not finished is closed none the less.
+        let whole = match handed {
+            Ok(Ok(())) => out.finish().is_ok(),
+            _ => {
+                drop(out);
+                false
+            }
+        };
         let stopped = self.stop.0.load(Relaxed);
         let status = match self.ears.error_count() {
             0 => Status::Completed,

@@ -41,7 +41,7 @@ use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionView;
-use crate::watch::{Watched, watch};
+use crate::watch::{self, Watched};
 
 impl Cell {
     /// The version that a name means. Versions on the null device are never offered.
@@ -241,7 +241,6 @@ impl Cell {
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = processors.clamp(1, 8);
-        let end = AtomicBool::new(false);
         let prepared = restore.prepare();
         let total = prepared.as_ref().map_or((0, 0), |total| *total);
         let watched = Watched {
@@ -257,13 +256,8 @@ impl Cell {
             },
             each: &|p| ears.progress(p),
         };
-        let (result, seen) = std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| watch(&watched, &end));
-            let result = prepared.and_then(|_| restore.run(workers));
-            end.store(true, Relaxed);
-            watcher.thread().unpark();
-            (result, watcher.join().ok())
-        });
+        let read = || prepared.and_then(|_| restore.run(workers));
+        let (result, seen) = watch::watched(&watched, read);
         self.note_damage(&view, &restore.hurt.lock())?;
         match &result {
             Err(CellError::TargetFull(text)) => {

@@ -11,7 +11,7 @@ use capstan_scsi::element::{Element, ElementKind};
 use capstan_scsi::inquiry::Identity;
 use capstan_scsi::{self as scsi, Inventory, holders};
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
-use capstan_tape::{Changer, TapeDrive, TapeError, lock};
+use capstan_tape::{Changer, TapeDrive, TapeError, leaving, lock};
 
 use super::drive::{Expect, ScsiDrive, eject};
 use super::errors::explain;
@@ -65,9 +65,8 @@ fn in_turn<T>(
     let begun = Instant::now();
     loop {
         match attempt() {
-            Err(scsi::Error::Reserved { .. }) if begun.elapsed() < patience => {
-                std::thread::sleep(pause);
-            }
+            Err(scsi::Error::Reserved { .. })
+                if begun.elapsed() < patience && leaving::nap(pause) => {}
             other => return other,
         }
     }

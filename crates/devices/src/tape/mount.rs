@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use capstan_format::id::MediumId;
 use capstan_tape::changer::{Held, Place, is_spare};
-use capstan_tape::{Changer, DriveSession, Mount, TapeDrive, TapeError};
+use capstan_tape::{Changer, DriveSession, Mount, TapeDrive, TapeError, leaving};
 use parking_lot::Mutex;
 
 use super::abreast::Abreast;
@@ -402,10 +402,9 @@ impl Tape {
                     None => in_use |= !other.loading.load(Relaxed),
                 }
             }
-            if !in_use {
+            if !in_use || !leaving::nap(PAUSE) {
                 return false;
             }
-            std::thread::sleep(PAUSE);
         }
     }
 }

@@ -223,9 +223,26 @@ impl State {
     }
 }
 
+/// The thread that writes the tape: when it ends, also by a panic, nobody waits for it.
+struct Serving<'a>(&'a Shared);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.at_work = false;
+        if !state.closed {
+            let ended = || DeviceError::SpoolFailed("its thread ended unexpectedly".to_owned());
+            state.failed.get_or_insert_with(ended);
+        }
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
 impl Shared {
     /// The thread that writes the tape.
     fn run(&self, place_size: usize) {
+        let _serving = Serving(self);
         let mut buffer = Buffer::new(place_size);
         let high = (self.places as f64 * HIGH) as usize;
         let low = (self.places as f64 * LOW) as usize;

@@ -27,10 +27,32 @@ use crate::linux::source;
 use crate::owners::OwnerNames;
 use crate::select::Selection;
 use crate::stream::{StreamOptions, StreamWriter};
-use crate::walk::{BaseCursor, WalkEvent, Walker, is_inside};
+use crate::walk::{BaseCursor, Group, WalkEvent, Walker, is_inside};
 
 /// Groups that wait for a stream.
 const GROUPS_WAITING: usize = 4;
+
+/// Closes the streams' queues when it is dropped, however it comes about that nobody gives or takes any more: a stream that has
+/// come to its end found them closed by the walk.
+struct Closing<'q>(&'q [Queue<Arc<Group>>]);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Queue::close);
+    }
+}
+
+/// Lets the streams and fetchers end when it is dropped: no more is walked.
+struct Walking<'q> {
+    _queues: Closing<'q>,
+    ahead: &'q Ahead,
+}
+
+impl Drop for Walking<'_> {
+    fn drop(&mut self) {
+        self.ahead.close();
+    }
+}
 
 /// What to do with files in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +120,7 @@ pub struct Counters {
 /// A backup of file system trees: what all its threads share.
 pub struct Backup<'a> {
     /// The media agent.
-    pub port: Arc<dyn BlockPort>,
+    pub port: Arc<dyn BlockPort + 'a>,
     /// Where the time goes.
     pub meters: Arc<Meters>,
     /// Names of owners.
@@ -117,7 +139,7 @@ pub struct Backup<'a> {
     pub listener: &'a dyn Listener,
 }
 
-impl Backup<'_> {
+impl<'a> Backup<'a> {
     /// Saves the roots into as many streams as are given. Returns when everything was handed to the media agent.
     pub fn run(
         &self,
@@ -142,12 +164,9 @@ impl Backup<'_> {
                     let queues = &queues;
                     let busy = &busy;
                     scope.spawn(move || {
-                        let result = reader.run(busy);
-                        if result.is_err() || self.stop.load(Relaxed) {
-                            // Nobody takes groups any more: the walk need not go on.
-                            queues.iter().for_each(Queue::close);
-                        }
-                        result
+                        // Where nobody takes groups any more, the walk need not go on.
+                        let _closing = Closing(queues);
+                        reader.run(busy)
                     })
                 })
                 .collect();
@@ -163,8 +182,9 @@ impl Backup<'_> {
                 meters: &self.meters,
                 event: &|event| walk_event(event, self.counters, self.listener),
             };
+            let walking = Walking { _queues: Closing(&queues), ahead: &ahead };
             walker.run(roots, base);
-            ahead.close();
+            drop(walking);
             // All are joined, whichever of them failed.
             let results: Vec<_> =
                 threads.into_iter().map(|t| t.join().unwrap_or(Err(LinkClosed))).collect();
@@ -172,7 +192,7 @@ impl Backup<'_> {
         })
     }
 
-    fn open_stream(&self, options: StreamOptions) -> StreamWriter {
+    fn open_stream(&self, options: StreamOptions) -> StreamWriter<'a> {
         StreamWriter::open(self.port.clone(), self.meters.clone(), self.owners.clone(), options)
     }
 

@@ -62,10 +62,39 @@ struct Current {
     drop: bool,
 }
 
+/// How soon somebody who stops the session is heard.
+const NAP: Duration = Duration::from_millis(100);
+
+/// A stream that may still find a huge file, whose pieces are for all. One that ends otherwise, as its device failed or by a
+/// panic, finds no more.
+struct Busy<'a> {
+    /// How many do.
+    streams: &'a Mutex<usize>,
+    walked: bool,
+}
+
+impl Busy<'_> {
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.walked, true) {
+            *self.streams.lock() -= 1;
+        }
+    }
+
+    fn nobody(&self) -> bool {
+        *self.streams.lock() == 0
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// One stream's thread.
 pub(super) struct StreamReader<'a> {
     pub(super) backup: &'a Backup<'a>,
-    writer: StreamWriter,
+    writer: StreamWriter<'a>,
     queue: &'a Queue<Arc<Group>>,
     pub(super) pieces: &'a Pieces,
     ahead: &'a Ahead,
@@ -85,7 +114,7 @@ pub(super) struct StreamReader<'a> {
 impl<'a> StreamReader<'a> {
     pub(super) fn new(
         backup: &'a Backup<'a>,
-        writer: StreamWriter,
+        writer: StreamWriter<'a>,
         queue: &'a Queue<Arc<Group>>,
         pieces: &'a Pieces,
         ahead: &'a Ahead,
@@ -111,26 +140,22 @@ impl<'a> StreamReader<'a> {
     /// Until the walk has ended and nothing is left to read, or the session is stopped. Then the stream ends where it
     /// is, as if it had been killed: rows whose data did not follow are known as incomplete.
     pub(super) fn run(mut self, busy: &Mutex<usize>) -> Result<(), LinkClosed> {
-        let mut walked = false;
-        let result = self.read_all(busy, &mut walked);
-        if !walked {
-            // It ended before the walk did, as its device failed: it finds no more huge files for the others.
-            *busy.lock() -= 1;
-        }
-        result?;
+        let mut busy = Busy { streams: busy, walked: false };
+        self.read_all(&mut busy)?;
+        drop(busy);
         self.writer.finish()
     }
 
-    fn read_all(&mut self, busy: &Mutex<usize>, walked: &mut bool) -> Result<(), LinkClosed> {
+    fn read_all(&mut self, busy: &mut Busy<'_>) -> Result<(), LinkClosed> {
         while !self.stopped() {
             while !self.stopped()
                 && let Some((file, at, len)) = self.pieces.take()
             {
                 self.piece(&file, at, len)?;
             }
-            if *walked {
+            if busy.walked {
                 // Another stream may still find a huge file: its pieces are for all.
-                if *busy.lock() == 0 {
+                if busy.nobody() {
                     break;
                 }
                 self.writer.idle()?;
@@ -149,14 +174,22 @@ impl<'a> StreamReader<'a> {
                 Taken::Item(group) if !self.stopped() => self.group(&group)?,
                 Taken::Item(_) => {}
                 Taken::Nothing => self.writer.idle()?,
-                Taken::Closed => {
-                    *walked = true;
-                    *busy.lock() -= 1;
-                }
+                Taken::Closed => busy.end(),
             }
         }
         self.count(0);
         Ok(())
+    }
+
+    /// Waits that long, unless the session is to end.
+    fn rest(&self, time: Duration) {
+        let begun = Instant::now();
+        while !self.stopped() {
+            match time.checked_sub(begun.elapsed()) {
+                Some(left) if !left.is_zero() => std::thread::sleep(left.min(NAP)),
+                _ => break,
+            }
+        }
     }
 
     fn stopped(&self) -> bool {
@@ -199,7 +232,7 @@ impl<'a> StreamReader<'a> {
                 break;
             }
             self.writer.mark(Stage::Source);
-            std::thread::sleep(self.backup.options.retry_wait);
+            self.rest(self.backup.options.retry_wait);
             self.writer.mark_wait_in();
             todo = again;
         }

@@ -6,3 +6,4 @@ pub mod names;
 pub mod restore;
 pub mod source;
 pub mod users;
+pub mod wait;

@@ -8,7 +8,7 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType, MIN_ROOM, 
 
 use super::{BATCH_BYTES, OpenBlock, Pending, Secret, StreamWriter};
 
-impl StreamWriter {
+impl StreamWriter<'_> {
     pub(super) fn room(&self) -> usize {
         self.block.as_ref().map_or(0, |b| b.grant.buffer.len() - PAYLOAD_AT - b.used)
     }

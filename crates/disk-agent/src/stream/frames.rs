@@ -13,7 +13,7 @@ use super::{BATCH_BYTES, LEAST_DATA, OpenFrame, Secret, StreamWriter};
 /// Level for batches: they are small and repeat much.
 const BATCH_METHOD: Method = Method::Zstd(3);
 
-impl StreamWriter {
+impl StreamWriter<'_> {
     pub(super) fn open_frame(&mut self) -> Result<(), LinkClosed> {
         let method = self.options.squeeze.method();
         if method == Method::Store {

@@ -92,9 +92,10 @@ struct Pending {
     batch: u64,
 }
 
-/// A stream being written.
-pub struct StreamWriter {
-    port: Arc<dyn BlockPort>,
+/// A stream being written. It is closed at the media agent's when it is dropped, however that comes about; and a media
+/// agent's writer is borrowed by its port, so it cannot be waited for while a stream is open.
+pub struct StreamWriter<'p> {
+    port: Arc<dyn BlockPort + 'p>,
     meters: Arc<Meters>,
     owners: Arc<OwnerNames>,
     options: StreamOptions,
@@ -130,10 +131,10 @@ enum Secret {
     Contents,
 }
 
-impl StreamWriter {
+impl<'p> StreamWriter<'p> {
     /// Opens the stream at the media agent's.
     pub fn open(
-        port: Arc<dyn BlockPort>,
+        port: Arc<dyn BlockPort + 'p>,
         meters: Arc<Meters>,
         owners: Arc<OwnerNames>,
         options: StreamOptions,
@@ -355,7 +356,7 @@ impl StreamWriter {
     }
 }
 
-impl Drop for StreamWriter {
+impl Drop for StreamWriter<'_> {
     fn drop(&mut self) {
         if let Some(b) = self.block.take() {
             self.port.give_back(self.options.stream, b.grant);

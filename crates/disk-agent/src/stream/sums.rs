@@ -71,7 +71,7 @@ impl RowSums {
     }
 }
 
-impl StreamWriter {
+impl StreamWriter<'_> {
     /// Sends the checksums of rows whose data are placed, in the segment that has them.
     pub(super) fn send_sums(&mut self) -> Result<(), LinkClosed> {
         for sums in std::mem::take(&mut self.sums.ready) {

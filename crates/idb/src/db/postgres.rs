@@ -29,6 +29,9 @@ const WRITE_LOCK: &str = "pg_advisory_xact_lock(27973158295593326)";
 /// Told when a server goes away and when it is back.
 pub(crate) type Notice = Box<dyn Fn(&str) + Send + Sync>;
 
+/// Whether the process is to end: a server is not waited for any more.
+pub(crate) type Leaving = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// A database on a server.
 pub(crate) struct PostgresStore {
     address: Address,
@@ -45,6 +48,7 @@ pub(crate) struct PostgresStore {
     /// Whether it was waited for in vain: then it is not again, until it is back.
     gave_up: bool,
     pub notice: Option<Notice>,
+    pub leaving: Option<Leaving>,
 }
 
 /// An absence of the server.
@@ -66,6 +70,7 @@ impl PostgresStore {
             was_there: false,
             gave_up: false,
             notice: None,
+            leaving: None,
         }
     }
 
@@ -218,10 +223,11 @@ impl PostgresStore {
         };
         let away =
             away.get_or_insert_with(|| Away { since: Instant::now(), pause: PAUSE, told: false });
-        if away.since.elapsed() >= patience {
+        let is_leaving = || self.leaving.as_ref().is_some_and(|leaving| leaving());
+        if away.since.elapsed() >= patience || is_leaving() {
             self.gave_up = true;
             let place = self.address.to_string();
-            let (waited_s, source) = (patience.as_secs(), Box::new(error));
+            let (waited_s, source) = (away.since.elapsed().as_secs(), Box::new(error));
             return Err(IdbError::Away { place, waited_s, source }.into());
         }
         if !away.told {
@@ -232,7 +238,10 @@ impl PostgresStore {
                 patience.as_secs()
             ));
         }
-        tokio::time::sleep(away.pause).await;
+        let end = Instant::now() + away.pause;
+        while Instant::now() < end && !is_leaving() {
+            tokio::time::sleep(PAUSE).await;
+        }
         away.pause = (away.pause * 2).min(PAUSE_MAX);
         Ok(())
     }

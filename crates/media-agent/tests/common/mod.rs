@@ -246,7 +246,7 @@ fn stream_options(shape: &Shape, session: u8, stream: StreamId) -> StreamOptions
 
 /// Sends the rows and their contents; returns what was sent (as far as the media agent took it).
 fn send(
-    writer: &mut StreamWriter,
+    writer: &mut StreamWriter<'_>,
     specs: &[Spec],
     given: &mut Given,
     seed: u64,
@@ -269,7 +269,7 @@ fn send(
 }
 
 fn contents(
-    writer: &mut StreamWriter,
+    writer: &mut StreamWriter<'_>,
     entry: &Entry,
     spec: &Spec,
     given: &mut Given,

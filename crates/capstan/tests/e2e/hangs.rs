@@ -1,0 +1,151 @@
+//! Nothing waits for ever: damaged sources end every command, and the first SIGTERM ends what waits.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::mirror::damage;
+use crate::support::{Lab, Run, below, finish, noise, wait_for};
+
+/// Runs the binary; panics if that takes a minute.
+fn bounded(lab: &Lab, args: &[&str]) -> Run {
+    let command = lab.command();
+    let mut limited = lab.program("timeout");
+    limited.args(["-s", "KILL", "60"]).arg(command.get_program()).args(args);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let run = finish(&mut limited);
+    assert!(!matches!(run.code, 137 | -9), "{args:?} came to no end: {}", run.stderr);
+    assert!(!run.stderr.contains("panicked"), "{args:?}: {}", run.stderr);
+    run
+}
+
+/// Flips a byte of the contents of the one big file of a medium's first segment.
+fn damage_one_frame(lab: &Lab, medium: &str) {
+    let path = lab.path(medium).join("00000001.segment");
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let at = file.metadata().unwrap().len() / 2;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+}
+
+#[test]
+fn one_damaged_frame_ends_a_consolidation_and_leaves_the_chain() {
+    for passphrase in [None, Some("secret")] {
+        let lab = Lab::with_passphrase(passphrase);
+        lab.file("tree/big", noise(1, 3_000_000));
+        lab.file("tree/small", "one");
+        let backup = ["tree", "--to", "medium", "--name", "t", "--incr"];
+        lab.backed_up(backup);
+        lab.file("tree/small", "two");
+        lab.backed_up(backup);
+        damage_one_frame(&lab, "medium");
+        let before = lab.run(["versions", "t", "--json"]).ok().stdout.clone();
+        let run = bounded(&lab, &["consolidate", "t"]);
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        for word in ["segment 1 of", "medium: frame", "tree/big", "none is made"] {
+            assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
+        }
+        let after = lab.run(["versions", "t", "--json"]).ok().stdout.clone();
+        assert_eq!(before, after, "the chain is as it was, and nothing else is offered");
+        // Nobody holds the medium.
+        lab.file("tree/small", "three");
+        let args = ["backup", "tree", "--to", "medium", "--name", "t", "--incr", "--json"];
+        let report: Value = serde_json::from_str(&bounded(&lab, &args).stdout).unwrap();
+        assert_eq!((&report["status"], &report["method"]), (&"completed".into(), &"incr".into()));
+        assert_eq!(bounded(&lab, &["restore", "t", "--into", "out"]).code, 3);
+        let small = below(&lab.path("out"), &lab.path("tree/small"));
+        assert_eq!(fs::read(small).unwrap(), b"three");
+    }
+}
+
+/// Many frames of many streams are damaged: each command that reads them comes to its end.
+#[test]
+fn damaged_sources_end_every_command() {
+    let lab = Lab::new();
+    for i in 0..200 {
+        lab.file(&format!("tree/{i}"), noise(i, 60_000));
+    }
+    lab.file("tree/huge", noise(1000, 40_000_000));
+    let backup = ["tree", "--to", "medium", "--name", "t", "--streams", "4"];
+    lab.backed_up([&backup[..], &["--block-size", "64K"]].concat());
+    lab.sh("for i in $(seq 0 2 199); do echo x >>tree/$i; done");
+    lab.backed_up([&backup[..], &["--incr"]].concat());
+    damage(&lab.path("medium"), 3, 7);
+    let commands: &[&[&str]] = &[
+        &["verify", "t"],
+        &["verify", "--medium", "medium"],
+        &["restore", "t", "--into", "out"],
+        &["restore", "t", "--to-tar", "out.tar"],
+        &["copy", "t", "--to", "copied"],
+        &["consolidate", "t", "--to", "made"],
+        &["diff", "t", "tree"],
+        &["drill", "t"],
+        &["backup", "tree", "--to", "medium", "--name", "t", "--incr"],
+        &["backup", "tree", "--to", "medium", "--name", "t", "--full"],
+        &["prune", "--keep-last", "1"],
+        &["media", "retire", "medium", "--to", "retired"],
+        &["import", "medium"],
+    ];
+    for args in commands {
+        let run = bounded(&lab, args);
+        assert!((0..=6).contains(&run.code), "{args:?}: {} {}", run.code, run.stderr);
+    }
+}
+
+/// Ends it as `systemctl stop` does; how long that took.
+fn terminate(child: &mut Child) -> Duration {
+    let pid = rustix::process::Pid::from_child(child);
+    let begun = Instant::now();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    begun.elapsed()
+}
+
+const SOON: Duration = Duration::from_secs(2);
+
+#[test]
+fn the_first_sigterm_ends_a_session_that_waits() {
+    let lab = Lab::new();
+    lab.file("tree/file", noise(1, 40_000_000));
+    let is_running = || lab.run(["sessions", "--json"]).ok().stdout.contains("\"running\"");
+    // Input that does not come, a command that does not end, a device that is slow.
+    let waits: &[&[&str]] = &[
+        &["--stdin", "--stdin-name", "f", "--name", "stdin", "--to", "medium"],
+        &["--from-command", "sleep 1000", "--stdin-name", "f", "--name", "c", "--to", "medium"],
+        &[
+            "--from-command",
+            "exec >&-; trap '' TERM; while :; do sleep 1; done",
+            "--stdin-name",
+            "f",
+            "--name",
+            "d",
+            "--to",
+            "medium",
+        ],
+        &["tree", "--to", "null:rate=1", "--name", "slow"],
+    ];
+    for args in waits {
+        let mut command = lab.command();
+        command.arg("backup").args(*args);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        wait_for("the session", is_running);
+        let took = terminate(&mut child);
+        assert!(took < SOON, "{args:?}: {took:?}");
+        assert!(!is_running(), "{args:?}");
+    }
+}

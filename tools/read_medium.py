@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Reads Capstan media without Capstan: lists, checks and extracts what lies on a file device.
+"""Reads Capstan media without Capstan: lists, checks and extracts what lies on directories and tapes.
 
 It is written from docs/format.md and docs/keys.md alone, not from the Rust code, so that it proves that the
 documents are enough, and serves when the program is not at hand. It needs Python 3.11 and the modules of
 tools/requirements.txt. What is written "format.md: X" names the section of that document.
 
-    read_medium.py list MEDIUM [--session ID]
-    read_medium.py check MEDIUM
-    read_medium.py extract MEDIUM --into DIR [--session ID] [PATH...]
+    read_medium.py list MEDIUM... [--session ID]
+    read_medium.py check MEDIUM...
+    read_medium.py extract MEDIUM [--and MEDIUM]... --into DIR [--session ID] [PATH...]
 
 MEDIUM is a directory, or the file of a virtual tape, or a directory into which the files of a tape were copied (below). Of an
-array it is one member's; --member MEDIUM names each of the others that are there. Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit
-status: 0 all well, 1 the request failed, 3 something is damaged or incomplete (each is named).
+array it is one member's; --member MEDIUM names each of the others that are there. A backup may span media, and an incremental
+builds on what may lie on others: --and MEDIUM names each further one, in any order. Of copies and mirrors that are given too,
+any one serves. What lacks is named: media that were not given, and files of which a part is on them; these are dated 1970.
+Secrets: --passphrase-file, --key-file, --recovery-code, or CAPSTAN_PASSPHRASE in the environment. Exit status: 0 all well, 1 the
+request failed, 3 something is damaged, incomplete, or on a medium that was not given (each is named).
 
 A tape is copied by the system's own means, each of its files for itself, until the drive says that nothing is left:
 
@@ -25,6 +28,7 @@ import errno
 import fcntl
 import grp
 import hashlib
+import heapq
 import hmac
 import json
 import os
@@ -1067,18 +1071,21 @@ def leaves(files):
     return [leaf for _, inner in files.members.values() for leaf in leaves(inner)]
 
 
-def assemble(paths):
-    """The directory, or the array that directories make, and its header where it is known already."""
-    if len(paths) == 1:
-        return open_files(paths[0]), None
-    found = []
-    for path in paths:
+def assemble(paths, members, further):
+    """The media that were given: of each its files, or the array that directories make, and its header where it is known already."""
+    if not members and not further:
+        return [(open_files(path), None) for path in paths]
+    found, alone = [], []
+    for path in [*paths, *members, *further]:
         files = open_files(path)
         try:
             header = check_medium_header(parse_record(files.read("medium.capstan", 0, MAX_BLOCK), MEDIUM_HEADER, MEDIUM_FIELDS)[0])
             found.append((header, files))
         except (OSError, Damage) as problem:
-            print(f"note: {path} is left out: {problem}", file=sys.stderr)
+            if path in further or not members:
+                alone.append((files, None))  # its segments tell what it is
+            else:
+                print(f"note: {path} is left out: {problem}", file=sys.stderr)
     while any(header.get("array") for header, _ in found):
         # The innermost arrays first: those whose place has the most others around it.
         def depth(header):
@@ -1095,12 +1102,13 @@ def assemble(paths):
             else:
                 rest.append((header, files))
         arrays = [Array(dict(sorted(members.items()))) for members in groups.values()]
-        # One that lacks too many members is lost itself, unless it is all there is: then it can be listed.
-        whole = [array for array in arrays if len(array.members) >= array.n] if len(arrays) + len(rest) > 1 else arrays
+        # One in another that lacks too many members is lost itself, unless it is all there is: then it can be listed.
+        whole = [array for array in arrays if len(array.members) >= array.n or not array.place]
+        whole = whole if len(arrays) + len(rest) > 1 else arrays
         found = rest + [(array.header, array) for array in whole]
-    if len(found) != 1:
+    if len(found) != 1 and not further:
         raise Failure("the directories are not members of one array")
-    return found[0][1], found[0][0]
+    return [(files, header) for header, files in found] + alone
 
 
 # ---- Reading a segment's blocks (format.md: Blocks, The medium on a file device, Damage)
@@ -1118,11 +1126,13 @@ class Block:
 
 
 class Segment:
-    """A segment file: its records, and its blocks with or without damage."""
+    """A segment file: its records, and its blocks with or without damage. `name` is unique among the media that were given."""
 
-    def __init__(self, files, name, block_size):
-        self.files, self.name, self.block_size = files, name, block_size
-        self.size = files.size(name)
+    def __init__(self, volume, file, block_size, several):
+        self.volume, self.file, self.block_size = volume, file, block_size
+        self.name = f"{volume.path}: {file}" if several else file
+        self.size = volume.files.size(file)
+        self.rank, self.twins = 0, []  # its place among all segments; others with the same frames: copies and mirrors
         self.header = self.end = self.end_at = self.id = self.content = None
         self.short, self.problems = {}, []  # short: lengths of the blocks that have not the block size
         try:
@@ -1140,7 +1150,7 @@ class Segment:
         self.header, self.block_size = header, header["medium"]["block_size"]
 
     def read(self, at, count):
-        return self.files.read(self.name, at, count)
+        return self.volume.files.read(self.file, at, count)
 
     def find_end(self):
         """Looks for the end record, from the end of the file backwards."""
@@ -1178,6 +1188,11 @@ class Segment:
                 except Damage:
                     pass
         return bytes(16)
+
+    def identity(self):
+        """What copies and mirrors of a segment have in common."""
+        original = (self.header or {}).get("copy_of")
+        return original.lower() if isinstance(original, str) else self.id.hex() if any(self.id) else self.name
 
     def extents(self):
         """The end record's stream extents by stream id."""
@@ -1381,8 +1396,8 @@ class Scan:
             expected = (None, None, None)
             if stream == self.segment.id:
                 expected = (0, 0, 0)
-            elif stream in self.carried:
-                expected = self.carried[stream]
+            elif stream in self.carried and not (extent and (self.carried[stream][1] or 0) < extent["first_sequence"]):
+                expected = self.carried[stream]  # what lies between and was not given, the session says
             elif extent:
                 expected = (None if extent["first_sequence"] else 0, extent["first_sequence"], extent["logical_start"])
             sparse = bool(extent and extent.get("sparse"))
@@ -1564,7 +1579,7 @@ class Content:
                 for number, row in enumerate(rows):
                     length = row.logical_length()
                     row.start, row.cut, row.stream, row.segment = start, part.end, stream, segment
-                    row.order = (segment.name, sequence, number)
+                    row.order = (segment.rank, sequence, number)
                     start += length
                     if length == 0 or row.start < part.end:
                         yield row
@@ -1618,13 +1633,13 @@ class Entry:
 
 @dataclass
 class Session:
-    """A session, with its segments on this medium in order."""
+    """A session, with its segments in order."""
 
     id: str
     label: dict
     segments: list = field(default_factory=list)
     end: dict = None
-    follows: bool = False  # it was begun on another medium
+    lacks: list = None  # what of it is on media that were not given, once that was looked for
 
     def state(self):
         return self.end.get("status", "failed") if self.end else "incomplete"
@@ -1641,20 +1656,18 @@ class Tree:
         self.unfinished = set()  # paths whose row the session did not come to write
 
 
-class Medium:
-    """A file device: its segments and sessions."""
+class Volume:
+    """A medium that was given: its header and segments."""
 
-    def __init__(self, paths, keys, report, torn=False):
-        self.keys, self.report = keys, report
-        self.header_problem, self.segments, self.sessions, self.trees = None, [], {}, {}
-        self.cache = OrderedDict()
-        self.files, self.header = assemble(paths)
-        self.path, self.attached = self.files.path, getattr(self.files, "attached", {})
-        for array in arrays_in(self.files):
+    def __init__(self, files, header, report, torn, several):
+        self.files, self.header, self.report, self.header_problem = files, header, report, None
+        self.path, self.attached, self.segments = files.path, getattr(files, "attached", {}), []
+        self.is_tape = all(isinstance(leaf, Tape) for leaf in leaves(files))
+        for array in arrays_in(files):
             array.report = report
-        if not self.header:
+        if not header:
             try:
-                head = self.files.read("medium.capstan", 0, MAX_BLOCK)
+                head = files.read("medium.capstan", 0, MAX_BLOCK)
                 self.header = check_medium_header(parse_record(head, MEDIUM_HEADER, MEDIUM_FIELDS)[0])
             except (OSError, Damage) as problem:
                 self.header_problem = str(problem)
@@ -1662,25 +1675,22 @@ class Medium:
                 raise Failure("{path} is member {member} (from 0) of an array {layout} of {members}; name the others with "
                               "--member".format(path=self.path, **self.header["array"]))
         try:
-            names = self.files.names()
+            names = files.names()
         except OSError as error:
             raise Failure(f"the medium cannot be opened: {error}") from None
         names = [n for n in names if re.fullmatch(r"\d{8,}\.segment" + (r"(\.part)?" if torn else ""), n)]
         for name in sorted(names, key=lambda n: (int(n.split(".")[0]), n)):
-            block_size = self.header["block_size"] if self.header else 262144
-            self.segments.append(Segment(self.files, name, block_size))
+            self.segments.append(Segment(self, name, self.header["block_size"] if self.header else 262144, several))
         if not self.header and not self.segments:
             raise Failure(f"{self.path} is no medium: neither medium.capstan nor a segment can be read")
         for segment in self.segments:
             if segment.header:
                 self.header = self.header or segment.header["medium"]
-                keys.add(segment.header["keys"])
-        for segment in self.segments:
-            self.enlist(segment)
-            if segment.header and not self.header:
-                self.header = segment.header["medium"]
-        if not self.header:
-            self.header = {"medium": "of unknown id", "block_size": self.segments[0].block_size}
+
+    def ids(self):
+        """The medium's id, and what its segments call it."""
+        headers = [self.header, *(segment.header["medium"] for segment in self.segments if segment.header)]
+        return {str(header["medium"]).lower() for header in headers if header}
 
     def locks(self):
         """Until when each locked version is locked, as text (format.md: Locks)."""
@@ -1703,6 +1713,86 @@ class Medium:
                 if isinstance(until, int):
                     untils[version] = max(until, untils.get(version, until))
         return locks | {version: f"locked until {stamp(until)}" for version, until in untils.items()}
+
+
+def in_order(volumes):
+    """The segments of all media, those that were written earlier first, each once: others with the same frames are its twins
+    (format.md: Sessions and versions; Copies). Numbers order those of one medium, streams' sequences and times the rest."""
+    first, order = {}, []
+    for volume in volumes:
+        for segment in volume.segments:
+            first.setdefault(segment.identity(), []).append(segment)
+    for same in first.values():
+        same.sort(key=lambda segment: (segment.end is None) + (segment.header is None))
+        same[0].twins = same[1:]
+    segments = [same[0] for same in first.values()]
+    behind, waits = {}, {segment.name: 0 for segment in segments}
+
+    def edges(chain):
+        for one, other in zip(chain, chain[1:]):
+            behind.setdefault(one.name, []).append(other)
+            waits[other.name] += 1
+    streams = {}
+    for segment in segments:
+        for stream, extent in segment.extents().items():
+            if not extent.get("sparse"):
+                streams.setdefault(stream, []).append((extent["first_sequence"], segment))
+    for parts in streams.values():
+        edges([segment for _, segment in sorted(parts, key=lambda part: part[0])])
+    for volume in volumes:
+        edges([s for s in volume.segments if s.name in waits and not (s.header or {}).get("copy_of")])
+
+    def key(at):
+        written = (segments[at].header or {}).get("written_us")
+        return written if isinstance(written, int) else 0, at
+    at_of = {segment.name: at for at, segment in enumerate(segments)}
+    ready, left = [key(at_of[name]) for name, count in waits.items() if not count], dict(at_of)
+    heapq.heapify(ready)
+    while left:
+        # What contradicts itself goes by time.
+        _, at = heapq.heappop(ready) if ready else min(map(key, left.values()))
+        segment = segments[at]
+        if left.pop(segment.name, None) is None:
+            continue
+        segment.rank = len(order)
+        order.append(segment)
+        for other in behind.get(segment.name, ()):
+            waits[other.name] -= 1
+            if not waits[other.name] and other.name in left:
+                heapq.heappush(ready, key(at_of[other.name]))
+    for segment in order:
+        for twin in segment.twins:
+            twin.rank = segment.rank
+    return order
+
+
+class Media:
+    """The media that were given: their segments and sessions."""
+
+    def __init__(self, given, keys, report, torn=False):
+        self.keys, self.report = keys, report
+        self.sessions, self.trees, self.cache = {}, {}, OrderedDict()
+        self.volumes = [Volume(files, header, report, torn, len(given) > 1) for files, header in given]
+        for volume in self.volumes:
+            for segment in volume.segments:
+                keys.add((segment.header or {}).get("keys", []))
+        self.segments = in_order(self.volumes)
+        for segment in self.segments:
+            self.enlist(segment)
+        for volume in self.volumes:
+            for segment in volume.segments:
+                if segment.header and not volume.header:
+                    volume.header = segment.header["medium"]
+            if not volume.header:
+                volume.header = {"medium": "of unknown id", "block_size": volume.segments[0].block_size}
+
+    def locks(self):
+        """Until when each locked version is locked, by the media that were given."""
+        locks = {}
+        for volume in self.volumes:
+            for version, text in volume.locks().items():
+                locks.setdefault(version, set()).add(text)
+        return {version: ", ".join(sorted(texts)) for version, texts in locks.items()}
 
     def enlist(self, segment):
         """Puts a segment to its session."""
@@ -1745,11 +1835,42 @@ class Medium:
                 label[name] = label[name].lower()
         session = self.sessions.setdefault(label["session"], Session(label["session"], label))
         session.segments.append(segment)
-        session.follows |= bool(segment.header and segment.header.get("follows"))
         end = segment.end or {}
         if isinstance(end.get("session_end"), dict) and str(end.get("session")).lower() == session.id:
             session.end = end["session_end"]
         return True
+
+    def lacks(self, session):
+        """What of a session lies on media that were not given, as far as those that were tell it."""
+        if session.lacks is not None:
+            return session.lacks
+        session.lacks, given = [], set().union(*(volume.ids() for volume in self.volumes))
+        ends = {}  # where each stream goes on; None: not known
+        for before, segment in zip([None, *session.segments], session.segments):
+            own = {stream: extent for stream, extent in segment.extents().items() if not extent.get("sparse")
+                   and str(extent.get("version", session.label["version"])).lower() == session.label["version"]}
+            goes_on = before and any(ends.get(stream) == extent["first_sequence"] for stream, extent in own.items())
+            follows = (segment.header or {}).get("follows")
+            if isinstance(follows, dict) and str(follows.get("medium")).lower() not in given and not goes_on:
+                session.lacks.append("before {} it wrote the medium {} {}, which was not given".format(
+                    segment.name, follows.get("medium"), json.dumps(follows.get("label", ""))))
+            for stream, extent in own.items():
+                begin, comes = extent["first_sequence"], ends.get(stream, 0)
+                if comes is not None and comes < begin:
+                    session.lacks.append(f"frames {comes} to {begin - 1} of stream {stream.hex()[:8]} are on no medium "
+                                         f"that was given; they come before {segment.name}")
+                ends[stream] = begin + extent["frames"]
+            if not segment.end:
+                ends = dict.fromkeys([*ends, *load(segment, self.report).parts])
+        last = session.segments[-1] if session.segments else None
+        goes_on = any(other.label.get("parent") == session.id for other in self.sessions.values())
+        if last and not session.end and not goes_on and last.volume.is_tape and last is last.volume.segments[-1]:
+            session.lacks.append(f"it has no end: behind {last.name} it was cut off, or it goes on on a medium that was not given")
+        return session.lacks
+
+    def say_lacks(self, session):
+        for what in self.lacks(session):
+            self.report.damage(f"session {session.id}", what)
 
     def session(self, prefix):
         matching = [s for s in self.sessions.values() if s.id.startswith(prefix.lower())]
@@ -1791,7 +1912,9 @@ class Medium:
             inodes = [row for row in of_path if row.kind < PART]
             parts = [row for row in of_path if row.kind == PART]
             if not inodes:
-                if parts and (session.follows or session.state() in ("incomplete", "failed")):
+                if parts and self.lacks(session):
+                    tree.problems.append((path, "incomplete: its row is on no medium that was given"))
+                elif parts and session.state() in ("incomplete", "failed"):
                     tree.unfinished.add(path)
                 elif parts:
                     tree.problems.append((path, "contents without a row for the file"))
@@ -1820,7 +1943,7 @@ class Medium:
         chain = [session]
         while (parent := chain[0].label.get("parent")) and len(chain) <= len(self.sessions):
             if parent not in self.sessions:
-                self.report.damage(f"session {chain[0].id}", f"the session {parent} that it resumes is not on this medium")
+                self.report.damage(f"session {chain[0].id}", f"the session {parent} that it resumes is on no medium that was given")
                 break
             chain.insert(0, self.sessions[parent])
         return chain
@@ -1843,12 +1966,13 @@ class Medium:
         if base:
             below = self.newest(base)
             if below is None:
-                self.report.damage(f"session {session.id}", f"its base, version {base}, is not on this medium")
+                self.report.damage(f"session {session.id}", f"its base, version {base}, is on no medium that was given")
             else:
                 under = self.tree(below)
                 tree.files.update(under.files)
                 tree.hidden.update(under.hidden)
         for member in chain:
+            self.say_lacks(member)
             own = self.session_tree(member)
             if own.gone:
                 for path in [path for path in tree.files if below_any(path, own.gone)]:
@@ -1858,38 +1982,50 @@ class Medium:
                 tree.hidden.pop(path, None)
             tree.files.update(own.files)
             tree.hidden.update(own.hidden)
-            tree.problems += own.problems
+            # What a later session has anew is whole, whatever was of it before.
+            tree.problems = [p for p in tree.problems if p[0] not in own.files and p[0] not in own.hidden] + own.problems
             tree.unfinished = (tree.unfinished | own.unfinished) - tree.files.keys()
         return tree
 
     def data(self, row, start, end):
         """The contents of a range of a row's stream in its segment, as (logical offset, bytes, or None for
-        zeros, length). What is damaged is left out."""
-        segment = row.segment
-        places = load(segment, self.report).part(row.stream).places
+        zeros, length). What is damaged comes from a copy or mirror that was given too, else it is left out."""
+        return self.data_in([row.segment, *row.segment.twins], row.stream, start, end)
+
+    def data_in(self, segments, stream, start, end):
+        segment, others = segments[0], segments[1:]
+        places = load(segment, self.report).part(stream).places
         at = max(bisect_right(places, (start, 1 << 64)) - 1, 0)
         while at < len(places) and places[at][0] < end:
             try:
-                frame, payload = self.frame(segment, row.stream, places[at])
+                frame, payload = self.frame(segment, stream, places[at])
             except Damage as problem:
-                where = f"{segment.name} stream {row.stream.hex()[:8]} frame {places[at][1]}"
+                where = f"{segment.name} stream {stream.hex()[:8]} frame {places[at][1]}"
                 if not segment.content.scanned:
                     load_by_scan(segment)
-                    yield from self.data(row, start, end)
+                    yield from self.data_in(segments, stream, start, end)
                     return
-                self.report.damage(where, str(problem))
                 at += 1
+                if others:
+                    self.report.note(where, f"{problem}; it is taken from {others[0].name}")
+                else:
+                    self.report.damage(where, str(problem))
                 continue
             low, high = max(start, frame.logical), min(end, frame.logical + frame.length)
             if low < high:
+                if others and start < low:
+                    yield from self.data_in(others, stream, start, low)
                 yield low, payload and payload[low - frame.logical:high - frame.logical], high - low
                 start = high
             at += 1
+        rest = min(end, load(segment, self.report).part(stream).end)
+        if others and start < rest:
+            yield from self.data_in(others, stream, start, rest)
 
     def data_at(self, session, stream, start, end):
         """The contents of a range of any stream that a session or one before it has, as `data`."""
         for segment in self.having(session, stream, start, end):
-            yield from self.data(Where(segment, stream), start, end)
+            yield from self.data(Where(segment, stream), start, min(end, segment.extents()[stream]["logical_end"]))
 
     def having(self, session, stream, start, end):
         """The segments of a session, and those that it goes on with, that have some of a stream's range."""
@@ -2036,12 +2172,13 @@ def describe(path, entry):
 
 
 def command_list(medium, args):
-    header = medium.header
-    print(f"medium {header['medium']} {json.dumps(header.get('label', ''))}, blocks of {header['block_size']} bytes, "
-          f"{len(medium.segments)} segments, protection {json.dumps(header.get('protection'))}")
-    for name, attachment in medium.attached.items():
-        said = attachment.said
-        print(f"{name}: {said['attachment']} of {stamp(said['written_us'])}, {said['length']} bytes")
+    for volume in medium.volumes:
+        header = volume.header
+        print(f"medium {header['medium']} {json.dumps(header.get('label', ''))}, blocks of {header['block_size']} bytes, "
+              f"{len(volume.segments)} segments, protection {json.dumps(header.get('protection'))}")
+        for name, attachment in volume.attached.items():
+            said = attachment.said
+            print(f"{name}: {said['attachment']} of {stamp(said['written_us'])}, {said['length']} bytes")
     locks = medium.locks()
     sessions = [medium.session(args.session)] if args.session else list(medium.sessions.values())
     for session in sorted(sessions, key=lambda s: s.label["started_us"]):
@@ -2058,6 +2195,7 @@ def command_list(medium, args):
                 print("  protected " + (f"until {stamp(until)}" if isinstance(until, int) else "for ever"))
         if label["version"] in locks:
             print(f"  {locks[label['version']]}")
+        medium.say_lacks(session)
         for segment in session.segments:
             end = segment.end or {"data_blocks": "?", "streams": []}
             rows, frames = (sum(extent[name] for extent in end["streams"]) for name in ("rows", "frames"))
@@ -2073,7 +2211,7 @@ def command_list(medium, args):
             if path in tree.files:
                 print(describe(path, tree.files[path]))
         for path, problem in tree.problems:
-            medium.report.note(show(path), problem)
+            (medium.report.damage if medium.lacks(session) else medium.report.note)(show(path), problem)
         for path in sorted(tree.unfinished):
             medium.report.note(show(path), UNFINISHED)
 
@@ -2088,21 +2226,32 @@ class Checker:
         self.carried, self.lost, self.frames, self.blocks, self.unopened = {}, {}, 0, 0, 0
 
     def run(self):
-        header = self.medium.header
-        if self.medium.header_problem:
-            self.report.damage("medium.capstan", self.medium.header_problem)
         for segment in self.medium.segments:
+            before = dict(self.carried)
             self.segment(segment)
-            theirs = segment.header and segment.header["medium"]
-            if theirs and (theirs["medium"], theirs["block_size"]) != (header["medium"], header["block_size"]):
-                self.report.damage(segment.name, "it is of another medium")
-        for name, attachment in self.medium.attached.items():
-            try:
-                attachment.check()
-            except Damage as problem:
-                self.report.damage(name, str(problem))
+            after = self.carried
+            for twin in segment.twins:
+                self.carried = dict(before)
+                self.segment(twin)
+                self.lost[segment.name] = both(self.lost[segment.name], self.lost[twin.name])
+            self.carried = after
+        several = len(self.medium.volumes) > 1
+        for volume in self.medium.volumes:
+            header = volume.header
+            if volume.header_problem:
+                self.report.damage(f"{volume.path}: medium.capstan" if several else "medium.capstan", volume.header_problem)
+            for segment in volume.segments:
+                theirs = segment.header and segment.header["medium"]
+                if theirs and (theirs["medium"], theirs["block_size"]) != (header["medium"], header["block_size"]):
+                    self.report.damage(segment.name, "it is of another medium")
+            for name, attachment in volume.attached.items():
+                try:
+                    attachment.check()
+                except Damage as problem:
+                    self.report.damage(f"{volume.path}: {name}" if several else name, str(problem))
         files = sum(self.files(session) for session in self.medium.sessions.values())
-        print(f"{len(self.medium.segments)} segments, {self.blocks} blocks, {self.frames} frames, {files} files checked; "
+        segments = sum(len(volume.segments) for volume in self.medium.volumes)
+        print(f"{segments} segments, {self.blocks} blocks, {self.frames} frames, {files} files checked; "
               f"{self.report.count} found damaged")
         if self.unopened:
             print(f"{self.unopened} sealed frames were not opened for want of a key: only their checksums were checked")
@@ -2236,11 +2385,12 @@ class Checker:
 
     def files(self, session):
         """Names the files of a session that are not whole; returns the number of files."""
+        self.medium.say_lacks(session)
         if self.medium.sealed(session):
             if any(ranges for segment in session.segments for ranges in self.lost[segment.name].values()):
                 self.report.damage(f"session {session.id}", "data of it are lost; give a key to know of which files")
             return 0
-        if not session.end:
+        if not session.end and not self.medium.lacks(session):
             self.report.note(f"session {session.id}", "it is incomplete: it was cut off, or its last segments are elsewhere")
         tree, broken = self.medium.session_tree(session), set()
         for path, problem in tree.problems:
@@ -2261,7 +2411,7 @@ class Checker:
             for problem in problems:
                 self.report.damage(show(path), problem)
             for start, end in missing:
-                say = self.report.damage if session.end else self.report.note
+                say = self.report.damage if session.end or self.medium.lacks(session) else self.report.note
                 say(show(path), f"incomplete, bytes {start} to {end} are missing")
             for piece in pieces:
                 if piece.row is None and isinstance(piece.version, tuple):
@@ -2298,6 +2448,13 @@ class Checker:
             self.report.damage(show(path), f"incomplete, bytes from {piece.start - low + at} on are missing")
 
 
+def both(one, other):
+    """The ranges, by stream, that are in each of two lists."""
+    common = {stream: [(max(a, c), min(b, d)) for a, b in ranges for c, d in other.get(stream, ()) if max(a, c) < min(b, d)]
+              for stream, ranges in one.items()}
+    return {stream: ranges for stream, ranges in common.items() if ranges}
+
+
 # ---- extract (format.md: A file's contents, Hard links, Restoring metadata)
 
 GET_FLAGS, SET_FLAGS = 0x80086601, 0x40086602
@@ -2331,7 +2488,7 @@ class Extractor:
             if wanted[path].row.kind == DIRECTORY and self.attempt(path, self.directory, path):
                 dirs.append(path)
         others = [path for path in order if wanted[path].row.kind != DIRECTORY]
-        others.sort(key=lambda path: (wanted[path].row.segment.name, wanted[path].row.stream, wanted[path].row.start))
+        others.sort(key=lambda path: (wanted[path].row.segment.rank, wanted[path].row.stream, wanted[path].row.start))
         for path in others:
             if wanted[path].row.is_link:
                 links.append(path)
@@ -2403,6 +2560,8 @@ class Extractor:
         for note in entry.notes():
             self.report.note(show(path), note)
         self.metadata(place, row)
+        if path in self.broken:
+            os.utime(place, ns=(0, 0), follow_symlinks=False)
 
     def incomplete(self, path, what):
         self.broken.add(path)
@@ -2443,7 +2602,7 @@ class Extractor:
         session = self.medium.newest(version)
         entry = self.medium.tree(session).files.get(path) if session else None
         if entry is None or entry.row.kind != REGULAR or depth > 1000:
-            self.incomplete(path, f"it needs version {version}, in which it is not on this medium")
+            self.incomplete(path, f"it needs version {version}, in which it is on no medium that was given")
         else:
             self.contents(fd, path, entry, [range_], depth + 1)
 
@@ -2518,11 +2677,11 @@ def command_extract(medium, args):
     else:
         sessions = list(medium.sessions.values())
         if len({s.label["object"] for s in sessions}) != 1:
-            raise Failure("the medium holds backups of several objects; choose one by --session, see `list`")
+            raise Failure("the media hold backups of several objects; choose one by --session, see `list`")
         session = medium.newest(max(sessions, key=lambda s: s.label["started_us"]).label["version"])
     if medium.sealed(session):
         raise Failure("the session is encrypted and no secret given opens it")
-    if not session.end:
+    if not session.end and not medium.lacks(session):
         medium.report.note(f"session {session.id}", "it is incomplete; what was committed is restored")
     selected = {os.fsencode(path).strip(b"/") for path in args.paths} - {b""}
     Extractor(medium, args.into).run(medium.tree(session), selected)
@@ -2533,20 +2692,24 @@ def main():
     parser.add_argument("command", choices=["list", "check", "extract"],
                         help="list sessions, segments and files; read everything and name all damage; restore files")
     parser.add_argument("medium", help="directory of the medium")
-    parser.add_argument("paths", nargs="*", help="extract: files or directories to restore; all without")
+    parser.add_argument("paths", nargs="*", help="extract: files or directories to restore; all without. list and check: further media")
     parser.add_argument("--into", help="extract: directory into which to restore")
     parser.add_argument("--session", help="list, extract: id of a session, or the begin of one")
     parser.add_argument("--passphrase-file", help="file with the passphrase; one line end at its end is dropped")
     parser.add_argument("--key-file", help="key file")
     parser.add_argument("--recovery-code", help="recovery code, or @FILE with it")
     parser.add_argument("--member", action="append", default=[], metavar="DIR", help="another member of the array")
+    parser.add_argument("--and", action="append", default=[], metavar="MEDIUM", dest="further",
+                        help="a further medium: what a backup spans, or what its incrementals build on")
     parser.add_argument("--torn", action="store_true", help="also read segments whose writing was cut off (.part)")
     args = parser.parse_intermixed_args()
-    if (args.command == "extract") != bool(args.into) or (args.paths and not args.into):
-        parser.error("extract needs --into DIR; list and check take neither --into nor paths")
+    if (args.command == "extract") != bool(args.into):
+        parser.error("extract needs --into DIR; list and check do not take it")
+    further = args.further if args.into else [*args.paths, *args.further]
     try:
         report = Report(sys.stdout if args.command == "check" else sys.stderr)
-        medium = Medium([args.medium, *args.member], read_secrets(args, report), report, args.torn)
+        given = assemble([args.medium], args.member, further)
+        medium = Media(given, read_secrets(args, report), report, args.torn)
         if args.command == "check":
             Checker(medium).run()
         else:

@@ -4,8 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use capstan_tape::library::{Design, Library};
+use serde_json::Value;
+
 use crate::compare::{same_by_rsync_with, same_manifest};
 use crate::support::{Lab, Run, below, finish, is_root, noise, skip, wait_for};
+use crate::tape::library_of;
 
 pub struct Reader {
     python: PathBuf,
@@ -153,4 +157,103 @@ fn an_input_that_was_cut_off_is_no_damage() {
         assert!(said.contains("stdin: incomplete: the session ended before"), "{said}");
     }
     lab.run(["verify", "--medium", "medium"]).ok();
+}
+
+/// What the reader makes of these media of a backup of `tree`: its exit code, what it said, and the files that are not as they are
+/// in the tree.
+fn extracted(lab: &Lab, reader: &Reader, media: &[String]) -> (i32, String, Vec<String>) {
+    let _ = std::fs::remove_dir_all(lab.path("out"));
+    let further = media[1..].iter().flat_map(|medium| ["--and", medium]);
+    let args = ["extract", &media[0], "--into", "out"].into_iter().chain(further);
+    let run = reader.run(lab, None, &args.collect::<Vec<_>>());
+    let wrong = |name: &String| {
+        let there = below(&lab.path("out"), &lab.path("tree")).join(name);
+        std::fs::read(there).ok() != std::fs::read(lab.path("tree").join(name)).ok()
+    };
+    let names = std::fs::read_dir(lab.path("tree")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    (run.code, format!("{}{}", run.stdout, run.stderr), names.filter(wrong).collect())
+}
+
+fn strs(media: &[String]) -> Vec<&str> {
+    media.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn what_spans_tapes_is_whole_with_all_of_them_and_named_without() {
+    let Some(reader) = Reader::find() else {
+        return skip("tools/read_medium.py or its venv is missing: make setup");
+    };
+    let lab = Lab::new();
+    let design = Design { capacity: Some(24_000_000), ..library_of(1, 9) };
+    Library::create(&lab.path("vtl"), &design, 9).unwrap();
+    for n in 0..5 {
+        lab.file(&format!("tree/{n}"), noise(n + 1, 9_000_000));
+    }
+    let tune = ["--to", "vtape:vtl", "--name", "t", "--streams", "2", "--segment-size", "6M"];
+    let full = lab.backed_up(["tree"].iter().chain(&tune));
+    let tapes = |report: &Value| -> Vec<String> {
+        let labels = report["media"].as_array().unwrap().iter();
+        labels.map(|label| format!("vtl/tapes/{}.tape", label.as_str().unwrap())).collect()
+    };
+    let mut all = tapes(&full);
+    assert!(all.len() >= 3, "{full}");
+    // In any order.
+    all.reverse();
+    let (code, said, wrong) = extracted(&lab, &reader, &all);
+    assert_eq!((code, wrong), (0, vec![]), "{said}");
+    reader.run(&lab, None, &[&["check"], &strs(&all)[..]].concat()).ok();
+    for media in
+        all.iter().map(|one| vec![one.clone()]).chain([vec![all[0].clone(), all[2].clone()]])
+    {
+        let (code, said, wrong) = extracted(&lab, &reader, &media);
+        assert_eq!(code, 3, "{media:?}: {said}");
+        assert!(said.contains("was not given"), "{media:?}: {said}");
+        for command in ["check", "list"] {
+            let run = reader.run(&lab, None, &[&[command], &strs(&media)[..]].concat());
+            assert_eq!(run.code, 3, "{command} {media:?}: {}{}", run.stdout, run.stderr);
+        }
+        let here = below(&lab.path("out"), &lab.path("tree"));
+        for name in wrong.iter().filter(|name| here.join(name).exists()) {
+            assert!(
+                said.contains(&format!("tree/{name}: incomplete")),
+                "{name}, {media:?}: {said}"
+            );
+            let dated = std::fs::metadata(here.join(name)).unwrap().modified().unwrap();
+            assert_eq!(dated, std::time::UNIX_EPOCH, "{name} looks like one that is whole");
+        }
+    }
+    // What an incremental builds on lies on other tapes.
+    lab.file("tree/new", noise(9, 9_000_000));
+    let incr = lab.backed_up(["tree", "--incr"].iter().chain(&tune));
+    let newest = tapes(&incr);
+    let (code, said, _) = extracted(&lab, &reader, &newest[newest.len() - 1..]);
+    assert!(code == 3 && said.contains("is on no medium that was given"), "{said}");
+    all.retain(|tape| !newest.contains(tape));
+    let both = [newest, all].concat();
+    let (code, said, wrong) = extracted(&lab, &reader, &both);
+    assert_eq!((code, wrong), (0, vec![]), "{said}");
+}
+
+#[test]
+fn of_a_medium_and_its_copy_either_serves() {
+    let Some(reader) = Reader::find() else {
+        return skip("tools/read_medium.py or its venv is missing: make setup");
+    };
+    let lab = Lab::new();
+    for n in 0..3 {
+        lab.file(&format!("tree/{n}"), noise(n + 1, 3_000_000));
+    }
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--segment-size", "2M"]);
+    lab.run(["copy", "t", "--to", "copy"]).ok();
+    // One segment of each is gone, another damaged.
+    lab.sh("rm medium/00000002.segment copy/00000004.segment; \
+            dd if=/dev/zero of=medium/00000003.segment bs=4096 seek=100 count=40 conv=notrunc status=none");
+    for one in ["medium", "copy"] {
+        let (code, said, wrong) = extracted(&lab, &reader, &[one.to_owned()]);
+        assert!(code == 3 && !wrong.is_empty(), "{one}: {said}");
+    }
+    let (code, said, wrong) = extracted(&lab, &reader, &["medium".into(), "copy".into()]);
+    assert_eq!((code, wrong), (0, vec![]), "{said}");
+    assert!(said.contains("it is taken from copy: 00000003.segment"), "{said}");
 }

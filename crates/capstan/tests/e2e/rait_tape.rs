@@ -405,11 +405,20 @@ fn locks_and_backups_of_the_database_are_on_every_tape() {
     run(&lab, &format!("verify --medium {last}")).ok();
     if let Some(reader) = Reader::find() {
         let file = |m: &String| m.replace("vtape:", "").replace("?tape=", "/tapes/") + ".tape";
-        let files: Vec<String> = all.last().unwrap().iter().map(file).collect();
-        let more = ["--member", &files[1], "--member", &files[2]];
-        reader.run(&lab, None, &[&["check", &files[0]][..], &more].concat()).ok();
-        let listed = reader.run(&lab, None, &[&["list", &files[0]][..], &more].concat());
-        assert!(listed.ok().stdout.contains("locked until"), "{}", listed.stdout);
+        // The arrays that the session spans, of each all members.
+        let files: Vec<String> = all.iter().flatten().map(file).collect();
+        for command in ["check", "list"] {
+            let args: Vec<&str> =
+                std::iter::once(command).chain(files.iter().map(|f| &**f)).collect();
+            let said = reader.run(&lab, None, &args);
+            let locked = said.ok().stdout.matches("locked until").count();
+            assert_eq!(locked, usize::from(command == "list"), "{}", said.stdout);
+        }
+        // Of one array alone it is told that there was another.
+        let last = files[files.len() - 3..].iter().map(|f| &**f);
+        let said = reader.run(&lab, None, &["check"].into_iter().chain(last).collect::<Vec<_>>());
+        assert_eq!(said.code, 3, "{}", said.stdout);
+        assert!(said.stdout.contains("which was not given"), "{}", said.stdout);
     }
     // It is appended to behind them, and a lost tape of each array costs nothing.
     lab.file("tree/new", "more");

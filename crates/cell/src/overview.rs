@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_disk_agent::walk::Saved;
 use capstan_format::entry::{Extent, ExtentKind, Kind, Outcome, OutcomeCode, path_order};
 use capstan_format::id::StreamId;
 use capstan_format::sums::combined;
@@ -43,6 +44,8 @@ pub(crate) struct Overview {
 /// A part of a file, as far as it is on media.
 struct PartOf {
     ordinal: Ordinal,
+    /// The stream's logical offset at which it begins.
+    start: u64,
     /// Where in the file it begins, and its length in bytes.
     offset: u64,
     len: u64,
@@ -209,7 +212,13 @@ impl Overview {
                 let here = outline.end.min(aside.start.saturating_add(e.size));
                 let len = here.saturating_sub(aside.start);
                 if len > 0 {
-                    let part = PartOf { ordinal, offset: e.part_offset, len, sum: aside.sum };
+                    let part = PartOf {
+                        ordinal,
+                        start: aside.start,
+                        offset: e.part_offset,
+                        len,
+                        sum: aside.sum,
+                    };
                     self.parts.entry(e.path()).or_default().push(part);
                 }
             }
@@ -336,14 +345,59 @@ impl Overview {
     }
 
     fn is_on_media(&self, stream: StreamId, start: u64, len: u64) -> bool {
-        let end = start.saturating_add(len);
+        self.up_to(stream, start) >= start.saturating_add(len)
+    }
+
+    /// Up to where a stream's bytes are on media from `start` on.
+    fn up_to(&self, stream: StreamId, start: u64) -> u64 {
         let mut at = start;
         for (from, to) in self.spans.get(&stream).map(Vec::as_slice).unwrap_or_default() {
             if (*from..*to).contains(&at) {
                 at = *to;
             }
         }
-        at >= end
+        at
+    }
+
+    /// What of the contents that the row promises is on media, ascending and apart.
+    pub fn saved_of(&self, row: &Row) -> Vec<Saved> {
+        let e = &row.entry;
+        let mut saved = Vec::new();
+        let mut add = |offset, stream, logical, len: u64| {
+            let len = len.min(self.up_to(stream, logical).saturating_sub(logical));
+            if len > 0 {
+                saved.push(Saved { offset, len, stream, logical });
+            }
+        };
+        let whole = [Extent { len: e.size, kind: ExtentKind::Data }];
+        let extents = if e.extents.is_empty() { &whole[..] } else { &e.extents };
+        let (mut offset, mut logical): (u64, _) = (0, row.start);
+        for x in extents {
+            match x.kind {
+                ExtentKind::Data => {
+                    add(offset, row.data.stream, logical, x.len);
+                    logical = logical.saturating_add(x.len);
+                }
+                ExtentKind::At(stream, at) => add(offset, stream, at, x.len),
+                ExtentKind::Parts => {
+                    let end = offset.saturating_add(x.len);
+                    for part in self.parts_of(row).filter(|p| (offset..end).contains(&p.offset)) {
+                        add(part.offset, part.ordinal.stream, part.start, part.len);
+                    }
+                }
+                ExtentKind::Hole => {}
+                ExtentKind::AsIn(_) | ExtentKind::Unknown(_) => return Vec::new(),
+            }
+            offset = offset.saturating_add(x.len);
+        }
+        saved.sort_by_key(|s| s.offset);
+        let mut end = 0;
+        saved.retain(|s| {
+            let apart = s.offset >= end;
+            end = end.max(s.offset.saturating_add(s.len));
+            apart
+        });
+        saved
     }
 
     /// Whether the row's file was read as one state, whole.

@@ -20,11 +20,13 @@ pub(crate) struct Cursor<'a> {
     merged: Merged<'a>,
     head: Option<Row>,
     begun: bool,
+    /// Of a version that is gone on with: its sessions. What they have of a file can be referred to.
+    goes_on_with: Vec<SessionId>,
 }
 
 impl<'a> Cursor<'a> {
     pub fn new(merged: Merged<'a>) -> Self {
-        Self { merged, head: None, begun: false }
+        Self { merged, head: None, begun: false, goes_on_with: Vec::new() }
     }
 
     /// Its segments that are not on all of these media.
@@ -50,6 +52,18 @@ impl<'a> Cursor<'a> {
         self.begun = true;
     }
 
+    /// Whether a row's contents, as far as they are on media, are of this version and of one state of their file.
+    fn can_be_gone_on_with(&self, row: &Row) -> bool {
+        let (overview, path) = (&self.merged.overview, row.entry.path());
+        let place = self.merged.view.segments.get(row.data.segment as usize);
+        row.entry.kind == Kind::File
+            && !row.entry.link
+            && row.data == row.ordinal
+            && place.is_some_and(|place| self.goes_on_with.contains(&place.by))
+            && overview.outcome(&path, row.ordinal).is_none()
+            && !overview.is_replaced(&path, row.ordinal)
+    }
+
     fn base_row(&self, row: &Row) -> BaseRow {
         let path = row.entry.path();
         let overview = &self.merged.overview;
@@ -57,7 +71,12 @@ impl<'a> Cursor<'a> {
             && overview.is_clean(&path, row.data)
             && !overview.is_replaced(&path, row.ordinal);
         let e = &row.entry;
+        let mut saved = Vec::new();
+        if !complete && self.can_be_gone_on_with(row) {
+            saved = overview.saved_of(row);
+        }
         BaseRow {
+            saved,
             complete,
             sum: if complete { overview.content_sum(row) } else { None },
             kind: e.kind,
@@ -147,7 +166,9 @@ pub(crate) fn resumable<'a>(
     let opened = cell.add_keys(&mut view, false).and_then(|()| Merged::new(view));
     match opened {
         Ok(merged) => {
-            Ok(Some(Resumed { version, parent, parent_started_us, cursor: Cursor::new(merged) }))
+            let mut cursor = Cursor::new(merged);
+            cursor.goes_on_with = sessions.iter().map(|s| s.id).collect();
+            Ok(Some(Resumed { version, parent, parent_started_us, cursor }))
         }
         Err(e) => {
             let text = format!("cannot go on with the incomplete session, all is saved anew: {e}");

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::queue::Queue;
 use capstan_format::entry::{Kind, Timestamp, join};
+use capstan_format::id::StreamId;
 use rustix::io::Errno;
 
 use crate::ahead::Ahead;
@@ -68,6 +69,21 @@ pub struct BaseRow {
     pub ino: u64,
     /// The first name of the same file, where this is a further one.
     pub link_to: Option<Vec<u8>>,
+    /// Of a file that is not complete: what of its contents an earlier run of the same version has, ascending and apart.
+    pub saved: Vec<Saved>,
+}
+
+/// A range of a file's contents that is on media already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Saved {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The stream that has it.
+    pub stream: StreamId,
+    /// The stream's logical offset at which it begins.
+    pub logical: u64,
 }
 
 /// Looks names up in a base. Asked in the order of the walk, so that memory stays flat.

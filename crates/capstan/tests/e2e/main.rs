@@ -55,6 +55,7 @@ mod support;
 mod tape;
 mod tape_attachments;
 mod tape_faults;
+mod tape_goes_on;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;
 mod together;

@@ -2,6 +2,7 @@
 
 mod count;
 mod reader;
+mod rest;
 mod rows;
 mod taste;
 

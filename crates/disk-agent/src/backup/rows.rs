@@ -10,6 +10,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::reader::{Opened, StreamReader};
+use super::rest::Rest;
 use super::{Locked, text};
 use crate::huge::{HUGE, HugeFile};
 use crate::linux::{locks, source};
@@ -143,23 +144,27 @@ impl StreamReader<'_> {
             entry.extents = vec![Extent { len: entry.size, kind: base }];
             return Ok(Some(entry));
         }
-        let mut ranges = Vec::new();
+        // Of a file that nobody writes to, and that is as it was, the rest is enough.
+        let saved = item.base.as_ref().filter(|b| !in_use && is_alike(b, &entry));
+        let saved = saved.map(|b| b.saved.as_slice()).unwrap_or_default();
+        let mut ranges = vec![(0, entry.size)];
         if source::may_be_sparse(&before) {
             ranges = source::data_ranges(&fd, entry.size)?;
-            if ranges == [(0, entry.size)] {
-                ranges.clear();
-            } else {
-                entry.extents = extents(&ranges, entry.size, ExtentKind::Data);
-            }
         }
-        let data: u64 =
-            if entry.extents.is_empty() { entry.size } else { ranges.iter().map(|r| r.1).sum() };
+        let rest = Rest::of(&ranges, saved);
+        self.backup.counters.kept_bytes.fetch_add(rest.kept(), Relaxed);
+        let data: u64 = rest.ranges().iter().map(|r| r.1).sum();
         if data >= HUGE && !self.single && !in_use {
-            let ranges = if ranges.is_empty() { vec![(0, entry.size)] } else { ranges };
-            entry.extents = extents(&ranges, entry.size, ExtentKind::Parts);
+            entry.extents = rest.extents(entry.size, &ExtentKind::Parts);
+            let ranges = rest.into_ranges();
             let direct = self.set_direct(&fd);
             self.pieces.add(HugeFile::new(fd, entry.clone(), before, direct, ranges));
             return Ok(Some(entry));
+        }
+        let mut ranges = Vec::new();
+        if !rest.is_whole(entry.size) {
+            entry.extents = rest.extents(entry.size, &ExtentKind::Data);
+            ranges = rest.into_ranges();
         }
         if data > 0 {
             opened.push(Opened { fd, before, ranges, in_use, size: entry.size, item: index });
@@ -282,28 +287,15 @@ fn has_parts(entry: &Entry) -> bool {
 
 /// Whether the base has this very state of the file, whole.
 fn is_same(base: &BaseRow, entry: &Entry) -> bool {
-    base.complete
-        && base.kind == entry.kind
+    base.complete && is_alike(base, entry)
+}
+
+/// Whether the file is as it was when the base's row was made.
+fn is_alike(base: &BaseRow, entry: &Entry) -> bool {
+    base.kind == entry.kind
         && base.size == entry.size
         && base.mtime == entry.mtime
         && base.ctime == entry.ctime
         && base.ino == entry.ino
         && base.link_to.as_ref() == entry.link.then_some(&entry.target)
-}
-
-/// The extents of a file of `size` bytes with these data ranges; what is between them is hole.
-fn extents(ranges: &[(u64, u64)], size: u64, kind: ExtentKind) -> Vec<Extent> {
-    let mut extents = Vec::with_capacity(ranges.len() * 2 + 1);
-    let mut at = 0;
-    for (from, len) in ranges {
-        if *from > at {
-            extents.push(Extent { len: from - at, kind: ExtentKind::Hole });
-        }
-        extents.push(Extent { len: *len, kind: kind.clone() });
-        at = from + len;
-    }
-    if at < size {
-        extents.push(Extent { len: size - at, kind: ExtentKind::Hole });
-    }
-    extents
 }

@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_media_agent::writer::NextMedia;
+use capstan_media_agent::mirror::Member;
+use capstan_media_agent::writer::{NextMedia, ReplaceMedia, WriteError};
 use parking_lot::Mutex;
 
 use crate::Cell;
+use crate::error::chain;
+use crate::media::WriteFailure;
 use crate::session::Ears;
 use crate::tapes::Supply;
 
@@ -19,7 +22,10 @@ pub(crate) struct Moves(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    unsaid: Vec<(String, String)>,
+    /// What there is to say of a medium.
+    unsaid: Vec<(Code, String, String)>,
+    /// Media that failed.
+    failed: Vec<MediumId>,
     labels: Vec<String>,
     ids: Vec<MediumId>,
     last: Option<MediumHeader>,
@@ -30,9 +36,8 @@ impl Moves {
     /// Says the changes that were not said yet.
     pub fn say(&self, ears: &Ears<'_>) {
         let unsaid = std::mem::take(&mut self.0.lock().unsaid);
-        for (full, next) in unsaid {
-            let text = format!("medium '{full}' is full: '{next}' goes on");
-            ears.say(Code::Adapted, "media agent", &next, text);
+        for (code, of, text) in unsaid {
+            ears.say(code, "media agent", &of, text);
         }
     }
 
@@ -51,6 +56,21 @@ impl Moves {
         self.0.lock().last.clone().unwrap_or_else(|| first.clone())
     }
 
+    /// Something to say of it.
+    pub fn note(&self, code: Code, of: &str, text: String) {
+        self.0.lock().unsaid.push((code, of.to_owned(), text));
+    }
+
+    /// Another medium goes on.
+    fn take(&self, member: &Member, code: Code, text: String) {
+        let MediumHeader { medium, label, .. } = &member.medium;
+        let mut state = self.0.lock();
+        state.unsaid.push((code, label.clone(), text));
+        state.labels.push(label.clone());
+        state.ids.push(*medium);
+        state.last = Some(member.medium.clone());
+    }
+
     /// Seconds that changing took.
     pub fn seconds(&self) -> f64 {
         self.0.lock().took.as_secs_f64()
@@ -63,15 +83,43 @@ impl Cell {
         let (cell, moves) = (self.clone(), moves.clone());
         Box::new(move |members| {
             let begun = Instant::now();
-            let next = cell.next_media(&supply, members, &mut |member, full| {
-                let mut state = moves.0.lock();
-                state.unsaid.push((full.to_owned(), member.medium.label.clone()));
-                state.labels.push(member.medium.label.clone());
-                state.ids.push(member.medium.medium);
-                state.last = Some(member.medium.clone());
+            let supply = supply.clone().but(moves.0.lock().failed.clone());
+            let next = cell.next_media(&supply, members, None, &mut |member, full| {
+                let text = format!("medium '{full}' is full: '{}' goes on", member.medium.label);
+                moves.take(member, Code::Adapted, text);
             });
             moves.0.lock().took += begun.elapsed();
             next
+        })
+    }
+
+    /// Gives the media on which a session goes on where those that it has failed, and what they did not commit is kept.
+    pub(crate) fn replacing(&self, supply: Supply, moves: &Arc<Moves>) -> Box<ReplaceMedia> {
+        let (cell, moves) = (self.clone(), moves.clone());
+        Box::new(move |members, why| {
+            let begun = Instant::now();
+            moves.0.lock().failed.extend(members.iter().map(|m| m.medium.medium));
+            let supply = supply.clone().but(moves.0.lock().failed.clone());
+            let (of, why) = (WriteFailure::of(why), chain(why));
+            let next = cell.next_media(&supply, members, Some(of), &mut |member, failed| {
+                let label = &member.medium.label;
+                let (code, text) = match of {
+                    WriteFailure::Full => {
+                        (Code::Adapted, format!("medium '{failed}' is full: '{label}' goes on"))
+                    }
+                    _ => (
+                        Code::MediumFailed,
+                        format!(
+                            "writing to medium '{failed}' failed, and '{label}' goes on: {why}"
+                        ),
+                    ),
+                };
+                moves.take(member, code, text);
+            });
+            moves.0.lock().took += begun.elapsed();
+            next.map_err(|e| {
+                WriteError::Media(format!("{why}; there is no medium to go on on: {}", chain(&e)))
+            })
         })
     }
 }

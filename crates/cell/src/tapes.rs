@@ -21,7 +21,7 @@ use crate::backup::Wanted;
 use crate::by_hand::Choice;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
-use crate::media::{MediumInfo, MediumState};
+use crate::media::{MediumInfo, MediumState, WriteFailure};
 use crate::observe::Silent;
 use crate::session::now_us;
 
@@ -228,11 +228,13 @@ impl Cell {
         }
     }
 
-    /// The media on which a session goes on when some of these have ended; `said` gets what there is to say.
+    /// The media on which a session goes on when some of these have ended, or all of them failed in that way; `said` gets what there
+    /// is to say.
     pub(crate) fn next_media(
         &self,
         supply: &Supply,
         members: Vec<Member>,
+        failure: Option<WriteFailure>,
         said: &mut dyn FnMut(&Member, &str),
     ) -> std::result::Result<Vec<Member>, WriteError> {
         let failed = |e: CellError| WriteError::Media(chain(&e));
@@ -245,12 +247,16 @@ impl Cell {
             supply.but.iter().map(|id| (*id, "is what is copied, or failed in this session")),
         );
         for member in members {
-            if !member.device.is_ending() {
+            if failure.is_none() && !member.device.is_ending() {
                 next.push(member);
                 continue;
             }
             let old = member.medium.clone();
-            self.idb.set_medium_full(old.medium, now_us()).map_err(|e| failed(e.into()))?;
+            match failure {
+                None => self.idb.set_medium_full(old.medium, now_us()).map_err(CellError::from),
+                Some(failure) => self.note_write_failure(old.medium, failure),
+            }
+            .map_err(failed)?;
             // Its drive is free for the next one.
             drop(member);
             let by_drive = supply.by_drive.going_on(&old);
@@ -265,7 +271,7 @@ impl Cell {
                     self.open_chosen(library, wanted, &Choice::but(&passed))
                 }
                 (None, None) => Err(CellError::BadInput(format!(
-                    "medium '{}' is full; name a library or a pool instead, that the session can go on on another",
+                    "medium '{}' takes no more; name a library or a pool instead, that the session can go on on another",
                     old.label
                 ))),
             };

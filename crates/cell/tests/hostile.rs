@@ -67,6 +67,7 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
         buffers: 4,
         now_us: || 3,
         next_media: None,
+        keeping: None,
     };
     let (entropy, meters) = (Arc::new(Entropy::seeded(1)), Arc::new(Meters::default()));
     let writer =

@@ -31,7 +31,7 @@ pub use keys::{has_key, open_key};
 pub use mount::{Tape, eject, has_all_drives, inventory, release_idle, take_sessions};
 pub use passed::{WINDOW, read_through};
 pub(crate) use spool::check as check_spool;
-pub use spool::{SpoolPlan, SpooledTape};
+pub use spool::{SpoolPlan, SpooledTape, nameless};
 pub(crate) use storage::{is_blank, open_member, refuse_used};
 pub use storage::{open, open_wanted};
 pub(crate) use writer::check_encrypts;

@@ -73,6 +73,8 @@ pub enum Code {
     MemberLost,
     /// The spool before a tape is lost; the tape is written without it.
     SpoolLost,
+    /// What is not committed of a source that cannot be read again is not kept.
+    NotKept,
     /// A drive asked to be cleaned.
     DriveDirty,
     /// Somebody is to put a tape into a drive.
@@ -95,7 +97,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -124,6 +126,7 @@ impl Code {
         Self::MirrorFailed,
         Self::MemberLost,
         Self::SpoolLost,
+        Self::NotKept,
         Self::DriveDirty,
         Self::TapeWanted,
         Self::NotEjected,
@@ -264,6 +267,12 @@ impl Code {
                 "spool-lost",
                 Warning,
                 "nothing is lost, the drive may stop and start: see to the spool's disk before the next session",
+            ),
+            Self::NotKept => (
+                224,
+                "not-kept",
+                Warning,
+                "the session goes on, but a medium that fails would end it: make room there before the next one",
             ),
             Self::DriveDirty => (
                 209,

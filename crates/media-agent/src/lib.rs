@@ -8,6 +8,7 @@
 pub mod catalog;
 mod circulation;
 mod grants;
+mod keep;
 pub mod mirror;
 mod multiplex;
 mod packed;

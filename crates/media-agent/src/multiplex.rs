@@ -6,12 +6,17 @@ use std::time::Duration;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::FilledBlock;
 use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_format::id::SegmentId;
 use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds, SessionLabel};
 
 use crate::grants::Grants;
+use crate::keep::Keep;
 use crate::mirror::Mirrors;
-use crate::segment::{Heading, Owner, SegmentWriter};
+use crate::segment::{EndedSegment, Heading, Owner, SegmentWriter};
 use crate::writer::{Committed, OnCommit, WriteError, WriterOptions, Written};
+
+/// So many media that fail one after the other, with nothing committed between, are not the media's fault.
+const FAILURES: usize = 3;
 
 /// What a multiplexer is told.
 pub(crate) enum Message {
@@ -35,6 +40,10 @@ pub(crate) struct Multiplexer {
     ahead: Vec<FilledBlock>,
     finish: Option<SessionEnds>,
     written: Written,
+    /// What is not committed, where it is kept.
+    keep: Option<Keep>,
+    /// Media that failed since the last commit.
+    failures: usize,
 }
 
 impl Multiplexer {
@@ -42,11 +51,19 @@ impl Multiplexer {
         grants: Arc<Grants>,
         meters: Arc<Meters>,
         mirrors: Mirrors,
-        options: WriterOptions,
+        mut options: WriterOptions,
         entropy: Arc<Entropy>,
         on_commit: Box<OnCommit>,
     ) -> Self {
-        let writer = SegmentWriter::new(mirrors, entropy, meters.clone(), options.now_us);
+        let mut writer = SegmentWriter::new(mirrors, entropy, meters.clone(), options.now_us);
+        let mut keep = None;
+        if let Some(keeping) = &mut options.keeping {
+            writer.limit_commits(Keep::commit_bytes(keeping.room));
+            match Keep::new(keeping) {
+                Ok(made) => keep = Some(made),
+                Err(e) => (keeping.lost)(format!("{}: {e}", keeping.path)),
+            }
+        }
         Self {
             grants,
             meters,
@@ -57,6 +74,8 @@ impl Multiplexer {
             ahead: Vec::new(),
             finish: None,
             written: Written::default(),
+            keep,
+            failures: 0,
         }
     }
 
@@ -89,8 +108,7 @@ impl Multiplexer {
         let result = result.and_then(|()| {
             let ends = self.finish.take().unwrap_or_default();
             self.end_sessions(ends)?;
-            let committed = self.writer.commit()?;
-            self.record(&committed)
+            self.commit()
         });
         if let Err(failure) = &result {
             let saved = self.writer.salvage(failure);
@@ -113,12 +131,8 @@ impl Multiplexer {
         }
         for OtherEnd { session, end } in apart {
             let bytes = self.written.of_others.get(&session.session).copied().unwrap_or(0);
-            self.writer.begin(heading(session, &self.options))?;
             let end = SessionEnd { bytes_written: bytes, ..end };
-            let ended = self.writer.end(Some(end).into(), None)?;
-            self.written.bytes += ended.bytes;
-            self.written.segments.push(ended.number);
-            self.record(&ended.committed)?;
+            self.end_as(&heading(session, &self.options), &Some(end).into())?;
         }
         Ok(())
     }
@@ -132,27 +146,59 @@ impl Multiplexer {
         now.into_iter().try_for_each(|b| self.write(b))
     }
 
-    fn begin(&mut self) -> Result<(), WriteError> {
+    /// Begins a segment, if none is open.
+    fn begin(&mut self, heading: &Heading) -> Result<(), WriteError> {
         if self.writer.age().is_some() {
             return Ok(());
         }
-        self.writer.begin(heading(self.options.session.clone(), &self.options))
+        self.writer.begin(heading.clone())?;
+        if let (Some(keep), Some((id, written_us))) = (&mut self.keep, self.writer.opened()) {
+            keep.begin(heading.clone(), id, written_us);
+        }
+        Ok(())
+    }
+
+    /// Goes on on other media, where one of those that are written ends soon and no segment is open.
+    fn change(&mut self) -> Result<(), WriteError> {
+        if self.writer.age().is_some() || !self.writer.is_ending() {
+            return Ok(());
+        }
+        let Some(next) = &mut self.options.next_media else { return Ok(()) };
+        let (meters, on_commit, keep) = (&self.meters, &mut *self.on_commit, &mut self.keep);
+        let failures = &mut self.failures;
+        self.writer.change(next, &mut |committed| {
+            recorded(meters, on_commit, committed)?;
+            note(keep, failures, &ids(committed));
+            Ok(())
+        })
+    }
+
+    fn write_now(&mut self, block: &mut FilledBlock, owner: Owner) -> Result<u64, WriteError> {
+        self.change()?;
+        self.begin(&heading(self.options.session.clone(), &self.options))?;
+        self.writer.write(block, owner)
     }
 
     fn write(&mut self, mut block: FilledBlock) -> Result<(), WriteError> {
-        if self.writer.age().is_none()
-            && self.writer.is_ending()
-            && let Some(next) = &mut self.options.next_media
-        {
-            let (meters, on_commit) = (&self.meters, &mut *self.on_commit);
-            self.writer.change(next, &mut |committed| recorded(meters, on_commit, committed))?;
-        }
-        self.begin()?;
         let other = self.options.others.get(&block.stream);
-        let version = other.unwrap_or(&self.options.session).version;
-        let bytes = self.writer.write(&mut block, Owner { version, sparse: false })?;
-        if let Some(other) = other {
-            *self.written.of_others.entry(other.session).or_default() += bytes;
+        let (session, version) =
+            (other.map(|o| o.session), other.unwrap_or(&self.options.session).version);
+        let owner = Owner { version, sparse: false };
+        let bytes = loop {
+            match self.write_now(&mut block, owner) {
+                Ok(bytes) => break bytes,
+                Err(e) => self.go_on(e)?,
+            }
+        };
+        if let Some(session) = session {
+            *self.written.of_others.entry(session).or_default() += bytes;
+        }
+        if let Some(why) = self.keep.as_mut().and_then(|keep| keep.block(&block, owner)) {
+            if let Some(keeping) = &mut self.options.keeping {
+                (keeping.lost)(why);
+            }
+            // What comes after the next commit is kept again.
+            self.grants.close_current();
         }
         self.grants.release(block.segment, block.buffer);
         if self.writer.is_ending() {
@@ -162,24 +208,129 @@ impl Multiplexer {
     }
 
     fn end_segment(&mut self, mut ends: SessionEnds) -> Result<(), WriteError> {
-        self.begin()?;
         let Written { bytes, of_others, .. } = &self.written;
         for other in &mut ends.others {
             other.end.bytes_written = of_others.get(&other.session.session).copied().unwrap_or(0);
         }
         let own = ends.own.map(|e| SessionEnd { bytes_written: *bytes, ..e });
-        let ended = self.writer.end(SessionEnds { own, ..ends }, None)?;
-        self.written.bytes += ended.bytes;
-        self.written.segments.push(ended.number);
-        self.record(&ended.committed)?;
+        let heading = heading(self.options.session.clone(), &self.options);
+        self.end_as(&heading, &SessionEnds { own, ..ends })?;
         self.current += 1;
         self.grants.next_segment();
         Ok(())
     }
 
+    /// Ends the segment that is open; where none is, one of that heading.
+    fn end_as(&mut self, heading: &Heading, ends: &SessionEnds) -> Result<(), WriteError> {
+        let now = self.keep.is_some().then(self.options.now_us);
+        let ended = loop {
+            match self.begin(heading).and_then(|()| self.writer.end(ends.clone(), now)) {
+                Ok(ended) => break ended,
+                Err(e) => self.go_on(e)?,
+            }
+        };
+        if let (Some(keep), Some(now)) = (&mut self.keep, now) {
+            keep.ended(ends.clone(), now);
+        }
+        self.take_ended(&ended)?;
+        if self.keep.as_ref().is_some_and(Keep::is_due) {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    fn take_ended(&mut self, ended: &EndedSegment) -> Result<(), WriteError> {
+        self.written.bytes += ended.bytes;
+        self.written.segments.push(ended.number);
+        self.record(&ended.committed)
+    }
+
+    /// Makes durable what was ended.
+    fn commit(&mut self) -> Result<(), WriteError> {
+        let committed = loop {
+            match self.writer.commit() {
+                Ok(committed) => break committed,
+                Err(e) => self.go_on(e)?,
+            }
+        };
+        self.record(&committed)
+    }
+
+    /// Goes on on other media after a failure of those that are written: what these have not committed is written again there.
+    /// Gives the failure back, where that cannot be.
+    fn go_on(&mut self, mut failure: WriteError) -> Result<(), WriteError> {
+        loop {
+            let is_of_media = matches!(&failure, WriteError::Device(e) if !e.is_of_spool());
+            let is_kept = self.keep.as_ref().is_some_and(Keep::is_whole);
+            if !is_of_media || !is_kept || self.failures >= FAILURES {
+                return Err(failure);
+            }
+            self.failures += 1;
+            let saved = self.writer.salvage(&failure);
+            self.record(&saved)?;
+            let Some(keeping) = &mut self.options.keeping else { return Err(failure) };
+            self.writer.replace(&mut |members| (keeping.replace)(members, &failure))?;
+            match self.write_again() {
+                Ok(()) => return Ok(()),
+                Err(e) => failure = e,
+            }
+        }
+    }
+
+    /// Writes what is kept to the media at hand. The segment that was open is so again.
+    fn write_again(&mut self) -> Result<(), WriteError> {
+        let Some(keep) = self.keep.take() else { return Ok(()) };
+        let mut durable: Vec<SegmentId> = Vec::new();
+        let result = self.write_kept(&keep, &mut durable);
+        self.keep = Some(keep);
+        note(&mut self.keep, &mut self.failures, &durable);
+        result
+    }
+
+    fn write_kept(&mut self, keep: &Keep, durable: &mut Vec<SegmentId>) -> Result<(), WriteError> {
+        let (meters, on_commit) = (&self.meters, &mut *self.on_commit);
+        let mut record = |committed: &[Committed]| {
+            recorded(meters, on_commit, committed)?;
+            durable.extend(committed.iter().map(|c| c.header.segment));
+            Ok(())
+        };
+        for segment in keep.segments() {
+            if self.writer.is_ending()
+                && let Some(next) = &mut self.options.next_media
+            {
+                self.writer.change(next, &mut record)?;
+            }
+            self.writer.begin_as(segment.heading.clone(), segment.id)?;
+            let writer = &mut self.writer;
+            keep.blocks(&segment, &mut |mut block, owner| {
+                writer.write(&mut block, owner).map(drop)
+            })?;
+            if let Some((ends, written_us)) = segment.ended {
+                let ended = self.writer.end(ends, Some(written_us))?;
+                self.written.bytes += ended.bytes;
+                record(&ended.committed)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Records what became durable.
     fn record(&mut self, committed: &[Committed]) -> Result<(), WriteError> {
-        recorded(&self.meters, &mut *self.on_commit, committed)
+        recorded(&self.meters, &mut *self.on_commit, committed)?;
+        note(&mut self.keep, &mut self.failures, &ids(committed));
+        Ok(())
+    }
+}
+
+fn ids(committed: &[Committed]) -> Vec<SegmentId> {
+    committed.iter().map(|c| c.header.segment).collect()
+}
+
+/// What became durable need not be kept any more.
+fn note(keep: &mut Option<Keep>, failures: &mut usize, committed: &[SegmentId]) {
+    if let Some(keep) = keep.as_mut().filter(|_| !committed.is_empty()) {
+        keep.committed(committed);
+        *failures = 0;
     }
 }
 

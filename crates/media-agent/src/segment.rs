@@ -78,10 +78,10 @@ struct Pending {
 }
 
 impl Pending {
-    fn is_due(&self) -> bool {
+    fn is_due(&self, most: u64) -> bool {
         let bytes = self.segments.iter().map(|c| c.bytes).sum::<u64>();
         let catalogs = self.segments.iter().map(|c| c.catalog.len()).sum::<usize>();
-        bytes >= COMMIT_BYTES
+        bytes >= most
             || catalogs >= COMMIT_CATALOGS
             || self.since.is_some_and(|since| since.elapsed() >= COMMIT_TIME)
     }
@@ -95,6 +95,11 @@ pub(crate) struct SegmentWriter {
     now_us: fn() -> i64,
     open: Option<OpenSegment>,
     pending: Pending,
+    /// Bytes after which it is time to commit.
+    commit_bytes: u64,
+    /// What the media continue, and whether anything was committed on them.
+    before: Vec<Option<Follows>>,
+    has_committed: bool,
 }
 
 impl SegmentWriter {
@@ -104,7 +109,23 @@ impl SegmentWriter {
         meters: Arc<Meters>,
         now_us: fn() -> i64,
     ) -> Self {
-        Self { mirrors, entropy, meters, now_us, open: None, pending: Pending::default() }
+        let before = mirrors.members().iter().map(|m| m.follows.clone()).collect();
+        Self {
+            mirrors,
+            entropy,
+            meters,
+            now_us,
+            open: None,
+            pending: Pending::default(),
+            commit_bytes: COMMIT_BYTES,
+            before,
+            has_committed: false,
+        }
+    }
+
+    /// Commits at the latest after so many bytes.
+    pub fn limit_commits(&mut self, bytes: u64) {
+        self.commit_bytes = self.commit_bytes.min(bytes);
     }
 
     /// For how long a segment has been open; `None` if none is.
@@ -132,13 +153,36 @@ impl SegmentWriter {
     ) -> Result<(), WriteError> {
         let committed = self.commit()?;
         record(&committed)?;
+        self.go_on(next)
+    }
+
+    /// Leaves media that failed, and what was not committed there, and goes on on others.
+    pub fn replace(
+        &mut self,
+        next: &mut dyn FnMut(Vec<Member>) -> Result<Vec<Member>, WriteError>,
+    ) -> Result<(), WriteError> {
+        self.abandon();
+        self.go_on(next)
+    }
+
+    fn go_on(
+        &mut self,
+        next: &mut dyn FnMut(Vec<Member>) -> Result<Vec<Member>, WriteError>,
+    ) -> Result<(), WriteError> {
         let left: Vec<_> = self.mirrors.members().iter().map(|m| m.medium.clone()).collect();
         let mut members = next(self.mirrors.take())?;
+        let before = std::mem::take(&mut self.before);
+        let mut before = before.into_iter().chain(std::iter::repeat(None));
         for (member, left) in members.iter_mut().zip(left) {
+            let earlier = before.next().flatten();
             if member.medium.medium != left.medium {
-                member.follows = Some(Follows { medium: left.medium, label: left.label });
+                // One that has nothing of the session is none that it continues.
+                let left = Follows { medium: left.medium, label: left.label };
+                member.follows = if self.has_committed { Some(left) } else { earlier };
             }
+            self.before.push(member.follows.clone());
         }
+        self.has_committed = false;
         self.mirrors.put(members);
         Ok(())
     }
@@ -158,6 +202,16 @@ impl SegmentWriter {
     /// Begins a segment.
     pub fn begin(&mut self, heading: Heading) -> Result<(), WriteError> {
         let segment = SegmentId(self.entropy.id().map_err(WriteError::Entropy)?);
+        self.begin_as(heading, segment)
+    }
+
+    /// The segment that is open, and when it was begun.
+    pub fn opened(&self) -> Option<(SegmentId, i64)> {
+        self.open.as_ref().map(|open| (open.header.segment, open.header.written_us))
+    }
+
+    /// Begins a segment of that id.
+    pub fn begin_as(&mut self, heading: Heading, segment: SegmentId) -> Result<(), WriteError> {
         let written_us = heading.written_us.unwrap_or_else(self.now_us);
         self.mirrors.each(|m| {
             m.number = m.device.begin_segment()?;
@@ -314,7 +368,7 @@ impl SegmentWriter {
             catalog: ended.catalog,
         });
         let each = self.mirrors.members().iter().all(|m| m.device.commits_each_segment());
-        let due = each || is_last || self.is_ending() || self.pending.is_due();
+        let due = each || is_last || self.is_ending() || self.pending.is_due(self.commit_bytes);
         let committed = if due { self.commit()? } else { Vec::new() };
         Ok(EndedSegment { bytes, number, committed })
     }
@@ -339,6 +393,7 @@ impl SegmentWriter {
             segment.places.retain(|p| saved.get(&p.medium).is_some_and(|end| p.number < *end));
         });
         segments.retain(|segment| !segment.places.is_empty());
+        self.has_committed |= !segments.is_empty();
         self.find_objects(&mut segments);
         segments
     }
@@ -350,6 +405,7 @@ impl SegmentWriter {
         }
         let mut lap = Lap::start();
         self.mirrors.each(|m| Ok(m.device.commit()?))?;
+        self.has_committed = true;
         lap.busy(self.meters.of(Stage::Device));
         let mut committed = std::mem::take(&mut self.pending).segments;
         self.find_objects(&mut committed);

@@ -1,6 +1,7 @@
 //! Writing a session to a device: buffers go out to its streams, whole blocks come back and are multiplexed.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::circulation::Circulation;
 use crate::grants::{Grants, Limits};
+use crate::keep::Keep;
 use crate::mirror::{Drives, LostMirrors, Member, Mirrors};
 use crate::multiplex::{Message, Multiplexer};
 
@@ -42,6 +44,15 @@ pub enum WriteError {
     /// The internal database did not take a commit.
     #[error("{0}")]
     Commit(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What was kept of the session cannot be read again.
+    #[error("what was not committed cannot be read again from {path}: {source}")]
+    Kept {
+        /// The directory in which it was kept.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// There is no further medium to go on on.
     #[error("{0}")]
     Media(String),
@@ -74,6 +85,23 @@ pub struct WriterOptions {
     pub now_us: fn() -> i64,
     /// Where the session goes on when a medium ends; nowhere, if there is none.
     pub next_media: Option<Box<NextMedia>>,
+    /// How what is not committed is kept, so that the session goes on on other media where these fail; `None` where the source is
+    /// read again.
+    pub keeping: Option<Keeping>,
+}
+
+/// How what is not committed is kept.
+pub struct Keeping {
+    /// A file without a name.
+    pub file: File,
+    /// The directory in which it lies.
+    pub path: String,
+    /// Its bytes at most. Commits come so often that they are enough.
+    pub room: u64,
+    /// Gives the media on which the session goes on.
+    pub replace: Box<ReplaceMedia>,
+    /// Takes why something could not be kept: what comes until the next commit is lost where the media fail.
+    pub lost: Box<dyn FnMut(String) + Send>,
 }
 
 /// A segment that is durable on its medium.
@@ -107,6 +135,10 @@ pub type OnCommit =
 
 /// Gives the media on which a session goes on when one of those that it has ends: takes these, gives as many.
 pub type NextMedia = dyn FnMut(Vec<Member>) -> Result<Vec<Member>, WriteError> + Send;
+
+/// Gives other media in place of those that failed with that error: takes these, gives as many.
+pub type ReplaceMedia =
+    dyn FnMut(Vec<Member>, &WriteError) -> Result<Vec<Member>, WriteError> + Send;
 
 /// How blocks come to the multiplexer.
 enum Way {
@@ -214,9 +246,10 @@ impl Writer {
         on_commit: Box<OnCommit>,
     ) -> Self {
         let block_size = options.medium.block_size as usize;
+        let most = options.keeping.as_ref().map_or(u64::MAX, |k| Keep::segment_bytes(k.room));
         let limits = Limits {
             block_size,
-            blocks: u32::try_from(options.segment_size / block_size as u64)
+            blocks: u32::try_from(options.segment_size.min(most) / block_size as u64)
                 .unwrap_or(u32::MAX / 2)
                 .clamp(1, u32::MAX / 2),
             catalog: options.catalog_limit,

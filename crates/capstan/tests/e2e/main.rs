@@ -26,6 +26,7 @@ mod incomplete;
 mod incremental;
 mod independent_reader;
 mod input;
+mod inputs_on_tape;
 mod kernel_drivers;
 mod keys;
 mod kills;

@@ -3,6 +3,7 @@
 mod commit;
 mod feed;
 mod job;
+mod keep;
 mod look_back;
 mod medium;
 mod plan;
@@ -222,6 +223,7 @@ impl Cell {
         let mut supply = supply_of(request).but(avoid);
         supply.drives_compress = drives_compress;
         let moves = Arc::new(Moves::default());
+        let keeping = self.keeping(jobs, &supply, &moves, ears);
         let options = WriterOptions {
             medium: medium.clone(),
             session: lead.label.clone(),
@@ -233,6 +235,7 @@ impl Cell {
             buffers: jobs.iter().map(|job| job.plan.buffers).sum(),
             now_us,
             next_media: Some(self.changing(supply, &moves)),
+            keeping,
         };
         let mirrors_lost = AtomicU64::new(lost);
         let writer = Writer::start_on(

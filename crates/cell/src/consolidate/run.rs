@@ -286,6 +286,7 @@ impl<'a> Run<'a> {
             buffers: default_buffers(1),
             now_us,
             next_media: Some(self.cell.changing(self.supply.clone(), &on.moves)),
+            keeping: None,
         };
         let owners = Arc::new(OwnerNames::default());
         let squeeze = Squeeze::new(Compression::Auto, Arc::new(Ladder::default()));

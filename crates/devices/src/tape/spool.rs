@@ -180,7 +180,7 @@ fn spool_error(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> De
 }
 
 /// A file without a name in a directory.
-pub(super) fn nameless(dir: &Path) -> io::Result<File> {
+pub fn nameless(dir: &Path) -> io::Result<File> {
     let made = OpenOptions::new()
         .read(true)
         .write(true)

@@ -224,6 +224,7 @@ pub fn writer(
         buffers: shape.buffers,
         now_us: || 8,
         next_media: None,
+        keeping: None,
     };
     let entropy = Arc::new(Entropy::seeded(shape.seed));
     Writer::start(device, options, entropy, Arc::new(Meters::default()), on_commit)

@@ -89,6 +89,7 @@ impl Cell {
             sizes: selection.sizes.take(),
             owners: OwnerNames::default(),
             closed: &closed,
+            stop,
             totals: ChangeTotals::default(),
             ears: &ears,
             each,
@@ -147,6 +148,7 @@ struct Comparison<'a, 'b> {
     owners: OwnerNames,
     /// Directories that were not entered: what is in them is not compared.
     closed: &'b Mutex<Vec<Vec<u8>>>,
+    stop: &'b Stop,
     totals: ChangeTotals,
     ears: &'b Ears<'b>,
     each: &'b mut dyn FnMut(&Change),
@@ -248,7 +250,8 @@ impl Comparison<'_, '_> {
             Ok(file) => file,
             Err(e) => return unreadable(e),
         };
-        match same_bytes(contents, row, file.as_fd()) {
+        match same_bytes(contents, row, file.as_fd(), self.stop) {
+            _ if self.stop.0.load(std::sync::atomic::Ordering::Relaxed) => Ok(None),
             Ok(Same::Yes) => Ok(Some(true)),
             Ok(Same::No) => Ok(Some(false)),
             Ok(Same::Unreadable(e)) => unreadable(e),

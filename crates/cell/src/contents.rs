@@ -18,6 +18,41 @@ pub(crate) struct Piece {
     pub at: Option<(StreamId, u64)>,
 }
 
+/// Some of a file's contents.
+pub(crate) enum Chunk<'b> {
+    /// These bytes.
+    Bytes(&'b [u8]),
+    /// So many zeros.
+    Zeros(u64),
+}
+
+impl Chunk<'_> {
+    /// Calls with its bytes, a buffer at a time: whoever may be stopped asks there.
+    pub fn each(self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+        let mut left = match self {
+            Self::Bytes(bytes) => return each(bytes),
+            Self::Zeros(n) => n,
+        };
+        while left > 0 {
+            let n = left.min(ZEROS.len() as u64);
+            each(&ZEROS[..n as usize])?;
+            left -= n;
+        }
+        Ok(())
+    }
+}
+
+/// What can be had of a file.
+pub(crate) struct Plan {
+    /// Its bytes; what is between them are zeros.
+    pub pieces: Vec<Piece>,
+    /// Its length, as far as it is believed.
+    pub len: u64,
+    /// Why some of it is lost, if it is.
+    pub lost: Option<CellError>,
+}
+
 /// Reads files of a version by their rows.
 pub(crate) struct FileContents<'a> {
     /// Parts of files that are stored in parts, by path.
@@ -35,7 +70,9 @@ pub(crate) fn data_ranges(e: &Entry) -> Vec<(u64, u64)> {
     for x in &e.extents {
         match ranges.last_mut() {
             _ if x.kind == ExtentKind::Hole => {}
-            Some((from, len)) if *from + *len == offset => *len += x.len,
+            Some((from, len)) if from.saturating_add(*len) == offset => {
+                *len = len.saturating_add(x.len);
+            }
             _ => ranges.push((offset, x.len)),
         }
         offset = offset.saturating_add(x.len);
@@ -72,16 +109,46 @@ impl<'a> FileContents<'a> {
         Ok(Self { parts, elsewhere })
     }
 
-    /// Calls with the bytes of the file's [`data_ranges`], one after the other; filling comes as zeros. Ends with an error
-    /// if some are lost.
-    pub fn read(&mut self, row: &Row, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    /// Calls with the bytes of the file's [`data_ranges`], one after the other. Ends with an error if some are lost.
+    pub fn read(&mut self, row: &Row, each: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
         for piece in self.pieces(row)? {
             match piece.at {
                 Some((stream, logical)) => self.bytes(stream, logical, piece.len, each)?,
-                None => zeros(piece.len, each)?,
+                None => each(Chunk::Zeros(piece.len))?,
             }
         }
         Ok(())
+    }
+
+    /// What frames can give of the file: nothing that is only claimed.
+    pub fn plan(&mut self, row: &Row, overview: &Overview) -> Result<Plan> {
+        let (mut pieces, mut lost): (Vec<Piece>, Option<CellError>) = (Vec::new(), None);
+        for piece in self.pieces(row)? {
+            let Some((stream, logical)) = piece.at else {
+                lost.get_or_insert_with(crate::elsewhere::missing);
+                continue;
+            };
+            let why = self.elsewhere.backed(stream, logical, piece.len, &mut |behind, len| {
+                let (offset, at) = (piece.offset + behind, logical + behind);
+                match pieces.last_mut() {
+                    Some(Piece { offset: o, len: n, at: Some((s, l)) })
+                        if *o + *n == offset && *s == stream && *l + *n == at =>
+                    {
+                        *n += len;
+                    }
+                    _ => pieces.push(Piece { offset, len, at: Some((stream, at)) }),
+                }
+            });
+            lost = lost.or(why);
+        }
+        let len = match &lost {
+            None => row.entry.size,
+            Some(_) => {
+                let end = pieces.last().map_or(0, |p| p.offset.saturating_add(p.len));
+                end.max(overview.believed_len(row))
+            }
+        };
+        Ok(Plan { pieces, len, lost })
     }
 
     /// Where the bytes of the file's [`data_ranges`] are, ascending.
@@ -102,7 +169,7 @@ impl<'a> FileContents<'a> {
             match x.kind {
                 ExtentKind::Data => {
                     add(offset, x.len, Some((stream, logical)));
-                    logical += x.len;
+                    logical = logical.saturating_add(x.len);
                 }
                 ExtentKind::At(stream, at) => add(offset, x.len, Some((stream, at))),
                 ExtentKind::Hole => {}
@@ -142,17 +209,17 @@ impl<'a> FileContents<'a> {
         stream: StreamId,
         logical: u64,
         len: u64,
-        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+        each: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
         let (mut at, end) = (logical, logical.saturating_add(len));
         while at < end {
             at += match self.elsewhere.get(stream, at, end - at) {
                 Found::Bytes(bytes) => {
-                    each(bytes)?;
+                    each(Chunk::Bytes(bytes))?;
                     bytes.len() as u64
                 }
                 Found::Zeros(n) => {
-                    zeros(n, each)?;
+                    each(Chunk::Zeros(n))?;
                     n
                 }
                 Found::Lost(_, e) => return Err(e),
@@ -160,15 +227,4 @@ impl<'a> FileContents<'a> {
         }
         Ok(())
     }
-}
-
-fn zeros(len: u64, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    const ZEROS: [u8; 4096] = [0; 4096];
-    let mut left = len;
-    while left > 0 {
-        let n = left.min(ZEROS.len() as u64);
-        each(&ZEROS[..n as usize])?;
-        left -= n;
-    }
-    Ok(())
 }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use capstan_format::codec::Decompressor;
-use capstan_format::frame::{FrameHeader, FrameType};
+use capstan_format::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
-use capstan_media_agent::reader::FrameReader;
+use capstan_media_agent::reader::{FrameReader, StreamContents};
 
 use crate::error::{CellError, Result};
 use crate::places::SegmentPlace;
@@ -41,6 +41,12 @@ impl Spans {
         let (_, to, segment) = spans[..before].last()?;
         (at < *to).then_some((*segment, *to))
     }
+
+    /// Where, behind `at`, the stream's bytes go on.
+    fn next_after(&self, stream: StreamId, at: u64) -> Option<u64> {
+        let spans = self.0.get(&stream)?;
+        spans.get(spans.partition_point(|s| s.0 <= at)).map(|s| s.0)
+    }
 }
 
 /// What a stream has at an offset.
@@ -57,7 +63,7 @@ struct Open {
     stream: StreamId,
     segment: u32,
     frames: FrameReader,
-    index: Vec<FramePlace>,
+    index: Arc<Vec<FramePlace>>,
     sealer: Option<FrameSealer>,
     /// The frame at hand: its logical begin and end, its bytes (none if it stands for zeros).
     frame: Option<(u64, u64, bool)>,
@@ -74,6 +80,8 @@ pub(crate) struct Elsewhere<'a> {
     scratch: Vec<u8>,
     spares: Spares,
     spare: Vec<u8>,
+    /// The index that [`Self::backed`] looked into last, where that is not open.
+    planned: Option<(StreamId, u32, Arc<Vec<FramePlace>>)>,
     /// Stored bytes read so far.
     pub bytes_read: u64,
 }
@@ -88,6 +96,7 @@ impl<'a> Elsewhere<'a> {
             scratch: Vec::new(),
             spares: Spares::default(),
             spare: Vec::new(),
+            planned: None,
             bytes_read: 0,
         }
     }
@@ -172,13 +181,88 @@ impl<'a> Elsewhere<'a> {
         Ok(())
     }
 
+    /// Calls with the ranges of a stream's bytes that frames can give, ascending, as offset behind `from` and length. What frames
+    /// say is zeros is left out. Returns why some are lost, where they are: a row may claim any length, and so may a segment's end.
+    pub fn backed(
+        &mut self,
+        stream: StreamId,
+        from: u64,
+        len: u64,
+        each: &mut dyn FnMut(u64, u64),
+    ) -> Option<CellError> {
+        let (mut at, end) = (from, from.saturating_add(len));
+        let mut lost = None;
+        while at < end {
+            let Some((segment, to)) = self.spans.find(stream, at) else {
+                lost.get_or_insert_with(missing);
+                match self.spans.next_after(stream, at) {
+                    Some(next) => at = next,
+                    None => break,
+                }
+                continue;
+            };
+            let stop = to.min(end);
+            let index = match self.index_of(stream, segment) {
+                Ok(index) => index,
+                Err(e) => {
+                    lost.get_or_insert(e);
+                    at = stop;
+                    continue;
+                }
+            };
+            let first = index.partition_point(|p| p.logical <= at);
+            if first == 0 {
+                lost.get_or_insert_with(missing);
+                at = index.first().map_or(stop, |p| p.logical.min(stop));
+                continue;
+            }
+            for (i, place) in index.iter().enumerate().skip(first - 1) {
+                if at >= stop {
+                    break;
+                }
+                let next = index.get(i + 1).map_or(to, |p| p.logical.min(to));
+                // No frame has more bytes than that; one that stands for more is all zeros.
+                let most = place.logical.saturating_add(FRAME_PLAIN_MAX as u64);
+                let high = next.min(most).min(stop);
+                if at < high {
+                    each(at - from, high - at);
+                }
+                if most < next.min(stop) {
+                    if let Found::Lost(_, e) = self.get(stream, most.max(at), 1) {
+                        lost.get_or_insert(e);
+                    }
+                }
+                at = at.max(next.min(stop));
+            }
+            at = at.max(stop.min(at.saturating_add(1)));
+        }
+        lost
+    }
+
+    fn index_of(&mut self, stream: StreamId, segment: u32) -> Result<Arc<Vec<FramePlace>>> {
+        if let Some(open) = self.open.iter().find(|o| o.stream == stream && o.segment == segment) {
+            return Ok(open.index.clone());
+        }
+        if let Some((of, there, index)) = &self.planned
+            && (*of, *there) == (stream, segment)
+        {
+            return Ok(index.clone());
+        }
+        let place = self.view.segments.get(segment as usize).ok_or_else(missing)?;
+        let contents = self.view.contents(place)?;
+        let s = contents.streams.iter().find(|s| s.stream == stream).ok_or_else(missing)?;
+        let index = places_of_logical(s);
+        self.planned = Some((stream, segment, index.clone()));
+        Ok(index)
+    }
+
     fn open_stream(&mut self, stream: StreamId, segment: u32) -> Result<()> {
         let place = self.view.segments.get(segment as usize).ok_or_else(missing)?;
         let (reader, contents) = self.view.open_data(place)?;
         let s = contents.streams.iter().find(|s| s.stream == stream).ok_or_else(missing)?;
         let label = s.label.as_ref().map(|l| &l.session);
         let sealer = self.view.keys.sealer(Purpose::Contents, label, stream)?;
-        let index = s.index.iter().filter(|p| p.logical_frame).copied().collect();
+        let index = places_of_logical(s);
         let frames = reader.frames(&contents, stream);
         self.open.retain(|o| o.stream != stream);
         if self.open.len() >= OPEN {
@@ -190,6 +274,11 @@ impl<'a> Elsewhere<'a> {
     }
 }
 
-fn missing() -> CellError {
+/// Where a stream's frames of contents lie in a segment.
+fn places_of_logical(stream: &StreamContents) -> Arc<Vec<FramePlace>> {
+    Arc::new(stream.index.iter().filter(|p| p.logical_frame).copied().collect())
+}
+
+pub(crate) fn missing() -> CellError {
     CellError::BadInput("some of its data are missing on the medium".to_owned())
 }

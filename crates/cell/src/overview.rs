@@ -289,7 +289,51 @@ impl Overview {
         }
         let parts = e.extents.iter().filter(|x| x.kind == ExtentKind::Parts);
         let parts: u64 = parts.map(|x| x.len).sum();
-        parts == 0 || self.parts_of(row).map(|p| p.len).sum::<u64>() >= parts
+        let there = self.parts_of(row).fold(0_u64, |sum, p| sum.saturating_add(p.len));
+        parts == 0 || there >= parts
+    }
+
+    /// The file's length as far as media bear it out: all that the row says where all of it is on media, else up to the last
+    /// byte that is, or the last hole.
+    pub fn believed_len(&self, row: &Row) -> u64 {
+        let e = &row.entry;
+        if self.is_whole(row) {
+            return e.size;
+        }
+        let stream = row.data.stream;
+        if e.extents.is_empty() {
+            return self.covered_to(stream, row.start, e.size);
+        }
+        let (mut end, mut offset, mut logical) = (0_u64, 0_u64, row.start);
+        for x in &e.extents {
+            let here = match x.kind {
+                ExtentKind::Data => {
+                    let here = self.covered_to(stream, logical, x.len);
+                    logical = logical.saturating_add(x.len);
+                    here
+                }
+                ExtentKind::At(stream, at) => self.covered_to(stream, at, x.len),
+                ExtentKind::Hole => x.len,
+                ExtentKind::Parts => {
+                    let ends = self.parts_of(row).map(|p| p.offset.saturating_add(p.len));
+                    ends.max().unwrap_or(0).saturating_sub(offset).min(x.len)
+                }
+                ExtentKind::AsIn(_) | ExtentKind::Unknown(_) => 0,
+            };
+            if here > 0 {
+                end = offset.saturating_add(here);
+            }
+            offset = offset.saturating_add(x.len);
+        }
+        end.min(e.size)
+    }
+
+    /// How many of so many bytes of a stream there are up to the last one that is on media.
+    fn covered_to(&self, stream: StreamId, start: u64, len: u64) -> u64 {
+        let end = start.saturating_add(len);
+        let spans = self.spans.get(&stream).map(Vec::as_slice).unwrap_or_default();
+        let ends = spans.iter().filter(|(from, to)| *from < end && start < *to);
+        ends.map(|(_, to)| (*to).min(end) - start).max().unwrap_or(0)
     }
 
     /// The parts of the row's file. Those of an earlier session's try do not count.

@@ -1,12 +1,14 @@
 //! Whether an open file has the very bytes that a version has of it.
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::linux::source::{self, Reader};
 use rustix::io::Errno;
 
 use crate::contents::{FileContents, data_ranges};
 use crate::error::{CellError, Result};
+use crate::observe::Stop;
 use crate::version::Row;
 
 /// Bytes compared at a time.
@@ -28,16 +30,17 @@ pub(crate) fn same_bytes(
     contents: &mut FileContents<'_>,
     row: &Row,
     file: BorrowedFd<'_>,
+    stop: &Stop,
 ) -> Result<Same> {
     let ranges = data_ranges(&row.entry);
-    let mut live = Live { file, reader: Reader::default(), buffer: vec![0; CHUNK] };
+    let mut live = Live { file, reader: Reader::default(), buffer: vec![0; CHUNK], stop };
     let mut found = live.zeros_between(&ranges, row.entry.size);
     // Where in which range the next bytes belong.
     let mut at = ranges.iter();
     let mut here = (0, 0);
     let read = found == Same::Yes;
     let result = if read {
-        contents.read(row, &mut |mut bytes| {
+        let mut compare = |mut bytes: &[u8]| {
             while !bytes.is_empty() {
                 if here.1 == 0 {
                     let Some(range) = at.next() else { return Err(stopped()) };
@@ -53,7 +56,8 @@ pub(crate) fn same_bytes(
                 here = (here.0 + n as u64, here.1 - n as u64);
             }
             Ok(())
-        })
+        };
+        contents.read(row, &mut |chunk| chunk.each(&mut compare))
     } else {
         Ok(())
     };
@@ -72,12 +76,16 @@ struct Live<'a> {
     file: BorrowedFd<'a>,
     reader: Reader,
     buffer: Vec<u8>,
+    stop: &'a Stop,
 }
 
 impl Live<'_> {
     /// Whether the file has these bytes there.
     fn has(&mut self, mut offset: u64, mut bytes: &[u8]) -> Same {
         while !bytes.is_empty() {
+            if self.stop.0.load(Relaxed) {
+                return Same::Unreadable(Errno::INTR);
+            }
             let want = bytes.len().min(CHUNK);
             let n = match self.reader.read_at(self.file, &mut self.buffer[..want], offset) {
                 Ok(0) => return Same::No,

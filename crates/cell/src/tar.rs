@@ -7,14 +7,15 @@
 mod acl;
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::target::{TargetError, check_link_text, check_path};
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind};
 use tar::{Builder, EntryType, Header};
 
-use crate::contents::{FileContents, data_ranges};
+use crate::contents::{Chunk, FileContents, Piece, Plan};
 use crate::error::{CellError, Result};
 use crate::merged::{Merged, path_of};
 use crate::observe::Stop;
@@ -51,7 +52,7 @@ pub(crate) fn write(
     for (view, again) in [(view, false), (dirs_of, true)] {
         let mut merged = Merged::new(view)?;
         while let Some(row) = merged.next()? {
-            if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
+            if stop.0.load(Relaxed) {
                 break;
             }
             let path = path_of(&row);
@@ -83,6 +84,17 @@ pub(crate) fn write(
                 );
                 continue;
             }
+            let mut plan = None;
+            if e.kind == Kind::File && !e.link && e.size > 0 {
+                match contents.plan(&row, &overview) {
+                    Ok(made) => plan = Some(made),
+                    Err(e) => {
+                        report.corrupt += 1;
+                        ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
+                        continue;
+                    }
+                }
+            }
             let mut link: Option<Vec<u8>> = None;
             let (entry_type, size) = match e.kind {
                 _ if e.link => {
@@ -99,7 +111,7 @@ pub(crate) fn write(
                     link = Some(e.target.clone());
                     (EntryType::Symlink, 0)
                 }
-                Kind::File => (EntryType::Regular, e.size),
+                Kind::File => (EntryType::Regular, plan.as_ref().map_or(0, |p| p.len)),
                 Kind::Dir => (EntryType::Directory, 0),
                 Kind::Fifo => (EntryType::Fifo, 0),
                 Kind::CharDevice => (EntryType::Char, 0),
@@ -111,34 +123,35 @@ pub(crate) fn write(
             let owners = (row.user.as_deref(), row.group.as_deref());
             let owners = if request.numeric_ids { (None, None) } else { owners };
             let link = link.unwrap_or_default();
-            let sparse = (size > 0).then(|| Sparse::of(e, &name)).flatten();
+            let sparse = plan.as_ref().and_then(|plan| Sparse::of(plan, &name));
             let name = sparse.as_ref().map_or(name, |s| s.stored_as.clone());
             let data = sparse.as_ref().map_or(size, |s| s.data);
             let map = sparse.as_ref().map_or(&[][..], |s| &s.map);
-            let size = data + map.len() as u64;
+            let size = data.saturating_add(map.len() as u64);
             append_pax(&mut archive, e, &name, &link, owners, size, sparse.as_ref())
                 .map_err(failed)?;
             let header = header(e, &name, &link, entry_type, size);
             archive.append(&header, io::empty()).map_err(failed)?;
-            if size > 0 {
-                let mut done = 0;
+            if let Some(plan) = plan {
                 let out = archive.get_mut();
                 out.write_all(map).map_err(failed)?;
-                let read = contents.read(&row, &mut |bytes| {
-                    done += bytes.len() as u64;
-                    out.write_all(bytes).map_err(CellError::io("write", "the archive"))
-                });
-                if let Err(e) = read {
-                    if matches!(e, CellError::Io { action: "write", .. }) {
-                        return Err(e);
+                let mut lost = plan.lost;
+                match write_pieces(&mut contents, &plan.pieces, out, stop)? {
+                    Written::Stopped => {
+                        // The archive ends within a file: nobody takes it for a whole one.
+                        return out.flush().map_err(failed);
                     }
+                    Written::All(done, why) => {
+                        report.bytes_written += done;
+                        lost = lost.or(why);
+                    }
+                }
+                if let Some(e) = lost {
                     report.corrupt += 1;
                     ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
                 }
-                // The archive goes on where the header promised, whatever could be read.
-                let padded = data.next_multiple_of(512);
-                io::copy(&mut io::repeat(0).take(padded - done), out).map_err(failed)?;
-                report.bytes_written += done;
+                let padding = (512 - data % 512) % 512;
+                out.write_all(&[0; 512][..padding as usize]).map_err(failed)?;
             }
             match e.kind {
                 Kind::Dir => report.dirs += u64::from(!again),
@@ -148,6 +161,56 @@ pub(crate) fn write(
     }
     let mut out = archive.into_inner().map_err(failed)?;
     out.flush().map_err(failed)
+}
+
+/// What writing the pieces of a file came to.
+enum Written {
+    /// So many bytes of it were read, and why others were not, for which there are zeros.
+    All(u64, Option<CellError>),
+    /// It was ended early.
+    Stopped,
+}
+
+/// Writes the pieces of a file, one after the other. The archive goes on where its header promised: what cannot be read is
+/// zeros, never more than frames were to give.
+fn write_pieces(
+    contents: &mut FileContents<'_>,
+    pieces: &[Piece],
+    out: &mut dyn Write,
+    stop: &Stop,
+) -> Result<Written> {
+    let (mut done, mut lost) = (0, None);
+    let mut written = 0_u64;
+    let mut put = |bytes: &[u8], written: &mut u64| -> Result<()> {
+        if stop.0.load(Relaxed) {
+            return Err(CellError::Unfinished("stopped".to_owned()));
+        }
+        out.write_all(bytes).map_err(CellError::io("write", "the archive"))?;
+        *written += bytes.len() as u64;
+        Ok(())
+    };
+    let mut end = 0_u64;
+    for piece in pieces {
+        let read = match piece.at {
+            Some((stream, logical)) => contents.bytes(stream, logical, piece.len, &mut |chunk| {
+                chunk.each(&mut |bytes| put(bytes, &mut written))
+            }),
+            None => Ok(()),
+        };
+        done += written - end;
+        end += piece.len;
+        match read {
+            Err(e) if matches!(e, CellError::Io { action: "write", .. }) => return Err(e),
+            read => lost = lost.or(read.err()),
+        }
+        let rest = Chunk::Zeros(end.saturating_sub(written));
+        let filled = rest.each(&mut |bytes| put(bytes, &mut written));
+        if stop.0.load(Relaxed) {
+            return Ok(Written::Stopped);
+        }
+        filled?;
+    }
+    Ok(Written::All(done, lost))
 }
 
 /// Whether the names from the medium are such as a restore into a directory takes: an archive must not lead out of the
@@ -173,14 +236,20 @@ struct Sparse {
 
 impl Sparse {
     /// `None` for a file without holes.
-    fn of(e: &Entry, name: &[u8]) -> Option<Self> {
-        let mut ranges = data_ranges(e);
-        if ranges == [(0, e.size)] {
+    fn of(plan: &Plan, name: &[u8]) -> Option<Self> {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for piece in &plan.pieces {
+            match ranges.last_mut() {
+                Some((from, len)) if from.saturating_add(*len) == piece.offset => *len += piece.len,
+                _ => ranges.push((piece.offset, piece.len)),
+            }
+        }
+        if ranges == [(0, plan.len)] || plan.len == 0 {
             return None;
         }
-        let data = ranges.iter().map(|r| r.1).sum();
-        if ranges.last().is_none_or(|(from, len)| from + len < e.size) {
-            ranges.push((e.size, 0));
+        let data = ranges.iter().fold(0_u64, |sum, r| sum.saturating_add(r.1));
+        if ranges.last().is_none_or(|(from, len)| from.saturating_add(*len) < plan.len) {
+            ranges.push((plan.len, 0));
         }
         let mut map = format!("{}\n", ranges.len()).into_bytes();
         for (from, len) in ranges {
@@ -192,7 +261,7 @@ impl Sparse {
             None => (&b""[..], name),
         };
         let stored_as = [dir, b"GNUSparseFile.0/", file].concat();
-        Some(Self { name: name.to_vec(), stored_as, real_size: e.size, map, data })
+        Some(Self { name: name.to_vec(), stored_as, real_size: plan.len, map, data })
     }
 }
 

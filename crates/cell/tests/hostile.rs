@@ -30,6 +30,11 @@ use support::{Deaf, fast_dir};
 
 /// Writes a medium with a session that has these rows.
 fn write_medium(path: &Path, rows: Vec<Entry>) {
+    write_medium_with(path, rows, 0, 0);
+}
+
+/// The same with so many bytes of contents behind the rows, and so many of filling behind these.
+fn write_medium_with(path: &Path, rows: Vec<Entry>, contents: usize, fill: u64) {
     let header = MediumHeader {
         format: FORMAT_VERSION,
         incompatible: 0,
@@ -83,6 +88,11 @@ fn write_medium(path: &Path, rows: Vec<Entry>) {
     let owners = Arc::new(OwnerNames::default());
     let mut stream = StreamWriter::open(Arc::new(writer.port()), meters, owners, options);
     stream.rows(rows).unwrap();
+    if contents > 0 {
+        stream.space().unwrap()[..contents].fill(b'x');
+        stream.advance(contents).unwrap();
+    }
+    stream.fill(fill).unwrap();
     stream.finish().unwrap();
     let end = SessionEnd {
         status: "completed".to_owned(),
@@ -160,4 +170,47 @@ fn names_that_lead_out_are_refused_by_restores_of_both_kinds() {
     assert_eq!(String::from_utf8_lossy(&listed.stdout), "good\ngood2\n");
     let restored = fs::read_dir(at("a/b/out")).unwrap().count();
     assert_eq!((restored, fs::read_dir(at("a/b")).unwrap().count()), (2, 1));
+}
+
+/// A cell that imported a medium with one file that claims nearly 2^63 bytes, of which ten are there, and then so much filling.
+fn with_claim(dir: &Path, fill: u64) -> Cell {
+    let huge = Entry { name: b"huge".to_vec(), mode: 0o644, size: 1 << 62, ..Entry::default() };
+    write_medium_with(&dir.join("medium"), vec![huge], 10, fill);
+    let cell = Cell::open(&dir.join("home"), Secrets::none()).unwrap();
+    let device = format!("file:{}", dir.join("medium").display()).parse().unwrap();
+    cell.import(&device, &Deaf, &Stop::default()).unwrap();
+    cell
+}
+
+#[test]
+fn a_size_that_no_frame_bears_out_is_not_believed() {
+    let dir = fast_dir();
+    let cell = with_claim(dir.path(), 0);
+    for to in [RestoreTo::Into(dir.path().join("out")), RestoreTo::Tar(Some(dir.path().join("x")))]
+    {
+        let report = restore(&cell, to);
+        assert_eq!(report.status, "completed_with_errors", "{report:?}");
+        let errors: Vec<_> = report.errors.iter().map(|e| (e.path.as_str(), e.code)).collect();
+        assert_eq!(errors, [("/huge", "damaged")]);
+    }
+    assert_eq!(fs::read(dir.path().join("out/huge")).unwrap(), b"xxxxxxxxxx");
+    let archive = fs::metadata(dir.path().join("x")).unwrap().len();
+    assert!(archive < 1 << 20, "{archive} bytes");
+    let untar = ["-xf", "x", "-O"];
+    let out = Command::new("tar").args(untar).current_dir(dir.path()).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(out.stdout, b"xxxxxxxxxx");
+}
+
+#[test]
+fn filling_of_any_length_is_a_hole_in_an_archive() {
+    let dir = fast_dir();
+    let cell = with_claim(dir.path(), (1 << 62) - 10);
+    let report = restore(&cell, RestoreTo::Tar(Some(dir.path().join("x"))));
+    assert_eq!(report.status, "completed", "{report:?}");
+    let archive = fs::metadata(dir.path().join("x")).unwrap().len();
+    assert!(archive < 2 << 20, "{archive} bytes");
+    let listed = Command::new("tar").arg("-tvf").arg(dir.path().join("x")).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains(&(1_u64 << 62).to_string()), "{listed}");
 }

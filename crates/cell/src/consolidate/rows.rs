@@ -100,7 +100,8 @@ impl Rows<'_> {
         let (user, group) = (name(&row.user), name(&row.group));
         self.owners.set((row.entry.uid, user), (row.entry.gid, group));
         self.ready.push(ready);
-        let bytes: u64 = self.ready.iter().flat_map(|r| &r.again).map(|p| p.2).sum();
+        let bytes: u64 =
+            self.ready.iter().flat_map(|r| &r.again).map(|p| p.2).fold(0, u64::saturating_add);
         if self.ready.len() >= ROWS || bytes >= BYTES { self.flush(out) } else { Ok(Ok(())) }
     }
 
@@ -161,15 +162,24 @@ impl Rows<'_> {
             for (stream, from, len) in &ready.again {
                 let mut closed = Ok(());
                 let source = self.meters.of(Stage::Source);
-                let read = self.contents.bytes(*stream, *from, *len, &mut |bytes| {
-                    source.bytes(bytes.len() as u64);
-                    closed = closed.and_then(|()| put(out, bytes));
-                    Ok(())
+                let stop = self.stop;
+                let read = self.contents.bytes(*stream, *from, *len, &mut |chunk| {
+                    chunk.each(&mut |bytes| {
+                        if stop.0.load(Relaxed) {
+                            return Err(CellError::Unfinished("stopped".to_owned()));
+                        }
+                        source.bytes(bytes.len() as u64);
+                        closed = closed.and_then(|()| put(out, bytes));
+                        closed.map_err(|_| CellError::Unfinished("closed".to_owned()))
+                    })
                 });
-                read.map_err(|e| self.lost(&ready.entry, &e))?;
+                if self.stop.0.load(Relaxed) {
+                    return Ok(Ok(()));
+                }
                 if closed.is_err() {
                     return Ok(closed);
                 }
+                read.map_err(|e| self.lost(&ready.entry, &e))?;
             }
             if let Some(outcome) = ready.outcome {
                 out.outcome(Entry {

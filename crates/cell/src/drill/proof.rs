@@ -69,10 +69,12 @@ impl Proof {
             if stop.0.load(Relaxed) || row.entry.kind != Kind::File || !self.arc.has(&path) {
                 continue;
             }
-            match self.prove(&row, listed, &path, rows.content_sum(&row)) {
+            match self.prove(&row, listed, &path, rows.content_sum(&row), stop) {
                 Ok(By::Live) => drill.by_live_file += 1,
                 Ok(By::Checksum) => drill.by_checksum += 1,
                 Ok(By::Length) => drill.by_length += 1,
+                // It was ended early: nothing is said of this one.
+                Err(_) if stop.0.load(Relaxed) => break,
                 Err(why) => {
                     drill.failed += 1;
                     let shown = format!("/{}", path_text(&path));
@@ -89,6 +91,7 @@ impl Proof {
         recorded: Listed,
         path: &[u8],
         sum: Option<u64>,
+        stop: &Stop,
     ) -> std::result::Result<By, String> {
         let mut buffers = Buffers::default();
         let restored = row_of(&self.scratch, path, &mut buffers)
@@ -100,13 +103,13 @@ impl Proof {
             return Err(format!("it was restored with another {}", what.join(", ")));
         }
         if let Some(sum) = sum
-            && self.sum_of_restored(row, path)? != sum
+            && self.sum_of_restored(row, path, stop)? != sum
         {
             return Err("its contents are others than those that were backed up".to_owned());
         }
         let live = row_of(&self.root, path, &mut buffers).ok().flatten();
         if live.is_some_and(|live| is_untouched(&row.entry, &live)) {
-            let same = self.same_as_live(path)?;
+            let same = self.same_as_live(path, stop)?;
             // Bytes may have changed under our hands: then they prove nothing.
             let after = row_of(&self.root, path, &mut buffers).ok().flatten();
             let still = after.is_some_and(|live| is_untouched(&row.entry, &live));
@@ -142,7 +145,12 @@ impl Proof {
     }
 
     /// The checksum of the restored file's contents, as a backup makes it.
-    fn sum_of_restored(&self, row: &Row, path: &[u8]) -> std::result::Result<u64, String> {
+    fn sum_of_restored(
+        &self,
+        row: &Row,
+        path: &[u8],
+        stop: &Stop,
+    ) -> std::result::Result<u64, String> {
         let failed = |e: &std::io::Error| format!("what was restored cannot be read: {}", plain(e));
         let file = source::open_at(&self.scratch, path, false)
             .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?;
@@ -150,17 +158,20 @@ impl Proof {
         let all = [Extent { len: row.entry.size, kind: ExtentKind::Data }];
         let extents = &row.entry.extents;
         let extents = if extents.is_empty() { &all } else { extents.as_slice() };
-        sum_of(&File::from(file), extents).map_err(|e| failed(&e))
+        sum_of(&File::from(file), extents, stop).map_err(|e| failed(&e))
     }
 
     /// Whether the restored file has the live one's bytes; `None` where that one cannot be read.
-    fn same_as_live(&self, path: &[u8]) -> std::result::Result<Option<bool>, String> {
+    fn same_as_live(&self, path: &[u8], stop: &Stop) -> std::result::Result<Option<bool>, String> {
         let Ok(live) = source::open_at(&self.root, path, false) else { return Ok(None) };
         let restored = source::open_at(&self.scratch, path, false)
             .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?;
         let (mut live, mut restored) = (File::from(live), File::from(restored));
         let (mut a, mut b) = (vec![0; CHUNK], vec![0; CHUNK]);
         loop {
+            if stop.0.load(Relaxed) {
+                return Ok(None);
+            }
             let Ok(n) = fill(&mut live, &mut a) else { return Ok(None) };
             let m = fill(&mut restored, &mut b)
                 .map_err(|e| format!("what was restored cannot be read: {}", plain(&e)))?;
@@ -181,11 +192,14 @@ fn is_untouched(recorded: &Entry, live: &Entry) -> bool {
 }
 
 /// The checksum of a file's contents where its extents say that there are any.
-fn sum_of(file: &File, extents: &[Extent]) -> std::io::Result<u64> {
+fn sum_of(file: &File, extents: &[Extent], stop: &Stop) -> std::io::Result<u64> {
     let (mut sum, mut chunk, mut at) = (ContentSum::default(), vec![0; CHUNK], 0_u64);
     for extent in extents {
         let end = at.saturating_add(extent.len);
         while extent.kind != ExtentKind::Hole && at < end {
+            if stop.0.load(Relaxed) {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
             let want = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
             match file.read_at(&mut chunk[..want], at)? {
                 0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -239,10 +253,26 @@ mod tests {
         sum.update(&a);
         sum.update(&b);
         let whole = sum.take();
-        assert_eq!(sum_of(&file, &extents).unwrap(), whole);
+        assert_eq!(sum_of(&file, &extents, &Stop::default()).unwrap(), whole);
         std::fs::write(&path, [&a[..], &[0; 5000], &[2, 2, 2, 3, 2, 2, 2]].concat()).unwrap();
-        assert_ne!(sum_of(&File::open(&path).unwrap(), &extents).unwrap(), whole);
+        assert_ne!(sum_of(&File::open(&path).unwrap(), &extents, &Stop::default()).unwrap(), whole);
         std::fs::write(&path, &a).unwrap();
-        assert!(sum_of(&File::open(&path).unwrap(), &extents).is_err(), "it is too short");
+        assert!(
+            sum_of(&File::open(&path).unwrap(), &extents, &Stop::default()).is_err(),
+            "it is too short"
+        );
+    }
+
+    #[test]
+    fn a_stop_ends_the_reading_of_a_claimed_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create_new(dir.path().join("file")).unwrap();
+        file.set_len(1 << 42).unwrap();
+        let file = File::open(dir.path().join("file")).unwrap();
+        let extents = [Extent { kind: ExtentKind::Data, len: 1 << 42 }];
+        let stop = Stop::default();
+        stop.0.store(true, Relaxed);
+        let e = sum_of(&file, &extents, &stop).unwrap_err();
+        assert_eq!(e.kind(), std::io::ErrorKind::Interrupted);
     }
 }

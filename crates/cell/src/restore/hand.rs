@@ -259,7 +259,7 @@ impl<'a> Hand<'a> {
                 return Ok(());
             }
         };
-        let mut offset = 0;
+        let mut offset = 0_u64;
         let mut logical = row.start;
         if entry.extents.is_empty() {
             self.copy(path, data, logical, entry.size, &mut |at, bytes| {
@@ -270,23 +270,23 @@ impl<'a> Hand<'a> {
                 if extent.kind == ExtentKind::Data {
                     let from = offset;
                     self.copy(path, data, logical, extent.len, &mut |at, bytes| {
-                        file.write_all_at(from + at, bytes)
+                        file.write_all_at(from.saturating_add(at), bytes)
                     })?;
                     logical = logical.saturating_add(extent.len);
                 }
                 if let ExtentKind::At(stream, at) = extent.kind {
                     let from = offset;
                     self.copy_elsewhere(path, stream, at, extent.len, &mut |at, bytes| {
-                        file.write_all_at(from + at, bytes)
+                        file.write_all_at(from.saturating_add(at), bytes)
                     })?;
                 }
-                offset += extent.len;
+                offset = offset.saturating_add(extent.len);
             }
-            file.set_len(entry.size)?;
+            file.set_len(r.overview.believed_len(row))?;
         }
         if r.damaged_now(path) {
-            // What could be read is there; its length is right.
-            file.set_len(entry.size)?;
+            // What could be read is there; its length is right, as far as media have it.
+            file.set_len(r.overview.believed_len(row))?;
         }
         if r.overview.is_carrier(row.ordinal) {
             file.leave()?;
@@ -327,30 +327,30 @@ impl<'a> Hand<'a> {
         let ranges: Vec<(u64, u64)> = if e.kind == Kind::Part || e.extents.is_empty() {
             whole.to_vec()
         } else {
-            let mut at = 0;
+            let mut at = 0_u64;
             let mut ranges = Vec::new();
             for x in &e.extents {
                 if x.kind == ExtentKind::Data {
                     ranges.push((at, x.len));
                 }
-                at += x.len;
+                at = at.saturating_add(x.len);
             }
             ranges
         };
-        let mut offset = 0;
+        let mut offset = 0_u64;
         for x in e.extents.iter().filter(|_| e.kind != Kind::Part) {
             if let ExtentKind::At(stream, at) = x.kind {
                 let from = offset;
                 self.copy_elsewhere(path, stream, at, x.len, &mut |at, bytes| {
-                    file.write_all_at(from + at, bytes)
+                    file.write_all_at(from.saturating_add(at), bytes)
                 })?;
             }
-            offset += x.len;
+            offset = offset.saturating_add(x.len);
         }
         for (offset, len) in ranges {
             let here = len.min(end.saturating_sub(logical));
             self.copy(path, data, logical, here, &mut |at, bytes| {
-                file.write_all_at(offset + at, bytes)
+                file.write_all_at(offset.saturating_add(at), bytes)
             })?;
             logical = logical.saturating_add(len);
         }
@@ -369,7 +369,7 @@ impl<'a> Hand<'a> {
         let r = self.restore;
         let end = from.saturating_add(len);
         let mut at = from;
-        while at < end {
+        while at < end && !r.stop.0.load(Relaxed) {
             self.frame_at(data, at);
             let Some((begin, stop, state)) = &data.current else {
                 r.lost(path, "some of its data are missing on the medium");
@@ -404,7 +404,7 @@ impl<'a> Hand<'a> {
     ) -> std::result::Result<(), TargetError> {
         let r = self.restore;
         let mut done = 0;
-        while done < len {
+        while done < len && !r.stop.0.load(Relaxed) {
             done += match self.elsewhere.get(stream, from.saturating_add(done), len - done) {
                 Found::Bytes(bytes) => {
                     write(done, bytes)?;

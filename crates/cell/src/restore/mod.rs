@@ -441,7 +441,8 @@ fn dry_run(
                 report.dirs += 1;
             } else {
                 report.files += 1;
-                report.bytes_written += if row.entry.link { 0 } else { row.entry.size };
+                let bytes = if row.entry.link { 0 } else { row.entry.size };
+                report.bytes_written = report.bytes_written.saturating_add(bytes);
             }
         }
         Ok(())

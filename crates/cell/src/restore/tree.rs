@@ -162,9 +162,9 @@ impl Restore<'_> {
 
     /// Finds the files that are written in parts, and what stands in for links. Returns files and bytes to restore.
     pub(super) fn prepare(&mut self) -> Result<(u64, u64)> {
-        let mut in_parts: HashMap<Vec<u8>, Entry> = HashMap::new();
+        let mut in_parts: HashMap<Vec<u8>, (Entry, u64)> = HashMap::new();
         let mut links: Vec<Entry> = Vec::new();
-        let (mut files, mut bytes) = (0, 0);
+        let (mut files, mut bytes) = (0, 0_u64);
         let some = !self.paths.is_empty() || self.arc.is_some();
         let mut scope = std::mem::take(&mut self.scope);
         scope.narrow(self.view, &mut |stream, row| {
@@ -187,10 +187,12 @@ impl Restore<'_> {
             }
             if e.kind != Kind::Dir && wanted && !self.overview.is_carrier(row.ordinal) {
                 files += 1;
-                bytes += if e.link { 0 } else { e.size };
+                // A claim that media do not bear out needs no room.
+                let len = if e.link { 0 } else { self.overview.believed_len(&row) };
+                bytes = bytes.saturating_add(len);
             }
             if is_in_parts(&row, stream) {
-                in_parts.insert(path, self.here(&row));
+                in_parts.insert(path, (self.here(&row), self.overview.believed_len(&row)));
             } else if some && wanted && e.link && !self.wants(&e.target) {
                 links.push(self.here(&row));
             }
@@ -204,7 +206,8 @@ impl Restore<'_> {
             scope.narrow(self.view, &mut |stream, row| {
                 let path = row.entry.path();
                 if is_in_parts(&row, stream) && self.live(stream, &row, &path) {
-                    in_parts.insert(path.clone(), self.here(&row));
+                    let len = self.overview.believed_len(&row);
+                    in_parts.insert(path.clone(), (self.here(&row), len));
                 }
                 Ok(wanted_of(&row.entry, is_near(&path, &paths)))
             })?;
@@ -213,7 +216,7 @@ impl Restore<'_> {
         for link in links {
             self.instead.entry(link.target.clone()).or_default().push(link);
         }
-        let of = |(path, entry)| (path, InParts { entry, made: Mutex::new(None) });
+        let of = |(path, (entry, len))| (path, InParts { entry, len, made: Mutex::new(None) });
         self.in_parts = in_parts.into_iter().map(of).collect();
         Ok((files, bytes))
     }
@@ -232,11 +235,12 @@ impl Restore<'_> {
         }
         // An error is told once.
         *made = Some(false);
+        let len = file.len;
         for (to, entry) in self.places_of(path, &file.entry) {
             let Some(to) = self.stripped(&to) else { continue };
             let (dir, name) = split(to);
             if let Created::File(file) = worker.create_file(&entry, dir, name)? {
-                file.set_len(entry.size)?;
+                file.set_len(len)?;
                 file.leave()?;
                 *made = Some(true);
             }
@@ -544,6 +548,8 @@ impl Restore<'_> {
 pub(super) struct InParts {
     /// As it is here.
     entry: Entry,
+    /// Its length, as far as media bear it out.
+    len: u64,
     /// Whether it is there to be written, once that was tried; `false` also for one that exists and is kept.
     made: Mutex<Option<bool>>,
 }

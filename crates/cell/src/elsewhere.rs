@@ -227,10 +227,10 @@ impl<'a> Elsewhere<'a> {
                 if at < high {
                     each(at - from, high - at);
                 }
-                if most < next.min(stop) {
-                    if let Found::Lost(_, e) = self.get(stream, most.max(at), 1) {
-                        lost.get_or_insert(e);
-                    }
+                if most < next.min(stop)
+                    && let Found::Lost(_, e) = self.get(stream, most.max(at), 1)
+                {
+                    lost.get_or_insert(e);
                 }
                 at = at.max(next.min(stop));
             }

@@ -230,13 +230,14 @@ impl FrameHeader {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let what = self.frame_type.what();
-        let len = usize::try_from(self.length).map_err(|_| FormatError::Invalid(what))?;
-        if len > FRAME_STORED_MAX {
-            return Err(FormatError::Invalid(what));
-        }
+        // It may stand for any length, and has no bytes.
         if self.frame_type == FrameType::Fill {
             out.clear();
             return Ok(());
+        }
+        let len = usize::try_from(self.length).map_err(|_| FormatError::Invalid(what))?;
+        if len > FRAME_STORED_MAX {
+            return Err(FormatError::Invalid(what));
         }
         let secret = matches!(
             self.frame_type,

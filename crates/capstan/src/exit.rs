@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use capstan_cell::CellError;
+use capstan_engine::message::safe_text;
 use clap::error::ErrorKind as UsageKind;
 
 /// Completed.
@@ -149,9 +150,10 @@ fn without_secrets(text: &str) -> String {
     shown + rest
 }
 
-/// The text without line ends and what else moves a terminal.
+/// The text without line ends and other controls, which become blanks, and with escapes for what else moves a terminal.
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let blank = |c: char| if c.is_control() { ' ' } else { c };
+    safe_text(&text.chars().map(blank).collect::<String>())
 }
 
 /// Whether clap wants its text on standard output: help and version.
@@ -208,6 +210,6 @@ mod tests {
         let f = Failure::output(&io::Error::from(ErrorKind::BrokenPipe));
         assert_eq!((f.code, f.error.is_empty()), (COMPLETED, true));
         assert_eq!(Failure::output(&io_error()).code, FAILED);
-        assert_eq!(one_line("a\nb\x1b[1m"), "a b [1m");
+        assert_eq!(one_line("a\nb\x1b[1m\u{202e}"), "a b [1m\\u{202e}");
     }
 }

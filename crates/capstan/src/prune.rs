@@ -15,6 +15,8 @@ use crate::progress::Console;
 use crate::protect::count;
 use crate::session::on_signals;
 use crate::sizes::bytes_text;
+use crate::table::Align::{Left, Right};
+use crate::table::table;
 
 /// Exit code where a medium failed.
 const WITH_ERRORS: u8 = 3;
@@ -42,7 +44,7 @@ pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
 
 /// What was done, for people.
 pub fn text_of(pruned: &Pruned) -> String {
-    table(&pruned.versions) + &summary(pruned)
+    list(&pruned.versions) + &summary(pruned)
 }
 
 /// Whether a medium failed.
@@ -51,31 +53,21 @@ pub fn exit_code(pruned: &Pruned) -> u8 {
 }
 
 /// A line per version, columns as wide as need be.
-fn table(versions: &[PrunedVersion]) -> String {
+fn list(versions: &[PrunedVersion]) -> String {
     if versions.is_empty() {
         return String::new();
     }
-    let mut rows = vec![["Version", "Time", "Size", "", "Why"].map(str::to_owned)];
-    rows.extend(versions.iter().map(|v| {
+    let head = [("Version", Left), ("Time", Left), ("Size", Right), ("", Left), ("Why", Left)];
+    let row = |v: &PrunedVersion| {
         [
-            format!("{}@{}", path_text(v.name.as_bytes()), v.session.get(..8).unwrap_or_default()),
+            format!("{}@{}", v.name, v.session.get(..8).unwrap_or_default()),
             local_time(v.started_us),
             bytes_text(v.bytes),
             v.action.as_str().to_owned(),
-            path_text(v.why.join(", ").as_bytes()),
+            v.why.join(", "),
         ]
-    }));
-    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 5] = std::array::from_fn(width);
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths).enumerate().map(|(i, (cell, width))| match i {
-            2 => format!("{cell:>width$}"),
-            _ => format!("{cell:<width$}"),
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
+    };
+    let mut text = table(head, versions.iter().map(row).collect());
     text.push('\n');
     text
 }
@@ -170,7 +162,7 @@ mod tests {
         };
         let versions = vec![version(Action::Keep, "daily"), version(Action::Remove, "no rule")];
         let pruned = Pruned { versions, removed_segments: 1, freed_bytes: 7, ..Pruned::default() };
-        let text = table(&pruned.versions);
+        let text = list(&pruned.versions);
         assert!(
             text.contains("desk@01234567") && text.contains("2.00 MB  keep    daily\n"),
             "{text}"

@@ -12,6 +12,11 @@ use crate::output::{Output, local_time};
 use crate::protect::{self, kept_text};
 use crate::report_text::View;
 use crate::sizes::{bytes_text, grouped};
+use crate::table::Align::{Left, Right};
+use crate::table::{cut, table};
+
+/// The longest value that is shown of a session without a report.
+const VALUE_MAX: usize = 4000;
 
 /// Runs `sessions`.
 pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
@@ -27,7 +32,7 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
     } else {
         let sessions = cell.sessions(args.limit as usize)?;
         if !args.json {
-            out.text(&table(&sessions))?;
+            out.text(&list(&sessions))?;
         } else {
             for session in &sessions {
                 out.json(&json_of(session, false))?;
@@ -38,46 +43,34 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
 }
 
 /// A line per session, columns as wide as need be.
-fn table(sessions: &[SessionInfo]) -> String {
+fn list(sessions: &[SessionInfo]) -> String {
     let head = [
-        "Session",
-        "Kind",
-        "Name",
-        "Host",
-        "Start",
-        "Status",
-        "Files",
-        "Size",
-        "Protection",
-        "Tags",
+        ("Session", Left),
+        ("Kind", Left),
+        ("Name", Left),
+        ("Host", Left),
+        ("Start", Left),
+        ("Status", Left),
+        ("Files", Right),
+        ("Size", Right),
+        ("Protection", Left),
+        ("Tags", Left),
     ];
-    let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(sessions.iter().map(|s| {
+    let row = |s: &SessionInfo| {
         [
             s.id.chars().take(8).collect(),
             s.kind.clone(),
-            path_text(s.name.as_bytes()),
-            path_text(s.host.as_bytes()),
+            s.name.clone(),
+            s.host.clone(),
             local_time(s.started_us),
             s.status.replace('_', " "),
             s.committed.map_or(grouped(s.files), |c| format!("~{}", grouped(c.rows))),
             s.committed.map_or(bytes_text(s.bytes_read), |c| format!("~{}", bytes_text(c.bytes))),
             kept(s),
-            path_text(s.tags.join(",").as_bytes()),
+            s.tags.join(","),
         ]
-    }));
-    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 10] = std::array::from_fn(width);
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths).enumerate().map(|(i, (cell, width))| match i {
-            6 | 7 => format!("{cell:>width$}"),
-            _ => format!("{cell:<width$}"),
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+    };
+    table(head, sessions.iter().map(row).collect())
 }
 
 /// Until when a backup's version is kept, or that it is no more.
@@ -119,7 +112,7 @@ fn show(session: &SessionInfo) -> Result<String, Failure> {
         ("Tags", path_text(session.tags.join(", ").as_bytes())),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
-    Ok(lines.map(|(name, value)| format!("{name:<12}{value}\n")).collect())
+    Ok(lines.map(|(name, value)| format!("{name:<12}{}\n", cut(&value, VALUE_MAX).0)).collect())
 }
 
 fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
@@ -188,7 +181,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let text = table(&[session("x", None), session("a longer name", None)]);
+        let text = list(&[session("x", None), session("a longer name", None)]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         let at = |line: &str| line.find("ann").or_else(|| line.find("Host"));
@@ -202,7 +195,7 @@ mod tests {
     fn what_a_killed_session_committed_is_shown() {
         let mut killed = session("x", None);
         killed.committed = Some(Committed { rows: 4321, bytes: 5_000_000 });
-        assert!(table(&[killed.clone()]).contains("~4,321  ~5.00 MB"));
+        assert!(list(&[killed.clone()]).contains("~4,321  ~5.00 MB"));
         let text = show(&killed).unwrap();
         assert!(
             text.contains("about 4,321 files and directories, 5.00 MB on the medium"),

@@ -15,6 +15,7 @@ use crate::exit::{COMPLETED, CRITICAL, Failure, WARNING, one_line};
 use crate::home;
 use crate::output::{Output, local_time};
 use crate::sizes::grouped;
+use crate::table::{Align, table};
 
 /// Runs the command.
 pub fn run(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
@@ -50,7 +51,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             out.text(&performance_data(&all, args.max_age))?;
         }
         out.text("\n")?;
-        out.text(&table(&all))?;
+        out.text(&list(&all))?;
         out.text(&tapes::wanted_lines(&wanted))?;
         out.text(&tapes::poor_lines(&poor))?;
     }
@@ -100,32 +101,24 @@ fn performance_data(all: &[ObjectStatus], max_age: Duration) -> String {
 }
 
 /// A line per object, columns as wide as need be.
-fn table(all: &[ObjectStatus]) -> String {
+fn list(all: &[ObjectStatus]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
     let head = ["Object", "Host", "Health", "Last complete", "Age", "Last backup", "Last drill"];
-    let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(all.iter().map(|o| {
+    let row = |o: &ObjectStatus| {
         let none = || "none".to_owned();
         [
-            path_text(o.name.as_bytes()),
-            path_text(o.host.as_bytes()),
+            o.name.clone(),
+            o.host.clone(),
             o.health.name().to_owned(),
             o.complete_us.map_or_else(none, local_time),
             o.age.map_or_else(String::new, age_text),
             o.last_backup.as_ref().map_or_else(none, |s| s.status.to_string().replace('_', " ")),
             o.last_drill.as_ref().map_or_else(none, drill_text),
         ]
-    }));
-    if all.is_empty() {
-        return String::new();
-    }
-    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 7] = std::array::from_fn(width);
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
-    }
-    text
+    };
+    table(head.map(|title| (title, Align::Left)), all.iter().map(row).collect())
 }
 
 /// `2026-11-20 22:54:39 completed, 12 files`

@@ -25,6 +25,7 @@ use crate::consolidate::CONSOLIDATE;
 use crate::error::{CellError, Result};
 use crate::import_library::Later;
 use crate::media::shown;
+use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
@@ -528,8 +529,15 @@ fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<StreamNames> {
     raw.header
         .open(&raw.stored, sealer.as_ref(), &mut decompressor, &mut scratch, &mut plain)
         .map_err(|source| CellError::Format { what, source })?;
-    serde_json::from_slice(&plain)
-        .map_err(|_| CellError::BadInput("an object's name cannot be read".to_owned()))
+    let names: StreamNames = serde_json::from_slice(&plain)
+        .map_err(|_| CellError::BadInput("an object's name cannot be read".to_owned()))?;
+    // Capstan writes none that are longer; others may.
+    Ok(StreamNames {
+        name: bounded(names.name, NAME_MAX),
+        host: bounded(names.host, TEXT_MAX),
+        method: bounded(names.method, TEXT_MAX),
+        tags: names.tags.into_iter().take(TAGS_MAX).map(|t| bounded(t, TEXT_MAX)).collect(),
+    })
 }
 
 /// Contents with the records that a damaged segment lost, as far as its streams say the same.

@@ -2,6 +2,13 @@
 
 use crate::error::{CellError, Result};
 
+/// Longest name of an object, in bytes: as long as the longest path that a call takes.
+pub(crate) const NAME_MAX: usize = 4096;
+/// Longest tag, place or host name, in bytes.
+pub(crate) const TEXT_MAX: usize = 255;
+/// Most tags of a session.
+pub(crate) const TAGS_MAX: usize = 64;
+
 /// Checks an object's name: one that can be typed and shown.
 pub(crate) fn check_object(name: &str) -> Result<()> {
     if name.is_empty() {
@@ -14,7 +21,54 @@ pub(crate) fn check_object(name: &str) -> Result<()> {
             "the object's name {name:?} has control characters; give --name one that can be typed"
         )));
     }
+    check_length(name)
+}
+
+/// Refuses an object's name that nobody could type, as one made of very many paths is.
+pub(crate) fn check_length(name: &str) -> Result<()> {
+    if name.len() <= NAME_MAX {
+        return Ok(());
+    }
+    Err(CellError::BadInput(format!(
+        "the object's name has {} bytes, and it may have {NAME_MAX}; give --name a shorter one",
+        name.len()
+    )))
+}
+
+/// Refuses tags that cannot be shown.
+pub(crate) fn check_tags(tags: &[String]) -> Result<()> {
+    if tags.len() > TAGS_MAX {
+        return Err(CellError::BadInput(format!(
+            "{} tags are too many; give at most {TAGS_MAX}",
+            tags.len()
+        )));
+    }
+    tags.iter().try_for_each(|tag| check_text("a tag", tag))
+}
+
+/// Refuses a text that is too long for a list or has control characters.
+pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
+    if text.len() > TEXT_MAX {
+        let len = text.len();
+        return Err(CellError::BadInput(format!(
+            "{what} has {len} bytes, and it may have {TEXT_MAX}; give a shorter text"
+        )));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(CellError::BadInput(format!(
+            "{what} has control characters; give a text that can be typed"
+        )));
+    }
     Ok(())
+}
+
+/// A text from a medium, cut to so many bytes: what others wrote may be of any length.
+pub(crate) fn bounded(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most.saturating_sub('…'.len_utf8())));
+        text.push('…');
+    }
+    text
 }
 
 /// The path of an input's one file, as it is stored: without leading slashes, and one that a restore takes.
@@ -24,8 +78,10 @@ pub(crate) fn input_path(name: &str) -> Result<&str> {
         "" => Some("it is empty or has an empty component"),
         "." | ".." => Some("it has a component . or .."),
         _ if component.contains('\0') => Some("it has a zero byte"),
+        _ if component.len() > TEXT_MAX => Some("a component is longer than 255 bytes"),
         _ => None,
     });
+    let why = why.or((path.len() > NAME_MAX).then_some("it is longer than 4096 bytes"));
     match why {
         None => Ok(path),
         Some(why) => Err(CellError::BadInput(format!(
@@ -45,6 +101,19 @@ mod tests {
         for bad in ["", "/", ".", "..", "../x", "a/../b", "./a", "a//b", "a/", "a\0b"] {
             assert!(matches!(input_path(bad), Err(CellError::BadInput(_))), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn names_have_a_length() {
+        let long = "é".repeat(2049);
+        assert!(check_object(&long).is_err() && check_object(&long[2..]).is_ok());
+        assert!(check_tags(&["x".repeat(256)]).is_err() && check_tags(&["x".repeat(255)]).is_ok());
+        assert!(check_tags(&["x\n".to_owned()]).is_err());
+        assert!(check_tags(&vec!["x".to_owned(); 65]).is_err());
+        assert!(input_path(&"x".repeat(256)).is_err() && input_path(&"x/".repeat(3000)).is_err());
+        let cut = bounded(long, TEXT_MAX);
+        assert!(cut.len() <= TEXT_MAX && cut.ends_with("é…"), "{cut}");
+        assert_eq!(bounded("short".to_owned(), TEXT_MAX), "short");
     }
 
     #[test]

@@ -365,12 +365,30 @@ pub trait Listener: Send + Sync {
     fn message(&self, message: Message);
 }
 
-/// Bytes of a path as text: UTF-8 where it is, `\xNN` for each byte that is not.
+/// Whether a character does something else to a line of text than to stand in it: controls, what turns its direction, line
+/// separators, and what has no width, so that two names would look the same.
+pub fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Text for one line of a terminal, a log or a table: characters that are not safe there are escaped, as `\u{202e}`.
+pub fn safe_text(text: &str) -> String {
+    path_text(text.as_bytes())
+}
+
+/// Bytes of a path as text: UTF-8 where it is, `\xNN` for each byte that is not, and escapes for characters that would do
+/// something to a terminal, or cannot be seen.
 pub fn path_text(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len() + 1);
     for chunk in path.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+            if is_unsafe(c) { out.extend(c.escape_default()) } else { out.push(c) }
         }
         chunk.invalid().iter().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
     }
@@ -384,6 +402,19 @@ mod tests {
     #[test]
     fn paths_print_safely() {
         assert_eq!(path_text(b"a/\xff\xc3\xa9\x1b[31m"), "a/\\xffé\\u{1b}[31m");
+    }
+
+    #[test]
+    fn what_turns_or_hides_text_is_escaped() {
+        let turns = ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}');
+        let hides =
+            ('\u{200b}'..='\u{200f}').chain(['\u{2028}', '\u{2029}', '\u{2060}', '\u{feff}']);
+        for c in turns.chain(hides) {
+            let shown = safe_text(&format!("invoice{c}fdp.exe"));
+            assert_eq!(shown, format!("invoice\\u{{{:x}}}fdp.exe", u32::from(c)));
+        }
+        assert_eq!(safe_text("übung 日本 e\u{301} — 🚀"), "übung 日本 e\u{301} — 🚀");
+        assert_eq!(safe_text("a\nb"), "a\\nb");
     }
 
     #[test]

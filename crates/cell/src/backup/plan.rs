@@ -69,9 +69,11 @@ impl Cell {
                 (Vec::new(), name.clone())
             }
         };
-        if let Some(name) = &request.name {
-            names::check_object(name)?;
+        match &request.name {
+            Some(name) => names::check_object(name)?,
+            None => names::check_length(&default_name)?,
         }
+        names::check_tags(&request.tags)?;
         if let Some(size) = request.block_size
             && !is_block_size(size)
         {

@@ -77,12 +77,7 @@ fn refuse_lock(medium: &FileMedium, lock: &FoundLock) -> Result<()> {
 
 /// Refuses a place that cannot be shown.
 pub(crate) fn check_location(to: &str) -> Result<()> {
-    match to.chars().any(char::is_control) {
-        true => Err(CellError::BadInput(
-            "where it goes has control characters; give a text that can be typed".to_owned(),
-        )),
-        false => Ok(()),
-    }
+    crate::names::check_text("where it goes", to)
 }
 
 impl Cell {

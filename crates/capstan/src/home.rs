@@ -7,6 +7,7 @@ use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 
 use crate::args::Global;
+use crate::environment;
 use crate::exit::Failure;
 use crate::output::ask_secret;
 
@@ -46,7 +47,7 @@ fn choose(
 
 /// What opens keys: what the environment says, else somebody at the terminal.
 pub fn secrets() -> Result<Secrets, Failure> {
-    Ok(Secrets::from_env()?.with_prompt(Box::new(ask_secret)))
+    Ok(Secrets::from_variables(&environment::variable)?.with_prompt(Box::new(ask_secret)))
 }
 
 /// Opens the cell.

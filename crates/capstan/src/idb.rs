@@ -13,6 +13,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::args::{CatalogCommand, Global, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
+use crate::environment::{self, ENV_IDB_RECOVERY};
 use crate::exit::{COMPLETED, Failure};
 use crate::export;
 use crate::home;
@@ -23,8 +24,6 @@ use crate::table::fields;
 
 /// Completed, with something to see to.
 const WITH_ERRORS: u8 = 3;
-/// The environment variable with the recovery code.
-const ENV_CODE: &str = "CAPSTAN_IDB_RECOVERY";
 /// The longest sheet that is read, in bytes.
 const SHEET_MAX: u64 = 64 << 10;
 
@@ -191,7 +190,7 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
     // Somebody may have to put in tapes.
     crate::operator::set(None)?;
     // Names are opened by what is given; nobody is asked once more.
-    let secrets = Secrets::from_env()?;
+    let secrets = Secrets::from_variables(&environment::variable)?;
     let done = safety::recover(&home, &args.device, &recovery, secrets, &console, &Stop::default());
     console.finish();
     let done = done.map_err(|e| match e {
@@ -249,10 +248,7 @@ fn code(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Failure> {
         })?;
         return Ok(Some(code_lines(&text)));
     }
-    match std::env::var(ENV_CODE) {
-        Ok(text) if !text.is_empty() => Ok(Some(code_lines(&Zeroizing::new(text)))),
-        _ => Ok(None),
-    }
+    Ok(environment::secret_text(ENV_IDB_RECOVERY)?.map(|text| code_lines(&text)))
 }
 
 /// The lines of a code in a sheet: those that begin with a number and a colon. A text without such is a code as a whole.

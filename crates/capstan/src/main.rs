@@ -9,6 +9,7 @@ mod copy;
 mod diff;
 #[cfg(test)]
 mod docs;
+mod environment;
 mod exit;
 mod export;
 mod home;
@@ -47,6 +48,7 @@ use args::{Cli, Command};
 use exit::{BAD_INPUT, COMPLETED, Failure};
 
 fn main() -> ExitCode {
+    environment::take_secrets();
     memory::settle();
     let result = match Cli::try_parse() {
         Ok(cli) => run(&cli),

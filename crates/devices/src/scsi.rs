@@ -18,7 +18,7 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use capstan_scsi::Error;
 use capstan_scsi::find::{self, Found};
@@ -27,6 +27,7 @@ use capstan_scsi::iscsi::{Iscsi, Target};
 use capstan_scsi::transport::Transport;
 use capstan_tape::{Changer, TapeError};
 use parking_lot::Mutex;
+use zeroize::Zeroizing;
 
 pub(crate) use changer::info_of;
 pub(crate) use errors::explain;
@@ -56,13 +57,26 @@ pub fn target(name: &str) -> Result<Target, Error> {
     Ok(with_secret(Target::parse(name)?))
 }
 
-/// The same with the secret from the environment, where a user is named.
+/// The secret of iSCSI logins, where the program took it out of the environment.
+static SECRET: OnceLock<Zeroizing<String>> = OnceLock::new();
+
+/// Gives the secret of iSCSI logins, once: a program that runs commands does not leave it in its environment.
+pub fn give_secret(secret: &str) {
+    // Whoever gives two means the first.
+    let _ = SECRET.set(Zeroizing::new(secret.to_owned()));
+}
+
+/// The same with the secret that was given, or that of the environment, where a user is named.
 pub fn with_secret(target: Target) -> Target {
-    match env::var(SECRET_VARIABLE) {
-        Ok(secret) if target.user.is_some() && target.secret().is_none() => {
-            target.with_secret(&secret)
-        }
-        _ => target,
+    if target.user.is_none() || target.secret().is_some() {
+        return target;
+    }
+    match SECRET.get() {
+        Some(secret) => target.with_secret(secret),
+        None => match env::var(SECRET_VARIABLE) {
+            Ok(secret) => target.with_secret(&secret),
+            Err(_) => target,
+        },
     }
 }
 

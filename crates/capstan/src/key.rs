@@ -5,10 +5,12 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use capstan_cell::guard::guard;
 use capstan_cell::keyring::{self, ENV_PASSPHRASE, FILE_NAME, Rewrapped, Secrets, with_randomness};
-use capstan_cell::{Cell, CellError, ring_of_medium};
+use capstan_cell::{Cell, CellError, names_key, ring_of_medium};
 use capstan_devices::address::Address;
 use capstan_engine::entropy::Entropy;
+use capstan_engine::message::safe_text;
 use capstan_format::keys::{
     ArgonParams, KeyError, KeyRing, LockBy, LockId, LockKind, NewLock, Recipient, RecoveryCode,
     Rng, Scope, SheetInfo, Unlocked, recovery_sheet,
@@ -18,13 +20,12 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::args::{Global, KeyCommand, LockArgs, SecretArgs};
+use crate::environment::{self, ENV_NEW_PASSPHRASE};
 use crate::exit::{COMPLETED, FAILED, Failure};
 use crate::home;
 use crate::output::{Output, ask_secret, json_line, local_time};
 use crate::sizes::grouped;
 
-/// The environment variable with a passphrase for a new lock.
-const ENV_NEW_PASSPHRASE: &str = "CAPSTAN_NEW_PASSPHRASE";
 /// Bytes of a key file that is made here.
 const KEY_FILE_LEN: usize = 32;
 /// Passphrases shorter than this, in characters, get a warning: who has a medium can try them at leisure.
@@ -32,14 +33,21 @@ const SHORT_PASSPHRASE: usize = 12;
 
 /// Runs `key`.
 pub fn run(global: &Global, command: &KeyCommand) -> Result<u8, Failure> {
+    guard();
     let keys = Keys { home: home::home(global)? };
     match command {
-        KeyCommand::Init { lock, recipient } => keys.init(lock, recipient.as_ref()),
+        KeyCommand::Init { lock, recipient, no_names_key } => {
+            keys.init(lock, recipient.as_ref(), !*no_names_key)
+        }
         KeyCommand::Add { lock, recipient, names_only, secret } => {
             let scope = if *names_only { Scope::Names } else { Scope::All };
             keys.add(lock, recipient.as_ref(), scope, secret)
         }
-        KeyCommand::Import { device, secret } => keys.import(device, secret),
+        KeyCommand::Import { device, no_names_key, secret } => {
+            keys.import(device, !*no_names_key, secret)
+        }
+        KeyCommand::Names { remove: true, .. } => keys.remove_names_key(),
+        KeyCommand::Names { remove: false, secret } => keys.names(secret),
         KeyCommand::Remove { lock } => keys.remove(lock),
         KeyCommand::List { json } => keys.list(*json),
         KeyCommand::Rotate { lock, secret } => keys.rotate(lock, secret),
@@ -96,7 +104,12 @@ impl Keys {
         })
     }
 
-    fn init(&self, args: &LockArgs, recipient: Option<&Recipient>) -> Result<(), Failure> {
+    fn init(
+        &self,
+        args: &LockArgs,
+        recipient: Option<&Recipient>,
+        names_key: bool,
+    ) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
         let path = self.home.join(FILE_NAME);
         self.refuse_ring()?;
@@ -105,7 +118,7 @@ impl Keys {
             keyring::save(&self.home, &KeyRing::of_recipient(*to, now))?;
             say(&format!("backups are encrypted for key {} from now on", to.id()));
             say("this machine cannot read them; keep the key ring that can");
-            return Ok(());
+            return self.names_key_if(names_key);
         }
         let openers = openers(args, true)?;
         let (first, rest) = openers.split_first().ok_or_else(no_lock)?;
@@ -117,6 +130,7 @@ impl Keys {
         }
         keyring::save(&self.home, &ring)?;
         say(&format!("backups are encrypted from now on; the key ring is {}", path.display()));
+        self.names_key_if(names_key)?;
         self.print_sheets(&ring, &openers, None)?;
         if !openers.iter().any(|o| matches!(o, Opener::Code(_))) {
             say(
@@ -161,7 +175,12 @@ impl Keys {
         Ok(())
     }
 
-    fn import(&self, device: &Address, secret: &SecretArgs) -> Result<(), Failure> {
+    fn import(
+        &self,
+        device: &Address,
+        names_key: bool,
+        secret: &SecretArgs,
+    ) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
         self.refuse_ring()?;
         let ring = ring_of_medium(device, &self.secrets(secret)?)?;
@@ -174,6 +193,62 @@ impl Keys {
         ));
         say(
             "what you gave opens this key itself, so only who knows it can have made it; compare the id with your recovery sheet or with `capstan key list` of another machine",
+        );
+        self.names_key_if(names_key)
+    }
+
+    /// Makes the names key, or removes what an earlier ring left.
+    fn names_key_if(&self, wanted: bool) -> Result<(), Failure> {
+        if !wanted {
+            names_key::remove(&self.home)?;
+            say("there is no names key: where no secret is at hand, each backup is a full one");
+            return Ok(());
+        }
+        names_key::make(&self.home, Timestamp::now().as_second())?;
+        self.say_names_key();
+        Ok(())
+    }
+
+    fn say_names_key(&self) {
+        say(&format!(
+            "{} opens the names of this home's backups, not their contents, so that incrementals run unattended; \
+             `capstan key names --remove` removes it",
+            self.home.join(names_key::FILE_NAME).display()
+        ));
+    }
+
+    /// Makes the names key where there is none, and gives it what was recorded before, if a secret is at hand.
+    fn names(&self, secret: &SecretArgs) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        let ring = self.ring()?;
+        // A damaged one is made anew.
+        if names_key::load(&self.home).ok().flatten().is_none() {
+            names_key::make(&self.home, Timestamp::now().as_second())?;
+        }
+        self.say_names_key();
+        let without = "the next backup is a full one";
+        match keyring::unlock_if_given(&ring, &self.secrets(secret)?, without) {
+            Ok(Some(unlocked)) => self.rewrap_with(&ring, &unlocked),
+            Ok(None) | Err(CellError::Key(KeyError::PublicOnly)) => {
+                say(
+                    "it opens backups from now on, not those before: the next one is a full one; with a secret, `capstan key rewrap` gives it those too",
+                );
+                Ok(())
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn remove_names_key(&self) -> Result<(), Failure> {
+        let _lock = keyring::lock(&self.home)?;
+        if !names_key::remove(&self.home)? {
+            return Err(Failure::bad_input(
+                format!("there is no names key in {}", self.home.display()),
+                "`capstan key names` makes one",
+            ));
+        }
+        say(
+            "the names key is removed: where no secret is at hand, each backup is a full one from now on",
         );
         Ok(())
     }
@@ -204,8 +279,10 @@ impl Keys {
 
     fn list(&self, json: bool) -> Result<(), Failure> {
         let ring = self.ring()?;
+        let names = names_key::load(&self.home)?;
         if json {
-            return print(&json_line(&json!({ "pairs": pairs_json(&ring) })));
+            let names = names.map(|key| key.id().to_string());
+            return print(&json_line(&json!({ "pairs": pairs_json(&ring), "names_key": names })));
         }
         let mut text = String::new();
         for pair in ring.list() {
@@ -218,10 +295,19 @@ impl Keys {
             for lock in pair.locks {
                 let id = lock.id.map_or_else(|| "?".to_owned(), |id| id.to_string());
                 let (kind, scope) = (lock.kind.to_string(), scope_name(lock.scope));
-                let line = format!("  lock {id}  {kind:<13}  {scope:<5}  {}", lock.label);
+                let line =
+                    format!("  lock {id}  {kind:<13}  {scope:<5}  {}", safe_text(&lock.label));
                 text.push_str(line.trim_end());
                 text.push('\n');
             }
+        }
+        match names {
+            Some(key) => {
+                let made = local_time(key.created().saturating_mul(1_000_000));
+                text.push_str(&format!("names key {}  made {made}\n", key.id()));
+                text.push_str("  it opens names of this home's backups without a secret\n");
+            }
+            None => text.push_str("no names key: incrementals need a secret\n"),
         }
         print(&text)
     }
@@ -256,7 +342,9 @@ impl Keys {
 
     fn rewrap_with(&self, ring: &KeyRing, unlocked: &Unlocked) -> Result<(), Failure> {
         let cell = Cell::open(&self.home, Secrets::none())?;
-        let Rewrapped { changed, current, foreign } = keyring::rewrap(cell.idb(), unlocked, ring)?;
+        let names = names_key::load(&self.home)?;
+        let Rewrapped { changed, current, foreign } =
+            keyring::rewrap(cell.idb(), unlocked, ring, names.as_ref())?;
         say(&format!(
             "keys of {} backups are wrapped anew, {} were as they should be, {} are of other key rings",
             grouped(changed),
@@ -340,15 +428,8 @@ fn new_passphrase(is_first: bool) -> Result<Zeroizing<String>, Failure> {
     let names: &[&str] =
         if is_first { &[ENV_NEW_PASSPHRASE, ENV_PASSPHRASE] } else { &[ENV_NEW_PASSPHRASE] };
     for name in names {
-        match std::env::var(name) {
-            Ok(text) if !text.is_empty() => return Ok(checked(Zeroizing::new(text))),
-            Err(std::env::VarError::NotUnicode(_)) => {
-                return Err(Failure::bad_input(
-                    format!("{name} is not UTF-8"),
-                    "use a key file for arbitrary bytes",
-                ));
-            }
-            _ => {}
+        if let Some(text) = environment::secret_text(name)? {
+            return Ok(checked(text));
         }
     }
     let ask = |question: &str| -> Result<Zeroizing<String>, Failure> {

@@ -63,10 +63,10 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             print(&home::open(global)?.media_unretire(&args.medium)?, args.json)?;
         }
         MediaCommand::Retire(args) => return stage::retire(global, args),
-        MediaCommand::Adopt { medium } => {
+        MediaCommand::Adopt { medium, unencrypted } => {
             let console = Console::new(global)?;
             let cell = home::open(global)?;
-            match &cell.media_adopt(medium, &console)?[..] {
+            match &cell.media_adopt(medium, *unencrypted, &console)?[..] {
                 [one] => print(one, false)?,
                 several => adopted(several)?,
             }

@@ -308,7 +308,8 @@ fn a_key_ring_encrypts_and_opens() {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let ran = other.run(&["backup", &other.text("src"), "--to", &other.text("m"), "--name", "w"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let ran = other.run_with(&["ls", "w"], &[("CAPSTAN_PASSPHRASE", new)]);
+    let into = other.text("out");
+    let ran = other.run_with(&["restore", "w", "--into", &into], &[("CAPSTAN_PASSPHRASE", new)]);
     assert!(ran.code == Some(2) && ran.err.contains("public keys only"), "{}", ran.err);
     let ran = place.run_with(&["import", &other.text("m")], &[("CAPSTAN_PASSPHRASE", new)]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);

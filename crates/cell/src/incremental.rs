@@ -11,6 +11,7 @@ use capstan_idb::{Object, Version};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::merged::Merged;
+use crate::names_key;
 use crate::request::Level;
 use crate::restore::is_complete_by;
 use crate::resume::Cursor;
@@ -37,6 +38,7 @@ impl Cell {
         media: &[MediumId],
         encrypted: bool,
         ears: &Ears<'_>,
+        notes: &mut Vec<String>,
     ) -> Result<Option<Based<'_>>> {
         let level = asked.unwrap_or(Level::Incremental);
         if level == Level::Full {
@@ -57,6 +59,9 @@ impl Cell {
             }
             Ok(based) => Ok(Some(based)),
             Err(e) => {
+                if e.is_of_keys() {
+                    notes.push(self.full_for_want_of_keys());
+                }
                 let text = format!(
                     "a full backup is made, as what {level} builds on is not all at hand: {}",
                     crate::error::chain(&e)
@@ -64,6 +69,19 @@ impl Cell {
                 ears.say(Code::NoBase, "cell", &object.name, text);
                 Ok(None)
             }
+        }
+    }
+
+    /// What a report says of a backup that is full because the names of the last one do not open.
+    fn full_for_want_of_keys(&self) -> String {
+        match names_key::load(&self.home) {
+            Ok(Some(_)) => "this is a full backup: the names of the last one are encrypted, and the names key of this home, \
+                            which was made later, does not open them; those that follow build on this one"
+                .to_owned(),
+            _ => "this is a full backup: the names of the last one are encrypted, and nothing at hand opens them; give \
+                  CAPSTAN_PASSPHRASE or a key file, or let `capstan key names` make a names key, with which incrementals \
+                  run unattended"
+                .to_owned(),
         }
     }
 

@@ -4,19 +4,23 @@
 //! [`Secrets`] that opens one of its locks.
 
 use parking_lot::{Mutex, MutexGuard};
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use capstan_engine::entropy::Entropy;
 use capstan_format::keys::{
-    KeyError, KeyRecord, KeyRing, LockKind, Purpose, RecoveryCode, Secret, Unlocked,
+    Grant, KeyError, KeyRecord, KeyRing, LockKind, NamesKey, Purpose, RecoveryCode, Secret,
+    Unlocked,
 };
 use capstan_idb::Idb;
 use zeroize::Zeroizing;
 
 use crate::error::{CellError, Result};
+use crate::guard::guard;
 
 /// The ring's file below the home.
 pub const FILE_NAME: &str = "keyring.json";
@@ -91,20 +95,23 @@ impl Secrets {
         Self::default()
     }
 
-    /// What the environment gives: `CAPSTAN_PASSPHRASE`, `CAPSTAN_KEY_FILE`, `CAPSTAN_RECOVERY_CODE`. An empty
-    /// variable is as none.
-    pub fn from_env() -> Result<Self> {
-        let get = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let text = |name: &str| match get(name).map(std::ffi::OsString::into_string) {
-            None => Ok(None),
-            Some(Ok(text)) => Ok(Some(Zeroizing::new(text))),
-            Some(Err(_)) => Err(CellError::BadInput(format!(
-                "the environment variable {name} is not UTF-8; use a key file for arbitrary bytes"
-            ))),
+    /// What variables give: `CAPSTAN_PASSPHRASE`, `CAPSTAN_KEY_FILE`, `CAPSTAN_RECOVERY_CODE`. An empty one is as none. Whoever
+    /// began the process knows where their values are: secrets do not stay in its environment.
+    pub fn from_variables(get: &dyn Fn(&str) -> Option<Zeroizing<Vec<u8>>>) -> Result<Self> {
+        let get = |name: &str| get(name).filter(|value| !value.is_empty());
+        let text = |name: &str| {
+            let Some(value) = get(name) else { return Ok(None) };
+            match std::str::from_utf8(&value) {
+                Ok(text) => Ok(Some(Zeroizing::new(text.to_owned()))),
+                Err(_) => Err(CellError::BadInput(format!(
+                    "the environment variable {name} is not UTF-8; use a key file for arbitrary bytes"
+                ))),
+            }
         };
+        let path = get(ENV_KEY_FILE).map(|path| PathBuf::from(OsStr::from_bytes(&path)));
         Ok(Self {
             passphrase: text(ENV_PASSPHRASE)?,
-            key_file: get(ENV_KEY_FILE).map(PathBuf::from),
+            key_file: path,
             recovery_code: text(ENV_RECOVERY_CODE)?,
             ..Self::default()
         })
@@ -188,7 +195,11 @@ pub fn save(home: &Path, ring: &KeyRing) -> Result<()> {
 
 /// Stores a ring under another name.
 pub(crate) fn save_as(home: &Path, name: &str, ring: &KeyRing) -> Result<()> {
-    let json = ring.to_json()?;
+    write_as(home, name, &ring.to_json()?)
+}
+
+/// Writes a file of keys, readable for its owner alone, so that a crash leaves the old one or the new one.
+pub(crate) fn write_as(home: &Path, name: &str, json: &[u8]) -> Result<()> {
     let path = home.join(name);
     let temp = home.join(format!(".{name}.new"));
     let io = |action| CellError::io(action, path.display());
@@ -199,7 +210,7 @@ pub(crate) fn save_as(home: &Path, name: &str, ring: &KeyRing) -> Result<()> {
     }
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
-        file.write_all(&json)?;
+        file.write_all(json)?;
         file.sync_all()?;
         std::fs::rename(&temp, &path)?;
         File::open(home)?.sync_all()
@@ -244,6 +255,7 @@ pub fn unlock_if_given(
 }
 
 fn open(ring: &KeyRing, secrets: &Secrets, empty: Empty) -> Result<Option<Unlocked>> {
+    guard();
     let mut open = Unlocked::default();
     let mut failure: Option<CellError> = None;
     let mut take = |result: Result<Unlocked>| match result {
@@ -373,20 +385,29 @@ pub struct Rewrapped {
 
 /// Wraps the session keys recorded in the internal database for the ring's active pair. Data and media stay as they
 /// are: media carry the records and the ring as they were when they were written.
-pub fn rewrap(idb: &Idb, unlocked: &Unlocked, ring: &KeyRing) -> Result<Rewrapped> {
+///
+/// Those for which the names key is not yet get it as well.
+pub fn rewrap(
+    idb: &Idb,
+    unlocked: &Unlocked,
+    ring: &KeyRing,
+    names: Option<&NamesKey>,
+) -> Result<Rewrapped> {
     let active = ring.active()?.id();
+    let grants: Vec<Grant> = names.iter().map(|key| key.grant()).collect();
     let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
     let mut done = Rewrapped::default();
     for row in idb.keys()? {
         let mut record = KeyRecord::from_json(row.record.as_bytes())?;
         let is_current = [Purpose::Names, Purpose::Contents]
             .into_iter()
-            .all(|purpose| record.recipients(purpose).any(|to| to == active));
+            .all(|purpose| record.recipients(purpose).any(|to| to == active))
+            && names.is_none_or(|key| record.recipients(Purpose::Names).any(|to| to == key.id()));
         if is_current && record.ring() == ring {
             done.current += 1;
             continue;
         }
-        match with_randomness(&entropy, |rng| record.rewrap(unlocked, ring, &[], rng)) {
+        match with_randomness(&entropy, |rng| record.rewrap(unlocked, ring, &grants, rng)) {
             Ok(()) => {
                 let json = String::from_utf8_lossy(&record.to_json()?).into_owned();
                 idb.put_key(&capstan_idb::KeyRecord { id: row.id, record: json })?;

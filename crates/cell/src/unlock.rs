@@ -5,11 +5,14 @@
 
 use std::cmp::Reverse;
 
-use capstan_format::keys::{KeyError, KeyRecord, KeyRing, PairId, Purpose, Secret, Unlocked};
+use capstan_format::keys::{
+    KeyError, KeyRecord, KeyRing, NamesKey, PairId, Purpose, Secret, Unlocked,
+};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::keyring;
+use crate::names_key;
 use crate::version::VersionKeys;
 
 /// What was opened so far, and the rings that may open more.
@@ -20,6 +23,8 @@ pub(crate) struct Opener {
     known: Vec<KeyRing>,
     /// The database's are among them.
     loaded: bool,
+    /// The names key of the home, which needs no secret, once it was looked for.
+    names: Option<Option<PairId>>,
     /// Rings that the secrets failed on: to try again takes as long and ends the same.
     failed: Vec<(KeyRing, KeyError)>,
 }
@@ -101,6 +106,7 @@ impl Opener {
         keys: &mut VersionKeys,
         without: Option<Without>,
     ) -> Result<bool> {
+        self.add_names_key(cell);
         let mut closed = match self.add(record, contents, keys)? {
             None => return Ok(true),
             Some(why) => why,
@@ -128,12 +134,31 @@ impl Opener {
                 Err(e) => failure = Some(more_helpful(failure, e)),
             }
         }
+        let names_only = matches!(closed, KeyError::NamesOnly { .. });
         match failure {
-            _ if matches!(closed, KeyError::NamesOnly { .. }) => Err(closed.into()),
+            _ if names_only && self.is_open_by_secret() => Err(closed.into()),
             Some(e) => Err(e),
-            None if unanswered => Ok(false),
+            None if unanswered && !names_only => Ok(false),
             None => Err(closed.into()),
         }
+    }
+
+    /// Takes what the home's names key opens.
+    fn add_names_key(&mut self, cell: &Cell) {
+        if self.names.is_some() {
+            return;
+        }
+        // One that cannot be read opens nothing: secrets do without it, and whoever writes is told.
+        let key = names_key::load(&cell.home).ok().flatten();
+        self.names = Some(key.as_ref().map(NamesKey::id));
+        if let Some(key) = key {
+            self.unlocked.merge(key.unlocked());
+        }
+    }
+
+    /// Whether a secret opened anything: more than the names key, which is always at hand.
+    fn is_open_by_secret(&self) -> bool {
+        self.unlocked.pairs().any(|pair| self.names.flatten() != Some(pair))
     }
 
     fn unlock(

@@ -52,7 +52,7 @@ fn a_segment_that_was_not_recorded_is_recorded_by_the_next_session() {
         let second = Cell::open(&dir.path().join("home2"), Secrets::none()).unwrap();
         import(&second, &medium);
         // Another home is another cell: it writes to what it made its own.
-        second.media_adopt(&format!("file:{}", medium.display()), &Deaf).unwrap();
+        second.media_adopt(&format!("file:{}", medium.display()), false, &Deaf).unwrap();
         fs::rename(&aside, segment(&medium, unrecorded)).unwrap();
 
         let report = backup(&second, &request);

@@ -16,7 +16,8 @@ use capstan_format::id::{
 };
 use capstan_format::index::{FramePlace, encode_index};
 use capstan_format::keys::{
-    ArgonParams, Cipher, KeyRecord, KeyRing, LockBy, NewLock, RecoveryCode, Scope, SessionKeys,
+    ArgonParams, Cipher, KeyRecord, KeyRing, LockBy, NamesKey, NewLock, RecoveryCode, Scope,
+    SessionKeys,
 };
 use capstan_format::lock::VersionLock;
 use capstan_format::record::{
@@ -363,6 +364,10 @@ fn key_rings_and_records() {
     let (ring, record) = keys();
     run(9, &[ring.to_json().unwrap()], decoders::key_ring);
     run(10, &[record.to_json().unwrap()], decoders::key_record);
+    let mut state = Random(2);
+    let mut rng = |out: &mut [u8]| out.fill_with(|| state.next() as u8);
+    let names = NamesKey::draw(1_700_000_000, &mut rng).unwrap();
+    run(10, &[names.to_json().unwrap().to_vec()], decoders::names_key);
 }
 
 #[test]

@@ -13,7 +13,17 @@ Examples:
   capstan key init --new-key-file /root/capstan.key
   capstan key init --recipient capstan-pub-…   this machine can write backups and not read them
 
-From then on every backup of this home is encrypted. Every medium carries what the secret opens.";
+From then on every backup of this home is encrypted. Every medium carries what the secret opens. A names key is left in the
+home (names.key, for its owner alone): it opens names and metadata of this home's backups, so that incrementals run with
+nobody at hand who knows the secret. Contents stay closed to it.";
+const AFTER_NAMES: &str = "\
+Examples:
+  capstan key names
+  capstan key names --remove
+
+With it incrementals run unattended, and `ls` and `find` need no secret: whoever can read the home can list what its backups
+hold, but not read it. What was backed up before opens too where the secret is given; else the next backup is a full one.
+Without it each backup is a full one where no secret is at hand, and its report says so.";
 const AFTER_ADD: &str = "\
 Examples:
   capstan key add --key-file /media/stick/capstan.key --label stick
@@ -96,6 +106,9 @@ pub enum KeyCommand {
         #[arg(long, value_name = "KEY", conflicts_with_all = ["passphrase", "key_file", "new_key_file",
             "recovery_code", "label"])]
         recipient: Option<Recipient>,
+        /// Leave no names key in the home: incrementals then need a secret, and are full backups without one
+        #[arg(long)]
+        no_names_key: bool,
     },
     /// Add a lock: a further way to open the keys
     #[command(after_help = AFTER_ADD)]
@@ -119,6 +132,9 @@ pub enum KeyCommand {
         /// Device whose medium has the ring: a directory or file:/path
         #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
         device: Address,
+        /// Leave no names key in the home, as with `key init`
+        #[arg(long)]
+        no_names_key: bool,
         /// What opens the ring.
         #[command(flatten)]
         secret: SecretArgs,
@@ -143,6 +159,16 @@ pub enum KeyCommand {
         /// By what the new pair opens.
         #[command(flatten)]
         lock: LockArgs,
+        /// What opens the ring.
+        #[command(flatten)]
+        secret: SecretArgs,
+    },
+    /// Make the names key, with which incrementals run unattended, or remove it
+    #[command(after_help = AFTER_NAMES)]
+    Names {
+        /// Remove it: later backups are not wrapped for it
+        #[arg(long)]
+        remove: bool,
         /// What opens the ring.
         #[command(flatten)]
         secret: SecretArgs,

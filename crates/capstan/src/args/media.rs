@@ -120,7 +120,8 @@ Examples:
   capstan media adopt scsi:/dev/sg3
 
 A cell writes to its own media only. After the loss of the home, `capstan idb recover` keeps the cell's identity, and nothing
-has to be adopted.";
+has to be adopted. Where the medium's backups are encrypted, `capstan key import` takes its key ring over first; without a
+ring it is refused, as what is written then would lie open.";
 
 const AFTER_RETIRE: &str = "\
 Examples:
@@ -220,6 +221,9 @@ pub enum MediaCommand {
         /// Its label, its device, or a library: all tapes of it that were imported
         #[arg(value_hint = ValueHint::DirPath)]
         medium: String,
+        /// Also where its backups are encrypted and this home has no key ring: what is written from now on is not encrypted
+        #[arg(long)]
+        unencrypted: bool,
     },
     /// Record that a medium leaves the house: nothing is written to it until it comes back
     #[command(after_help = AFTER_EXPORT)]

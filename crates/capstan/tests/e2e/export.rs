@@ -286,6 +286,7 @@ fn names_of_an_encrypted_backup_need_the_key() {
     let lab = Lab::with_passphrase(Some("correct horse battery"));
     lab.file("tree/secret-name", noise(1, 5000));
     lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.run(["key", "names", "--remove"]).ok();
     let args = ["catalog", "export", "t", "--parquet", "desk.parquet"];
     let mut without = lab.command();
     finish(without.args(args).env_remove("CAPSTAN_PASSPHRASE")).refused(&["hint"]);

@@ -232,7 +232,7 @@ fn no_name_of_an_encrypted_version_lies_open_in_the_home() {
         command.env("CAPSTAN_NEW_PASSPHRASE", SECRET).env("CAPSTAN_PASSPHRASE", secret);
         finish(command.args(args))
     };
-    run("", &["key", "init"]).ok();
+    run("", &["key", "init", "--no-names-key"]).ok();
     lab.file("tree/a-name-to-hide", "x");
     for n in 0..6 {
         lab.file(&format!("tree/{n}/a-name-to-hide"), noise(n, 1_000_000));

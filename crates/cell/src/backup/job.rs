@@ -126,7 +126,9 @@ impl Cell {
         let never = plan.roots.is_empty() || plan.null && request.level.is_none();
         let wanted = if never { Some(Level::Full) } else { request.level };
         let based = match (&known, &resumed) {
-            (Some(o), None) => self.base_for(o, wanted, media, keys.is_some(), &ears)?,
+            (Some(o), None) => {
+                self.base_for(o, wanted, media, keys.is_some(), &ears, &mut plan.notes)?
+            }
             _ => None,
         };
         let (method, base) = match (&resumed, &based) {

@@ -21,7 +21,7 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{MediumId, StreamId};
-use capstan_format::keys::{Cipher, KeyRecord, SessionKeys};
+use capstan_format::keys::{Cipher, KeyRecord, NamesKey, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnds, SessionLabel};
 use capstan_idb::Status;
 use capstan_media_agent::mirror::Member;
@@ -458,6 +458,7 @@ impl Cell {
     /// Keys of an encrypted session: where there is a key ring, every session is.
     pub(crate) fn session_keys(&self) -> Result<Option<(SessionKeys, KeyRecord)>> {
         let Some(ring) = keyring::load(&self.home)? else { return Ok(None) };
+        crate::guard::guard();
         let mut failed = None;
         let mut rng = |out: &mut [u8]| {
             if let Err(e) = self.entropy.fill(out) {
@@ -465,7 +466,9 @@ impl Cell {
             }
         };
         let keys = SessionKeys::draw(&mut rng);
-        let record = KeyRecord::wrap(&keys, Cipher::best(), &ring, &[], &mut rng)?;
+        let names = crate::names_key::load(&self.home)?;
+        let grants: Vec<_> = names.iter().map(NamesKey::grant).collect();
+        let record = KeyRecord::wrap(&keys, Cipher::best(), &ring, &grants, &mut rng)?;
         match failed {
             Some(e) => Err(CellError::io("read", "/dev/urandom")(e)),
             None => Ok(Some((keys, record))),

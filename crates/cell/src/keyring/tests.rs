@@ -135,9 +135,22 @@ fn a_new_pair_gets_the_recorded_keys() {
         rng(&mut [0; 1000]);
         ring.rotate(&mut unlocked, &new("new"), 1, rng)
     });
-    let done = rewrap(&idb, &unlocked, &ring).unwrap();
+    let done = rewrap(&idb, &unlocked, &ring, None).unwrap();
     assert_eq!(done, Rewrapped { changed: 1, current: 0, foreign: 1 });
-    let done = rewrap(&idb, &unlocked, &ring).unwrap();
+    let done = rewrap(&idb, &unlocked, &ring, None).unwrap();
+    assert_eq!(done, Rewrapped { changed: 0, current: 1, foreign: 1 });
+
+    // A names key made later is given what was recorded before.
+    let names = draw(|rng| {
+        rng(&mut [0; 2000]);
+        NamesKey::draw(0, rng)
+    });
+    let json = idb.key(own).unwrap().unwrap().record;
+    let record = KeyRecord::from_json(json.as_bytes()).unwrap();
+    assert!(record.unwrap_names(&names.unlocked()).is_err());
+    let done = rewrap(&idb, &unlocked, &ring, Some(&names)).unwrap();
+    assert_eq!(done, Rewrapped { changed: 1, current: 0, foreign: 1 });
+    let done = rewrap(&idb, &unlocked, &ring, Some(&names)).unwrap();
     assert_eq!(done, Rewrapped { changed: 0, current: 1, foreign: 1 });
 
     let json = idb.key(own).unwrap().unwrap().record;
@@ -146,5 +159,7 @@ fn a_new_pair_gets_the_recorded_keys() {
     assert!(record.recipients(Purpose::Contents).eq([active]));
     let opened = record.ring().unlock(&Secret::Passphrase("new")).unwrap();
     assert!(record.unwrap_all(&opened).is_ok());
+    assert!(record.unwrap_names(&names.unlocked()).is_ok());
+    assert!(record.unwrap_contents(&names.unlocked()).is_err());
     assert_eq!(idb.key(foreign).unwrap(), before);
 }

@@ -10,6 +10,9 @@ use capstan_idb::{Idb, Medium};
 use super::{Condition, MediumInfo, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::import::key_records;
+use crate::keyring;
+use crate::names::{TEXT_MAX, bounded};
 use crate::observe::Observer;
 use crate::session::{Ears, now_us};
 
@@ -112,8 +115,14 @@ impl Cell {
     }
 
     /// Makes media this cell's: the one of that label, or on that device, or all of a library that were imported. What is on a
-    /// single one becomes known.
-    pub fn media_adopt(&self, what: &str, observer: &dyn Observer) -> Result<Vec<MediumInfo>> {
+    /// single one becomes known. Where its backups are encrypted and this home has no key ring, that is refused unless what is
+    /// written from now on is to be `unencrypted`.
+    pub fn media_adopt(
+        &self,
+        what: &str,
+        unencrypted: bool,
+        observer: &dyn Observer,
+    ) -> Result<Vec<MediumInfo>> {
         let known = self.idb.media_by_label_or_id_prefix(what)?;
         let address = match known.as_slice() {
             [one] => one.device.parse()?,
@@ -121,22 +130,34 @@ impl Cell {
         };
         match &address {
             Address::Tape(library) if library.tape.is_none() && !open::is_by_hand(library)? => {
-                self.adopt_library(&library.library)
+                self.adopt_library(&library.library, unencrypted)
             }
             _ => {
-                let medium = self.adopt_one(&address, observer)?;
+                let medium = self.adopt_one(&address, unencrypted, observer)?;
                 Ok(vec![self.medium_info(&medium)?])
             }
         }
     }
 
-    fn adopt_one(&self, address: &Address, observer: &dyn Observer) -> Result<Medium> {
+    fn adopt_one(
+        &self,
+        address: &Address,
+        unencrypted: bool,
+        observer: &dyn Observer,
+    ) -> Result<Medium> {
         let medium = open::medium(address)?;
         if self.other_cell(medium.header())?.is_none() && medium.header().cell.is_some() {
             let name = shown(medium.header().medium, &medium.header().label);
             return Err(CellError::BadInput(format!(
                 "{name} is of this cell already; nothing was changed"
             )));
+        }
+        if !unencrypted && keyring::load(&self.home)?.is_none() {
+            let by_drive = medium.header().drive_key_record().is_some();
+            if by_drive || !key_records(&medium, &medium.segments()?).is_empty() {
+                let name = shown(medium.header().medium, &medium.header().label);
+                return Err(would_be_open(&format!("{name} has"), address));
+            }
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
         let device = open::writable(address, nobody, None)?;
@@ -154,7 +175,10 @@ impl Cell {
     }
 
     /// No tape is loaded for that: what was imported is known.
-    fn adopt_library(&self, library: &LibraryName) -> Result<Vec<MediumInfo>> {
+    fn adopt_library(&self, library: &LibraryName, unencrypted: bool) -> Result<Vec<MediumInfo>> {
+        if !unencrypted && keyring::load(&self.home)?.is_none() && !self.idb.keys()?.is_empty() {
+            return Err(would_be_open("media that were imported have", library));
+        }
         let mut adopted = Vec::new();
         for tape in self.library_inventory(library, false)? {
             let Some(known) = tape.known else { continue };
@@ -176,7 +200,7 @@ impl Cell {
         let device = whole(address)?;
         let row = Medium {
             id: header.medium,
-            label: header.label.clone(),
+            label: bounded(header.label.clone(), TEXT_MAX),
             device: device.to_string(),
             block_size: header.block_size,
             created_us: header.created_us,
@@ -196,6 +220,14 @@ impl Cell {
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
         Ok(open::writable(&address, nobody, None)?)
     }
+}
+
+/// Refuses to go on in clear where backups are encrypted.
+fn would_be_open(whose: &str, device: &dyn std::fmt::Display) -> CellError {
+    CellError::BadInput(format!(
+        "{whose} encrypted backups, and this home has no key ring, so nothing would be encrypted that is written from now on; \
+         `capstan key import {device}` takes the ring over, --unencrypted says that it is meant"
+    ))
 }
 
 /// A device by the name that is recorded: its whole path.

@@ -18,7 +18,7 @@ use capstan_format::frame::{
 };
 use capstan_format::id::StreamId;
 use capstan_format::index::{decode_index, encode_index};
-use capstan_format::keys::{KeyRecord, KeyRing, RecoveryCode};
+use capstan_format::keys::{KeyRecord, KeyRing, NamesKey, RecoveryCode};
 use capstan_format::lock::VersionLock;
 use capstan_format::record::{
     MediumHeader, RECORD_AT, SegmentEnd, SegmentHeader, StreamLabel, StreamNames, decode_record,
@@ -222,6 +222,15 @@ pub fn key_ring(data: &[u8]) {
         let _ = ring.list();
         let json = ring.to_json().expect("what was read can be written");
         assert!(KeyRing::from_json(&json).is_ok_and(|again| again == ring));
+    }
+}
+
+/// The names key of a home.
+pub fn names_key(data: &[u8]) {
+    if let Ok(key) = NamesKey::from_json(data) {
+        let json = key.to_json().expect("what was read can be written");
+        assert!(NamesKey::from_json(&json).is_ok_and(|again| again.id() == key.id()));
+        assert!(key.unlocked().scope(&key.id()).is_some());
     }
 }
 

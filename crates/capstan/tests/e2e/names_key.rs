@@ -1,0 +1,122 @@
+//! The names key: incrementals of encrypted backups with nobody at hand who knows the secret.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Run, below, finish, noise};
+
+const SECRET: &str = "correct horse battery";
+
+fn with(lab: &Lab, secret: &str, args: &[&str]) -> Run {
+    finish(lab.command().env("CAPSTAN_PASSPHRASE", secret).args(args))
+}
+
+/// An encrypting home, and files to back up.
+fn lab(init: &[&str]) -> Lab {
+    let lab = Lab::new();
+    for n in 0..5 {
+        lab.file(&format!("tree/file-{n}"), noise(n, 200_000));
+    }
+    with(&lab, SECRET, &[&["key", "init"], init].concat()).ok();
+    lab
+}
+
+/// Backs up with no secret at hand; the method, and what the report notes.
+fn unattended(lab: &Lab) -> (String, String) {
+    let report = lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    (report["method"].as_str().unwrap().to_owned(), report["notes"].to_string())
+}
+
+#[test]
+fn incrementals_run_without_a_secret_and_contents_stay_closed() {
+    let lab = lab(&[]);
+    let mode = fs::metadata(lab.path("home/names.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(unattended(&lab).0, "full");
+    lab.file("tree/new-name", "new");
+    let (method, notes) = unattended(&lab);
+    assert_eq!(method, "incr", "{notes}");
+    let size: u64 =
+        lab.sh("ls -t medium/*.segment | head -1 | xargs stat -c %s").trim().parse().unwrap();
+    assert!(size < 200_000, "an incremental of {size} bytes");
+    // Names are listed, contents are not given.
+    assert!(with(&lab, "", &["ls", "t"]).ok().stdout.contains("new-name"));
+    assert!(with(&lab, "", &["find", "new-name"]).ok().stdout.contains("new-name"));
+    with(&lab, "", &["restore", "t", "--into", "out"]).refused(&["CAPSTAN_PASSPHRASE"]);
+    with(&lab, "wrong", &["restore", "t", "--into", "out"]).refused(&["wrong passphrase"]);
+    with(&lab, "wrong", &["verify", "t"]).refused(&["wrong passphrase"]);
+    assert!(!lab.path("out").exists(), "something was written");
+    with(&lab, SECRET, &["restore", "t", "--into", "out"]).ok();
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    // The key is nowhere but in its file, not even on the medium.
+    let key: serde_json::Value =
+        serde_json::from_slice(&fs::read(lab.path("home/names.key")).unwrap()).unwrap();
+    let private = key["names_private"].as_str().unwrap();
+    assert_eq!(lab.sh(&format!("grep -rlF '{private}' home medium")).trim(), "home/names.key");
+    // It outlives a rotation, and the medium is enough without it.
+    let mut rotate = lab.command();
+    rotate.args(["key", "rotate"]).env("CAPSTAN_NEW_PASSPHRASE", "another long secret");
+    finish(rotate.env("CAPSTAN_PASSPHRASE", SECRET)).ok();
+    let (method, notes) = unattended(&lab);
+    assert_eq!(method, "incr", "{notes}");
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    let other = "another long secret";
+    with(&lab, other, &["import", "medium"]).ok();
+    with(&lab, "", &["ls", "t"]).refused(&["no secret is given"]);
+    with(&lab, other, &["restore", "t", "--into", "again"]).ok();
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("again"), &lab.path("tree")));
+}
+
+#[test]
+fn without_it_each_report_says_that_it_is_full_and_why() {
+    let lab = lab(&["--no-names-key"]);
+    assert!(!lab.path("home/names.key").exists());
+    assert_eq!(unattended(&lab).0, "full");
+    for _ in 0..2 {
+        let (method, notes) = unattended(&lab);
+        assert_eq!(method, "full");
+        assert!(notes.contains("a full backup") && notes.contains("key names"), "{notes}");
+    }
+    with(&lab, "", &["ls", "t"]).refused(&["no secret is given"]);
+    // With a secret it gets what was backed up before.
+    let made = with(&lab, SECRET, &["key", "names"]);
+    assert!(made.ok().stderr.contains("keys of 3 backups are wrapped anew"), "{}", made.stderr);
+    let (method, notes) = unattended(&lab);
+    assert_eq!(method, "incr", "{notes}");
+    assert!(with(&lab, "", &["key", "list"]).ok().stdout.contains("names key "));
+    with(&lab, "", &["key", "names", "--remove"]).ok();
+    assert!(!lab.path("home/names.key").exists());
+    assert_eq!(unattended(&lab).0, "full");
+    // Without a secret it begins with the next one, which says so.
+    with(&lab, "", &["key", "names"]).ok();
+    let (method, notes) = unattended(&lab);
+    assert!(method == "full" && notes.contains("those that follow build on this one"), "{notes}");
+    assert_eq!(unattended(&lab).0, "incr");
+    // What is damaged opens nothing, and is said to who writes.
+    lab.file("home/names.key", "{}");
+    let run = lab.run(["backup", "tree", "--to", "medium", "--name", "t"]);
+    run.refused(&["names.key is damaged", "`capstan key names` makes a new one"]);
+    with(&lab, SECRET, &["restore", "t", "--into", "out"]).ok();
+    with(&lab, "", &["key", "names"]).ok();
+    assert_eq!(unattended(&lab).0, "full");
+}
+
+#[test]
+fn a_machine_that_cannot_read_its_backups_makes_incrementals_too() {
+    let theirs = lab(&[]);
+    let public = theirs.run(["key", "show"]).ok().stdout.trim().to_owned();
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 100_000));
+    lab.run(["key", "init", "--recipient", &public]).ok();
+    assert_eq!(unattended(&lab).0, "full");
+    lab.file("tree/b", "b");
+    let (method, notes) = unattended(&lab);
+    assert_eq!(method, "incr", "{notes}");
+    with(&lab, SECRET, &["restore", "t", "--into", "out"]).refused(&["public keys only"]);
+    // Whoever has the ring reads it.
+    let medium = lab.path("medium");
+    with(&theirs, SECRET, &["import", medium.to_str().unwrap()]).ok();
+    with(&theirs, SECRET, &["restore", "t", "--into", "out"]).ok();
+    same_by_rsync(&lab.path("tree"), &below(&theirs.path("out"), &lab.path("tree")));
+}

@@ -1,0 +1,62 @@
+//! The names key of a home: it opens names and metadata of the backups that this home makes, so that incrementals run with
+//! nobody at hand who knows a secret. Contents stay closed to it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use capstan_engine::entropy::Entropy;
+use capstan_format::keys::{MAX_NAMES_KEY_JSON, NamesKey};
+use zeroize::Zeroizing;
+
+use crate::error::{CellError, Result};
+use crate::guard::guard;
+use crate::keyring::{with_randomness, write_as};
+
+/// Its file below the home, readable for the home's owner alone.
+pub const FILE_NAME: &str = "names.key";
+
+/// The names key of that home, if it has one.
+pub fn load(home: &Path) -> Result<Option<NamesKey>> {
+    let path = home.join(FILE_NAME);
+    let io = |action| CellError::io(action, path.display());
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io("open the names key")(e)),
+    };
+    guard();
+    let mut json = Zeroizing::new(Vec::with_capacity(MAX_NAMES_KEY_JSON + 1));
+    file.take(MAX_NAMES_KEY_JSON as u64 + 1)
+        .read_to_end(&mut json)
+        .map_err(io("read the names key"))?;
+    NamesKey::from_json(&json).map(Some).map_err(|e| {
+        CellError::BadInput(format!(
+            "the names key {} is damaged: {e}; `capstan key names` makes a new one",
+            path.display()
+        ))
+    })
+}
+
+/// Makes the names key of that home; one that was there is replaced. Whoever calls holds the lock of the ring.
+pub fn make(home: &Path, created: i64) -> Result<NamesKey> {
+    guard();
+    let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
+    let key = with_randomness(&entropy, |rng| NamesKey::draw(created, rng))?;
+    write_as(home, FILE_NAME, &key.to_json()?)?;
+    Ok(key)
+}
+
+/// Removes the names key of that home; `false` where there is none.
+pub fn remove(home: &Path) -> Result<bool> {
+    let path = home.join(FILE_NAME);
+    match std::fs::remove_file(&path) {
+        Ok(()) => {
+            let synced = File::open(home).and_then(|dir| dir.sync_all());
+            synced.map_err(CellError::io("remove the names key", path.display()))?;
+            Ok(true)
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(CellError::io("remove the names key", path.display())(e)),
+    }
+}

@@ -29,13 +29,14 @@ fn names_that_nobody_could_type_are_refused_at_the_command_line() {
     lab.file(
         "spec.toml",
         format!(
-            "[objects.t]\npaths = [\"{}\"]\ndevice = \"{}\"\ntags = [\"{long}\"]\n",
-            lab.path("tree").display(),
-            lab.path("medium").display()
+            "device = \"{}\"\n[[object]]\nname = \"{long}\"\npaths = [\"{}\"]\n",
+            lab.path("medium").display(),
+            lab.path("tree").display()
         ),
     );
     let run = lab.run(["run", "spec.toml"]);
-    assert!(run.code != 0 && !run.stderr.contains("panicked"), "{}", run.stderr);
+    let said = [run.stderr, run.stdout].concat();
+    assert!(run.code != 0 && said.contains("name has 70000 bytes"), "{said}");
     assert!(!lab.path("medium").exists(), "something was written");
 }
 

@@ -2133,6 +2133,19 @@ def layout(entry):
     return pieces, missing, problems
 
 
+def believed(entry):
+    """A file's length as far as the medium bears it out: a row may claim any."""
+    row, (pieces, missing, _) = entry.row, layout(entry)
+    if not missing:
+        return row.size
+    end, offset = max((piece.end for piece in pieces), default=0), 0
+    for kind, length, _ in row.extents or ():
+        offset += length
+        if kind == 1:  # a hole
+            end = max(end, offset)
+    return min(end, row.size)
+
+
 def gaps(wanted, pieces, problems):
     """The ranges wanted that no piece gives; pieces ascend by their start."""
     missing, at = [], 0
@@ -2546,7 +2559,7 @@ class Extractor:
         row, place = entry.row, self.clear(path)
         if row.kind == REGULAR:
             with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb", 0) as file:
-                os.ftruncate(file.fileno(), row.size)
+                os.ftruncate(file.fileno(), believed(entry))
                 self.contents(file.fileno(), path, entry)
         elif row.kind == SYMLINK:
             os.symlink(row.target, place)

@@ -110,7 +110,7 @@ impl Imported {
         self.bytes = match ended.filter(|_| end.session != self.label.session) {
             // What it wrote together with another one is that one's segments.
             Some(ended) => ended.bytes_written,
-            None if end.session == self.label.session => self.bytes + bytes,
+            None if end.session == self.label.session => self.bytes.saturating_add(bytes),
             None => self.bytes,
         };
         self.end = self.end.take().or_else(|| ended.cloned());
@@ -456,9 +456,9 @@ impl Cell {
 
     /// Records how sessions ended; returns their files and directories.
     fn import_sessions(&self, sessions: &[Imported]) -> Result<(u64, u64)> {
-        let counts = sessions.iter().try_fold((0, 0), |(files, dirs), s| {
+        let counts = sessions.iter().try_fold((0_u64, 0_u64), |(files, dirs), s| {
             let (f, d) = self.import_session(s)?;
-            Ok::<_, CellError>((files + f, dirs + d))
+            Ok::<_, CellError>((files.saturating_add(f), dirs.saturating_add(d)))
         })?;
         self.idb.adopt_stand_ins()?;
         Ok(counts)

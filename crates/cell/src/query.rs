@@ -379,8 +379,8 @@ impl Cell {
             // One that lies on several media comes with each.
             let own = segment.session == s.id || self.wrote_with(s, segment.session)?;
             if own && !copies.contains_key(&segment.id) && counted.insert(segment.id.0) {
-                sum.bytes += segment.bytes;
-                sum.rows += parts.iter().map(|p| p.rows).sum::<u64>();
+                sum.bytes = sum.bytes.saturating_add(segment.bytes);
+                sum.rows = parts.iter().fold(sum.rows, |all, p| all.saturating_add(p.rows));
             }
         }
         Ok((!counted.is_empty()).then_some(sum))

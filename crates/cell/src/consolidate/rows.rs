@@ -13,7 +13,7 @@ use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome};
 use capstan_format::id::StreamId;
 
 use super::live::{Frames, Live};
-use crate::contents::{FileContents, Piece};
+use crate::contents::{Chunk, FileContents, Piece};
 use crate::error::{CellError, Result, chain};
 use crate::merged::Merged;
 use crate::observe::Stop;
@@ -164,14 +164,18 @@ impl Rows<'_> {
                 let source = self.meters.of(Stage::Source);
                 let stop = self.stop;
                 let read = self.contents.bytes(*stream, *from, *len, &mut |chunk| {
-                    chunk.each(&mut |bytes| {
-                        if stop.0.load(Relaxed) {
-                            return Err(CellError::Unfinished("stopped".to_owned()));
+                    if stop.0.load(Relaxed) {
+                        return Err(CellError::Unfinished("stopped".to_owned()));
+                    }
+                    closed = closed.and_then(|()| match chunk {
+                        Chunk::Bytes(bytes) => {
+                            source.bytes(bytes.len() as u64);
+                            put(out, bytes)
                         }
-                        source.bytes(bytes.len() as u64);
-                        closed = closed.and_then(|()| put(out, bytes));
-                        closed.map_err(|_| CellError::Unfinished("closed".to_owned()))
-                    })
+                        // Filling stays filling, whatever its length.
+                        Chunk::Zeros(len) => out.fill(len),
+                    });
+                    closed.map_err(|_| CellError::Unfinished("closed".to_owned()))
                 });
                 if self.stop.0.load(Relaxed) {
                     return Ok(Ok(()));

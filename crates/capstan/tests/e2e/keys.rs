@@ -18,7 +18,7 @@ fn run(lab: &Lab, passphrase: &str, args: &[&str]) -> Run {
 }
 
 fn session(lab: &Lab) -> String {
-    let json = lab.backed_up(["tree", "--to", "medium", "--name", "e"]);
+    let json = lab.backed_up(["tree", "--to", "medium", "--name", "e", "--full"]);
     json["session"].as_str().unwrap()[..8].to_owned()
 }
 

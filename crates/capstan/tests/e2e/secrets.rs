@@ -49,7 +49,7 @@ fn commands_that_it_runs_inherit_no_secret() {
     lab.file(
         "spec.toml",
         format!(
-            "device = \"{}\"\n[commands]\npre = [\"{}\"]\npost = [\"{}\"]\n[objects.t]\npaths = [\"{}\"]\n",
+            "device = \"{}\"\n[commands]\npre = [\"{}\"]\npost = [\"{}\"]\n[[object]]\nname = \"t\"\npaths = [\"{}\"]\n",
             lab.path("medium").display(),
             look(&lab, "pre"),
             look(&lab, "post"),

@@ -161,7 +161,8 @@ impl DaHeader {
         };
         let room = block.len() - PAYLOAD_AT;
         let first_ok = header.first_frame == NO_FRAME || header.first_frame < header.used;
-        if header.used as usize > room || !first_ok || !is_zero(&h[5..8]) {
+        let ends = header.position.checked_add(header.used.into());
+        if header.used as usize > room || ends.is_none() || !first_ok || !is_zero(&h[5..8]) {
             return Err(FormatError::Invalid(WHAT));
         }
         Ok(header)
@@ -235,6 +236,19 @@ mod tests {
         let block = Block::decode(&bytes).unwrap();
         assert_eq!((block.ma.index, block.da.position), (BlockIndex(9), 77));
         assert_eq!(block.payload, [7; 40]);
+    }
+
+    #[test]
+    fn a_position_beyond_all_numbers_is_refused() {
+        let mut bytes = sample();
+        let da = DaHeader::decode(&bytes).unwrap();
+        DaHeader { position: u64::MAX - 40, ..da }.encode(&mut bytes);
+        assert!(DaHeader::decode(&bytes).is_ok());
+        DaHeader { position: u64::MAX - 39, ..da }.encode(&mut bytes);
+        assert_eq!(
+            DaHeader::decode(&bytes),
+            Err(FormatError::Invalid("disk agent's block header"))
+        );
     }
 
     #[test]

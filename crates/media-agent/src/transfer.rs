@@ -353,7 +353,8 @@ impl Cutter<'_> {
             first_frame: b.first_frame,
         };
         header.encode(&mut b.buffer);
-        self.position += b.used as u64;
+        // What a medium claims may be near the end of all numbers.
+        self.position = self.position.wrapping_add(b.used as u64);
         b.notes.logical_end = self.logical;
         let block = FilledBlock {
             short_len: end.next_multiple_of(BLOCK_ALIGN) as u32,

@@ -150,10 +150,14 @@ impl RealStorage {
         Ok(rustix::fs::flock(&self.fd, rustix::fs::FlockOperation::Unlock)?)
     }
 
-    /// Opens a file as it is, for locking.
+    /// Opens a file as it is, for locking. A pipe that somebody laid there is not waited for, and refused.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?))
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?);
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        }
     }
 
     fn create_fd(&self, name: &str, extra: OFlags) -> io::Result<OwnedFd> {

@@ -93,6 +93,7 @@ impl Cartridge {
     /// Takes a tape from its file.
     pub fn open(path: &Path) -> Result<Self, TapeError> {
         let label = read_label(path)?;
+        is_regular(path)?;
         let file = OpenOptions::new().read(true).write(true).open(path);
         let file = file.map_err(failed("open the tape", path))?;
         let length = file.metadata().map_err(failed("examine the tape", path))?.len();
@@ -325,8 +326,17 @@ fn label_path(path: &Path) -> PathBuf {
     path.with_extension("json")
 }
 
+/// Refuses what is no regular file: a pipe is waited for, a device may have no end.
+fn is_regular(path: &Path) -> Result<(), TapeError> {
+    match fs::metadata(path).map_err(failed("examine", path))?.is_file() {
+        true => Ok(()),
+        false => Err(damaged(path, "it is not a regular file")),
+    }
+}
+
 fn read_label(path: &Path) -> Result<Label, TapeError> {
     let path = label_path(path);
+    is_regular(&path)?;
     let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
     serde_json::from_str(&text).map_err(|e| damaged(&path, &e.to_string()))
 }
@@ -371,6 +381,21 @@ mod tests {
         };
         Cartridge::create(&path, &label).unwrap();
         (dir, path)
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_and_not_waited_for() {
+        let (_dir, path) = tape();
+        for file in [path.clone(), label_path(&path)] {
+            Cartridge::open(&path).unwrap();
+            let kept = fs::read(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+            let refused = Cartridge::open(&path).unwrap_err().to_string();
+            assert!(refused.contains("not a regular file"), "{refused}");
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, kept).unwrap();
+        }
     }
 
     fn contents(tape: &Cartridge) -> String {

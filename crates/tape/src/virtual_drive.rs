@@ -111,7 +111,7 @@ impl VirtualDrive {
                 problem: format!("the drive holds tape {} already; unload it", there.label.barcode),
             });
         }
-        tape.label.loads += 1;
+        tape.label.loads = tape.label.loads.saturating_add(1);
         tape.save_label()?;
         self.synced = tape.len();
         self.tape = Some(tape);

@@ -62,7 +62,8 @@ impl StreamReader<'_> {
                 rows.push(entry);
             }
             Ok(None) => {}
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => {
+            // A stale handle does not say that: of a server that was started anew all files have one.
+            Err(Errno::NOENT | Errno::NOTDIR) => {
                 let path = join(&item.dir.path, name);
                 self.backup.say(Code::Vanished, &path, "vanished before it was read".to_owned());
             }

@@ -1,0 +1,18 @@
+//! Campaigns: what nobody would try by hand, many times over, with the real binary. Each says what it counted. The gate has a
+//! share of each; with `CAPSTAN_SOAK=1` they have their whole length.
+//!
+//! A binary of its own beside the tests end to end, so that the memory that commands take is told from that of tests.
+
+mod dice;
+mod guard;
+mod hostile;
+mod mutate;
+mod rows;
+mod segment;
+#[path = "../../../idb/tests/common/server.rs"]
+mod server;
+#[path = "../e2e/support.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod support;
+mod tape_file;
+mod values;

@@ -30,9 +30,9 @@ demo-tape: build ## the same on tape: a virtual library, an array, a real librar
 	@tools/demo-tape.sh $(CAPSTAN)
 
 # Those of the database, and those end to end, run on either store; of the latter not what it makes no difference to.
-ON_BOTH := $(addprefix --test ,media opening pruning sessions e2e)
-ON_ONE := by_hand differences drive_encryption feed filesystems guide independent_reader kernel_drivers machine oddities \
-	page_cache policies rait rait_tape refusals selection spool
+ON_BOTH := $(addprefix --test ,media opening pruning sessions e2e campaign)
+ON_ONE := by_hand differences drive_encryption failing feed filesystems guide hostile independent_reader kernel_drivers machine \
+	oddities page_cache policies rait rait_tape refusals selection spool
 # What measures runs when the others are done, for itself.
 ALONE := page_cache verdict
 # Tests wait more than they compute.
@@ -53,10 +53,14 @@ lint: ## formatting and clippy, as the gate runs them
 bench: build ## run the benchmarks
 	$(CARGO) run --release --locked -p capstan-bench -- all
 
+# With what checks arithmetic, and has the tests' door to the clock.
+soak: export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS := true
 soak: setup ## run the tests for long: more kills, more seeds, more data
 	CAPSTAN_SOAK=1 $(CARGO) test --release --workspace --locked -- --nocapture
 	CAPSTAN_SOAK=1 $(CARGO) test --release --workspace --locked --test e2e -- --ignored --test-threads 1 $(ALONE:%=%::)
 	CAPSTAN_TEST_STORE=postgres $(CARGO) test --release --workspace --locked $(ON_BOTH)
+	CAPSTAN_SOAK=1 CAPSTAN_TEST_STORE=postgres $(CARGO) test --release --workspace --locked --test campaign -- --nocapture \
+		$(ON_ONE:%=--skip %::)
 
 man: build ## write the man pages to target/man
 	@mkdir -p $(TARGET)/man

@@ -3,9 +3,14 @@
 //!
 //! A binary of its own beside the tests end to end, so that the memory that commands take is told from that of tests.
 
+mod beside;
+mod clocks;
 mod dice;
+mod failing;
+mod fuse;
 mod guard;
 mod hostile;
+mod kills;
 mod mutate;
 mod rows;
 mod segment;

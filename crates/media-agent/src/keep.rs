@@ -267,6 +267,79 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
 
+    fn keep(room: u64) -> Keep {
+        let (replace, lost) = (Box::new(|members, _: &_| Ok(members)), Box::new(drop));
+        let file = tempfile::tempfile().unwrap();
+        let mut keeping = Keeping { file, path: "here".to_owned(), room, replace, lost };
+        Keep::new(&mut keeping).unwrap()
+    }
+
+    fn heading() -> Heading {
+        let label = format!(
+            r#"{{"session":"{0}","object":"{0}","version":"{0}","started_us":1}}"#,
+            "01".repeat(16)
+        );
+        let session = serde_json::from_str(&label).unwrap();
+        Heading { session, keys: Vec::new(), copy_of: None, written_us: None }
+    }
+
+    fn block(fill: u8) -> FilledBlock {
+        let mut buffer = Buffer::new(4096);
+        buffer.fill(fill);
+        let (stream, segment) = (StreamId([4; 16]), SegmentOrdinal(0));
+        let notes = BlockNotes::default();
+        FilledBlock { buffer, short_len: 4096, stream, segment, ends_segment: false, notes }
+    }
+
+    const OWNER: Owner = Owner { version: VersionId([6; 16]), sparse: false };
+
+    #[test]
+    fn it_keeps_what_is_not_committed_within_its_room() {
+        let mut keep = keep(20_000);
+        let (first, second) = (SegmentId([1; 16]), SegmentId([2; 16]));
+        keep.begin(heading(), first, 7);
+        assert!(keep.block(&block(1), OWNER).is_none() && keep.block(&block(2), OWNER).is_none());
+        keep.ended(SessionEnds::default(), 8);
+        keep.begin(heading(), second, 9);
+        assert!(keep.block(&block(3), OWNER).is_none() && keep.is_due() && keep.is_whole());
+        keep.committed(&[first]);
+        let left = keep.segments();
+        assert_eq!((left.len(), left[0].id, left[0].heading.written_us), (1, second, Some(9)));
+        let mut read = Vec::new();
+        let mut each = |block: FilledBlock, _| {
+            read.push(block.buffer[4000]);
+            Ok(())
+        };
+        keep.blocks(&left[0], &mut each).unwrap();
+        assert_eq!(read, [3]);
+        assert!(keep.block(&block(4), OWNER).is_none());
+        let why = keep.block(&block(5), OWNER).unwrap();
+        assert!(why.contains("20000 bytes") && !keep.is_whole(), "{why}");
+        assert!(keep.block(&block(6), OWNER).is_none(), "it is said once");
+        // With the next commit it begins anew.
+        keep.committed(&[second]);
+        assert!(keep.is_whole() && !keep.is_due() && keep.segments().is_empty());
+        keep.begin(heading(), first, 10);
+        assert!(keep.block(&block(7), OWNER).is_none());
+    }
+
+    #[test]
+    fn what_the_disk_gives_back_otherwise_is_refused() {
+        let mut keep = keep(20_000);
+        keep.begin(heading(), SegmentId([1; 16]), 7);
+        keep.block(&block(1), OWNER);
+        let segment = keep.segments().remove(0);
+        for at in [0, 5, 9, 40, 300] {
+            let mut was = [0];
+            keep.file.read_exact_at(&mut was, at).unwrap();
+            keep.file.write_all_at(&[was[0] ^ 4], at).unwrap();
+            let read = keep.blocks(&segment, &mut |_, _| Ok(()));
+            assert!(matches!(read, Err(WriteError::Kept { .. })), "{at}");
+            keep.file.write_all_at(&was, at).unwrap();
+        }
+        keep.blocks(&segment, &mut |_, _| Ok(())).unwrap();
+    }
+
     #[test]
     fn what_is_kept_comes_back() {
         let mut buffer = Buffer::new(8192);

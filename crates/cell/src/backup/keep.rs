@@ -36,7 +36,7 @@ impl Cell {
             return None;
         }
         let (dir, most) = match spool_of(&job.request.device) {
-            Some((dir, size)) => (dir, size.min(MOST)),
+            Some((dir, size)) => (dir, size.clamp(LEAST, MOST)),
             None => (self.home.clone(), MOST),
         };
         let path = dir.display().to_string();

@@ -1,5 +1,6 @@
 //! `capstan protect` and `lock`, and how every list shows until when a version is kept.
 
+use capstan_engine::clock::now_us;
 use capstan_engine::message::path_text;
 use capstan_idb::{Keeping, Protection};
 use jiff::Timestamp;
@@ -126,10 +127,6 @@ fn protection_text(protection: Protection) -> String {
         }
         Protection::UntilUs(until) => format!("protected until {}", time(until)),
     }
-}
-
-fn now_us() -> i64 {
-    Timestamp::now().as_microsecond()
 }
 
 fn rfc3339(us: i64) -> String {

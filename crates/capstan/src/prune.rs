@@ -18,7 +18,7 @@ use crate::sizes::bytes_text;
 use crate::table::Align::{Left, Right};
 use crate::table::table;
 
-/// Exit code where a medium failed.
+/// Exit code where a medium failed, or another error was said.
 const WITH_ERRORS: u8 = 3;
 
 /// Runs the command.
@@ -47,9 +47,10 @@ pub fn text_of(pruned: &Pruned) -> String {
     list(&pruned.versions) + &summary(pruned)
 }
 
-/// Whether a medium failed.
+/// Whether a medium failed, or another error was said.
 pub fn exit_code(pruned: &Pruned) -> u8 {
-    if pruned.pending.iter().any(|p| p.failed) { WITH_ERRORS } else { COMPLETED }
+    let failed = pruned.pending.iter().any(|p| p.failed) || pruned.errors > 0;
+    if failed { WITH_ERRORS } else { COMPLETED }
 }
 
 /// A line per version, columns as wide as need be.
@@ -141,6 +142,7 @@ pub fn json_of(pruned: &Pruned) -> Value {
         "packed_bytes": pruned.packed_bytes,
         "pending": pending.collect::<Vec<_>>(),
         "consolidated": consolidated.collect::<Vec<_>>(),
+        "wrong_clocks": pruned.wrong_clocks,
     })
 }
 

@@ -461,6 +461,9 @@ impl Cell {
             Ok::<_, CellError>((files.saturating_add(f), dirs.saturating_add(d)))
         })?;
         self.idb.adopt_stand_ins()?;
+        if !sessions.is_empty() {
+            self.idb.order_found(now_us())?;
+        }
         Ok(counts)
     }
 

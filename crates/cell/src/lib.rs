@@ -12,6 +12,7 @@ mod backup;
 mod by_hand;
 mod change;
 mod cleaning;
+mod clock;
 mod compare;
 mod consolidate;
 mod contents;
@@ -110,6 +111,7 @@ impl Cell {
     pub fn open(home: &Path, secrets: keyring::Secrets) -> Result<Self> {
         let idb = Idb::open(home)?;
         idb.mark_dead_sessions(&session::host(), &session::is_alive)?;
+        idb.order_what_has_none(session::now_us())?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
         let id = media::identity(&idb, &entropy)?;
         Ok(Self {

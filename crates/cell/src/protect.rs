@@ -99,7 +99,8 @@ impl Cell {
                 versions.push((self.called(&version)?, version));
             }
         }
-        versions.sort_by(|a, b| (&a.1.object, a.1.created_us).cmp(&(&b.1.object, b.1.created_us)));
+        self.sort_by_commit(&mut versions, |(_, version)| version)?;
+        versions.sort_by_key(|(_, version)| version.object);
         let mut kept = Vec::new();
         for (called, version) in versions {
             self.idb.set_protection(version.id, protection, catalog)?;

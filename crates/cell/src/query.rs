@@ -8,6 +8,7 @@ use capstan_format::keys::KeyRecord;
 use capstan_idb::{Described, Keeping, Session, Version};
 
 use crate::Cell;
+use crate::clock;
 use crate::error::{CellError, Result};
 use crate::merged::{Merged, NameLike, path_of};
 use crate::request::VersionName;
@@ -126,7 +127,7 @@ pub struct SessionInfo {
     pub parent: Option<String>,
     /// Its report as JSON.
     pub report: Option<String>,
-    /// Until when its version is kept, if it is a backup.
+    /// Until when its version is kept, if it is a backup or a consolidation.
     pub kept: Option<Keeping>,
     /// What a backup committed, where it came to no end that would say so.
     pub committed: Option<Committed>,
@@ -260,12 +261,16 @@ impl Cell {
         let mut passed = PassedOver::default();
         let mut read: u64 = 0;
         for object in self.idb.objects()? {
-            let versions = self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device);
-            let versions = versions.filter(|v| match which {
-                Which::AsOf(at) => is_complete_by(v, Some(at)),
-                Which::Newest | Which::All => true,
-            });
-            for version in versions.take(if which == Which::All { usize::MAX } else { 1 }) {
+            let mut versions = self.idb.versions_of(object.id)?;
+            versions.retain(|v| !v.null_device);
+            match which {
+                Which::AsOf(at) => {
+                    versions = clock::newest_by(&versions, at).cloned().into_iter().collect();
+                }
+                Which::Newest => versions.truncate(1),
+                Which::All => {}
+            }
+            for version in versions {
                 let session =
                     self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
                 let kept = self.idb.keeping(version.id)?;

@@ -2,9 +2,9 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::time::SystemTime;
 
 use capstan_devices::operator::take_waited;
+use capstan_engine::clock;
 use capstan_engine::message::{Code, Listener, Message, Severity};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status};
@@ -19,8 +19,7 @@ const ERRORS_LISTED: usize = 10_000;
 /// lead back: segments are put in order by the times of their commits.
 pub(crate) fn now_us() -> i64 {
     static LAST: AtomicI64 = AtomicI64::new(0);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    later(&LAST, i64::try_from(now.as_micros()).unwrap_or(i64::MAX))
+    later(&LAST, clock::now_us())
 }
 
 /// The time of a clock, or right after the last one that was given where the clock was set back.

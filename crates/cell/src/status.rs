@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId};
 use capstan_idb::{Object, Session, Status, Version};
 use serde::Deserialize;
@@ -122,6 +123,9 @@ impl Cell {
             last_drill: self.last_of(object.id, "drill")?,
         };
         status.judge(max_age, kept.is_some_and(has_anomaly));
+        for (_, why) in self.clock_faults(object.id)? {
+            status.say(Health::Warning, format!("{why} ({})", Code::ClockWrong));
+        }
         let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
         for why in self.faults_of(&media)? {
             status.say(Health::Warning, why);

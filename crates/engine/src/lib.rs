@@ -5,6 +5,7 @@
 //! it was busy and when it waited ([`meter`]); from that each session names what limits it ([`verdict`]).
 
 pub mod buffer;
+pub mod clock;
 pub mod entropy;
 pub mod link;
 pub mod message;

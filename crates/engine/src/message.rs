@@ -93,11 +93,17 @@ pub enum Code {
     IdbAway,
     /// A version is not locked though that was asked for.
     NotLocked,
+    /// A clock says of a version what cannot be.
+    ClockWrong,
+    /// Somebody reads a version that was to go.
+    IsRead,
+    /// Pages of the internal database are damaged.
+    IdbDamaged,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 41] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -136,6 +142,9 @@ impl Code {
         Self::IdbNotSaved,
         Self::IdbAway,
         Self::NotLocked,
+        Self::ClockWrong,
+        Self::IsRead,
+        Self::IdbDamaged,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -321,6 +330,22 @@ impl Code {
                 "not-locked",
                 Error,
                 "make all media of the version and of what it builds on available, then use `capstan lock`",
+            ),
+            Self::ClockWrong => (
+                411,
+                "clock-wrong",
+                Error,
+                "set the clock (NTP); versions stay in the order in which they were committed. One whose date is wrong goes by \
+                 `capstan protect NAME@SESSION --none` and `capstan prune NAME`",
+            ),
+            Self::IsRead => {
+                (412, "is-read", Note, "nothing to do: what is read goes when that is done")
+            }
+            Self::IdbDamaged => (
+                456,
+                "idb-damaged",
+                Error,
+                "put the home aside and bring it back with `capstan idb recover MEDIUM`, or with `capstan import MEDIUM`; check the disk",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

@@ -6,6 +6,7 @@ use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
 use crate::error::IdbError;
+use crate::order::{self, Comes, OrderOf};
 use crate::rows::{Object, Status, Version};
 use crate::sql;
 
@@ -55,11 +56,12 @@ impl Idb {
         })
     }
 
-    /// The versions of an object that did not expire, newest first.
+    /// The versions of an object that did not expire, newest first: in the order in which they were committed, whatever clocks
+    /// said.
     pub fn versions_of(&self, object: ObjectId) -> Result<Vec<Version>> {
         self.read(format_args!("look up object {}", object.short()), async |conn| {
             let sql = "SELECT * FROM versions WHERE object_id = $1 AND expired_us IS NULL \
-                       ORDER BY created_us DESC, id DESC";
+                       ORDER BY commit_order DESC, created_us DESC, id DESC";
             let rows = sql::query(sql).bind(object.to_string()).fetch_all(conn).await?;
             rows.iter().map(version).collect()
         })
@@ -80,7 +82,7 @@ impl Idb {
                 None => found.clone(),
                 Some(recorded) => merge(recorded, found),
             };
-            put_version(conn, &merged).await
+            put_version(conn, &merged, Comes::Before).await
         })
     }
 }
@@ -110,7 +112,7 @@ pub(crate) async fn begin_version(
             Err(IdbError::VersionComplete { id: version.id.to_string() }.into())
         }
         Some(Status::Running | Status::Incomplete | Status::Failed) | None => {
-            put_version(conn, version).await
+            put_version(conn, version, Comes::Now).await
         }
     }
 }
@@ -133,11 +135,22 @@ async fn find_version(
     query.fetch_optional(conn).await?.as_ref().map(version).transpose()
 }
 
-async fn put_version(conn: &mut Conn<'_>, version: &Version) -> std::result::Result<(), Fault> {
+/// One that is recorded already keeps its place in the order.
+async fn put_version(
+    conn: &mut Conn<'_>,
+    version: &Version,
+    comes: Comes,
+) -> std::result::Result<(), Fault> {
+    let place = match (comes, version.stands_for) {
+        (Comes::Before, _) => 0,
+        (Comes::Now, Some(of)) => order::place_of(conn, of).await?,
+        (Comes::Now, None) => order::next(conn, OrderOf::Versions).await?,
+    };
     sql::query(
         "INSERT INTO versions \
-         (id, object_id, status, method, base_id, key_id, null_device, created_us, stands_for_id) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+         (id, object_id, status, method, base_id, key_id, null_device, created_us, stands_for_id, \
+         commit_order, order_known) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
          ON CONFLICT (id) DO UPDATE SET object_id = excluded.object_id, \
          status = excluded.status, method = excluded.method, base_id = excluded.base_id, \
          key_id = excluded.key_id, null_device = excluded.null_device, \
@@ -152,6 +165,8 @@ async fn put_version(conn: &mut Conn<'_>, version: &Version) -> std::result::Res
     .bind(version.null_device)
     .bind(version.created_us)
     .bind(version.stands_for.map(|id| id.to_string()))
+    .bind(place)
+    .bind(comes.is_known())
     .execute(conn)
     .await?;
     Ok(())

@@ -83,7 +83,7 @@ pub struct Forgotten {
 }
 
 impl Idb {
-    /// All versions, by object, newest first.
+    /// All versions, by object, newest first in the order of their commits.
     pub fn prune_rows(&self) -> Result<Vec<PruneRow>> {
         self.read(format_args!("list the versions"), async |conn| rows(conn).await)
     }
@@ -323,7 +323,7 @@ async fn rows(conn: &mut Conn<'_>) -> std::result::Result<Vec<PruneRow>, Fault> 
     }
     let sessions = sql::query(
         "SELECT id, kind, version_id, status, tags FROM sessions WHERE version_id IS NOT NULL \
-         ORDER BY started_us, id",
+         ORDER BY begin_order, started_us, id",
     )
     .fetch_all(conn)
     .await?;

@@ -7,6 +7,7 @@ use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
 use crate::error::IdbError;
 use crate::objects;
+use crate::order::{self, Comes, OrderOf};
 use crate::protection::{self, Keeping};
 use crate::rows::{Session, Status, Totals, Version};
 use crate::sql;
@@ -24,7 +25,7 @@ impl Idb {
             if let Some(version) = session.version {
                 objects::refuse_expired(conn, version).await?;
             }
-            put_session(conn, session).await
+            put_session(conn, session, Comes::Now).await
         })
     }
 
@@ -61,9 +62,10 @@ impl Idb {
             )
             .bind(id.to_string())
             .bind(version_status.as_str())
-            .execute(conn)
+            .execute(&mut *conn)
             .await?;
-            known("the version of session", id, updated.rows_affected())
+            known("the version of session", id, updated.rows_affected())?;
+            order::committed(conn, id, version_status).await
         })
     }
 
@@ -84,8 +86,8 @@ impl Idb {
             let query = sql::query("SELECT * FROM sessions WHERE id = $1");
             let row = query.bind(found.id.to_string()).fetch_optional(&mut *conn).await?;
             match row.as_ref().map(session).transpose()? {
-                None => put_session(conn, found).await,
-                Some(recorded) => put_session(conn, &merge(recorded, found)).await,
+                None => put_session(conn, found, Comes::Before).await,
+                Some(recorded) => put_session(conn, &merge(recorded, found), Comes::Before).await,
             }
         })
     }
@@ -93,7 +95,7 @@ impl Idb {
     /// The last `limit` sessions, newest first.
     pub fn sessions(&self, limit: usize) -> Result<Vec<Session>> {
         self.read(format_args!("list the sessions"), async |conn| {
-            let sql = "SELECT * FROM sessions ORDER BY started_us DESC, id DESC LIMIT $1";
+            let sql = "SELECT * FROM sessions ORDER BY begin_order DESC, started_us DESC, id DESC LIMIT $1";
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             sql::query(sql).bind(limit).fetch_all(conn).await?.iter().map(session).collect()
         })
@@ -106,7 +108,7 @@ impl Idb {
                        v.catalog_until_us, v.locked_until_us, v.expired_us FROM sessions s \
                        LEFT JOIN objects o ON o.id = s.object_id \
                        LEFT JOIN versions v ON v.id = s.version_id \
-                       ORDER BY s.started_us DESC, s.id DESC LIMIT $1";
+                       ORDER BY s.begin_order DESC, s.started_us DESC, s.id DESC LIMIT $1";
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let rows = sql::query(sql).bind(limit).fetch_all(conn).await?;
             rows.iter().map(|row| Ok((session(row)?, described(row)?))).collect()
@@ -122,7 +124,7 @@ impl Idb {
     ) -> Result<Vec<Session>> {
         self.read(format_args!("look up object {}", object.short()), async |conn| {
             let sql = "SELECT * FROM sessions WHERE object_id = $1 AND ($2 = '' OR kind = $2) \
-                       ORDER BY started_us DESC, id DESC LIMIT $3";
+                       ORDER BY begin_order DESC, started_us DESC, id DESC LIMIT $3";
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let query = sql::query(sql).bind(object.to_string()).bind(kind.unwrap_or(""));
             let query = query.bind(limit);
@@ -144,7 +146,7 @@ impl Idb {
         let Some((low, high)) = decode::prefix_range(typed) else { return Ok(Vec::new()) };
         self.read(format_args!("look up session {typed}"), async |conn| {
             let sql = "SELECT * FROM sessions WHERE id >= $1 AND id < $2 \
-                       ORDER BY started_us DESC, id DESC";
+                       ORDER BY begin_order DESC, started_us DESC, id DESC";
             let rows = sql::query(sql).bind(&low).bind(&high).fetch_all(conn).await?;
             rows.iter().map(session).collect()
         })
@@ -153,7 +155,8 @@ impl Idb {
     /// The sessions that wrote or read a version, oldest first.
     pub fn sessions_of_version(&self, version: VersionId) -> Result<Vec<Session>> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
-            let sql = "SELECT * FROM sessions WHERE version_id = $1 ORDER BY started_us, id";
+            let sql = "SELECT * FROM sessions WHERE version_id = $1 \
+                       ORDER BY begin_order, started_us, id";
             let rows = sql::query(sql).bind(version.to_string()).fetch_all(conn).await?;
             rows.iter().map(session).collect()
         })
@@ -280,11 +283,21 @@ fn merge(recorded: Session, found: &Session) -> Session {
     }
 }
 
-async fn put_session(conn: &mut Conn<'_>, session: &Session) -> std::result::Result<(), Fault> {
+/// One that is recorded already keeps its place in the order.
+async fn put_session(
+    conn: &mut Conn<'_>,
+    session: &Session,
+    comes: Comes,
+) -> std::result::Result<(), Fault> {
+    let place = match comes {
+        Comes::Now => order::next(conn, OrderOf::Sessions).await?,
+        Comes::Before => 0,
+    };
     sql::query(
         "INSERT INTO sessions (id, kind, object_id, version_id, parent_id, status, host, device, \
-         started_us, ended_us, files, dirs, bytes_read, bytes_written, tags, report, pid, boot_id) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+         started_us, ended_us, files, dirs, bytes_read, bytes_written, tags, report, pid, boot_id, \
+         begin_order, order_known) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+         $14, $15, $16, $17, $18, $19, $20) \
          ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, object_id = excluded.object_id, \
          version_id = excluded.version_id, parent_id = excluded.parent_id, \
          status = excluded.status, host = excluded.host, device = excluded.device, \
@@ -311,6 +324,8 @@ async fn put_session(conn: &mut Conn<'_>, session: &Session) -> std::result::Res
     .bind(&session.report)
     .bind(i64::from(session.pid))
     .bind(&session.boot_id)
+    .bind(place)
+    .bind(comes.is_known())
     .execute(conn)
     .await?;
     Ok(())

@@ -219,7 +219,7 @@ fn a_name_is_found_exactly() {
 }
 
 #[test]
-fn versions_and_sessions_come_newest_first() {
+fn versions_and_sessions_come_newest_first_in_the_order_in_which_they_were_begun_and_committed() {
     let (_dir, idb) = begun();
     idb.put_object(&object(2, "home")).unwrap();
     for n in [3, 2, 4] {
@@ -227,11 +227,17 @@ fn versions_and_sessions_come_newest_first() {
         idb.begin_session(&session(n, Some(n), status), Some(&version(n, 1, status))).unwrap();
     }
     let versions = idb.versions_of(ObjectId(nth(1))).unwrap();
-    assert_eq!(versions.iter().map(|v| v.id.0[0]).collect::<Vec<_>>(), [4, 3, 2, 1]);
+    assert_eq!(versions.iter().map(|v| v.id.0[0]).collect::<Vec<_>>(), [4, 2, 3, 1]);
     assert!(idb.versions_of(ObjectId(nth(2))).unwrap().is_empty());
     let of = |limit| idb.sessions(limit).unwrap().iter().map(|s| s.id.0[0]).collect::<Vec<_>>();
-    assert_eq!((of(2), of(usize::MAX)), (vec![4, 3], vec![4, 3, 2, 1]));
+    assert_eq!((of(2), of(usize::MAX)), (vec![4, 2], vec![4, 2, 3, 1]));
     assert!(of(0).is_empty());
+    // The one that is complete last is the newest, and is begun when it was.
+    let (id, done) = (SessionId(nth(3)), Status::Completed);
+    idb.end_session(id, done, 9, &Totals::default(), "{}", Some(done)).unwrap();
+    let versions = idb.versions_of(ObjectId(nth(1))).unwrap();
+    assert_eq!(versions.iter().map(|v| v.id.0[0]).collect::<Vec<_>>(), [3, 4, 2, 1]);
+    assert_eq!(of(usize::MAX), [4, 2, 3, 1]);
 }
 
 #[test]

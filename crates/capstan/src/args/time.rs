@@ -35,7 +35,7 @@ fn parse_in(text: &str, here: &TimeZone) -> Result<i64, String> {
 pub fn parse_since(text: &str) -> Result<i64, String> {
     if let Ok(age) = parse_age(text) {
         let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
-        return Ok(Timestamp::now().as_microsecond().saturating_sub(age));
+        return Ok(capstan_engine::clock::now_us().saturating_sub(age));
     }
     let text = text.trim();
     let midnight = || {

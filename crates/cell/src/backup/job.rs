@@ -210,6 +210,16 @@ impl Cell {
 }
 
 impl Job<'_> {
+    /// Says what clocks say that cannot be.
+    pub fn say_clock(&self, cell: &Cell) -> Result<()> {
+        if self.is_known && !self.plan.null {
+            for text in cell.clock_faults_at(self.label.object, self.label.started_us)? {
+                self.ears.say(Code::ClockWrong, "cell", &self.plan.name, text);
+            }
+        }
+        Ok(())
+    }
+
     /// Puts object, version and session on record.
     pub fn record_begin(&self, cell: &Cell, keys: Option<&(SessionKeys, KeyRecord)>) -> Result<()> {
         let Self { request, plan, label, .. } = self;

@@ -149,6 +149,7 @@ impl Cell {
         let started_us = jobs.iter().map(|job| job.label.started_us).max().unwrap_or(started_us);
         for job in &mut jobs {
             job.label.started_us = started_us;
+            job.say_clock(self)?;
             job.record_begin(self, keys.as_ref())?;
         }
         let written = self.write_jobs(&mut jobs, opened, keys.as_ref(), begun, &ears, stop)?;

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
-use capstan_format::id::{MediumId, ObjectId, SessionId};
+use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
 use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 
 pub(crate) use self::route::{Copied, Route};
@@ -323,7 +323,7 @@ impl Cell {
         for id in self.idb.versions_on_medium(medium.id)? {
             versions.extend(self.idb.version(id)?);
         }
-        versions.sort_by_key(|v| v.created_us);
+        self.sort_by_commit(&mut versions, |v| v)?;
         Ok(Plan { name: medium.label, object: None, versions, only_on: Some(medium.id), bases: 0 })
     }
 }

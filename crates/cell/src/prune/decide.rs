@@ -85,7 +85,7 @@ impl Asked<'_> {
         let seen =
             |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
         let seen: Vec<Seen<'_>> = complete.iter().map(seen).collect();
-        let by_rules = self.rules.apply(&seen, &self.here);
+        let by_rules = self.rules.apply(&seen, &self.here, self.now_us);
         let mut by_rules: HashMap<usize, Vec<String>> =
             complete.iter().copied().zip(by_rules).collect();
         let last = complete.first().copied();

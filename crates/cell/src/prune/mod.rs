@@ -100,6 +100,10 @@ pub struct Pruned {
     pub pending: Vec<Pending>,
     /// Bases of living versions that were given up and became fulls of their own, as most of their chain was dead.
     pub consolidated: Vec<ConsolidatedBase>,
+    /// What clocks say of versions that cannot be: which are newer was decided without them.
+    pub wrong_clocks: Vec<String>,
+    /// Errors that were said.
+    pub errors: u64,
 }
 
 impl Pruned {
@@ -119,6 +123,7 @@ impl Pruned {
             freed_bytes: self.freed_bytes + next.freed_bytes,
             removed_catalogs: self.removed_catalogs + next.removed_catalogs,
             consolidated: self.consolidated,
+            errors: self.errors.max(next.errors),
             ..next
         }
     }
@@ -177,6 +182,7 @@ impl Cell {
         let started_us = now_us();
         let ears = Ears::new(observer);
         let mut asked = self.asked(request)?;
+        let wrong_clocks = self.say_clocks(&asked, &ears)?;
         let mut rows = self.idb.prune_rows()?;
         let mut sizes = self.sizes()?;
         // First what the database alone says: it names the media that are needed.
@@ -212,9 +218,11 @@ impl Cell {
         };
         let versions = self.described(&rows, &decisions, &sizes, &asked)?;
         let given_up = bases::given_up(&rows, &decisions, &asked);
-        let mut pruned = Pruned { dry_run: request.dry_run, versions, ..Pruned::default() };
+        let dry_run = request.dry_run;
+        let mut pruned = Pruned { dry_run, versions, wrong_clocks, ..Pruned::default() };
         if request.dry_run {
             self.foresee(&rows, &decisions, &sizes, &media, &mut pruned)?;
+            pruned.errors = ears.error_count();
             return Ok((pruned, given_up));
         }
         let gone: HashSet<VersionId> = rows
@@ -228,6 +236,7 @@ impl Cell {
         if pruned.count(Action::Keep) < pruned.versions.len() as u64 {
             self.record_prune(&mut pruned, request, started_us, &ears)?;
         }
+        pruned.errors = ears.error_count();
         let held = media.values().flatten().map(|held| held.medium().path());
         self.back_up_idb_on(held, &ears);
         Ok((pruned, given_up))
@@ -274,6 +283,18 @@ impl Cell {
             found.into_iter().filter(|(_, is_there)| !is_there).map(|((version, _), _)| version);
         let lost: Vec<VersionId> = lost.collect();
         Ok(self.idb.with_dependants(&lost)?.into_iter().collect())
+    }
+
+    /// Says of the objects that are asked for what clocks say that cannot be.
+    fn say_clocks(&self, asked: &Asked<'_>, ears: &Ears<'_>) -> Result<Vec<String>> {
+        let mut said = Vec::new();
+        for object in self.idb.objects()?.into_iter().filter(|o| asked.is_of(o.id)) {
+            for (_, text) in self.clock_faults(object.id)? {
+                ears.say(Code::ClockWrong, "cell", &object.name, text.clone());
+                said.push(text);
+            }
+        }
+        Ok(said)
     }
 
     /// What each version has on each medium: segments and bytes.
@@ -430,7 +451,7 @@ impl Cell {
             let code = if pending.failed { Code::DeviceFailed } else { Code::Adapted };
             ears.say(code, "media agent", &pending.medium, text);
         }
-        let failed = pruned.pending.iter().any(|p| p.failed);
+        let failed = pruned.pending.iter().any(|p| p.failed) || ears.error_count() > 0;
         let status = if failed { Status::CompletedWithErrors } else { Status::Completed };
         let ended_us = now_us();
         let mut report = Report {

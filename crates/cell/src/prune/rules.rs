@@ -7,6 +7,8 @@
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
+use crate::clock::is_ahead;
+
 /// How many a rule keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
@@ -73,24 +75,36 @@ impl KeepRules {
         ]
     }
 
-    /// Why each of these versions, newest first, is kept: by no rule where nothing is said.
-    pub(crate) fn apply(&self, versions: &[Seen<'_>], here: &TimeZone) -> Vec<Vec<String>> {
+    /// Why each of these versions, newest first, is kept: by no rule where nothing is said. What is newer the order says, not
+    /// the clock: rules that go by time neither count nor give up a version that is dated after now.
+    pub(crate) fn apply(
+        &self,
+        versions: &[Seen<'_>],
+        here: &TimeZone,
+        now_us: i64,
+    ) -> Vec<Vec<String>> {
         let times: Vec<Zoned> = versions.iter().map(|v| zoned(v.created_us, here)).collect();
+        let (ahead, dated): (Vec<usize>, Vec<usize>) =
+            (0..versions.len()).partition(|i| is_ahead(versions[*i].created_us, now_us));
+        let all: Vec<usize> = (0..versions.len()).collect();
         let mut why = vec![Vec::new(); versions.len()];
+        let mut goes_by_time = self.within.is_some();
         for (name, count, period) in self.counts() {
             let Some(count) = count else { continue };
+            goes_by_time |= period.is_some();
+            let of = if period.is_some() { &dated } else { &all };
+            let times: Vec<&Zoned> = of.iter().map(|i| &times[*i]).collect();
             for index in chosen(&times, count, period) {
-                why[index].push(name.to_owned());
+                why[of[index]].push(name.to_owned());
             }
         }
-        let since = self.within.zip(times.first()).map(|(within, newest)| {
-            // Beyond the calendar is before all versions.
-            newest.checked_sub(within).map_or(i64::MIN, |t| t.timestamp().as_microsecond())
-        });
+        for i in ahead.into_iter().filter(|_| goes_by_time) {
+            why[i].push("it is dated after now".to_owned());
+        }
+        for i in self.within(&dated, versions, here) {
+            why[i].push("within".to_owned());
+        }
         for (version, why) in versions.iter().zip(&mut why) {
-            if since.is_some_and(|since| version.created_us > since) {
-                why.push("within".to_owned());
-            }
             let has = |list: &&Vec<String>| list.iter().all(|tag| version.tags.contains(tag));
             if let Some(list) = self.tags.iter().find(has) {
                 why.push(format!("tag {}", list.join(",")));
@@ -98,10 +112,26 @@ impl KeepRules {
         }
         why
     }
+
+    /// Those of these versions that are at most so much older than the newest. Each is at least as new as all before it, also where
+    /// its clock was set back.
+    fn within(&self, dated: &[usize], versions: &[Seen<'_>], here: &TimeZone) -> Vec<usize> {
+        let Some(within) = self.within else { return Vec::new() };
+        let mut latest = i64::MIN;
+        let mut times: Vec<(usize, i64)> = Vec::with_capacity(dated.len());
+        for i in dated.iter().rev() {
+            latest = latest.max(versions[*i].created_us);
+            times.push((*i, latest));
+        }
+        // Beyond the calendar is before all versions.
+        let since = zoned(latest, here).checked_sub(within);
+        let since = since.map_or(i64::MIN, |t| t.timestamp().as_microsecond());
+        times.into_iter().filter(|(_, time)| *time > since).map(|(i, _)| i).collect()
+    }
 }
 
 /// The versions that one rule keeps.
-fn chosen(times: &[Zoned], count: Count, period: Option<Period>) -> Vec<usize> {
+fn chosen(times: &[&Zoned], count: Count, period: Option<Period>) -> Vec<usize> {
     let mut left = match count {
         Count::Last(n) => n as usize,
         Count::Unlimited => usize::MAX,
@@ -142,7 +172,7 @@ mod tests {
     /// The indices that rules keep of versions, newest first.
     fn kept(rules: &KeepRules, times: &[i64]) -> Vec<usize> {
         let seen: Vec<_> = times.iter().map(|t| Seen { created_us: *t, tags: &[] }).collect();
-        let why = rules.apply(&seen, &TimeZone::UTC);
+        let why = rules.apply(&seen, &TimeZone::UTC, NOON);
         why.iter().enumerate().filter(|(_, why)| !why.is_empty()).map(|(i, _)| i).collect()
     }
 
@@ -198,7 +228,7 @@ mod tests {
         assert_eq!(kept(&rules, &times), [0, 13]);
         // A day ends where its people are.
         let seen: Vec<_> = times.iter().map(|t| Seen { created_us: *t, tags: &[] }).collect();
-        let why = rules.apply(&seen, &TimeZone::fixed(jiff::tz::offset(5)));
+        let why = rules.apply(&seen, &TimeZone::fixed(jiff::tz::offset(5)), NOON);
         assert_eq!(why.iter().position(|w| !w.is_empty()), Some(0));
         assert!(!why[18].is_empty() && why[13].is_empty(), "{why:?}");
     }
@@ -213,12 +243,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_dated_after_now_is_neither_counted_nor_given_up_by_time() {
+        let ahead = NOON + 3650 * DAY;
+        let times = [NOON, ahead, NOON - DAY, NOON - 2 * DAY, NOON - 3 * DAY];
+        let daily = KeepRules { daily: Some(Count::Last(2)), ..KeepRules::default() };
+        assert_eq!(kept(&daily, &times), [0, 1, 2]);
+        let last = KeepRules { last: Some(Count::Last(2)), ..KeepRules::default() };
+        assert_eq!(kept(&last, &times), [0, 1], "it is the last but one");
+        let within = KeepRules { within: Some(Span::new().days(2)), ..KeepRules::default() };
+        assert_eq!(kept(&within, &times), [0, 1, 2]);
+        let alone = [ahead];
+        assert_eq!((kept(&daily, &alone), kept(&within, &alone)), (vec![0], vec![0]));
+    }
+
+    #[test]
+    fn a_clock_set_back_makes_nothing_older_than_what_was_before() {
+        let times = [NOON, NOON - 9000 * DAY, NOON - DAY, NOON - 2 * DAY];
+        let within = KeepRules { within: Some(Span::new().hours(36)), ..KeepRules::default() };
+        assert_eq!(kept(&within, &times), [0, 1, 2]);
+        let back = [NOON - 9000 * DAY, NOON, NOON - DAY];
+        assert_eq!(kept(&within, &back), [0, 1, 2]);
+        let last = KeepRules { last: Some(Count::Last(1)), ..KeepRules::default() };
+        assert_eq!(kept(&last, &back), [0]);
+    }
+
+    #[test]
     fn a_list_of_tags_wants_all_of_them() {
         let tags = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
         let rules = KeepRules { tags: vec![tags("a,b"), tags("c")], ..KeepRules::default() };
         let of = [tags("a"), tags("b,a,x"), tags("c"), vec![]];
         let seen: Vec<_> = of.iter().map(|tags| Seen { created_us: NOON, tags }).collect();
-        let why = rules.apply(&seen, &TimeZone::UTC);
+        let why = rules.apply(&seen, &TimeZone::UTC, NOON);
         let none: Vec<String> = vec![];
         assert_eq!(why, [none.clone(), vec!["tag a,b".into()], vec!["tag c".into()], none]);
     }

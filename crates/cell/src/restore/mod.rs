@@ -32,6 +32,7 @@ use self::scope::Scope;
 pub(crate) use self::tree::NOT_THERE;
 use self::tree::{Counts, Restore};
 use crate::Cell;
+use crate::clock;
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
@@ -87,10 +88,16 @@ impl Cell {
         for object in &objects {
             found.extend(self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device));
         }
-        found.sort_by_key(|v| std::cmp::Reverse(v.created_us));
+        if objects.len() > 1 {
+            self.sort_by_commit(&mut found, |v| v)?;
+            found.reverse();
+        }
         let Some(prefix) = &name.session else {
-            let wanted = |v: &&Version| is_complete_by(v, name.as_of_us);
-            return found.iter().find(wanted).cloned().ok_or_else(|| {
+            let wanted = match name.as_of_us {
+                Some(at) => clock::newest_by(&found, at),
+                None => found.iter().find(|v| is_complete_by(v, None)),
+            };
+            return wanted.cloned().ok_or_else(|| {
                 if let Some(first) = found.iter().rfind(|v| is_complete_by(v, None)) {
                     return CellError::BadInput(format!(
                         "'{}' has no complete version of that time: its first is of {}",
@@ -123,6 +130,16 @@ impl Cell {
                 name.name
             ))),
         }
+    }
+
+    /// Says what clocks say that cannot be: of the object, or of the one version that is named.
+    fn say_clock(&self, name: &VersionName, version: &Version, ears: &Ears<'_>) -> Result<()> {
+        for (of, text) in self.clock_faults(version.object)? {
+            if name.session.is_none() || of == version.id {
+                ears.say(Code::ClockWrong, "cell", &name.name, text);
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a version of a session that ended before it committed anything.
@@ -185,6 +202,7 @@ impl Cell {
         let started_us = now_us();
         tape::read_through(request.spool.clone())?;
         let version = self.version(&request.version)?;
+        self.say_clock(&request.version, &version, ears)?;
         let mut view = VersionView::open(self, version.id)?;
         // A wrong or missing key is said before anything is written.
         self.add_keys(&mut view, true)?;

@@ -152,7 +152,7 @@ impl Cell {
                 version: row.version,
             });
         }
-        candidates.sort_by_key(|c| (c.version.created_us, c.version.id));
+        self.sort_by_commit(&mut candidates, |c| &c.version)?;
         Ok(candidates)
     }
 

@@ -210,7 +210,7 @@ impl Cell {
                 versions.extend(self.idb.version(id)?);
             }
         }
-        versions.sort_by_key(|v| (v.created_us, v.id));
+        self.sort_by_commit(&mut versions, |v| v)?;
         Ok(versions)
     }
 

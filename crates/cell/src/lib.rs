@@ -36,6 +36,7 @@ mod indexed;
 mod input;
 mod judge;
 pub mod keyring;
+mod lease;
 pub mod library;
 mod lock;
 mod logging;

@@ -23,6 +23,7 @@ use crate::error::{CellError, Result};
 use crate::hold::wanted;
 use crate::import::key_records;
 use crate::judge::{self, Frames};
+use crate::lease::Reading;
 use crate::missing::MissingSegment;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -39,6 +40,14 @@ struct Part {
     missing: Vec<MissingSegment>,
 }
 
+/// What is to be verified, and held meanwhile.
+struct Asked {
+    name: String,
+    parts: Vec<Part>,
+    version: Option<VersionId>,
+    _reading: Option<Reading>,
+}
+
 impl Cell {
     /// Verifies a version or a medium.
     pub fn verify(
@@ -49,7 +58,7 @@ impl Cell {
     ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
-        let (name, parts, version) = self.parts(request)?;
+        let Asked { name, parts, version, _reading } = self.parts(request)?;
         let streams = version.map(|version| self.streams_of(version)).transpose()?;
         let asked: &dyn Fn(StreamId) -> bool =
             &|stream| streams.as_ref().is_none_or(|streams| streams.contains(&stream));
@@ -256,10 +265,11 @@ impl Cell {
         part.segments.iter().filter_map(of).sum()
     }
 
-    fn parts(&self, request: &VerifyRequest) -> Result<(String, Vec<Part>, Option<VersionId>)> {
+    fn parts(&self, request: &VerifyRequest) -> Result<Asked> {
         match request {
             VerifyRequest::Version(name) => {
                 let version = self.version(name)?;
+                let reading = Some(self.hold_version(version.id)?);
                 let view = VersionView::open(self, version.id)?;
                 let mut parts: Vec<(MediumId, Part)> = Vec::new();
                 for segment in &view.segments {
@@ -296,7 +306,8 @@ impl Cell {
                     }
                 }
                 let parts = parts.into_iter().map(|(_, p)| p).collect();
-                Ok((name.name.clone(), parts, Some(version.id)))
+                let (name, version) = (name.name.clone(), Some(version.id));
+                Ok(Asked { name, parts, version, _reading: reading })
             }
             VerifyRequest::Medium(text) => {
                 // By itself: what is recorded of where its segments lie is no help here, but what others will not have.
@@ -306,6 +317,7 @@ impl Cell {
                 };
                 self.open_drive_key(medium.header())?;
                 let id = medium.header().medium;
+                let reading = self.hold_versions(&self.idb.versions_on_medium(id)?)?;
                 let recorded = self.recorded_on(id)?;
                 let segments = medium.segments()?;
                 // An array takes what too few members have for removed; other media that lack a file say so to `idb check`.
@@ -314,7 +326,8 @@ impl Cell {
                     false => Vec::new(),
                 };
                 let part = Part { medium, segments, missing };
-                Ok((part.medium.header().label.clone(), vec![part], None))
+                let name = part.medium.header().label.clone();
+                Ok(Asked { name, parts: vec![part], version: None, _reading: reading })
             }
         }
     }

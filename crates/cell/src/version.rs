@@ -20,6 +20,7 @@ use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::lease::Reading;
 pub(crate) use crate::places::SegmentPlace;
 use crate::places::places_of;
 use crate::sparse::row_number;
@@ -182,23 +183,42 @@ pub(crate) struct VersionView<'a> {
     /// The segments asked for last: all workers of a session are in the same one, or about to be; a second place is for
     /// the copy that stands in for it.
     last: Mutex<Vec<(SegmentId, Arc<Contents>, From)>>,
+    /// Nothing of it is removed meanwhile.
+    _reading: Option<Reading>,
 }
 
 impl<'a> VersionView<'a> {
+    /// A version that is to be read: with all that it builds on it is held as long as this is there.
     pub fn open(cell: &'a Cell, version: VersionId) -> Result<Self> {
+        let reading = cell.hold_version(version)?;
+        Self::of_chain(cell, version, Some(reading))
+    }
+
+    /// A version of which no more is looked at than the database has: rows, names.
+    pub fn open_rows(cell: &'a Cell, version: VersionId) -> Result<Self> {
+        Self::of_chain(cell, version, None)
+    }
+
+    fn of_chain(cell: &'a Cell, version: VersionId, reading: Option<Reading>) -> Result<Self> {
         let chain = chain(&cell.idb, version)?;
         for version in &chain {
             refuse_unknown(&cell.idb, version)?;
         }
-        Self::of(cell, &chain, false)
+        Self::of(cell, &chain, false, reading)
     }
 
-    /// A version without what it builds on, to be copied: with all that says of its sessions how they ended.
+    /// A version without what it builds on, to be copied: with all that says of its sessions how they ended. Who copies holds what he
+    /// copies.
     pub fn open_alone(cell: &'a Cell, version: Version) -> Result<Self> {
-        Self::of(cell, &[version], true)
+        Self::of(cell, &[version], true, None)
     }
 
-    fn of(cell: &'a Cell, chain: &[Version], with_ends: bool) -> Result<Self> {
+    fn of(
+        cell: &'a Cell,
+        chain: &[Version],
+        with_ends: bool,
+        reading: Option<Reading>,
+    ) -> Result<Self> {
         let idb = &*cell.idb;
         Ok(Self {
             cell,
@@ -214,6 +234,7 @@ impl<'a> VersionView<'a> {
             in_use: Mutex::default(),
             used: Mutex::default(),
             last: Mutex::default(),
+            _reading: reading,
         })
     }
 

@@ -58,6 +58,8 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (10, "cleaning", include_str!("../migrations/0010_cleaning.sql")),
     (11, "tapes at work", include_str!("../migrations/0011_tapes_at_work.sql")),
     (12, "adopted media", include_str!("../migrations/0012_adopted_media.sql")),
+    (13, "order of commits", include_str!("../migrations/0013_order_of_commits.sql")),
+    (14, "version leases", include_str!("../migrations/0014_version_leases.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

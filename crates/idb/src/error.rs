@@ -123,6 +123,16 @@ pub enum IdbError {
         /// The version.
         id: String,
     },
+    /// What was to be given up is read.
+    #[error(
+        "{reader} reads version {version}, of which something lies there; do it again when that is done"
+    )]
+    IsRead {
+        /// The version.
+        version: String,
+        /// Who reads it.
+        reader: String,
+    },
     /// The call was made on a thread that runs asynchronous tasks.
     #[error(
         "the internal database was called from within an asynchronous task; this is a mistake in \
@@ -140,7 +150,7 @@ impl IdbError {
 
     /// Whether the mistake is in what an administrator set up: nothing was done.
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Config { .. } | Self::Mismatch(_))
+        matches!(self, Self::Config { .. } | Self::Mismatch(_) | Self::IsRead { .. })
     }
 
     /// An error of the file system, with the hint that fits what it said.

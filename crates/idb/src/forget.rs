@@ -5,16 +5,18 @@ use capstan_format::id::{MediumId, SegmentId, VersionId};
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
+use crate::leases;
 use crate::management::ensure;
 use crate::rows::Medium;
 use crate::sql;
 
 impl Idb {
     /// Forgets what lies on a medium: its segments' places, segments that have no other place, and `versions`, which need
-    /// what is forgotten. Sessions stay for the record. All in one transaction; catalog files go after it.
+    /// what is forgotten. Refused while somebody reads anything of it. Sessions stay for the record. All in one transaction; catalog files go after it.
     pub fn forget_medium_contents(&self, medium: MediumId, versions: &[VersionId]) -> Result<()> {
         let what = format_args!("forget what is on medium {}", medium.short());
         let gone = self.write(what, async |conn| {
+            leases::refuse_read(conn, medium).await?;
             ensure(conn, medium).await?;
             let sql = "UPDATE media_management SET passes = passes + \
                        (SELECT COUNT(DISTINCT g.session_id) FROM segment_places l \

@@ -10,6 +10,7 @@ use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, VersionI
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
+use crate::leases;
 use crate::protection::{self, Keeping};
 use crate::rows::{Status, Version};
 use crate::sql;
@@ -30,6 +31,8 @@ pub struct PruneRow {
     pub tags: Vec<String>,
     /// Whether a session that still runs reads or writes it.
     pub in_use: bool,
+    /// Who reads it, or what builds on it.
+    pub readers: Vec<String>,
 }
 
 /// A place of data that a version has.
@@ -310,16 +313,19 @@ impl Idb {
 }
 
 async fn rows(conn: &mut Conn<'_>) -> std::result::Result<Vec<PruneRow>, Fault> {
-    let found = sql::query("SELECT * FROM versions ORDER BY object_id, created_us DESC, id DESC")
-        .fetch_all(&mut *conn)
-        .await?;
+    let sql = "SELECT * FROM versions \
+               ORDER BY object_id, commit_order DESC, created_us DESC, id DESC";
+    let found = sql::query(sql).fetch_all(&mut *conn).await?;
+    let mut readers = leases::readers_by_version(conn).await?;
     let mut rows = Vec::with_capacity(found.len());
     let mut places: HashMap<VersionId, usize> = HashMap::new();
     for row in &found {
         let version = crate::objects::version(row)?;
         places.insert(version.id, rows.len());
         let keeping = protection::keeping(row)?;
-        rows.push(PruneRow { version, keeping, session: None, tags: Vec::new(), in_use: false });
+        let readers = readers.remove(&version.id).unwrap_or_default();
+        let (session, tags, in_use) = (None, Vec::new(), false);
+        rows.push(PruneRow { version, keeping, session, tags, in_use, readers });
     }
     let sessions = sql::query(
         "SELECT id, kind, version_id, status, tags FROM sessions WHERE version_id IS NOT NULL \

@@ -31,6 +31,7 @@ mod inputs_on_tape;
 mod kernel_drivers;
 mod keys;
 mod kills;
+mod leases;
 mod library;
 mod listing;
 mod long_names;

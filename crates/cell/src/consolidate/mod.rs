@@ -104,6 +104,8 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Consolidated> {
         let ears = Ears::new(observer);
+        // Through all that it takes: sessions that go on with each other have views of their own.
+        let _reading = self.hold_version(source.id)?;
         let mut view = VersionView::open(self, source.id)?;
         self.add_keys(&mut view, false)?;
         self.open_drive_keys(&view)?;

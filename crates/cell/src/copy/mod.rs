@@ -56,6 +56,8 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         let plan = self.copy_plan(request)?;
+        let ids: Vec<VersionId> = plan.versions.iter().map(|v| v.id).collect();
+        let _reading = self.hold_versions(&ids)?;
         if let Some(location) = &request.eject_to {
             check_location(location)?;
         }

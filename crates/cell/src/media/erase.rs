@@ -162,6 +162,7 @@ impl Cell {
     fn erasable(&self, medium: &Medium, secure: bool) -> Result<Erased> {
         let info = self.medium_info(medium)?;
         self.refuse_kept(&info)?;
+        self.refuse_read(medium.id)?;
         let lost = self.idb.versions_only_on_medium(medium.id)?;
         Ok(Erased {
             medium: medium.clone(),

@@ -153,6 +153,7 @@ impl Cell {
         self.record_unknown(device.medium(), &crate::session::Ears::new(&silent))?;
         let info = self.medium_info(&medium)?;
         self.refuse_kept(&info)?;
+        self.refuse_read(medium.id)?;
         refuse_locked(device.medium())?;
         let lost = self.idb.versions_only_on_medium(medium.id)?;
         let lost = self.idb.with_dependants(&lost)?;

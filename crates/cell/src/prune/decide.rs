@@ -123,6 +123,7 @@ impl Asked<'_> {
         if row.version.status == Status::Running || row.in_use {
             why.push("in use by a session that runs".to_owned());
         }
+        why.extend(row.readers.iter().map(|reader| format!("read by {reader}")));
         let on_medium = self.locks.get(&row.version.id);
         let until = match on_medium {
             Some(MediumLock::UntilUs(until)) => row.keeping.locked_until_us.max(Some(*until)),
@@ -236,6 +237,7 @@ mod tests {
             session: None,
             tags: Vec::new(),
             in_use: false,
+            readers: Vec::new(),
         }
     }
 
@@ -326,6 +328,8 @@ mod tests {
         let rules = last(1);
         let mut asked = asked(&rules);
         assert_eq!(letters(&asked.decide(&rows)), "kkrkrr");
+        let read = with(2, |row| row.readers.push("process 1 on h".to_owned()));
+        assert_eq!(letters(&asked.decide(&[row(1), read, row(3)])), "kkr");
         asked.locks.insert(VersionId([5; 16]), MediumLock::UntilUs(NOW + 9));
         asked.locks.insert(VersionId([6; 16]), MediumLock::Damaged);
         assert_eq!(letters(&asked.decide(&rows)), "kkrkkk");

@@ -159,13 +159,13 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Pruned> {
-        let (mut pruned, bases) = self.prune_once(request, observer)?;
+        let (mut pruned, bases) = self.prune_once(request, observer, stop)?;
         pruned.consolidated = self.consolidate_bases(bases, request.dry_run, observer, stop)?;
         if request.dry_run {
             return Ok(pruned);
         }
         if !pruned.consolidated.is_empty() {
-            let (next, _) = self.prune_once(request, observer)?;
+            let (next, _) = self.prune_once(request, observer, stop)?;
             pruned = pruned.and(next);
         }
         // Nothing is held any more that others could wait for.
@@ -178,12 +178,13 @@ impl Cell {
         &self,
         request: &PruneRequest,
         observer: &dyn Observer,
+        stop: &Stop,
     ) -> Result<(Pruned, Vec<bases::Base>)> {
         let started_us = now_us();
         let ears = Ears::new(observer);
         let mut asked = self.asked(request)?;
         let wrong_clocks = self.say_clocks(&asked, &ears)?;
-        let mut rows = self.idb.prune_rows()?;
+        let mut rows = self.rows_without_dead_readers(&ears, stop)?;
         let mut sizes = self.sizes()?;
         // First what the database alone says: it names the media that are needed.
         let first = asked.decide(&rows);
@@ -283,6 +284,16 @@ impl Cell {
             found.into_iter().filter(|(_, is_there)| !is_there).map(|((version, _), _)| version);
         let lost: Vec<VersionId> = lost.collect();
         Ok(self.idb.with_dependants(&lost)?.into_iter().collect())
+    }
+
+    /// All versions, held by none who died.
+    fn rows_without_dead_readers(&self, ears: &Ears<'_>, stop: &Stop) -> Result<Vec<PruneRow>> {
+        let rows = self.idb.prune_rows()?;
+        if rows.iter().all(|row| row.readers.is_empty()) {
+            return Ok(rows);
+        }
+        self.end_dead_leases(ears, stop)?;
+        Ok(self.idb.prune_rows()?)
     }
 
     /// Says of the objects that are asked for what clocks say that cannot be.

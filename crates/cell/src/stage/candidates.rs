@@ -161,6 +161,9 @@ impl Cell {
         if row.version.status == Status::Running || row.in_use {
             return Ok(Kept::stays("in use by a session that runs"));
         }
+        if let Some(reader) = row.readers.first() {
+            return Ok(Kept::stays(&format!("read by {reader}")));
+        }
         if !matches!(row.version.status, Status::Completed | Status::CompletedWithErrors) {
             return Ok(Kept::stays("it is not complete"));
         }

@@ -84,6 +84,7 @@ impl Cell {
             }
         }
         let target = Target::foreseen(self, request);
+        self.end_dead_leases(&ears, stop)?;
         let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
         let cutoff = request.older_than.map(|age| {
             started_us.saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
@@ -118,6 +119,8 @@ impl Cell {
         }
         let chosen: Vec<_> =
             candidates.iter().filter(|c| c.goes()).map(|c| c.version.clone()).collect();
+        let ids: Vec<VersionId> = chosen.iter().map(|v| v.id).collect();
+        let reading = self.hold_versions(&ids)?;
         let by_drive = ByDrive::of_copy(request.encrypt);
         let member = self.stage_member(request, by_drive, &[], &sources)?;
         let target = Target::of(request, member.medium.medium);
@@ -144,6 +147,9 @@ impl Cell {
             if stop.0.load(Relaxed) {
                 ears.stopped(&sources.name);
             } else {
+                // Others hold what they read, and it stays.
+                drop(reading);
+                self.end_dead_leases(&ears, stop)?;
                 self.give_back(&sources, &mut candidates, &checked.relied_on, &mut staged, &ears)?;
             }
         }

@@ -131,6 +131,8 @@ impl Cell {
         let source = Source { row: row.clone(), locks: Ok(Vec::new()) };
         let sources = Sources::new(row.label.clone(), None, vec![source]);
         self.refuse_stage_to(&to, &sources)?;
+        let ids: Vec<VersionId> = versions.iter().map(|v| v.id).collect();
+        let _reading = self.hold_versions(&ids)?;
         let views = versions.iter().map(|v| VersionView::open_alone(self, v.clone()));
         let views = views.collect::<Result<Vec<_>>>()?;
         views.iter().try_for_each(|view| self.open_drive_keys(view))?;

@@ -77,7 +77,7 @@ fn list(sessions: &[SessionInfo]) -> String {
 fn kept(session: &SessionInfo) -> String {
     match &session.kept {
         Some(kept) => kept_text(kept),
-        None if session.kind == "backup" => "removed".to_owned(),
+        None if session.is_removed => "removed".to_owned(),
         None => String::new(),
     }
 }
@@ -137,8 +137,7 @@ fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
     if let Some(kept) = &session.kept {
         protect::put(&mut object, kept);
     }
-    let removed = session.kept.is_none() && session.kind == "backup";
-    object.insert("removed".to_owned(), removed.into());
+    object.insert("removed".to_owned(), session.is_removed.into());
     let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
     if let Some(c) = &session.committed {
         put("committed_rows", c.rows.into());
@@ -175,6 +174,7 @@ mod tests {
             parent: None,
             report: report.map(str::to_owned),
             kept: None,
+            is_removed: true,
             committed: None,
         }
     }

@@ -9,7 +9,7 @@ use capstan_idb::{Keeping, Protection, Version};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::request::{Keep, VersionName};
-use crate::session::{Ears, now_us};
+use crate::session::{Ears, now_us, writes_versions};
 
 /// How a version is named: by its object, or by a session alone, as where the object's name stays encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Cell {
         };
         let id = self.session(prefix)?.id;
         let session = id.parse().ok().map(|id| self.idb.session(id)).transpose()?.flatten();
-        let version = session.filter(|s| s.kind == "backup").and_then(|s| s.version);
+        let version = session.filter(|s| writes_versions(&s.kind)).and_then(|s| s.version);
         let version = version.map(|id| self.idb.version(id)).transpose()?.flatten();
         let version = version.ok_or_else(|| {
             CellError::BadInput(format!(
@@ -54,7 +54,7 @@ impl Cell {
     pub(crate) fn called(&self, version: &Version) -> Result<String> {
         let name = self.idb.object(version.object)?.map(|o| o.name).unwrap_or_default();
         let sessions = self.idb.sessions_of_version(version.id)?;
-        let session = sessions.iter().rfind(|s| s.kind == "backup").map(|s| s.id.short());
+        let session = sessions.iter().rfind(|s| writes_versions(&s.kind)).map(|s| s.id.short());
         Ok(format!("{name}@{}", session.unwrap_or_else(|| version.id.short())))
     }
 

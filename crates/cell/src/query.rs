@@ -12,7 +12,8 @@ use crate::clock;
 use crate::error::{CellError, Result};
 use crate::merged::{Merged, NameLike, path_of};
 use crate::request::VersionName;
-use crate::restore::{is_complete_by, selected};
+use crate::restore::selected;
+use crate::session::writes_versions;
 use crate::version::{Row, VersionView};
 
 /// A row of a version, as it is shown.
@@ -129,6 +130,8 @@ pub struct SessionInfo {
     pub report: Option<String>,
     /// Until when its version is kept, if it is a backup or a consolidation.
     pub kept: Option<Keeping>,
+    /// Whether it made a version, and that is no more.
+    pub is_removed: bool,
     /// What a backup committed, where it came to no end that would say so.
     pub committed: Option<Committed>,
 }
@@ -342,7 +345,8 @@ impl Cell {
         let Described { name, version } = of;
         let (method, kept) = version.unzip();
         // What only read a version says nothing of how that is kept.
-        let kept = kept.filter(|_| s.kind == "backup");
+        let is_writer = writes_versions(&s.kind);
+        let kept = kept.filter(|_| is_writer);
         let method = method.unwrap_or_default();
         Ok(SessionInfo {
             id: s.id.to_string(),
@@ -361,6 +365,7 @@ impl Cell {
             tags: s.tags.clone(),
             parent: s.parent.map(|p| p.to_string()),
             report: s.report.clone(),
+            is_removed: is_writer && kept.is_none(),
             kept,
             committed: self.committed(s)?,
         })

@@ -9,6 +9,7 @@ use capstan_engine::message::{Code, Listener, Message, Severity};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status};
 
+use crate::consolidate::CONSOLIDATE;
 use crate::observe::{Observer, Progress};
 use crate::report::{Report, ReportError};
 
@@ -78,6 +79,11 @@ pub(crate) fn is_alive(pid: u32, boot: &str) -> bool {
     let state = read(&of, "stat").and_then(|s| s.rsplit_once(") ")?.1.chars().next());
     let ended = state.is_none_or(|state| matches!(state, 'Z' | 'X'));
     !ended && read(&of, "comm").is_some_and(|name| Some(name) == read("self", "comm"))
+}
+
+/// Whether a session of that kind makes the version that it is recorded with.
+pub(crate) fn writes_versions(kind: &str) -> bool {
+    kind == "backup" || kind == CONSOLIDATE
 }
 
 /// The record of a session that this process begins, of nothing so far.

@@ -5,6 +5,7 @@ use capstan_format::id::{KeyId, SegmentId, SessionId, VersionId};
 use crate::Result;
 use crate::db::Idb;
 use crate::decode;
+use crate::leases::is_given_up;
 use crate::sql;
 
 /// A row that refers to what is not there.
@@ -36,7 +37,18 @@ pub struct Sizes {
 }
 
 impl Idb {
-    /// The rows that refer to what is not there.
+    /// What the tables' pages say is wrong with them: nothing where they are sound. On a file that takes 2 ms of a processor for each MB;
+    /// a server sees to its own.
+    pub fn page_damage(&self) -> Result<Vec<String>> {
+        if self.is_on_server() { Ok(Vec::new()) } else { self.damage() }
+    }
+
+    /// The bytes of the tables.
+    pub fn table_bytes(&self) -> Result<u64> {
+        self.size()
+    }
+
+    /// The rows that refer to what is not there; of what was given up that is nobody's harm.
     pub fn dangling(&self) -> Result<Vec<Dangling>> {
         let damage: Vec<Dangling> = self.damage()?.into_iter().map(Dangling::Database).collect();
         self.read(format_args!("check the references of rows"), async |conn| {
@@ -44,8 +56,10 @@ impl Idb {
             let sql = "SELECT v.id, v.base_id FROM versions v WHERE v.base_id IS NOT NULL \
                        AND NOT EXISTS (SELECT 1 FROM versions b WHERE b.id = v.base_id)";
             for row in sql::query(sql).fetch_all(&mut *conn).await? {
-                let base = decode::parsed(&row, "base_id")?;
-                found.push(Dangling::Base(decode::parsed(&row, "id")?, base));
+                let (id, base) = (decode::parsed(&row, "id")?, decode::parsed(&row, "base_id")?);
+                if !is_given_up(conn, id).await? {
+                    found.push(Dangling::Base(id, base));
+                }
             }
             let sql = "SELECT v.id, v.key_id FROM versions v WHERE v.key_id IS NOT NULL \
                        AND NOT EXISTS (SELECT 1 FROM wrapped_keys k WHERE k.id = v.key_id)";
@@ -59,15 +73,21 @@ impl Idb {
                        (SELECT 1 FROM stream_parts p JOIN segment_places l \
                        ON l.segment_id = p.segment_id WHERE p.version_id = v.id)";
             for row in sql::query(sql).fetch_all(&mut *conn).await? {
-                found.push(Dangling::NoSegment(decode::parsed(&row, "id")?));
+                let id = decode::parsed(&row, "id")?;
+                if !is_given_up(conn, id).await? {
+                    found.push(Dangling::NoSegment(id));
+                }
             }
             let sql = "SELECT g.id FROM segments g WHERE NOT EXISTS \
                        (SELECT 1 FROM segment_places l WHERE l.segment_id = g.id)";
             for row in sql::query(sql).fetch_all(&mut *conn).await? {
                 found.push(Dangling::NoPlace(decode::parsed(&row, "id")?));
             }
-            let sql = "SELECT s.id, s.parent_id FROM sessions s WHERE s.parent_id IS NOT NULL \
-                       AND NOT EXISTS (SELECT 1 FROM sessions p WHERE p.id = s.parent_id)";
+            // Only who went on with a backup needs what it went on with. Of others, and of versions that are gone, it is history,
+            // which ends some day.
+            let sql = "SELECT s.id, s.parent_id FROM sessions s \
+                       JOIN versions v ON v.id = s.version_id WHERE s.parent_id IS NOT NULL \
+                       AND s.kind = 'backup' AND v.expired_us IS NULL AND NOT EXISTS (SELECT 1 FROM sessions p WHERE p.id = s.parent_id)";
             for row in sql::query(sql).fetch_all(&mut *conn).await? {
                 let parent = decode::parsed(&row, "parent_id")?;
                 found.push(Dangling::Parent(decode::parsed(&row, "id")?, parent));

@@ -255,7 +255,7 @@ impl Idb {
             for ids in versions.chunks(BATCH) {
                 forgotten.versions += forget_versions(conn, ids).await?;
             }
-            let old = "DELETE FROM sessions WHERE kind = 'backup' AND version_id IS NULL \
+            let old = "DELETE FROM sessions WHERE kind IN ('backup', 'consolidate') AND version_id IS NULL \
                        AND started_us < $1 AND NOT EXISTS \
                        (SELECT 1 FROM segments g WHERE g.session_id = sessions.id)";
             sql::query(old).bind(history_from_us).execute(conn).await?;

@@ -16,6 +16,7 @@ mod differences;
 mod drill;
 mod drive_encryption;
 mod drive_wait;
+mod expired;
 mod export;
 mod feed;
 mod filesystems;

@@ -124,6 +124,7 @@ impl Cell {
         }
         // What is said of the media is of all jobs.
         let ears = Ears::new(observer);
+        self.check_pages(&ears);
         // First of all, as the medium may have more of the objects than the database knows.
         let opened = self.open_devices(first, avoid, observer, &ears)?;
         let ids: Vec<MediumId> = opened.members.iter().map(|m| m.medium.medium).collect();

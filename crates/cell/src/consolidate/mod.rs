@@ -45,7 +45,7 @@ pub(crate) const CONSOLIDATE: &str = "consolidate";
 
 /// Whether a version was made by a consolidation.
 pub(crate) fn is_consolidation(cell: &Cell, version: &Version) -> Result<bool> {
-    Ok(cell.idb.sessions_of_version(version.id)?.last().is_some_and(|s| s.kind == CONSOLIDATE))
+    Ok(cell.idb.sessions_of_version(version.id)?.iter().any(|s| s.kind == CONSOLIDATE))
 }
 
 /// How many percent of what a version and those that it builds on have on media nobody needs who reads that version.

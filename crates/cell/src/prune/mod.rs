@@ -182,6 +182,7 @@ impl Cell {
     ) -> Result<(Pruned, Vec<bases::Base>)> {
         let started_us = now_us();
         let ears = Ears::new(observer);
+        self.check_pages(&ears);
         let mut asked = self.asked(request)?;
         let wrong_clocks = self.say_clocks(&asked, &ears)?;
         let mut rows = self.rows_without_dead_readers(&ears, stop)?;

@@ -15,6 +15,7 @@ use crate::Cell;
 use crate::error::{Result, chain};
 use crate::media::shown;
 use crate::observe::Stop;
+use crate::session::writes_versions;
 
 /// How many segments are looked up at once.
 const SEGMENTS_AT_ONCE: u32 = 1024;
@@ -89,7 +90,8 @@ impl Cell {
             return Ok(format!("version {}", id.short()));
         };
         let name = self.idb.object(version.object)?.map(|o| o.name).filter(|n| !n.is_empty());
-        let session = self.idb.sessions_of_version(id)?.into_iter().find(|s| s.kind == "backup");
+        let sessions = self.idb.sessions_of_version(id)?;
+        let session = sessions.into_iter().find(|s| writes_versions(&s.kind));
         let session = session.map_or_else(|| id.short(), |s| s.id.short());
         Ok(format!("{}@{session}", name.unwrap_or_else(|| "(encrypted name)".to_owned())))
     }

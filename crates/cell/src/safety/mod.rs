@@ -6,6 +6,7 @@ mod check;
 mod load;
 mod moving;
 mod on_tape;
+mod pages;
 mod recover;
 mod stats;
 

@@ -151,7 +151,8 @@ pub(crate) fn hint(error: &dyn DatabaseError) -> Option<&'static str> {
         8 => "it is read-only: check its owner and mode and how its file system is mounted",
         10 => "its disk reports errors: check the disk and the system log",
         11 | 26 => {
-            "it is damaged: put it aside and build a new one by importing the media, or restore it"
+            "it is damaged: put the home aside and bring it back with `capstan idb recover MEDIUM`, or build a new one by \
+             importing the media"
         }
         13 => FULL,
         14 => "it cannot be opened: check the owner and mode of its directory",

@@ -1,0 +1,84 @@
+//! What was given up is shown as that and alarms nobody; a database with damaged pages does.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Lab, noise, skip};
+
+fn backup(lab: &Lab, n: u8, medium: &str, level: &str) -> String {
+    lab.file("tree/state", [n; 100]);
+    lab.file(&format!("tree/file-{n}"), noise(u64::from(n), 200_000));
+    let report = lab.backed_up(["tree", "--to", medium, "--name", "t", level]);
+    report["session"].as_str().unwrap().to_owned()
+}
+
+fn sessions(lab: &Lab) -> Vec<Value> {
+    let listed = lab.run(["sessions", "--json"]).ok().stdout.clone();
+    match serde_json::from_str::<Value>(&listed) {
+        Ok(Value::Array(all)) => all,
+        _ => listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+    }
+}
+
+#[test]
+fn a_synthetic_full_that_is_gone_is_listed_as_removed() {
+    let lab = Lab::new();
+    backup(&lab, 0, "medium", "--full");
+    backup(&lab, 1, "medium", "--incr");
+    lab.run(["consolidate", "t", "--to", "medium"]).ok();
+    let of = |sessions: &[Value]| sessions.iter().find(|s| s["kind"] == "consolidate").cloned();
+    let there = of(&sessions(&lab)).unwrap();
+    assert_eq!(there["removed"], false, "{there:#}");
+    backup(&lab, 2, "medium", "--full");
+    lab.run(["prune", "--keep-last", "1"]).ok();
+    let gone = of(&sessions(&lab)).unwrap();
+    assert_eq!(gone["removed"], true, "{gone:#}");
+    let listed = lab.run(["sessions"]).ok().stdout.clone();
+    let line = listed.lines().find(|line| line.contains("consolidate")).unwrap();
+    assert!(line.contains("removed"), "{line}");
+    lab.run(["idb", "check"]).ok();
+}
+
+#[test]
+fn an_expired_version_whose_base_went_is_no_finding() {
+    let lab = Lab::new();
+    backup(&lab, 0, "first", "--full");
+    let incremental = backup(&lab, 1, "second", "--incr");
+    fs::rename(lab.path("second"), lab.path("away")).unwrap();
+    backup(&lab, 2, "first", "--full");
+    lab.run(["prune", "--keep-last", "1"]).ok();
+    let left = sessions(&lab).into_iter().find(|s| s["id"] == incremental.as_str()).unwrap();
+    assert_eq!(left["removed"], false, "its medium is away: {left:#}");
+    lab.run(["idb", "check"]).ok();
+}
+
+#[test]
+fn damaged_pages_are_said_by_the_next_backup_and_prune() {
+    if crate::server::is_wanted() {
+        return skip("pages are those of the file");
+    }
+    let lab = Lab::new();
+    lab.run(["idb", "recovery-key"]).ok();
+    backup(&lab, 0, "medium", "--full");
+    let saved = || lab.sh("cd medium; find . -name '*idb*' -type f | sort | xargs sha256sum");
+    let before = saved();
+    assert!(!before.is_empty());
+    // A page that neither a backup nor a prune reads.
+    lab.sh(
+        "python3 -c 'import sqlite3; c = sqlite3.connect(\"home/capstan.db\"); \
+         c.execute(\"PRAGMA wal_checkpoint(TRUNCATE)\"); \
+         page = c.execute(\"SELECT rootpage FROM sqlite_master WHERE name = \\\"robot_leases\\\"\").fetchone()[0]; \
+         size = c.execute(\"PRAGMA page_size\").fetchone()[0]; c.close(); \
+         f = open(\"home/capstan.db\", \"r+b\"); f.seek((page - 1) * size); f.write(b\"\\x55\" * 64)'",
+    );
+    lab.file("tree/state", "new");
+    let report = lab.backup(["tree", "--to", "medium", "--name", "t", "--full"]);
+    assert_eq!(report["status"], "completed_with_errors", "{report:#}");
+    let damaged = |e: &Value| e["code"] == "idb-damaged";
+    assert!(report["errors"].as_array().unwrap().iter().any(damaged), "{report:#}");
+    assert_eq!(saved(), before, "a damaged copy took the place of a whole one");
+    let pruned = lab.run(["prune", "--keep-last", "5"]);
+    assert_eq!(pruned.code, 3, "{}{}", pruned.stdout, pruned.stderr);
+    assert!(pruned.stderr.contains("idb recover"), "{}", pruned.stderr);
+}

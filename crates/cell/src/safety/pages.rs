@@ -1,0 +1,54 @@
+//! Whether the pages of the internal database are whole: a damaged one that nobody reads passes many backups, and fails a restore.
+
+use capstan_engine::message::Code;
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::session::{Ears, now_us};
+
+/// The setting with the time at which the pages were found whole.
+const CHECKED: &str = "idb-pages-checked-us";
+/// Tables up to this size are checked each time, which takes a tenth of a second of a processor.
+const SMALL: u64 = 64 << 20;
+/// Larger ones once a day, in microseconds.
+const EVERY_US: i64 = 86_400_000_000;
+
+impl Cell {
+    /// Says it where pages of the database are damaged. What was asked for is done all the same: data on media do not rest on it.
+    pub(crate) fn check_pages(&self, ears: &Ears<'_>) {
+        if let Err(why) = self.sound_pages() {
+            ears.say(Code::IdbDamaged, "cell", &self.home.display().to_string(), chain(&why));
+        }
+    }
+
+    /// Refuses a database of which pages are damaged: a backup of it must not take the place of a whole one.
+    pub(super) fn sound_pages(&self) -> Result<()> {
+        let small = self.idb.table_bytes()? <= SMALL;
+        if !small && self.was_checked()? {
+            return Ok(());
+        }
+        let found = self.idb.page_damage()?;
+        let Some(first) = found.first() else {
+            if !small {
+                self.idb.put_setting(CHECKED, &now_us().to_string())?;
+            }
+            return Ok(());
+        };
+        let more = match found.len() {
+            1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        Err(CellError::BadInput(format!(
+            "the internal database {} is damaged: {}{more}",
+            self.idb.place(),
+            first.replace('\n', " ")
+        )))
+    }
+
+    /// Whether the pages were found whole within a day, by a clock that did not jump.
+    fn was_checked(&self) -> Result<bool> {
+        let at = self.idb.setting(CHECKED)?.and_then(|text| text.parse::<i64>().ok());
+        let since = at.map(|at| now_us().saturating_sub(at));
+        Ok(since.is_some_and(|since| (0..EVERY_US).contains(&since)))
+    }
+}

@@ -45,7 +45,7 @@ fn loop_sample(ran: &Ran, value: &serde_json::Value, data: &Data) -> Result<Samp
     match value["elapsed_s"].as_f64() {
         Some(wall_s) if done == (Some(data.files), Some(data.bytes)) => {
             let (cpu_s, peak_rss) = (ran.usage.cpu_s, ran.usage.peak_rss);
-            Ok(Sample { wall_s, cpu_s, peak_rss, stored: 0 })
+            Ok(Sample { wall_s, cpu_s, peak_rss, ..Sample::default() })
         }
         _ => Err(BenchError::Unexpected {
             program: "a raw loop".into(),
@@ -116,5 +116,11 @@ fn sh(context: &Context, line: &str, first: &Path, second: &Path) -> Result<Ran,
 
 fn sample(ran: &Ran, stored: u64) -> Sample {
     let usage = ran.usage;
-    Sample { wall_s: usage.wall_s, cpu_s: usage.cpu_s, peak_rss: usage.peak_rss, stored }
+    Sample {
+        wall_s: usage.wall_s,
+        cpu_s: usage.cpu_s,
+        peak_rss: usage.peak_rss,
+        stored,
+        disk_read: usage.disk_read,
+    }
 }

@@ -120,6 +120,7 @@ impl Backup {
             cpu_s: ran.usage.cpu_s,
             peak_rss: report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss),
             stored,
+            disk_read: ran.usage.disk_read,
         };
         Ok(Archive { home, medium, data: self.data.clone(), sample })
     }
@@ -149,22 +150,24 @@ impl Archive {
     /// Backs the same data up once more, as an incremental, and keeps that too.
     pub fn again(&self, context: &Context) -> Result<Sample, BenchError> {
         context.warm_source(&self.data)?;
+        self.incremental(context, 0)
+    }
+
+    /// An incremental of which so many files changed. What is in the caches stays as it is.
+    pub fn incremental(&self, context: &Context, changed: u64) -> Result<Sample, BenchError> {
         let mut command = command(context, &self.home);
         command.arg("backup").arg(&self.data.path).args(["--name", NAME, "--json", "--to"]);
         let ran = context.run(command.args(&self.medium))?;
         let report = check(&ran.stdout, "capstan backup", self.data.files)?;
-        if report["method"] != "incr" || report["kept"].as_u64() != Some(self.data.files) {
+        let kept = self.data.files - changed;
+        if report["method"] != "incr" || report["kept"].as_u64() != Some(kept) {
             return Err(BenchError::Unexpected {
                 program: "capstan backup".into(),
                 problem: format!("method {}, {} files kept", report["method"], report["kept"]),
             });
         }
-        Ok(Sample {
-            wall_s: ran.usage.wall_s,
-            cpu_s: ran.usage.cpu_s,
-            peak_rss: report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss),
-            stored: 0,
-        })
+        let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss);
+        Ok(Sample { peak_rss, ..ran.usage.into() })
     }
 
     /// The medium, where there is one.
@@ -195,12 +198,8 @@ impl Archive {
             });
         }
         remove(target)?;
-        Ok(Sample {
-            wall_s: ran.usage.wall_s,
-            cpu_s: ran.usage.cpu_s,
-            peak_rss: report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss),
-            stored: 0,
-        })
+        let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss);
+        Ok(Sample { peak_rss, ..ran.usage.into() })
     }
 
     /// Removes it.

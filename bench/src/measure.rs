@@ -17,12 +17,14 @@ pub struct Sample {
     pub peak_rss: u64,
     /// Bytes that it stored, where that was looked at.
     pub stored: u64,
+    /// Bytes that it had read from disks, where that was looked at.
+    pub disk_read: u64,
 }
 
 impl From<crate::process::Usage> for Sample {
     fn from(usage: crate::process::Usage) -> Self {
-        let crate::process::Usage { wall_s, cpu_s, peak_rss } = usage;
-        Self { wall_s, cpu_s, peak_rss, stored: 0 }
+        let crate::process::Usage { wall_s, cpu_s, peak_rss, disk_read } = usage;
+        Self { wall_s, cpu_s, peak_rss, stored: 0, disk_read }
     }
 }
 
@@ -74,6 +76,11 @@ impl Outcome {
     /// Median of the bytes stored.
     pub fn stored(&self) -> f64 {
         self.median(|s| s.stored as f64)
+    }
+
+    /// Median of the bytes read from disks.
+    pub fn disk_read(&self) -> f64 {
+        self.median(|s| s.disk_read as f64)
     }
 
     /// Fastest and slowest run.

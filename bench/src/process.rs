@@ -19,6 +19,8 @@ pub struct Usage {
     pub cpu_s: f64,
     /// Peak memory of the largest process, in bytes.
     pub peak_rss: u64,
+    /// Bytes that it had read from disks.
+    pub disk_read: u64,
 }
 
 /// A program that ended well.
@@ -41,8 +43,14 @@ pub fn run(command: &mut Command, logs: &Path) -> Result<Ran, BenchError> {
     let start = Instant::now();
     let child =
         command.spawn().map_err(|source| BenchError::Start { program: program.clone(), source })?;
-    let (status, cpu_s, peak_rss) = wait(child.id()).map_err(io_error("wait for", logs))?;
-    let usage = Usage { wall_s: start.elapsed().as_secs_f64(), cpu_s, peak_rss };
+    let (status, used) = wait(child.id()).map_err(io_error("wait for", logs))?;
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    let usage = Usage {
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: seconds(used.ru_utime) + seconds(used.ru_stime),
+        peak_rss: used.ru_maxrss.max(0) as u64 * 1024,
+        disk_read: used.ru_inblock.max(0) as u64 * 512,
+    };
 
     let read = |path: &Path| fs::read(path).map_err(io_error("read", path));
     let stdout = String::from_utf8_lossy(&read(&out_path)?).into_owned();
@@ -84,8 +92,8 @@ fn status_text(status: i32) -> String {
     }
 }
 
-/// Waits for a child and returns its wait status, CPU seconds and peak memory in bytes.
-fn wait(pid: u32) -> std::io::Result<(i32, f64, u64)> {
+/// Waits for a child and returns its wait status and what it used.
+fn wait(pid: u32) -> std::io::Result<(i32, libc::rusage)> {
     let mut status = 0;
     // SAFETY: rusage is plain numbers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -101,9 +109,7 @@ fn wait(pid: u32) -> std::io::Result<(i32, f64, u64)> {
             return Err(error);
         }
     }
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    let cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-    Ok((status, cpu_s, usage.ru_maxrss.max(0) as u64 * 1024))
+    Ok((status, usage))
 }
 
 #[cfg(test)]

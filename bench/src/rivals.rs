@@ -156,6 +156,7 @@ impl RivalArchive {
             cpu_s: usage.cpu_s,
             peak_rss: usage.peak_rss,
             stored: tree_bytes(&self.repository())?,
+            ..Sample::default()
         })
     }
 
@@ -178,6 +179,7 @@ impl RivalArchive {
             cpu_s: number("cpu_s"),
             peak_rss: number("peak_rss_bytes") as u64,
             stored: tree_bytes(&self.repository())?,
+            ..Sample::default()
         })
     }
 
@@ -205,7 +207,7 @@ impl RivalArchive {
         check_restored("a rival's restore", &target, data)?;
         remove(&target)?;
         let (wall_s, cpu_s, peak_rss) = (usage.wall_s, usage.cpu_s, usage.peak_rss);
-        Ok(Sample { wall_s, cpu_s, peak_rss, stored: 0 })
+        Ok(Sample { wall_s, cpu_s, peak_rss, ..Sample::default() })
     }
 
     /// Removes it.

@@ -107,6 +107,11 @@ pub const ROWS: &[Row] = &[
         run: incremental::unchanged,
     },
     Row {
+        name: "incremental-cold",
+        about: "small once more, against find: while others compute, cold, cold with 1 % changed",
+        run: incremental::disturbed,
+    },
+    Row {
         name: "memory",
         about: "peak memory of backup and restore with 30 thousand and 3 million files",
         run: memory::flat,

@@ -11,7 +11,8 @@ use crate::rows::Sheet;
 /// Numbers of threads of which the best is the limit.
 const THREADS: [u64; 5] = [1, 2, 8, 32, 64];
 
-fn need_disk(context: &Context) -> Result<(), BenchError> {
+/// Makes sure that what is cold is on a disk, and that caches can be dropped.
+pub fn need_disk(context: &Context) -> Result<(), BenchError> {
     let disk = context.root(Place::Disk);
     std::fs::create_dir_all(disk).map_err(crate::error::io_error("create", disk))?;
     if is_tmpfs(disk) {

@@ -38,7 +38,7 @@ pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
             let wall_s = report["elapsed_s"].as_f64().unwrap_or(f64::NAN);
             let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss);
             let stored = report["bytes_written"].as_u64().unwrap_or(0);
-            Ok(Sample { wall_s, cpu_s: ran.usage.cpu_s, peak_rss, stored })
+            Ok(Sample { wall_s, cpu_s: ran.usage.cpu_s, peak_rss, stored, ..Sample::default() })
         });
         let bare = Contender::new("bare WRITE loop", || {
             let _warm = context.memory_at_hand(data.bytes)?;
@@ -48,7 +48,12 @@ pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
                 [&"tape-write", &tgt.url("1"), &"--buffer", &block, &"--bytes", &bytes];
             let (ran, value) = context.raw(&arguments)?;
             let wall_s = value["elapsed_s"].as_f64().unwrap_or(f64::NAN);
-            Ok(Sample { wall_s, cpu_s: ran.usage.cpu_s, peak_rss: ran.usage.peak_rss, stored: 0 })
+            Ok(Sample {
+                wall_s,
+                cpu_s: ran.usage.cpu_s,
+                peak_rss: ran.usage.peak_rss,
+                ..Sample::default()
+            })
         });
         let outcomes = alternate(context, vec![ours, bare])?;
         if let [ours, bare] = &outcomes[..] {

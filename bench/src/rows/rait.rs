@@ -65,6 +65,11 @@ fn parity<'a>(context: &'a Context, layout: &'static str) -> Contender<'a> {
         let bytes = PARITY_BYTES.to_string();
         let (ran, value) = context.raw(&[&"parity", &layout, &"--bytes", &bytes])?;
         let wall_s = value["elapsed_s"].as_f64().unwrap_or(f64::NAN);
-        Ok(Sample { wall_s, cpu_s: ran.usage.cpu_s, peak_rss: ran.usage.peak_rss, stored: 0 })
+        Ok(Sample {
+            wall_s,
+            cpu_s: ran.usage.cpu_s,
+            peak_rss: ran.usage.peak_rss,
+            ..Sample::default()
+        })
     })
 }

@@ -53,7 +53,12 @@ pub fn postgres(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchErr
             let mut command = Command::new(&context.capstan);
             command.arg("--home").arg(home).args(["sessions", "--limit", "300"]);
             let u = context.run(&mut command)?.usage;
-            Ok(Sample { wall_s: u.wall_s, cpu_s: u.cpu_s, peak_rss: u.peak_rss, stored: 0 })
+            Ok(Sample {
+                wall_s: u.wall_s,
+                cpu_s: u.cpu_s,
+                peak_rss: u.peak_rss,
+                ..Sample::default()
+            })
         })
     });
     compare(context, sheet, &format!("a list of {SESSIONS} sessions"), lists.collect())?;
@@ -166,5 +171,5 @@ fn commit(home: &Path, first: u32) -> Result<Sample, BenchError> {
         idb.commit_segments(&[(row, vec![part(0), part(1)])])?;
     }
     let wall_s = begun.elapsed().as_secs_f64();
-    Ok(Sample { wall_s, cpu_s: 0.0, peak_rss: 0, stored: 0 })
+    Ok(Sample { wall_s, cpu_s: 0.0, peak_rss: 0, ..Sample::default() })
 }

@@ -129,7 +129,7 @@ impl Session<'_> {
         crate::context::remove(&home)?;
         let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss);
         let (wall_s, cpu_s) = (ran.usage.wall_s, ran.usage.cpu_s);
-        Ok((Sample { wall_s, cpu_s, peak_rss, stored: 0 }, report))
+        Ok((Sample { wall_s, cpu_s, peak_rss, ..Sample::default() }, report))
     }
 }
 

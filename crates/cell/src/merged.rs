@@ -135,36 +135,52 @@ impl Heads {
         loser: &mut dyn FnMut(Row),
     ) -> Result<Option<Row>> {
         let opener = &mut self.opener;
-        let mut first: Option<PathKey> = None;
-        let mut take = |row: &Row| {
-            let e = &row.entry;
-            let before = |(dir, name): &PathKey| path_order((&e.dir, &e.name), (dir, name)).is_lt();
-            if first.as_ref().is_none_or(before) {
-                first = Some((e.dir.clone(), e.name.clone()));
+        for s in &mut self.streams {
+            s.head(view, self.with_sums, opener)?;
+        }
+        let heads = self.streams.iter().map(|s| s.ready.front());
+        let first = heads
+            .enumerate()
+            .filter_map(|(at, head)| Some((at, head?)))
+            .min_by(|(_, a), (_, b)| order_of(a, b));
+        let loose = overview.loose.get(self.loose);
+        let row = match (first, loose) {
+            (Some((_, head)), Some(loose)) if order_of(loose, head).is_lt() => None,
+            (Some((at, _)), _) => self.streams[at].ready.pop_front(),
+            (None, _) => None,
+        };
+        let row = match row {
+            Some(row) => row,
+            None => {
+                let Some(loose) = loose else { return Ok(None) };
+                self.loose += 1;
+                loose.clone()
             }
         };
-        for s in &mut self.streams {
-            if let Some(row) = s.head(view, self.with_sums, opener)? {
-                take(row);
-            }
-        }
-        if let Some(row) = overview.loose.get(self.loose) {
-            take(row);
-        }
-        let Some((dir, name)) = first else { return Ok(None) };
-        let same = |row: &Row| row.entry.dir == dir && row.entry.name == name;
-        let mut rows: Vec<Row> = Vec::new();
+        // Most paths have one row: nothing is allocated for them.
+        let same =
+            |other: &Row| other.entry.name == row.entry.name && other.entry.dir == row.entry.dir;
+        let mut others: Vec<Row> = Vec::new();
         for s in &mut self.streams {
             if s.ready.front().is_some_and(same) {
-                rows.extend(s.ready.pop_front());
+                others.extend(s.ready.pop_front());
             }
         }
-        while let Some(row) = overview.loose.get(self.loose).filter(|r| same(r)) {
-            rows.push(row.clone());
+        while let Some(loose) = overview.loose.get(self.loose).filter(|r| same(r)) {
+            others.push(loose.clone());
             self.loose += 1;
         }
-        Ok(settle(rows, loser))
+        if others.is_empty() {
+            return Ok(Some(row));
+        }
+        others.push(row);
+        Ok(settle(others, loser))
     }
+}
+
+/// The order of the walk.
+fn order_of(a: &Row, b: &Row) -> Ordering {
+    path_order((&a.entry.dir, &a.entry.name), (&b.entry.dir, &b.entry.name))
 }
 
 /// Of all rows of a path, the newest, with the place of its data; calls with the others but the one that has those.

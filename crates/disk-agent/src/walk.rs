@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::queue::Queue;
 use capstan_format::entry::{Kind, Timestamp, join};
 use capstan_format::id::StreamId;
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use crate::ahead::Ahead;
@@ -48,6 +49,14 @@ pub struct WalkItem {
     pub gone: bool,
     /// Its contents were brought into the page cache for us: they are dropped when they were read.
     pub ours: AtomicBool,
+    /// What stat said of it, where that was asked ahead.
+    pub stat: OnceLock<Stat>,
+}
+
+impl WalkItem {
+    fn new(dir: Arc<DirHandle>, listed: Listed, base: Option<BaseRow>, gone: bool) -> Self {
+        Self { dir, listed, base, gone, ours: AtomicBool::new(false), stat: OnceLock::new() }
+    }
 }
 
 /// What a base says of a name: enough to see whether it changed.
@@ -84,6 +93,18 @@ pub struct Saved {
     pub stream: StreamId,
     /// The stream's logical offset at which it begins.
     pub logical: u64,
+}
+
+impl BaseRow {
+    /// Whether it describes what stat says, apart from whose link it is.
+    pub fn is_of(&self, stat: &Stat) -> bool {
+        let kind = source::kind_of_mode(stat.st_mode);
+        kind == Some(self.kind)
+            && self.size == source::size_of(self.kind, stat)
+            && self.mtime == source::mtime_of(stat)
+            && self.ctime == source::ctime_of(stat)
+            && self.ino == stat.st_ino
+    }
 }
 
 /// Looks names up in a base. Asked in the order of the walk, so that memory stays flat.
@@ -362,7 +383,7 @@ impl Deal<'_, '_> {
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
         }
         self.walker.found.fetch_add(1, Relaxed);
-        self.push(WalkItem { dir, listed, base, gone: false, ours: AtomicBool::new(false) });
+        self.push(WalkItem::new(dir, listed, base, false));
     }
 
     /// The base has it, the source does not.
@@ -376,8 +397,7 @@ impl Deal<'_, '_> {
         let Ok(top) = source::open_root() else { return };
         let dir = Arc::new(DirHandle { fd: top.fd, path: dir });
         let listed = Listed { name, kind: Some(Kind::Tombstone), ino: 0 };
-        let ours = AtomicBool::new(false);
-        self.push(WalkItem { dir, listed, base: None, gone: true, ours });
+        self.push(WalkItem::new(dir, listed, None, true));
     }
 
     fn push(&mut self, item: WalkItem) {

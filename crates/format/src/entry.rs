@@ -258,6 +258,10 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
 
 /// The order of rows: directory path by component, then name, bytewise.
 pub fn path_order(a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> std::cmp::Ordering {
+    // Neighbours are mostly in one directory.
+    if a.0 == b.0 {
+        return a.1.cmp(b.1);
+    }
     // A path compares by component when its separator sorts below every other byte.
     let key = |c: &u8| if *c == b'/' { 0u16 } else { u16::from(*c) + 1 };
     a.0.iter().map(key).cmp(b.0.iter().map(key)).then_with(|| a.1.cmp(b.1))

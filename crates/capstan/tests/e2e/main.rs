@@ -66,5 +66,6 @@ mod tape_goes_on;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;
 mod together;
+mod untouched;
 mod verdict;
 mod verify;

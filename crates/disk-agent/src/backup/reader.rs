@@ -19,12 +19,15 @@ use super::{Backup, ReadMode, text};
 use crate::ahead::Ahead;
 use crate::hardlinks::HardLinks;
 use crate::huge::{HugeFile, Pieces};
+use crate::linux::stalls::Stalls;
 use crate::linux::{locks, source};
 use crate::stream::StreamWriter;
 use crate::walk::Group;
 
-/// A group of files smaller than this on average, in bytes, tells by its time whether the source is cold.
+/// Files smaller than this on average, in bytes, are worth fetching ahead.
 const SMALL: u64 = 64 << 10;
+/// Of so many files that are to be read one is asked whether it is in the page cache.
+const PROBE_EVERY: usize = 16;
 
 /// A file whose row was made, with what reading its contents needs.
 pub(super) struct Opened {
@@ -109,6 +112,8 @@ pub(super) struct StreamReader<'a> {
     pub(super) now: SystemTime,
     /// Bytes read that the shared counters do not have yet.
     uncounted: u64,
+    /// How long its thread waits.
+    stalls: Stalls,
 }
 
 impl<'a> StreamReader<'a> {
@@ -134,12 +139,14 @@ impl<'a> StreamReader<'a> {
             reader: source::Reader::default(),
             now: SystemTime::now(),
             uncounted: 0,
+            stalls: Stalls::of_this_thread(),
         }
     }
 
     /// Until the walk has ended and nothing is left to read, or the session is stopped. Then the stream ends where it
     /// is, as if it had been killed: rows whose data did not follow are known as incomplete.
     pub(super) fn run(mut self, busy: &Mutex<usize>) -> Result<(), LinkClosed> {
+        self.stalls = Stalls::of_this_thread();
         let mut busy = Busy { streams: busy, walked: false };
         self.read_all(&mut busy)?;
         drop(busy);
@@ -198,20 +205,20 @@ impl<'a> StreamReader<'a> {
 
     /// Opens a group, sends its rows, then its contents; what changed meanwhile is read again.
     fn group(&mut self, group: &Group) -> Result<(), LinkClosed> {
-        let begun = Instant::now();
         self.now = SystemTime::now();
         let retries = self.backup.options.retries;
         let mut todo: Vec<usize> = (0..group.items.len()).collect();
-        let mut bytes = 0;
         for attempt in 0..=retries {
             let mut again = Vec::new();
             let mut rows = Vec::with_capacity(todo.len());
             let mut opened = Vec::new();
+            let begun = self.stalls.now();
             for index in &todo {
                 self.open(&group.items[*index], *index, attempt > 0, &mut rows, &mut opened);
             }
             // What the fetchers did not get to they need not fetch any more.
             group.fetched.fetch_max(group.items.len(), Relaxed);
+            self.learn(group, &opened, self.stalls.since(begun));
             self.writer.mark(Stage::Metadata);
             if !rows.is_empty() {
                 self.writer.rows(rows)?;
@@ -219,7 +226,6 @@ impl<'a> StreamReader<'a> {
             for file in opened {
                 let index = file.item;
                 let item = &group.items[index];
-                bytes += file.size;
                 self.begin_file(&file.fd, file.size, item.ours.load(Relaxed));
                 match self.contents(file, &item.dir.path, &item.listed.name, attempt == retries)? {
                     Read::Done => self.count_file(),
@@ -236,11 +242,22 @@ impl<'a> StreamReader<'a> {
             self.writer.mark_wait_in();
             todo = again;
         }
-        // Only small files tell by their time whether the source is cold.
-        if bytes < SMALL * group.items.len() as u64 {
-            self.ahead.learn(group.items.len(), begun.elapsed());
-        }
         Ok(())
+    }
+
+    /// Finds out whether the source is cold, from how long its rows took to make and from some of the files that come next.
+    fn learn(&self, group: &Group, opened: &[Opened], waited: Duration) {
+        // Large files are read ahead by the kernel.
+        let bytes: u64 = opened.iter().map(|file| file.size).sum();
+        if self.ahead.is_cold() || bytes >= SMALL * group.items.len() as u64 {
+            return;
+        }
+        self.ahead.waited(group.items.len(), waited);
+        if opened.len() >= PROBE_EVERY {
+            let probed: Vec<_> = opened.iter().step_by(PROBE_EVERY).collect();
+            let cold = probed.iter().filter(|file| source::is_cold(&file.fd)).count();
+            self.ahead.found_cold(cold, probed.len());
+        }
     }
 
     /// Settles how a file is read.

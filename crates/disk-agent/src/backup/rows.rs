@@ -74,12 +74,62 @@ impl StreamReader<'_> {
         }
     }
 
+    /// Holds a regular file against the base by what stat says of it. Nothing is opened for that: most files of most
+    /// incrementals are as they were.
+    fn glance(&mut self, item: &WalkItem) -> Result<Glance, Errno> {
+        let not_yet = Ok(Glance::Open { first: false });
+        let Some(base) = item.base.as_ref().filter(|b| b.complete && b.kind == Kind::File) else {
+            return not_yet;
+        };
+        let stat = stat_of(item)?;
+        let sizes = self.backup.selection.sizes.as_ref();
+        let selected = sizes.is_none_or(|s| s.contains(&base.size));
+        if !selected || !base.is_of(&stat) || self.may_be_in_use(&stat) {
+            return not_yet;
+        }
+        let kept = |link: bool| Glance::Kept { bytes: if link { 0 } else { base.size } };
+        if stat.st_nlink <= 1 || self.backup.options.hard_links_as_files {
+            return if base.link_to.is_none() { Ok(kept(false)) } else { not_yet };
+        }
+        let path = join(&item.dir.path, &item.listed.name);
+        Ok(match self.first_name(&stat, &path) {
+            Some(first) if base.link_to.as_ref() == Some(&first) => kept(true),
+            Some(first) => match source::entry_of(&item.dir, &item.listed.name, &stat) {
+                Some(entry) => Glance::Link(Box::new(Entry { link: true, target: first, ..entry })),
+                None => Glance::Open { first: true },
+            },
+            None if base.link_to.is_none() => kept(false),
+            None => Glance::Open { first: true },
+        })
+    }
+
+    /// The first name of a file that has several, where that is another one. To be asked once for each name.
+    fn first_name(&mut self, stat: &Stat, path: &[u8]) -> Option<Vec<u8>> {
+        match self.links.first((stat.st_dev, stat.st_ino), stat.st_nlink, path) {
+            Ok(first) => first.filter(|first| first != path),
+            Err(e) => {
+                let why =
+                    format!("cannot remember its further names, they are stored as files: {e}");
+                self.backup.say(Code::Adapted, path, why);
+                None
+            }
+        }
+    }
+
     fn open_file(
         &mut self,
         item: &WalkItem,
         index: usize,
         opened: &mut Vec<Opened>,
     ) -> Result<Option<Entry>, Errno> {
+        let known_as_first = match self.glance(item)? {
+            Glance::Kept { bytes } => {
+                self.count_kept(bytes);
+                return Ok(None);
+            }
+            Glance::Link(entry) => return Ok(Some(*entry)),
+            Glance::Open { first } => first,
+        };
         let name = &item.listed.name;
         let fd = match source::open_at(&item.dir, name, false) {
             Ok(fd) => fd,
@@ -113,24 +163,16 @@ impl StreamReader<'_> {
                 }
             }
         }
-        if before.st_nlink > 1 && !options.hard_links_as_files {
+        if before.st_nlink > 1 && !options.hard_links_as_files && !known_as_first {
             let path = entry.path();
-            match self.links.first((entry.dev, entry.ino), before.st_nlink, &path) {
-                Ok(Some(first)) if first != path => {
-                    entry.link = true;
-                    entry.target = first;
-                    let same = item.base.as_ref().is_some_and(|b| is_same(b, &entry));
-                    return Ok(self.unless_kept(same, entry));
-                }
-                Ok(_) => {}
-                Err(e) => {
-                    let why =
-                        format!("cannot remember its further names, they are stored as files: {e}");
-                    self.backup.say(Code::Adapted, &path, why);
-                }
+            if let Some(first) = self.first_name(&before, &path) {
+                entry.link = true;
+                entry.target = first;
+                let same = item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry));
+                return Ok(self.unless_kept(same, entry));
             }
         }
-        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+        if item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry)) {
             return Ok(self.unless_kept(true, entry));
         }
         self.details(&fd, &mut entry);
@@ -146,7 +188,7 @@ impl StreamReader<'_> {
             return Ok(Some(entry));
         }
         // Of a file that nobody writes to, and that is as it was, the rest is enough.
-        let saved = item.base.as_ref().filter(|b| !in_use && is_alike(b, &entry));
+        let saved = item.base.as_ref().filter(|b| !in_use && is_alike(b, &before, &entry));
         let saved = saved.map(|b| b.saved.as_slice()).unwrap_or_default();
         let mut ranges = vec![(0, entry.size)];
         if source::may_be_sparse(&before) {
@@ -199,18 +241,29 @@ impl StreamReader<'_> {
 
     fn unless_kept(&self, kept: bool, entry: Entry) -> Option<Entry> {
         if kept {
-            let counters = self.backup.counters;
-            let counter = if entry.kind == Kind::Dir { &counters.dirs } else { &counters.kept };
-            counter.fetch_add(1, Relaxed);
-            let bytes = if entry.link { 0 } else { entry.size };
-            counters.kept_bytes.fetch_add(bytes, Relaxed);
+            match entry.kind {
+                Kind::Dir => _ = self.backup.counters.dirs.fetch_add(1, Relaxed),
+                _ => self.count_kept(if entry.link { 0 } else { entry.size }),
+            }
             return None;
         }
         Some(entry)
     }
 
+    fn count_kept(&self, bytes: u64) {
+        self.backup.counters.kept.fetch_add(1, Relaxed);
+        self.backup.counters.kept_bytes.fetch_add(bytes, Relaxed);
+    }
+
     fn open_dir(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
         let name = &item.listed.name;
+        if let Some(base) = item.base.as_ref().filter(|b| b.complete && b.link_to.is_none())
+            && base.kind == Kind::Dir
+            && base.is_of(&stat_of(item)?)
+        {
+            self.backup.counters.dirs.fetch_add(1, Relaxed);
+            return Ok(None);
+        }
         let (stat, fd) = match source::open_at(&item.dir, name, true) {
             Ok(fd) => (source::stat(&fd)?, Some(fd)),
             // That it cannot be listed the walker says; its row is kept.
@@ -218,7 +271,7 @@ impl StreamReader<'_> {
             Err(e) => return Err(e),
         };
         let Some(mut entry) = source::entry_of(&item.dir, name, &stat) else { return Ok(None) };
-        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+        if item.base.as_ref().is_some_and(|b| is_same(b, &stat, &entry)) {
             return Ok(self.unless_kept(true, entry));
         }
         if let Some(fd) = fd {
@@ -229,7 +282,7 @@ impl StreamReader<'_> {
 
     fn open_node(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
         let name = &item.listed.name;
-        let stat = source::stat_at(&item.dir, name)?;
+        let stat = stat_of(item)?;
         let Some(mut entry) = source::entry_of(&item.dir, name, &stat) else { return Ok(None) };
         if entry.kind == Kind::File {
             // A regular file where listing or opening saw something else: it is changing under our hands.
@@ -239,16 +292,14 @@ impl StreamReader<'_> {
         if stat.st_nlink > 1 && entry.kind != Kind::Dir && !self.backup.options.hard_links_as_files
         {
             let path = entry.path();
-            if let Ok(Some(first)) = self.links.first((entry.dev, entry.ino), stat.st_nlink, &path)
-                && first != path
-            {
+            if let Some(first) = self.first_name(&stat, &path) {
                 entry.link = true;
                 entry.target = first;
-                let same = item.base.as_ref().is_some_and(|b| is_same(b, &entry));
+                let same = item.base.as_ref().is_some_and(|b| is_same(b, &stat, &entry));
                 return Ok(self.unless_kept(same, entry));
             }
         }
-        if item.base.as_ref().is_some_and(|b| is_same(b, &entry)) {
+        if item.base.as_ref().is_some_and(|b| is_same(b, &stat, &entry)) {
             return Ok(self.unless_kept(true, entry));
         }
         if entry.kind == Kind::Symlink {
@@ -272,13 +323,40 @@ impl StreamReader<'_> {
     }
 
     fn in_use(&mut self, fd: &OwnedFd, stat: &Stat) -> bool {
+        self.locks.is_locked(stat) || (self.is_looked_at(stat) && locks::is_open_for_writing(fd))
+    }
+
+    /// Whether only opening the file tells if it is in use.
+    fn may_be_in_use(&mut self, stat: &Stat) -> bool {
+        self.locks.is_locked(stat) || self.is_looked_at(stat)
+    }
+
+    /// Whether it is asked of a file if somebody has it open for writing.
+    fn is_looked_at(&self, stat: &Stat) -> bool {
         let changed = Duration::from_secs(stat.st_mtime.max(0) as u64);
         let recent = self
             .now
             .duration_since(SystemTime::UNIX_EPOCH + changed)
             .map_or(true, |age| age < RECENT);
-        let look = recent || self.backup.options.locked != Locked::Warn;
-        self.locks.is_locked(stat) || (look && locks::is_open_for_writing(fd))
+        recent || self.backup.options.locked != Locked::Warn
+    }
+}
+
+/// What a glance at a file that the base has tells.
+enum Glance {
+    /// The base has this state of it, with so many bytes.
+    Kept { bytes: u64 },
+    /// It is a further name of a file that was met before.
+    Link(Box<Entry>),
+    /// It is to be opened. `first`: its names were asked for, and this is the first one.
+    Open { first: bool },
+}
+
+/// What stat says of a name, which may have been asked ahead.
+fn stat_of(item: &WalkItem) -> Result<Stat, Errno> {
+    match item.stat.get() {
+        Some(stat) => Ok(*stat),
+        None => source::stat_at(&item.dir, &item.listed.name),
     }
 }
 
@@ -287,16 +365,11 @@ fn has_parts(entry: &Entry) -> bool {
 }
 
 /// Whether the base has this very state of the file, whole.
-fn is_same(base: &BaseRow, entry: &Entry) -> bool {
-    base.complete && is_alike(base, entry)
+fn is_same(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
+    base.complete && is_alike(base, stat, entry)
 }
 
 /// Whether the file is as it was when the base's row was made.
-fn is_alike(base: &BaseRow, entry: &Entry) -> bool {
-    base.kind == entry.kind
-        && base.size == entry.size
-        && base.mtime == entry.mtime
-        && base.ctime == entry.ctime
-        && base.ino == entry.ino
-        && base.link_to.as_ref() == entry.link.then_some(&entry.target)
+fn is_alike(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
+    base.is_of(stat) && base.link_to.as_ref() == entry.link.then_some(&entry.target)
 }

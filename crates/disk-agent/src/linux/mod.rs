@@ -5,5 +5,6 @@ pub mod locks;
 pub mod names;
 pub mod restore;
 pub mod source;
+pub mod stalls;
 pub mod users;
 pub mod wait;

@@ -139,9 +139,29 @@ pub fn stat_at(dir: &DirHandle, name: &[u8]) -> Result<Stat, Errno> {
     rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
+/// The kind that a mode of stat tells.
+pub fn kind_of_mode(mode: u32) -> Option<Kind> {
+    kind_of(FileType::from_raw_mode(mode))
+}
+
+/// The length that a row has of a file of that kind: only regular files have one.
+pub fn size_of(kind: Kind, stat: &Stat) -> u64 {
+    if kind == Kind::File { stat.st_size.max(0) as u64 } else { 0 }
+}
+
+/// When its contents changed.
+pub fn mtime_of(stat: &Stat) -> Timestamp {
+    Timestamp { sec: stat.st_mtime, nsec: (stat.st_mtime_nsec as u32).min(999_999_999) }
+}
+
+/// When its inode changed.
+pub fn ctime_of(stat: &Stat) -> Timestamp {
+    Timestamp { sec: stat.st_ctime, nsec: (stat.st_ctime_nsec as u32).min(999_999_999) }
+}
+
 /// The row of a file that stat described; without what stat does not say.
 pub fn entry_of(dir: &DirHandle, name: &[u8], stat: &Stat) -> Option<Entry> {
-    let kind = kind_of(FileType::from_raw_mode(stat.st_mode))?;
+    let kind = kind_of_mode(stat.st_mode)?;
     let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
     Some(Entry {
         kind,
@@ -150,9 +170,9 @@ pub fn entry_of(dir: &DirHandle, name: &[u8], stat: &Stat) -> Option<Entry> {
         mode: (stat.st_mode & 0o7777) as u16,
         uid: stat.st_uid,
         gid: stat.st_gid,
-        size: if kind == Kind::File { stat.st_size.max(0) as u64 } else { 0 },
-        mtime: Timestamp { sec: stat.st_mtime, nsec: (stat.st_mtime_nsec as u32).min(999_999_999) },
-        ctime: Timestamp { sec: stat.st_ctime, nsec: (stat.st_ctime_nsec as u32).min(999_999_999) },
+        size: size_of(kind, stat),
+        mtime: mtime_of(stat),
+        ctime: ctime_of(stat),
         ino: stat.st_ino,
         dev: stat.st_dev,
         rdev: if device {

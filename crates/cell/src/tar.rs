@@ -36,7 +36,7 @@ pub(crate) fn write(
     dirs_of: VersionView<'_>,
     files_of: &VersionView<'_>,
     request: &RestoreRequest,
-    out: Box<dyn Write>,
+    out: Box<dyn Write + '_>,
     ears: &Ears<'_>,
     stop: &Stop,
     report: &mut Report,

@@ -65,6 +65,7 @@ mod tape_faults;
 mod tape_goes_on;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;
+mod to_tar;
 mod together;
 mod untouched;
 mod verdict;

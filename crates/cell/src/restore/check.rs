@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use capstan_disk_agent::target::Target;
 use capstan_engine::message::path_text;
 
+use super::outgoing::Outgoing;
 use super::scope::Scope;
 use super::{is_below, selected};
 use crate::error::{CellError, Result, plain};
+use crate::observe::Stop;
 use crate::overview::Overview;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::version::VersionView;
@@ -111,8 +113,11 @@ impl Check<'_> {
 }
 
 /// Opens what an archive is written to.
-pub(super) fn open_archive(request: &RestoreRequest) -> Result<Box<dyn Write>> {
-    let RestoreTo::Tar(Some(path)) = &request.to else { return Ok(Box::new(io::stdout().lock())) };
+pub(super) fn open_archive<'a>(
+    request: &RestoreRequest,
+    stop: &'a Stop,
+) -> Result<Box<dyn Write + 'a>> {
+    let RestoreTo::Tar(Some(path)) = &request.to else { return Ok(Box::new(Outgoing { stop })) };
     let file = File::create(path).map_err(|e| {
         CellError::BadInput(format!(
             "cannot create the archive {}: {}; name a file in a directory that exists and in which you may write",

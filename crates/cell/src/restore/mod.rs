@@ -6,6 +6,7 @@
 
 mod check;
 mod hand;
+mod outgoing;
 mod pace;
 mod scope;
 mod together;
@@ -341,20 +342,20 @@ impl Cell {
             Ok(view)
         };
         let (files_of, dirs_of) = (again()?, again()?);
-        let out = check::open_archive(run.request)?;
+        let out = check::open_archive(run.request, stop)?;
         run.record_begin()?;
         let mut report = run.report();
         let result =
             crate::tar::write(view, dirs_of, &files_of, run.request, out, ears, stop, &mut report);
-        if let Err(e) = &result {
+        let stopped = stop.0.load(Relaxed);
+        if stopped {
+            ears.stopped(&run.request.version.name);
+        } else if let Err(e) = &result {
             ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
         }
-        if stop.0.load(Relaxed) {
-            ears.stopped(&run.request.version.name);
-        }
-        let status = match (&result, stop.0.load(Relaxed)) {
-            (Err(_), _) => Status::Failed,
+        let status = match (&result, stopped) {
             (_, true) => Status::Incomplete,
+            (Err(_), _) => Status::Failed,
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };

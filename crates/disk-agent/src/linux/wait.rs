@@ -1,4 +1,4 @@
-//! Waiting for input, for a while.
+//! Waiting for input, or for room for output, for a while.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -6,8 +6,17 @@ use std::time::Duration;
 
 /// Whether there is something to read, or the end, within that time. A file always has one or the other.
 pub fn readable(input: &impl AsFd, within: Duration) -> io::Result<bool> {
-    let fd = input.as_fd().as_raw_fd();
-    let mut asked = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    is_ready(input, libc::POLLIN, within)
+}
+
+/// Whether something can be written, or nobody reads it any more, within that time. A file always takes something.
+pub fn writable(output: &impl AsFd, within: Duration) -> io::Result<bool> {
+    is_ready(output, libc::POLLOUT, within)
+}
+
+fn is_ready(of: &impl AsFd, events: libc::c_short, within: Duration) -> io::Result<bool> {
+    let fd = of.as_fd().as_raw_fd();
+    let mut asked = libc::pollfd { fd, events, revents: 0 };
     let limit = libc::c_int::try_from(within.as_millis()).unwrap_or(libc::c_int::MAX);
     // SAFETY: it is one descriptor, which is borrowed meanwhile.
     let ready = unsafe { libc::poll(&mut asked, 1, limit) };
@@ -34,5 +43,17 @@ mod tests {
         assert!(readable(&out, Duration::from_secs(60)).unwrap());
         drop(into);
         assert!(readable(&out, Duration::from_secs(60)).unwrap());
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_fills_and_one_without_a_reader_says_so() {
+        let (out, mut into) = io::pipe().unwrap();
+        let mut written = 0;
+        while writable(&into, Duration::from_millis(1)).unwrap() {
+            written += into.write(&[0; 4096]).unwrap();
+        }
+        assert!((4096..=16 << 20).contains(&written), "{written}");
+        drop(out);
+        assert!(writable(&into, Duration::from_secs(60)).unwrap());
     }
 }

@@ -1,0 +1,28 @@
+//! Archives on standard output.
+
+use std::process::Stdio;
+
+use crate::support::{Lab, noise, wait_for};
+
+#[test]
+fn a_reader_that_does_not_read_does_not_keep_it_from_ending() {
+    let lab = Lab::new();
+    // More than any pipe holds.
+    lab.file("tree/file", noise(1, 8_000_000));
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let mut command = lab.command();
+    command.args(["restore", "t", "--to-tar", "-"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let sessions = || lab.run(["sessions", "--json"]).ok().stdout.clone();
+    wait_for("the restore", || sessions().contains("\"running\""));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    wait_for("its end", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(!sessions().contains("\"running\""), "{}", sessions());
+    // To who reads, all of it comes.
+    lab.sh(&format!(
+        "mkdir out; '{}' --home home restore t --to-tar - | tar -C out -xf -; cmp out\"$PWD\"/tree/file tree/file",
+        env!("CARGO_BIN_EXE_capstan")
+    ));
+}

@@ -162,12 +162,7 @@ impl Cell {
         let place = place_of(&opened.address, member)?;
         let header = opened.storage.header();
         self.open_drive_key(&header)?;
-        if let Some(other) = self.other_cell(&header)? {
-            return Err(CellError::BadInput(format!(
-                "the array belongs to another cell ({}); `capstan media adopt` makes it one of this cell",
-                other.short()
-            )));
-        }
+        self.refuse_other_cells(&header, &opened.address.to_string())?;
         let _locks = opened.lock()?;
         self.refuse_missing(&opened)?;
         let begun = Instant::now();

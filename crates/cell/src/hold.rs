@@ -22,11 +22,19 @@ impl Cell {
         Ok(medium)
     }
 
-    /// A known medium, held: nobody else writes to it.
+    /// The same, of this cell: to say what a change would be.
+    pub(crate) fn medium_to_change(&self, id: MediumId) -> Result<FileMedium> {
+        let medium = self.medium_at_hand(id)?;
+        self.refuse_other_cells(medium.header(), medium.path())?;
+        Ok(medium)
+    }
+
+    /// A known medium of this cell, held: nobody else writes to it.
     pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
         let (row, address) = self.place_of(id)?;
         let held = open::held(&address).map_err(|e| not_there(&self.idb, e, &row))?;
         is_it(held.medium(), &row)?;
+        self.refuse_other_cells(held.medium().header(), held.medium().path())?;
         Ok(held)
     }
 

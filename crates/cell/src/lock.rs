@@ -184,12 +184,7 @@ impl Cell {
             Here::Tape => {
                 let medium = self.medium_at_hand(id)?;
                 let header = medium.header();
-                if self.other_cell(header)?.is_some() {
-                    return Err(CellError::BadInput(format!(
-                        "{} belongs to another cell, so no lock is written to it",
-                        shown(id, &header.label)
-                    )));
-                }
+                self.refuse_other_cells(header, medium.path())?;
                 self.open_drive_key(header)?;
                 if !medium.takes_attachments() {
                     return Err(CellError::BadInput(format!(

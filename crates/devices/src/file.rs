@@ -32,6 +32,13 @@ mod manage;
 pub(crate) use manage::lock_header;
 pub use manage::{IDB_BACKUPS_KEPT, idb_backups, write_idb_backup};
 
+/// What the medium in a directory says of itself; it may be a member of an array.
+pub fn header_in(path: &Path) -> Result<MediumHeader, DeviceError> {
+    let at = path.display().to_string();
+    let storage = RealStorage::open(path).map_err(io_error("open", &at))?;
+    Ok(FileMedium::member_on(Arc::new(storage), &at)?.header)
+}
+
 /// Whether a file of that name in a medium's directory is one of ours.
 pub fn is_our_name(name: &str) -> bool {
     name == HEADER_NAME

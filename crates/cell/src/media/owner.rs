@@ -60,13 +60,7 @@ impl Cell {
             Err(_) => return Ok(None),
         };
         let name = shown(header.medium, &header.label);
-        if let Some(other) = self.other_cell(&header)? {
-            return Err(CellError::BadInput(format!(
-                "{name} in {address} belongs to another cell ({}), so nothing is written to it; `capstan import` reads what it \
-                 has, `capstan media adopt {address}` makes it one of this cell",
-                other.short()
-            )));
-        }
+        self.refuse_other_cells(&header, &address.to_string())?;
         if let Some(to) = self.exported(header.medium)? {
             return Err(CellError::BadInput(format!(
                 "{name} {to}, so nothing is written to it; `capstan media import {address}` takes it back"
@@ -76,10 +70,24 @@ impl Cell {
         Ok(Some(header.medium))
     }
 
+    /// Refuses a medium of another cell. All that writes to a medium, or removes anything from one, comes by here, as
+    /// [`Self::refuse_others`] or by itself: a cell changes its own media only.
+    pub(crate) fn refuse_other_cells(&self, header: &MediumHeader, at: &str) -> Result<()> {
+        let Some(other) = self.other_cell(header)? else { return Ok(()) };
+        Err(CellError::BadInput(format!(
+            "{} in {at} belongs to another cell ({}), so nothing is written to it or removed from it; `capstan import` reads \
+             what it has, `capstan media adopt {at}` makes it one of this cell",
+            shown(header.medium, &header.label),
+            other.short()
+        )))
+    }
+
     /// The other cell that a medium belongs to, if it does, and was not adopted.
     pub(crate) fn other_cell(&self, header: &MediumHeader) -> Result<Option<CellId>> {
         let Some(other) = header.cell.filter(|cell| *cell != self.id) else { return Ok(None) };
-        let adopted = self.idb.management(header.medium)?.adopted_us;
+        // A member of an array was adopted with it.
+        let medium = header.array.as_ref().map_or(header.medium, |place| place.array);
+        let adopted = self.idb.management(medium)?.adopted_us;
         Ok(adopted.is_none().then_some(other))
     }
 

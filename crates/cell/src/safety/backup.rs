@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
-use capstan_devices::file::{HEADER_NAME, write_idb_backup};
+use capstan_devices::file::{HEADER_NAME, header_in, write_idb_backup};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};
@@ -148,6 +148,8 @@ impl Cell {
     /// Whether there is a recovery key, and so a backup was written.
     fn write_idb_backup(&self, dir: &Path) -> Result<bool> {
         let Some((created_us, bytes)) = self.sealed_idb_backup()? else { return Ok(false) };
+        // The disk may have gone meanwhile, and the medium may be another cell's.
+        self.refuse_other_cells(&header_in(dir)?, &dir.display().to_string())?;
         write_idb_backup(dir, created_us, &bytes)?;
         Ok(true)
     }

@@ -105,6 +105,9 @@ impl Cell {
                         medium.label
                     )));
                 }
+                if let Ok(there) = self.medium_at_hand(medium.id) {
+                    self.refuse_other_cells(there.header(), there.path())?;
+                }
                 (vec![medium], None)
             }
             (false, None) => {
@@ -115,7 +118,7 @@ impl Cell {
         };
         let name = rows.first().filter(|_| pool.is_none()).map_or(name, |m| &m.label).to_owned();
         let media = rows.into_iter().map(|row| {
-            let opened = self.medium_at_hand(row.id);
+            let opened = self.medium_to_change(row.id);
             Source::new(row, opened)
         });
         Ok(Sources::new(name, pool, media.collect()))

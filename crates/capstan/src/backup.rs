@@ -52,6 +52,7 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
         concurrency: tune.concurrency.most(),
         eject_to: args.eject_to.clone(),
         block_size: tune.block_size,
+        new_medium: args.new_medium,
         segment_size: tune.segment_size,
         buffers: tune.buffers.map(|n| n as usize),
         compression: tune.compress,

@@ -31,6 +31,7 @@ pub fn run(
         device: target.to.clone(),
         eject_to: target.eject_to.clone(),
         block_size: target.block_size,
+        new_medium: target.new_medium,
         encrypt: target.encrypt.map(Into::into),
     };
     let show = Show { method: "copy", json: target.json, to_stderr: false };
@@ -44,6 +45,7 @@ pub fn consolidate(global: &Global, args: &ConsolidateArgs) -> Result<u8, Failur
         device: args.to.as_ref().filter(|to| to.pool().is_none()).map(Destination::device),
         pool: args.to.as_ref().and_then(Destination::pool),
         block_size: args.block_size,
+        new_medium: args.new_medium,
         encrypt: args.encrypt.map(Into::into),
     };
     let show = Show { method: "synthetic full", json: args.json, to_stderr: false };

@@ -40,6 +40,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
                 label: args.label.clone(),
                 pool: args.pool.clone(),
                 block_size: args.block_size,
+                new_medium: args.new_medium,
             };
             print(&home::open(global)?.media_init(&args.device, &wanted)?, args.json)?;
         }
@@ -53,6 +54,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             print(&home::open(global)?.media_export(medium, to)?, false)?;
         }
         MediaCommand::Recycle { medium, json } => recycle(global, medium, *json)?,
+        MediaCommand::Forget { medium, json } => forget(global, medium, *json)?,
         MediaCommand::Erase { medium, secure, foreign: false, json } => {
             erase(global, medium, *secure, *json)?;
         }
@@ -111,6 +113,31 @@ fn recycle(global: &Global, medium: &str, as_json: bool) -> Result<(), Failure> 
             path_text(done.medium.label.as_bytes()),
             bytes_text(done.bytes),
             grouped(done.segments),
+            grouped(done.versions)
+        ))?;
+    }
+    out.finish()
+}
+
+fn forget(global: &Global, medium: &str, as_json: bool) -> Result<(), Failure> {
+    let done = home::open(global)?.media_forget(medium)?;
+    let mut out = Output::new();
+    if as_json {
+        out.json(&json!({
+            "id": done.medium.id.to_string(),
+            "label": done.medium.label,
+            "device": done.medium.device,
+            "versions": done.versions,
+            "given_up": done.given_up,
+        }))?;
+    } else {
+        let more = match done.given_up {
+            0 => String::new(),
+            n => format!("; {} more that build on them go by the next prune", grouped(n)),
+        };
+        out.text(&format!(
+            "medium '{}' is forgotten, and {} versions that only it had{more}\n",
+            path_text(done.medium.label.as_bytes()),
             grouped(done.versions)
         ))?;
     }

@@ -15,10 +15,11 @@ use crate::progress::Console;
 use crate::protect::count;
 use crate::session::on_signals;
 use crate::sizes::bytes_text;
+use crate::status::away_json;
 use crate::table::Align::{Left, Right};
 use crate::table::table;
 
-/// Exit code where a medium failed, or another error was said.
+/// Exit code where a medium failed or is away, or another error was said.
 const WITH_ERRORS: u8 = 3;
 
 /// Runs the command.
@@ -47,9 +48,10 @@ pub fn text_of(pruned: &Pruned) -> String {
     list(&pruned.versions) + &summary(pruned)
 }
 
-/// Whether a medium failed, or another error was said.
+/// Whether a medium failed, or is away so that nothing of some objects could go, or another error was said.
 pub fn exit_code(pruned: &Pruned) -> u8 {
-    let failed = pruned.pending.iter().any(|p| p.failed) || pruned.errors > 0;
+    let away = !pruned.away.is_empty();
+    let failed = pruned.pending.iter().any(|p| p.failed) || pruned.errors > 0 || away;
     if failed { WITH_ERRORS } else { COMPLETED }
 }
 
@@ -141,6 +143,7 @@ pub fn json_of(pruned: &Pruned) -> Value {
         "packed_catalogs": pruned.packed_catalogs,
         "packed_bytes": pruned.packed_bytes,
         "pending": pending.collect::<Vec<_>>(),
+        "media_away": pruned.away.iter().map(away_json).collect::<Vec<_>>(),
         "consolidated": consolidated.collect::<Vec<_>>(),
         "wrong_clocks": pruned.wrong_clocks,
     })

@@ -33,12 +33,13 @@ pub fn run(global: &Global, command: &RaitCommand) -> Result<u8, Failure> {
                 _ => COMPLETED_WITH_ERRORS,
             }
         }
-        RaitCommand::Rebuild { array, member, onto, json } => {
+        RaitCommand::Rebuild { array, member, onto, new_medium, json } => {
             let console = Arc::new(Console::new(global)?);
             let stop = Arc::new(Stop::default());
             session::on_signals(&stop, &console)?;
             let cell = home::open(global)?;
-            let (rebuilt, info) = cell.array_rebuild(array, member, onto, &*console, &stop)?;
+            let (rebuilt, info) =
+                cell.array_rebuild(array, member, onto, *new_medium, &*console, &stop)?;
             console.finish();
             if *json {
                 let damaged: Vec<_> = rebuilt.damaged.iter().map(|n| n.0).collect();

@@ -22,6 +22,7 @@ pub fn retire(global: &Global, args: &RetireArgs) -> Result<u8, Failure> {
         device: to.filter(|to| to.pool().is_none()).map(|to| to.device()),
         pool: to.and_then(|to| to.pool()),
         no_copy: args.no_copy,
+        new_medium: args.new_medium,
     };
     session::run(global, &show, |cell, console, stop| {
         Ok(cell.media_retire(&request, console, stop)?)
@@ -37,6 +38,7 @@ pub fn request(args: &StageArgs) -> StageRequest {
         older_than: args.older_than,
         keep: args.keep,
         block_size: args.block_size,
+        new_medium: args.new_medium,
         encrypt: args.encrypt.map(Into::into),
         dry_run: args.dry_run,
     }

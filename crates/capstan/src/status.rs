@@ -2,6 +2,8 @@
 
 mod tapes;
 
+pub use tapes::away_json;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
 fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let all = cell.status(&args.names, args.max_age)?;
-    let (poor, wanted) = (cell.poor_media()?, cell.tapes_wanted()?);
+    let (poor, wanted, away) = (cell.poor_media()?, cell.tapes_wanted()?, cell.media_away()?);
     let worst = all.iter().map(|o| o.health).max();
     let mut out = Output::new();
     if args.json {
@@ -44,6 +46,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             "objects": all.iter().map(json_of).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
+            "media_away": away.iter().map(tapes::away_json).collect::<Vec<_>>(),
         }))?;
     } else {
         out.text(&first_line(&all, worst))?;
@@ -54,6 +57,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
         out.text(&list(&all))?;
         out.text(&tapes::wanted_lines(&wanted))?;
         out.text(&tapes::poor_lines(&poor))?;
+        out.text(&tapes::away_lines(&away))?;
     }
     out.finish()?;
     Ok(match worst {

@@ -149,12 +149,13 @@ impl Cell {
     }
 
     /// Writes a member of an array anew onto another device, which takes its place. `member` is its device, or its number
-    /// from 1.
+    /// from 1. `new_medium`: though another medium was there, or a disk is not mounted there.
     pub fn array_rebuild(
         &self,
         name: &str,
         member: &str,
         onto: &Address,
+        new_medium: bool,
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<(Rebuilt, ArrayInfo)> {
@@ -163,6 +164,7 @@ impl Cell {
         let header = opened.storage.header();
         self.open_drive_key(&header)?;
         self.refuse_other_cells(&header, &opened.address.to_string())?;
+        self.refuse_taken_by_others(onto, header.medium, new_medium)?;
         let _locks = opened.lock()?;
         self.refuse_missing(&opened)?;
         let begun = Instant::now();

@@ -188,6 +188,7 @@ impl Cell {
         let (files, dirs) = self.import_sessions(&sessions)?;
         self.import_locks(&medium, &ears)?;
         self.idb.raise_locks(&found.locks)?;
+        self.bring_back(header.medium, (!device.is_sequential()).then_some(&medium), &ears)?;
         Self::say_problems(&medium, &ears);
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };

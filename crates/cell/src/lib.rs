@@ -9,6 +9,7 @@ pub mod arrays;
 mod at_hand;
 mod attached;
 mod backup;
+mod bring_back;
 mod by_hand;
 mod change;
 mod cleaning;
@@ -80,6 +81,7 @@ mod whole_file;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use capstan_devices::mounts::MountTables;
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::CellId;
 use capstan_idb::Idb;
@@ -104,12 +106,15 @@ pub struct Cell {
     entropy: Arc<Entropy>,
     secrets: Arc<keyring::Secrets>,
     opener: Arc<parking_lot::Mutex<unlock::Opener>>,
+    mounts: Arc<MountTables>,
 }
 
 impl Cell {
     /// Opens the cell whose home is `home`; makes it where there is none. Sessions whose process died are marked
     /// incomplete.
     pub fn open(home: &Path, secrets: keyring::Secrets) -> Result<Self> {
+        let mounts = Arc::new(MountTables::default());
+        media::refuse_unmounted_home(home, &mounts)?;
         let idb = Idb::open(home)?;
         idb.mark_dead_sessions(&session::host(), &session::is_alive)?;
         idb.order_what_has_none(session::now_us())?;
@@ -122,7 +127,13 @@ impl Cell {
             entropy: Arc::new(entropy),
             secrets: Arc::new(secrets),
             opener: Arc::default(),
+            mounts,
         })
+    }
+
+    /// The same, with other tables of the mount points of this machine than the system's.
+    pub fn with_mount_tables(self, tables: MountTables) -> Self {
+        Self { mounts: Arc::new(tables), ..self }
     }
 
     /// Its home.

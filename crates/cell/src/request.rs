@@ -129,6 +129,8 @@ pub struct BackupRequest {
     pub eject_to: Option<String>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
+    /// Whether a medium is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
     /// Bytes after which a segment ends.
     pub segment_size: Option<u64>,
     /// Block buffers.
@@ -169,7 +171,10 @@ impl BackupRequest {
     /// Whether another object can be backed up together with this one: to the same media, with the same options of these.
     pub fn goes_with(&self, other: &Self) -> bool {
         let media = |r: &Self| (r.device.clone(), r.mirrors.clone(), r.pool.clone());
-        let options = |r: &Self| (r.block_size, r.segment_size, r.encrypt, r.log_level, r.dry_run);
+        let options = |r: &Self| {
+            let made = (r.block_size, r.segment_size, r.new_medium);
+            (made, r.encrypt, r.log_level, r.dry_run)
+        };
         media(self) == media(other)
             && options(self) == options(other)
             && self.eject_to == other.eject_to
@@ -328,6 +333,8 @@ pub struct CopyRequest {
     pub eject_to: Option<String>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
+    /// Whether a medium is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
     /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
     pub encrypt: Option<Encrypt>,
 }
@@ -343,6 +350,8 @@ pub struct ConsolidateRequest {
     pub pool: Option<String>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
+    /// Whether a medium is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
     /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
     pub encrypt: Option<Encrypt>,
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::media::Condition;
+use crate::media::{AwayMedium, Condition};
 use crate::report::DrillReport;
 use crate::restore::is_complete_by;
 use crate::session::{now_us, rfc3339};
@@ -81,9 +81,10 @@ impl Cell {
             [] => self.idb.objects()?,
             names => self.objects_named(names)?,
         };
+        let away = self.media_away()?;
         let mut all = Vec::new();
         for object in objects {
-            all.extend(self.status_of(&object, max_age)?);
+            all.extend(self.status_of(&object, &away, max_age)?);
         }
         Ok(all)
     }
@@ -103,7 +104,12 @@ impl Cell {
     }
 
     /// `None` for an object of which nothing was ever to be kept: it only measured.
-    fn status_of(&self, object: &Object, max_age: Duration) -> Result<Option<ObjectStatus>> {
+    fn status_of(
+        &self,
+        object: &Object,
+        away: &[AwayMedium],
+        max_age: Duration,
+    ) -> Result<Option<ObjectStatus>> {
         let mut versions = self.idb.versions_of(object.id)?;
         versions.retain(|v| !v.null_device);
         let complete = versions.iter().find(|v| is_complete_by(v, None));
@@ -129,6 +135,16 @@ impl Cell {
         let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
         for why in self.faults_of(&media)? {
             status.say(Health::Warning, why);
+        }
+        let of_it = |of: &&AwayMedium| of.objects.iter().any(|o| o.id == object.id);
+        let away: Vec<AwayMedium> = away.iter().filter(of_it).cloned().collect();
+        let needs = complete.is_some_and(|v| self.needs(v.id, &away).unwrap_or(false));
+        for of in &away {
+            let (health, and) = match needs {
+                true => (Health::Critical, ", and its last version needs it"),
+                false => (Health::Warning, ""),
+            };
+            status.say(health, format!("{}{and}: its keep rules stand still", of.text()));
         }
         Ok(Some(status))
     }

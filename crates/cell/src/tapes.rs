@@ -260,7 +260,8 @@ impl Cell {
             // Its drive is free for the next one.
             drop(member);
             let by_drive = supply.by_drive.going_on(&old);
-            let wanted = &Wanted { block_size: Some(old.block_size), by_drive };
+            let block_size = Some(old.block_size);
+            let wanted = &Wanted { block_size, by_drive, new_medium: false };
             let here = self.device_of_medium(old.medium);
             let library = here.and_then(|here| supply.libraries.iter().find(|l| is_of(&here, l)));
             let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;

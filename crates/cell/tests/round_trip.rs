@@ -64,6 +64,7 @@ impl Bench {
             concurrency: None,
             eject_to: None,
             block_size: None,
+            new_medium: false,
             segment_size: None,
             buffers: None,
             encrypt: None,

@@ -14,6 +14,7 @@ pub mod faulty;
 pub mod file;
 pub mod held;
 pub mod library;
+pub mod mounts;
 pub mod null;
 pub mod open;
 pub mod operator;

@@ -99,11 +99,15 @@ pub enum Code {
     IsRead,
     /// Pages of the internal database are damaged.
     IdbDamaged,
+    /// A medium is not where it was, and nobody is on record as having taken it away.
+    MediumAway,
+    /// Versions that were given up are there again.
+    BroughtBack,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 43] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -145,6 +149,8 @@ impl Code {
         Self::ClockWrong,
         Self::IsRead,
         Self::IdbDamaged,
+        Self::MediumAway,
+        Self::BroughtBack,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -347,6 +353,15 @@ impl Code {
                 Error,
                 "put the home aside and bring it back with `capstan idb recover MEDIUM`, or with `capstan import MEDIUM`; check the disk",
             ),
+            Self::MediumAway => (
+                217,
+                "medium-away",
+                Error,
+                "mount it, or import it from where it is; `capstan media export` if it was taken away, `capstan media forget` if it is lost",
+            ),
+            Self::BroughtBack => {
+                (405, "brought-back", Note, "nothing to do: the next prune decides on them anew")
+            }
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (
                 402,

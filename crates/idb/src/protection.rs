@@ -133,6 +133,20 @@ impl Idb {
         })
     }
 
+    /// Takes back that versions expired; returns how many had.
+    pub fn bring_back(&self, versions: &[VersionId]) -> Result<u64> {
+        self.write_many(format_args!("bring back {} versions", versions.len()), async |conn| {
+            let mut n = 0;
+            for version in versions {
+                let sql = "UPDATE versions SET expired_us = NULL \
+                           WHERE id = $1 AND expired_us IS NOT NULL";
+                let query = sql::query(sql).bind(version.to_string());
+                n += query.execute(&mut *conn).await?.rows_affected();
+            }
+            Ok(n)
+        })
+    }
+
     /// Takes over the protection that a medium records, where nothing was said here.
     pub fn import_protection(&self, version: VersionId, found: Protection) -> Result<()> {
         self.write(format_args!("protect version {}", version.short()), async |conn| {

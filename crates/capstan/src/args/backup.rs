@@ -77,6 +77,9 @@ pub struct BackupArgs {
     /// to this place
     #[arg(long, value_name = "LOCATION")]
     pub eject_to: Option<String>,
+    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    #[arg(long)]
+    pub new_medium: bool,
     /// Only say what would be done
     #[arg(long)]
     pub dry_run: bool,

@@ -37,6 +37,9 @@ pub struct ConsolidateArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]
     pub block_size: Option<u32>,
+    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    #[arg(long)]
+    pub new_medium: bool,
     /// Have the tape drive encrypt, on a tape that it encrypts as a whole; without this option a tape stays as it is
     #[arg(long, value_enum, value_name = "BY")]
     pub encrypt: Option<EncryptCopyArg>,

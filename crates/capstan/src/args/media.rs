@@ -114,6 +114,13 @@ hours).
 
 Tapes of other programs, and of other cells, are never written to. --foreign makes such a one blank, and one that a `rait rebuild`
 that was killed has left behind; only a lock on it is respected.";
+const AFTER_FORGET: &str = "\
+Example:
+  capstan media forget monday
+
+For one that was destroyed, stolen or lost. While a medium is not where it was, and nobody is on record as having taken it away,
+the keep rules of its objects stand still, and `capstan status` says so: here it is given up by name. Refused where it is at hand.
+Nothing is removed from it: if it turns up, `capstan media import` brings back what it has.";
 const AFTER_ADOPT: &str = "\
 Examples:
   capstan media adopt /mnt/backup
@@ -248,6 +255,16 @@ pub enum MediaCommand {
     /// Copy what must stay on a medium elsewhere, and never write it again
     #[command(after_help = AFTER_RETIRE)]
     Retire(RetireArgs),
+    /// Forget a medium that is lost, and the versions that need what only it has
+    #[command(after_help = AFTER_FORGET)]
+    Forget {
+        /// Its label, or the begin of its id
+        #[arg(value_name = "MEDIUM")]
+        medium: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Erase a medium that holds nothing that must stay, and forget it
     #[command(after_help = AFTER_ERASE)]
     Erase {
@@ -278,6 +295,9 @@ pub struct RetireArgs {
     /// Copy nothing, whatever is on it: of a tape that is destroyed, say
     #[arg(long, conflicts_with = "to")]
     pub no_copy: bool,
+    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    #[arg(long)]
+    pub new_medium: bool,
     /// Take back that it was retired, and that drives with it in them asked to be cleaned
     #[arg(long, conflicts_with_all = ["to", "no_copy"])]
     pub undo: bool,
@@ -302,6 +322,9 @@ pub struct InitArgs {
     /// Its block size, 64K to 8M [default: 512K]
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     pub block_size: Option<u32>,
+    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    #[arg(long)]
+    pub new_medium: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

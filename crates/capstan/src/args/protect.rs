@@ -166,7 +166,11 @@ of the last 7 days that have one. A version stays if any rule keeps it, if it is
 it, and as its object's last complete one; what a version that stays builds on is only marked, and goes later: where most of
 such a chain is dead it is consolidated into a new full, and goes at once. Without any
 rule only versions go whose protection has ended. Segments in which nothing that stays has data are removed, which gives
-their space back; of a medium that is not at hand they go at a later prune.";
+their space back; of a medium that was exported they go at a later prune.
+
+Where a medium is not at hand although nobody took it away, a disk that is not mounted say, nothing of the objects that have
+something on it goes, and prune says so (exit code 3): mount it, record where it went with `capstan media export`, or give it up
+with `capstan media forget`.";
 
 /// Arguments of `prune`.
 #[derive(Debug, Args)]

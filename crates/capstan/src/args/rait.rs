@@ -45,6 +45,9 @@ pub enum RaitCommand {
         /// A blank device: an empty or new directory, or a blank tape
         #[arg(long, value_name = "NEW")]
         onto: Address,
+        /// Write it there though the database knows another medium in that place, or a disk is not mounted there
+        #[arg(long)]
+        new_medium: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,

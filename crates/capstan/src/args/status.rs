@@ -15,9 +15,12 @@ Examples:
 
 Critical is an object without a complete version, or whose last one was begun longer than --max-age ago, and one whose last
 drill could not prove files. A warning is a last backup or drill that did not complete or had errors, and one that is out of
-line with those before. Objects that were only ever written to null: are left out.
+line with those before. A medium that is not where it was, though nobody is on record as having taken it away, is a warning, and critical
+where the last complete version needs it: keep rules stand still until it is mounted, `capstan media export` says that it was
+taken away, or `capstan media forget` that it is lost. Objects that were only ever written to null: are left out.
 
-Behind the objects come drives without a robot that wait for a tape, which somebody is to put in, and media in poor condition.
+Behind the objects come drives without a robot that wait for a tape, which somebody is to put in, media in poor condition, and media
+that are away.
 
 Exit codes: 0 all is well, 5 a warning, 6 critical; 1 and 2 as everywhere. With --plugin they are those of the Monitoring
 Plugins (Nagios, Icinga, Checkmk): 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (whatever else went wrong, but a mistake in the options

@@ -15,6 +15,7 @@ use clap::{Args as _, FromArgMatches as _};
 use crate::args::{BackupArgs, PruneArgs, StageArgs};
 use crate::exit::Failure;
 use table::{Mistakes, Table};
+use toml::de::DeValue;
 
 /// Most bytes of a specification.
 const SIZE_MAX: u64 = 1 << 20;
@@ -198,6 +199,7 @@ fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> KeepRules {
 /// `from` is what is staged; the other keys are options of `capstan stage`, given to its own parser.
 fn stage(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<StageArgs> {
     const OPTIONS: [&str; 5] = ["to", "older-than", "keep", "block-size", "encrypt"];
+    const NEW_MEDIUM: &str = "new-medium";
     let begin = t.begin;
     let mut args = Vec::new();
     for key in OPTIONS {
@@ -211,8 +213,13 @@ fn stage(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<StageArgs> {
             Err(why) => m.at(at, why),
         }
     }
+    match t.take(NEW_MEDIUM) {
+        Some((_, DeValue::Boolean(true))) => args.push(format!("--{NEW_MEDIUM}")),
+        Some((_, DeValue::Boolean(false))) | None => {}
+        Some((at, _)) => m.at(at, format!("'{NEW_MEDIUM}' is true or false")),
+    }
     let from = t.text("from", m);
-    t.end("a key of [stage]", &[&OPTIONS[..], &["from"]].concat(), m);
+    t.end("a key of [stage]", &[&OPTIONS[..], &[NEW_MEDIUM, "from"]].concat(), m);
     let Some(from) = from else {
         m.at(begin, "[stage] does not say what is staged; write from = \"POOL\"".to_owned());
         return None;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use capstan_cell::TapeWanted;
+use capstan_cell::media::AwayMedium;
 use capstan_cell::stage::PoorMedium;
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
@@ -72,5 +73,27 @@ pub fn poor_json(m: &PoorMedium) -> Value {
         "label": m.medium.label,
         "device": m.medium.device,
         "reasons": m.reasons,
+    })
+}
+
+/// A line per medium that is away though nobody took it away.
+pub fn away_lines(away: &[AwayMedium]) -> String {
+    let line = |of: &AwayMedium| {
+        let text = format!("{}: {}", of.text(), of.hint());
+        let mut chars = text.chars();
+        let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+        format!("{first}{}\n", path_text(chars.as_str().as_bytes()))
+    };
+    away.iter().map(line).collect()
+}
+
+/// A medium that is away though nobody took it away as JSON.
+pub fn away_json(of: &AwayMedium) -> Value {
+    json!({
+        "id": of.medium.id.to_string(),
+        "label": of.medium.label,
+        "device": of.medium.device,
+        "why": of.why,
+        "objects": of.objects.iter().map(|o| &o.name).collect::<Vec<_>>(),
     })
 }

@@ -276,7 +276,8 @@ fn what_lies_on_a_medium_that_is_away_never_passes_for_whole() {
     assert_ne!(consolidated.code, 0, "{}", consolidated.stdout);
     // What the newest backup of the database does not know is not there; what it knows is refused.
     assert_ne!(run(&lab, "restore other --into out").code, 0);
-    run(&lab, "prune --keep-last 1").ok();
+    let pruned = run(&lab, "prune --keep-last 1");
+    assert_eq!(pruned.code, 3, "nothing goes: {}", pruned.stdout);
     lab.sh("mv away m1; rm -rf out");
     run(&lab, "import m1").ok();
     comes_back(&lab, "t", "whole");

@@ -57,9 +57,10 @@ impl Cell {
         let mut size = request.block_size;
         let by_drive = ByDrive::of_backup(request.encrypt);
         let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec() };
+        self.refuse_taken_places(request)?;
         for address in devices {
             let hold = request.keep.lock_until_us.is_some();
-            let wanted = Wanted { block_size: size, by_drive };
+            let wanted = Wanted { block_size: size, by_drive, new_medium: request.new_medium };
             match self.open_held(address, &wanted, hold, &choice, observer) {
                 Ok((member, held)) => {
                     let id = member.medium.medium;
@@ -88,6 +89,14 @@ impl Cell {
         }
         opened.lost = failed.len() as u64;
         Ok(opened)
+    }
+
+    /// Refuses a backup of which a directory would become a medium and must not, before any of them becomes one.
+    pub(super) fn refuse_taken_places(&self, request: &BackupRequest) -> Result<()> {
+        let devices = std::iter::once(&request.device).chain(&request.mirrors);
+        devices
+            .filter(|address| !address.is_tape())
+            .try_for_each(|address| self.refuse_taken(address, request.new_medium))
     }
 
     /// Opens a device to write to, or makes a medium there.
@@ -232,11 +241,19 @@ impl Cell {
                     }
                     _ => {}
                 }
-                if let Some(id) = self.refuse_others(address)?
-                    && address.is_tape()
-                {
-                    self.refuse_poor(id)?;
+                let there = self.refuse_others(address)?;
+                match there {
+                    Some(id) if address.is_tape() => self.refuse_poor(id)?,
+                    Some(_) => {}
+                    None => self.refuse_taken(address, wanted.new_medium)?,
                 }
+                // One that went away since must not become another one.
+                let new = || match there {
+                    Some(_) => Err(std::io::Error::other(
+                        "the medium there is gone since it was looked at",
+                    )),
+                    None => new(),
+                };
                 let device = open::writable(address, new, wanted.block_size)?;
                 let device = self.as_wanted(device, address, wanted.by_drive)?;
                 let header = device.medium().header().clone();
@@ -274,6 +291,8 @@ pub(crate) struct Wanted {
     pub block_size: Option<u32>,
     /// Whether its drive encrypts it.
     pub by_drive: ByDrive,
+    /// Whether one is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
 }
 
 /// The media that a session writes to.

@@ -40,7 +40,7 @@ use crate::Cell;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::keyring;
-use crate::media::{WriteFailure, check_location, recorded};
+use crate::media::{WriteFailure, check_location, recorded, refuse_new_medium_of};
 use crate::moves::Moves;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
@@ -84,6 +84,7 @@ impl Cell {
             ));
         }
         requests.iter().try_for_each(|request| self.check_encryption(request))?;
+        refuse_new_medium_of(first.pool.as_deref(), first.new_medium)?;
         if let Some(location) = &first.eject_to {
             check_location(location)?;
         }
@@ -114,6 +115,7 @@ impl Cell {
         let Some(first) = requests.first() else { return Ok(Vec::new()) };
         let mut planned = self.planned(requests, observer);
         if first.dry_run {
+            self.refuse_taken_places(first)?;
             let dry_run = |(request, plan, ears): Planned<'_>| {
                 self.dry_run(request, plan, &ears, stop, started_us)
             };

@@ -68,7 +68,8 @@ impl Cell {
         }
         let by_drive = ByDrive::of_copy(request.encrypt);
         self.check_by_drive(by_drive, [&request.device])?;
-        let wanted = Wanted { block_size: request.block_size, by_drive };
+        let (block_size, new_medium) = (request.block_size, request.new_medium);
+        let wanted = Wanted { block_size, by_drive, new_medium };
         let mut views = Vec::new();
         for version in &plan.versions {
             views.push(VersionView::open_alone(self, version.clone())?);

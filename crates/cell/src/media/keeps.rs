@@ -3,6 +3,7 @@
 use capstan_format::id::VersionId;
 use capstan_idb::{Keeping, Protection, Status, Version};
 
+use super::AwayMedium;
 use crate::Cell;
 use crate::error::Result;
 
@@ -29,11 +30,23 @@ impl Cell {
     /// Which of these versions must stay: for their own sake, or since one builds on them that must.
     pub(crate) fn kept(&self, versions: &[VersionId], now_us: i64) -> Result<Vec<Kept>> {
         let mut kept = Vec::new();
+        let mut away: Option<Vec<AwayMedium>> = None;
         for id in versions {
             let mut longest: Option<Kept> = None;
             for dependant in self.idb.with_dependants(&[*id])? {
                 let Some(version) = self.idb.version(dependant)? else { continue };
-                longest = longer(longest, own(&version, &self.idb.keeping(dependant)?, now_us));
+                let keeping = self.idb.keeping(dependant)?;
+                longest = longer(longest, own(&version, &keeping, now_us));
+                // Time that passes gives nothing up while a medium of its object is away.
+                let has_passed = matches!(keeping.protection, Protection::UntilUs(_));
+                if longest.is_none() && has_passed && keeping.expired_us.is_none() {
+                    let away = match &mut away {
+                        Some(away) => away,
+                        away => away.insert(self.media_away()?),
+                    };
+                    let is_of = |of: &AwayMedium| of.objects.iter().any(|o| o.id == version.object);
+                    longest = away.iter().any(is_of).then_some(Kept::ForEver);
+                }
             }
             kept.extend(longest);
         }

@@ -28,6 +28,8 @@ pub struct Initialise {
     pub pool: Option<String>,
     /// Its block size in bytes.
     pub block_size: Option<u32>,
+    /// Whether it is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
 }
 
 /// What recycling a medium gave up.
@@ -99,6 +101,7 @@ impl Cell {
                 shown(there.header().medium, &there.header().label)
             )));
         }
+        self.refuse_taken(address, wanted.new_medium)?;
         let label = wanted.label.clone().unwrap_or_else(|| label_of(address));
         self.check_label(&label)?;
         let device = open::writable(address, || self.new_medium(&label, size), None)?;

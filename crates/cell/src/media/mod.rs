@@ -2,12 +2,15 @@
 //! session takes.
 
 mod allocate;
+mod away;
 mod condition;
 mod erase;
 mod failure;
+mod forget;
 mod keeps;
 mod life;
 mod owner;
+mod place;
 mod pools;
 mod state;
 
@@ -21,8 +24,10 @@ use capstan_format::keys::PairId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Holdings, Management, Medium};
 
+pub use self::away::AwayMedium;
 pub use self::condition::{Condition, Limits, limits_of};
 pub use self::erase::{Erased, Foreign};
+pub use self::forget::Forgotten;
 pub use self::life::{Initialise, Recycled};
 pub use self::pools::PoolInfo;
 pub use self::state::{Facts, MediumState};
@@ -32,6 +37,7 @@ pub(crate) use self::failure::WriteFailure;
 use self::keeps::Kept;
 pub(crate) use self::life::{BLOCK_SIZE, check_location};
 pub(crate) use self::owner::{exported, identity, recorded};
+pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
 use crate::Cell;
 use crate::cleaning::DRIVES_MAX;
 use crate::error::{CellError, Result, plain};

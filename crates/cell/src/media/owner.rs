@@ -13,7 +13,7 @@ use crate::error::{CellError, Result};
 use crate::import::key_records;
 use crate::keyring;
 use crate::names::{TEXT_MAX, bounded};
-use crate::observe::Observer;
+use crate::observe::{Observer, Silent};
 use crate::session::{Ears, now_us};
 
 /// The identity of the cell whose database this is; made where there is none yet.
@@ -171,14 +171,18 @@ impl Cell {
         let device = open::writable(address, nobody, None)?;
         let row = self.put_medium_of(address, device.medium().header())?;
         self.record_unknown(device.medium(), &Ears::new(observer))?;
+        let ears = Ears::new(observer);
         if address.is_sequential() {
             // Its header cannot be written without losing what comes behind it.
             self.idb.set_medium_adopted(row.id, now_us())?;
+            self.bring_back(row.id, None, &ears)?;
             return Ok(row);
         }
         let header = MediumHeader { cell: Some(self.id), ..device.medium().header().clone() };
+        let there = device.medium().clone();
         device.replace_header(&header)?;
         self.idb.set_medium_other_cell(row.id, None)?;
+        self.bring_back(row.id, Some(&there), &ears)?;
         Ok(row)
     }
 
@@ -192,6 +196,7 @@ impl Cell {
             let Some(known) = tape.known else { continue };
             if self.idb.management(known.id)?.is_other_cells() {
                 self.idb.set_medium_adopted(known.id, now_us())?;
+                self.bring_back(known.id, None, &Ears::new(&Silent))?;
                 adopted.push(self.media_show(&known.id.to_string())?);
             }
         }

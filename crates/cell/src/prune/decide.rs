@@ -61,6 +61,10 @@ pub(crate) struct Asked<'a> {
     pub locks: HashMap<VersionId, MediumLock>,
     /// Versions that are not whole any more: media that are at hand do not have all of them.
     pub lost: HashSet<VersionId>,
+    /// Objects of which nothing goes now, and why.
+    pub still: HashMap<ObjectId, String>,
+    /// Versions that are on media of other cells: these decide on them.
+    pub of_others: HashSet<VersionId>,
     pub now_us: i64,
     pub here: TimeZone,
 }
@@ -80,7 +84,8 @@ impl Asked<'_> {
     }
 
     fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
-        let whole = |i: &usize| is_complete(&rows[*i]) && !self.lost.contains(&rows[*i].version.id);
+        let is_gone = |id| self.lost.contains(id) || self.of_others.contains(id);
+        let whole = |i: &usize| is_complete(&rows[*i]) && !is_gone(&rows[*i].version.id);
         let complete: Vec<usize> = (0..rows.len()).filter(whole).collect();
         let seen =
             |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
@@ -124,6 +129,10 @@ impl Asked<'_> {
             why.push("in use by a session that runs".to_owned());
         }
         why.extend(row.readers.iter().map(|reader| format!("read by {reader}")));
+        why.extend(self.still.get(&row.version.object).cloned());
+        if self.of_others.contains(&row.version.id) {
+            why.push("it is on a medium of another cell".to_owned());
+        }
         let on_medium = self.locks.get(&row.version.id);
         let until = match on_medium {
             Some(MediumLock::UntilUs(until)) => row.keeping.locked_until_us.max(Some(*until)),
@@ -257,7 +266,9 @@ mod tests {
 
     fn asked(rules: &KeepRules) -> Asked<'_> {
         let (objects, locks, lost) = (None, HashMap::new(), HashSet::new());
-        Asked { rules, objects, locks, lost, now_us: NOW, here: TimeZone::UTC }
+        let (still, of_others) = (HashMap::new(), HashSet::new());
+        let (now_us, here) = (NOW, TimeZone::UTC);
+        Asked { rules, objects, locks, lost, still, of_others, now_us, here }
     }
 
     #[test]
@@ -356,6 +367,21 @@ mod tests {
             ..locked
         };
         assert_eq!(actions(&[row(1), locked, row(5)], &last(1)), "kkm");
+    }
+
+    #[test]
+    fn what_stands_still_and_what_is_anothers_stays() {
+        let expired = with(4, |row| row.keeping.expired_us = Some(1));
+        let rows = [row(1), row(2), protected(3, Protection::None), expired];
+        let rules = last(1);
+        let mut still = asked(&rules);
+        assert_eq!(letters(&still.decide(&rows)), "krrr");
+        still.still.insert(ObjectId([1; 16]), "away".to_owned());
+        assert_eq!(letters(&still.decide(&rows)), "kkkm");
+        // What another cell has takes nobody's place, and is not decided on here.
+        let mut others = asked(&rules);
+        others.of_others.insert(rows[0].version.id);
+        assert_eq!(letters(&others.decide(&rows)), "kkrr");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod bases;
 mod decide;
 mod rules;
+mod still;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,6 +21,7 @@ use self::decide::{Asked, Decision, MediumLock};
 pub use self::rules::{Count, KeepRules};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::media::AwayMedium;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
@@ -104,6 +106,8 @@ pub struct Pruned {
     pub wrong_clocks: Vec<String>,
     /// Errors that were said.
     pub errors: u64,
+    /// Media that are away though nobody took them away: of the objects named there nothing went.
+    pub away: Vec<AwayMedium>,
 }
 
 impl Pruned {
@@ -124,6 +128,7 @@ impl Pruned {
             removed_catalogs: self.removed_catalogs + next.removed_catalogs,
             consolidated: self.consolidated,
             errors: self.errors.max(next.errors),
+            away: self.away,
             ..next
         }
     }
@@ -159,7 +164,9 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Pruned> {
+        let away = self.say_still(request, &Ears::new(observer))?;
         let (mut pruned, bases) = self.prune_once(request, observer, stop)?;
+        pruned.away = away;
         pruned.consolidated = self.consolidate_bases(bases, request.dry_run, observer, stop)?;
         if request.dry_run {
             return Ok(pruned);
@@ -260,6 +267,8 @@ impl Cell {
             objects: (!request.names.is_empty()).then_some(objects),
             locks: HashMap::new(),
             lost: self.lost_versions()?,
+            still: self.standing_still()?,
+            of_others: self.versions_of_others()?,
             now_us: now_us(),
             here: jiff::tz::TimeZone::system(),
         })
@@ -333,7 +342,7 @@ impl Cell {
                     _ if self.is_on_tape(*id)? => {
                         Err(CellError::BadInput(GIVEN_UP_AS_A_WHOLE.to_owned()))
                     }
-                    true => self.medium_at_hand(*id).map(AtHand::ToRead),
+                    true => self.medium_to_change(*id).map(AtHand::ToRead),
                     false => self.hold_medium(*id).map(AtHand::Held),
                 });
             }

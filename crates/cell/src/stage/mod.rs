@@ -34,6 +34,7 @@ use crate::Cell;
 use crate::copy::{Copied, Route};
 use crate::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
+use crate::media::refuse_new_medium_of;
 use crate::observe::{Observer, Stop};
 use crate::protect::say_not_locked;
 use crate::report::{Report, Staged, StagedVersion};
@@ -57,6 +58,8 @@ pub struct StageRequest {
     pub keep: Option<u64>,
     /// Block size of a new medium in bytes.
     pub block_size: Option<u32>,
+    /// Whether a medium is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
     /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
     pub encrypt: Option<Encrypt>,
     /// Only say what would be done.
@@ -231,6 +234,7 @@ impl Cell {
     /// Refuses a target that can be seen to be none before anything is opened.
     fn refuse_stage_to(&self, request: &StageRequest, sources: &Sources) -> Result<()> {
         let refused = |why: &str| Err(CellError::BadInput(why.to_owned()));
+        refuse_new_medium_of(request.pool.as_deref(), request.new_medium)?;
         let device = request.pool.is_none().then_some(&request.device);
         self.check_by_drive(ByDrive::of_copy(request.encrypt), device)?;
         match &request.pool {

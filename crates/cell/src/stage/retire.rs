@@ -48,6 +48,8 @@ pub struct RetireRequest {
     pub pool: Option<String>,
     /// Nothing is copied: what it holds stays where it is.
     pub no_copy: bool,
+    /// Whether a medium is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
 }
 
 /// What was found of the copies that a medium is retired for.
@@ -243,6 +245,7 @@ impl Cell {
             older_than: None,
             keep: None,
             block_size: None,
+            new_medium: request.new_medium,
             encrypt: (is_encrypted && has_drive).then_some(Encrypt::Drive),
             dry_run: false,
         })

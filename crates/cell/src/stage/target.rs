@@ -73,7 +73,8 @@ impl Cell {
     ) -> Result<Member> {
         let mut passed = passed.to_vec();
         passed.extend(sources.ids().into_iter().map(|id| (id, "is what is to be copied")));
-        let wanted = Wanted { block_size: request.block_size, by_drive };
+        let (block_size, new_medium) = (request.block_size, request.new_medium);
+        let wanted = Wanted { block_size, by_drive, new_medium };
         let member = loop {
             let address = match &request.pool {
                 Some(pool) => {

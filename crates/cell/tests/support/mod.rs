@@ -215,6 +215,7 @@ pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
         concurrency: None,
         eject_to: None,
         block_size: Some(64 << 10),
+        new_medium: false,
         segment_size: Some(64 << 10),
         buffers: None,
         compression: Compression::Off,

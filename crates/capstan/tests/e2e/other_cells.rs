@@ -1,0 +1,75 @@
+//! What a home does with media that it only imported: it reads them, and neither writes to them nor removes anything from them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Lab, finish, noise};
+
+/// What lies in a directory: names, and contents but the backups of databases.
+fn contents(of: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(of).unwrap().map(Result::unwrap);
+    entries.map(|e| (e.file_name().into_string().unwrap(), fs::read(e.path()).unwrap())).collect()
+}
+
+#[test]
+fn a_home_that_only_imported_a_medium_changes_nothing_on_it() {
+    let lab = Lab::new();
+    let first = |args: &str| {
+        let mut command = lab.command();
+        command.env("CAPSTAN_HOME", lab.path("first")).args(args.split(' '));
+        finish(&mut command)
+    };
+    first("idb recovery-key").ok();
+    for n in 0..3 {
+        lab.file("tree/a", noise(n, 50_000));
+        first("backup tree --to m1 --name t --full").ok();
+        first("backup tree --to rait1:a,b --name v --full").ok();
+    }
+    let media = ["m1", "a", "b"].map(|name| lab.path(name));
+    let before = media.each_ref().map(|path| contents(path));
+    // This home makes backups of its database, too.
+    lab.run(["idb", "recovery-key"]).ok();
+    lab.run(["import", "m1"]).ok();
+    lab.run(["import", "rait1:a,b"]).ok();
+    lab.backed_up(["tree", "--to", "own", "--name", "own"]);
+    let run = |args: &str| lab.run(args.split(' '));
+    for prune in ["prune --keep-last 1 --dry-run", "prune --keep-last 1"] {
+        let pruned = run(prune);
+        let words = "removed, 0 ";
+        assert!(pruned.ok().stdout.contains("another cell"), "{}", pruned.stdout);
+        assert!(
+            pruned.stdout.contains("7 kept") && pruned.stdout.contains(words),
+            "{}",
+            pruned.stdout
+        );
+    }
+    // Given up by name or not: it is not this home's to remove.
+    run("media protect m1 --none").ok();
+    assert!(run("prune --keep-last 1").ok().stdout.contains("7 kept"));
+    for (command, words) in [
+        ("stage m1 --to own", "media adopt"),
+        ("stage rait1:a,b --to own", "media adopt"),
+        ("media recycle m1", "media adopt"),
+        ("media erase m1", "media adopt"),
+        ("media label m1 mine", "media adopt"),
+        ("lock t --until 2090-01-01", "cannot be locked"),
+        ("rait rebuild rait1:a,b --member 2 --onto new", "media adopt"),
+        ("copy own --to m1", "media adopt"),
+        ("backup tree --to m1 --name t", "media adopt"),
+        ("backup tree --to own --mirror m1 --name t", "media adopt"),
+    ] {
+        run(command).refused(&["another cell", words]);
+    }
+    for reads in ["verify t", "drill t", "copy t --to own", "idb check"] {
+        run(reads).ok();
+    }
+    for (path, before) in media.iter().zip(before) {
+        assert_eq!(contents(path), before, "{} was changed", path.display());
+    }
+    // Adopted, it is this home's, and the other's no more.
+    run("media adopt m1").ok();
+    assert!(run("prune t --keep-last 1").ok().stdout.contains("removed"));
+    let refused = first("prune t --keep-last 1");
+    assert!(refused.stdout.contains("another cell"), "{}{}", refused.stdout, refused.stderr);
+}

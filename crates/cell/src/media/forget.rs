@@ -1,0 +1,66 @@
+//! Forgetting a medium that will not come back: destroyed, stolen, lost.
+
+use std::collections::HashSet;
+
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_format::id::VersionId;
+use capstan_idb::Medium;
+
+use super::{look, shown};
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::session::now_us;
+
+/// What forgetting a medium gave up.
+#[derive(Debug, Clone)]
+pub struct Forgotten {
+    /// The medium as it was known.
+    pub medium: Medium,
+    /// Versions of which nothing is known any more.
+    pub versions: u64,
+    /// Versions that cannot be restored without what it had, and have something elsewhere: the next prune removes that.
+    pub given_up: u64,
+}
+
+impl Cell {
+    /// Forgets a medium, and the versions that need what only it has. Nothing is removed from it: an import brings it back.
+    /// Refused where it is at hand.
+    pub fn media_forget(&self, name: &str) -> Result<Forgotten> {
+        let medium = self.find_medium(name)?;
+        let foreign = self.idb.management(medium.id)?.is_other_cells();
+        let by_hand =
+            matches!(medium.device.parse(), Ok(Address::Tape(TapeAddress { tape: None, .. })));
+        let called = shown(medium.id, &medium.label);
+        if !foreign && !by_hand && look(&medium).absent.is_none() {
+            return Err(CellError::BadInput(format!(
+                "{called} is in {}, and one that is at hand is not forgotten; `capstan media recycle` or `capstan media erase` \
+                 gives up what it holds",
+                medium.device
+            )));
+        }
+        for id in self.idb.versions_on_medium(medium.id)? {
+            if let Some(version) = self.idb.version(id)?
+                && self.idb.is_in_use(version.object)?
+            {
+                return Err(CellError::BadInput(format!(
+                    "a session that runs uses what {called} holds; forget it when that is done"
+                )));
+            }
+        }
+        let lost = self.idb.versions_only_on_medium(medium.id)?;
+        let (mut gone, mut torn) = (Vec::new(), HashSet::new());
+        for id in self.idb.with_dependants(&lost)? {
+            let places = self.idb.places_of_version(id)?;
+            match places.iter().all(|(_, on, _)| *on == medium.id) {
+                true => gone.push(id),
+                false => drop(torn.insert(id)),
+            }
+        }
+        // What they have elsewhere goes by a prune, which knows of locks.
+        let torn: Vec<VersionId> = torn.into_iter().collect();
+        self.idb.expire(now_us(), &[], |_| (torn.clone(), ()))?;
+        self.idb.forget_medium_contents(medium.id, &gone)?;
+        self.idb.remove_medium(medium.id)?;
+        Ok(Forgotten { medium, versions: gone.len() as u64, given_up: torn.len() as u64 })
+    }
+}

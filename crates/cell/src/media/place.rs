@@ -1,0 +1,153 @@
+//! Places of media: one at which the database knows a medium, or a disk that is not mounted, never gets another medium by itself.
+//!
+//! Where a disk is not mounted its directory looks like any other that is new. A medium that is made there lies on another disk,
+//! and the next mount hides it.
+
+use std::path::Path;
+
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::file::FileMedium;
+use capstan_devices::mounts::{MountTables, whole};
+use capstan_devices::{DeviceError, open};
+use capstan_format::id::MediumId;
+use capstan_idb::Medium;
+
+use super::shown;
+use crate::Cell;
+use crate::error::{CellError, Result};
+
+/// What every home has that was used.
+const HOME_HAS: &str = "catalogs";
+/// How somebody says that a place gets a new medium on purpose.
+const ON_PURPOSE: &str = "--new-medium";
+
+impl Cell {
+    /// Refuses to make a medium where nothing is now and another one was, or where a disk is not mounted, unless that is asked
+    /// for. Who finds a medium there, or anything else, says so himself. Nothing is touched.
+    pub(crate) fn refuse_taken(&self, address: &Address, new_medium: bool) -> Result<()> {
+        if new_medium || !is_bare(address) {
+            return Ok(());
+        }
+        self.refuse_taken_but(address, None)
+    }
+
+    /// The same of a place where a member of an array is to be written anew, which may have been there.
+    pub(crate) fn refuse_taken_by_others(
+        &self,
+        address: &Address,
+        array: MediumId,
+        new_medium: bool,
+    ) -> Result<()> {
+        if new_medium || !is_bare(address) {
+            return Ok(());
+        }
+        self.refuse_taken_but(address, Some(array))
+    }
+
+    fn refuse_taken_but(&self, address: &Address, but: Option<MediumId>) -> Result<()> {
+        let known = self.idb.media()?;
+        let known: Vec<(&Medium, Address)> = known
+            .iter()
+            .filter(|medium| Some(medium.id) != but)
+            .filter_map(|medium| Some((medium, medium.device.parse().ok()?)))
+            .collect();
+        for path in address.directories() {
+            let place = whole(&path);
+            let was_here = |of: &Address| of.directories().iter().any(|p| whole(p) == place);
+            let mut here: Vec<_> = known.iter().filter(|(_, of)| was_here(of)).collect();
+            here.sort_by_key(|(medium, _)| medium.created_us);
+            if let Some((medium, _)) = here.last() {
+                return Err(taken(medium, &place.display().to_string()));
+            }
+            if let Some(point) = self.mounts.empty_mount_point(&path) {
+                return Err(not_mounted(&place, &point));
+            }
+        }
+        // The tapes of an array are looked at when it is made.
+        if let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address {
+            let tape = tape.recorded();
+            let is_it = |of: &TapeAddress| of.tape == tape.tape && of.library == tape.library;
+            let was_here = |of: &Address| of.tapes().iter().any(|of| is_it(&of.recorded()));
+            if let Some((medium, _)) = known.iter().rfind(|(_, of)| was_here(of)) {
+                return Err(taken(medium, &tape.to_string()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to make a home where its disk is not mounted: it would be that of another cell, which knows of no backup.
+pub(crate) fn refuse_unmounted_home(home: &Path, mounts: &MountTables) -> Result<()> {
+    // One that is there is asked for nothing.
+    if home.join(HOME_HAS).exists() {
+        return Ok(());
+    }
+    match mounts.empty_mount_point(home) {
+        None => Ok(()),
+        Some(point) => Err(CellError::BadInput(format!(
+            "nothing is mounted at {}, which is a mount point by /etc/fstab or a mount unit, so no home is made in {}; mount the \
+             disk, or name another home",
+            point.display(),
+            home.display()
+        ))),
+    }
+}
+
+/// Refuses to make a medium of a pool in passing.
+pub(crate) fn refuse_new_medium_of(pool: Option<&str>, new_medium: bool) -> Result<()> {
+    match pool.filter(|_| new_medium) {
+        None => Ok(()),
+        Some(pool) => Err(CellError::BadInput(format!(
+            "pool '{pool}' chooses among its media and makes none, so {ON_PURPOSE} has no sense with it; `capstan media init \
+             DEVICE --pool {pool}` makes one"
+        ))),
+    }
+}
+
+fn taken(medium: &Medium, place: &str) -> CellError {
+    let label = &medium.label;
+    CellError::BadInput(format!(
+        "{} is known to be in {place}, and nothing is there now, so no other one is made there by itself; mount or bring back \
+         the one that is known, or say {ON_PURPOSE} if another is to be made in its place (`capstan media forget {label}` gives \
+         up one that is lost)",
+        shown(medium.id, label)
+    ))
+}
+
+fn not_mounted(place: &Path, point: &Path) -> CellError {
+    let (place, point) = (place.display(), point.display());
+    CellError::BadInput(format!(
+        "nothing is mounted at {point}, which is a mount point by /etc/fstab or a mount unit, so no medium is made in {place}; \
+         mount the disk, or say {ON_PURPOSE} if one is to be made without it"
+    ))
+}
+
+/// Whether nothing is at a device, so that a medium would be made there.
+fn is_bare(address: &Address) -> bool {
+    match address {
+        Address::File(path) => match FileMedium::open(path) {
+            Ok(_) => false,
+            Err(DeviceError::Io { source, .. }) => source.kind() == std::io::ErrorKind::NotFound,
+            Err(e) => matches!(e, DeviceError::NoMedium(_)),
+        },
+        Address::Tape(tape) if tape.tape.is_some() => {
+            matches!(open::medium(address), Err(DeviceError::NoMedium(_)))
+        }
+        // A drive that stands alone has another tape each time.
+        Address::Tape(_) | Address::Null { .. } => false,
+        // An array is made where all of its members are; one that is there does without those that are not.
+        Address::Array(_) => {
+            let directories = address.directories();
+            address.tapes().is_empty()
+                && !directories.is_empty()
+                && directories.iter().all(|path| is_bare_directory(path))
+        }
+    }
+}
+
+fn is_bare_directory(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(names) => names.flatten().all(|name| name.file_name() == "lost+found"),
+        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+    }
+}

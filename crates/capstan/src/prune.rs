@@ -19,7 +19,7 @@ use crate::status::away_json;
 use crate::table::Align::{Left, Right};
 use crate::table::table;
 
-/// Exit code where a medium failed or is away, or another error was said.
+/// Exit code where a medium failed or is away, something could not be consolidated, or another error was said.
 const WITH_ERRORS: u8 = 3;
 
 /// Runs the command.
@@ -48,9 +48,10 @@ pub fn text_of(pruned: &Pruned) -> String {
     list(&pruned.versions) + &summary(pruned)
 }
 
-/// Whether a medium failed, or is away so that nothing of some objects could go, or another error was said.
+/// Whether a medium failed, or is away so that nothing of some objects could go, something could not be consolidated, or
+/// another error was said.
 pub fn exit_code(pruned: &Pruned) -> u8 {
-    let away = !pruned.away.is_empty();
+    let away = !pruned.away.is_empty() || !pruned.unconsolidated.is_empty();
     let failed = pruned.pending.iter().any(|p| p.failed) || pruned.errors > 0 || away;
     if failed { WITH_ERRORS } else { COMPLETED }
 }
@@ -91,10 +92,19 @@ fn summary(pruned: &Pruned) -> String {
     }
     for of in &pruned.consolidated {
         text.push_str(&format!(
-            "{}@{} {would}consolidated: of what it builds on {} % was dead\n",
+            "{}@{} {would}consolidated: of what it builds on {} % was dead, the new full takes {}\n",
             path_text(of.name.as_bytes()),
             of.session.get(..8).unwrap_or_default(),
             of.dead_percent,
+            bytes_text(of.takes_bytes),
+        ));
+    }
+    for of in &pruned.unconsolidated {
+        text.push_str(&format!(
+            "{}@{} not consolidated: {}\n",
+            path_text(of.name.as_bytes()),
+            of.session.get(..8).unwrap_or_default(),
+            path_text(of.why.as_bytes()),
         ));
     }
     if pruned.packed_catalogs > 0 {
@@ -131,8 +141,13 @@ pub fn json_of(pruned: &Pruned) -> Value {
     let consolidated = pruned.consolidated.iter().map(|of| {
         json!({
             "name": of.name, "base_session": of.session, "dead_percent": of.dead_percent, "session": of.by,
+            "takes_bytes": of.takes_bytes,
         })
     });
+    let unconsolidated = pruned
+        .unconsolidated
+        .iter()
+        .map(|of| json!({ "name": of.name, "base_session": of.session, "why": of.why }));
     json!({
         "dry_run": pruned.dry_run,
         "versions": versions.collect::<Vec<_>>(),
@@ -146,6 +161,7 @@ pub fn json_of(pruned: &Pruned) -> Value {
         "media_away": pruned.away.iter().map(away_json).collect::<Vec<_>>(),
         "consolidated": consolidated.collect::<Vec<_>>(),
         "wrong_clocks": pruned.wrong_clocks,
+        "unconsolidated": unconsolidated.collect::<Vec<_>>(),
     })
 }
 

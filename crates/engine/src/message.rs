@@ -103,11 +103,13 @@ pub enum Code {
     MediumAway,
     /// Versions that were given up are there again.
     BroughtBack,
+    /// A base was to be consolidated by a prune, and was not.
+    NotConsolidated,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -151,6 +153,7 @@ impl Code {
         Self::IdbDamaged,
         Self::MediumAway,
         Self::BroughtBack,
+        Self::NotConsolidated,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -362,6 +365,12 @@ impl Code {
             Self::BroughtBack => {
                 (405, "brought-back", Note, "nothing to do: the next prune decides on them anew")
             }
+            Self::NotConsolidated => (
+                226,
+                "not-consolidated",
+                Warning,
+                "the chain stays whole: make room, or see to the damage, as the message says, then prune again",
+            ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (
                 402,

@@ -51,6 +51,7 @@ mod tape_requests;
 #[path = "../tests/common/server.rs"]
 mod test_server;
 mod transfer;
+mod used;
 
 pub use catalog_files::CatalogStamp;
 pub use check::{Dangling, Sizes};

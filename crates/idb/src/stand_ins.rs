@@ -28,16 +28,14 @@ impl Idb {
         })
     }
 
-    /// Lets what builds on `from` build on `to`, which stands for it, and gives `to` up if `from` was: it is there for
-    /// those.
-    pub fn rebase(&self, from: VersionId, to: VersionId) -> Result<()> {
+    /// Lets what builds on `from` build on `to`, which stands for it, and gives `to` up: it is there for those.
+    pub fn rebase(&self, from: VersionId, to: VersionId, now_us: i64) -> Result<()> {
         self.write(
             format_args!("put version {} in the place of another", to.short()),
             async |conn| {
-                let sql = "UPDATE versions SET expired_us = \
-                       (SELECT v.expired_us FROM versions v WHERE v.id = $1) \
-                       WHERE id = $2 AND expired_us IS NULL";
-                let query = sql::query(sql).bind(from.to_string()).bind(to.to_string());
+                let sql =
+                    "UPDATE versions SET expired_us = $1 WHERE id = $2 AND expired_us IS NULL";
+                let query = sql::query(sql).bind(now_us).bind(to.to_string());
                 query.execute(&mut *conn).await?;
                 rebase(conn, from, to).await?;
                 Ok(())

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::full::offered;
 use crate::mirror::damage;
 use crate::support::{Lab, Run, below, finish, noise, wait_for};
 
@@ -48,14 +49,14 @@ fn one_damaged_frame_ends_a_consolidation_and_leaves_the_chain() {
         lab.file("tree/small", "two");
         lab.backed_up(backup);
         damage_one_frame(&lab, "medium");
-        let before = lab.run(["versions", "t", "--json"]).ok().stdout.clone();
+        let before = offered(&lab, "t");
+        assert_eq!(before.len(), 2);
         let run = bounded(&lab, &["consolidate", "t"]);
         assert_eq!(run.code, 1, "{}", run.stderr);
         for word in ["segment 1 of", "medium: frame", "tree/big", "none is made"] {
             assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
         }
-        let after = lab.run(["versions", "t", "--json"]).ok().stdout.clone();
-        assert_eq!(before, after, "the chain is as it was, and nothing else is offered");
+        assert_eq!(offered(&lab, "t"), before, "the chain is as it was");
         // Nobody holds the medium.
         lab.file("tree/small", "three");
         let args = ["backup", "tree", "--to", "medium", "--name", "t", "--incr", "--json"];
@@ -65,6 +66,38 @@ fn one_damaged_frame_ends_a_consolidation_and_leaves_the_chain() {
         let small = below(&lab.path("out"), &lab.path("tree/small"));
         assert_eq!(fs::read(small).unwrap(), b"three");
     }
+}
+
+/// Ten days, of which the last is kept; a frame that it needs is damaged.
+#[test]
+fn prune_says_what_it_could_not_consolidate_and_does_the_rest() {
+    let lab = Lab::new();
+    lab.file("tree/big", noise(1, 600_000));
+    let backup = ["tree", "--to", "medium", "--name", "t", "--incr"];
+    lab.backed_up(backup);
+    damage_one_frame(&lab, "medium");
+    for day in 0..5 {
+        lab.file("tree/changes", noise(10 + day, 900_000));
+        lab.backed_up(backup);
+    }
+    lab.file("other/file", noise(3, 400_000));
+    lab.backed_up(["other", "--to", "medium", "--name", "o"]);
+    lab.backed_up(["other", "--to", "medium", "--name", "o", "--full"]);
+    let run = bounded(&lab, &["prune", "--keep-last", "1"]);
+    assert_eq!(run.code, 3, "{}{}", run.stdout, run.stderr);
+    for word in ["warning", "not-consolidated", "tree/big", "was not consolidated"] {
+        assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
+    }
+    assert!(run.stdout.contains("1 version removed, 0 marked"), "{}", run.stdout);
+    assert_eq!(offered(&lab, "o").len(), 1);
+    assert_eq!(offered(&lab, "t").len(), 6, "the chain is as it was");
+    // What the attempt wrote is gone again.
+    lab.run(["idb", "check"]).ok();
+    let again = bounded(&lab, &["prune", "--keep-last", "1", "--json"]);
+    assert_eq!(again.code, 3, "{}", again.stderr);
+    lab.run(["restore", "t", "--into", "out"]);
+    let changes = below(&lab.path("out"), &lab.path("tree/changes"));
+    assert!(fs::read(changes).unwrap() == fs::read(lab.path("tree/changes")).unwrap());
 }
 
 /// Many frames of many streams are damaged: each command that reads them comes to its end.

@@ -21,6 +21,7 @@ mod export;
 mod feed;
 mod filesystems;
 mod find;
+mod full;
 mod guide;
 mod hangs;
 mod idb;

@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 
 use capstan_format::entry::{Entry, ExtentKind, Kind};
-use capstan_format::frame::FRAME_PLAIN_MAX;
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
-use capstan_media_agent::reader::StreamContents;
 
 use crate::elsewhere::Spans;
 use crate::error::Result;
@@ -33,6 +31,8 @@ pub(super) struct Live {
     units: HashMap<(StreamId, u64), Box<[u16; RUN as usize]>>,
     /// The frame of each stream that was added to last: rows of a stream come in its order.
     current: HashMap<StreamId, (u64, u64)>,
+    /// All rows, and those that are not replaced.
+    rows: (u64, u64),
 }
 
 impl Live {
@@ -72,6 +72,11 @@ impl Live {
     /// Live bytes of a frame, to 256.
     pub fn bytes(&self, stream: StreamId, sequence: u64) -> u64 {
         u64::from(self.units(stream, sequence)) * UNIT
+    }
+
+    /// How many rows there are, and how many of them are not replaced by later ones.
+    pub fn rows(&self) -> (u64, u64) {
+        self.rows
     }
 
     /// Whether any of a frame is live, and it was not passed on yet.
@@ -167,6 +172,8 @@ pub(super) fn look(
         let e = &row.entry;
         let path = e.path();
         let counts = overview.is_first(s, &row) && !overview.is_replaced(&path, row.ordinal);
+        live.rows.0 += 1;
+        live.rows.1 += u64::from(counts);
         if counts && !e.link && matches!(e.kind, Kind::File | Kind::Part) {
             let end = row.start.saturating_add(e.logical_len()).min(s.logical_end);
             let own = (s.stream, row.start, end.saturating_sub(row.start));
@@ -182,26 +189,6 @@ pub(super) fn look(
     })?;
     live.close();
     Ok(live)
-}
-
-/// Bytes of all frames of a version, and those of them that are live, to 256 for each.
-pub(super) fn weigh(view: &VersionView<'_>, live: &Live) -> Result<(u64, u64)> {
-    let (mut all, mut alive) = (0u64, 0u64);
-    for place in &view.segments {
-        let contents = view.contents(place)?;
-        let own = |s: &&StreamContents| place.spans.iter().any(|(id, ..)| *id == s.stream);
-        for s in contents.streams.iter().filter(own) {
-            let mut index = s.index.iter().filter(|p| p.logical_frame).peekable();
-            while let Some(p) = index.next() {
-                let end = index.peek().map_or(s.logical_end, |next| next.logical);
-                // In a sparse part a leap may follow, of what does not lie here.
-                let len = end.saturating_sub(p.logical).min(FRAME_PLAIN_MAX as u64);
-                all = all.saturating_add(len);
-                alive = alive.saturating_add(live.bytes(s.stream, p.sequence).min(len));
-            }
-        }
-    }
-    Ok((all, alive))
 }
 
 fn elsewhere(e: &Entry) -> impl Iterator<Item = (StreamId, u64, u64)> + '_ {

@@ -15,6 +15,7 @@ mod pass;
 mod rows;
 mod run;
 mod target;
+mod weigh;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,18 +24,16 @@ use capstan_format::id::VersionId;
 use capstan_format::record::{Follows, StreamNames};
 use capstan_idb::Version;
 
-use self::live::Frames;
 use self::run::Run;
 pub(crate) use self::target::To;
+pub(crate) use self::weigh::weigh;
 use crate::Cell;
 use crate::backup::{Wanted, joined};
 use crate::copy::lacking;
 use crate::drive_key::ByDrive;
-use crate::elsewhere::Spans;
 use crate::error::{CellError, Result, chain};
 use crate::media::{WriteFailure, refuse_new_medium_of};
 use crate::observe::{Observer, Stop};
-use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::ConsolidateRequest;
 use crate::session::Ears;
@@ -46,16 +45,6 @@ pub(crate) const CONSOLIDATE: &str = "consolidate";
 /// Whether a version was made by a consolidation.
 pub(crate) fn is_consolidation(cell: &Cell, version: &Version) -> Result<bool> {
     Ok(cell.idb.sessions_of_version(version.id)?.iter().any(|s| s.kind == CONSOLIDATE))
-}
-
-/// How many percent of what a version and those that it builds on have on media nobody needs who reads that version.
-/// Keys of encrypted names must be in the view.
-pub(crate) fn dead_percent(view: &VersionView<'_>) -> Result<u64> {
-    let overview = Overview::with_replaced(view)?;
-    let mut frames = Frames::new(view, Spans::of(&view.segments));
-    let live = live::look(view, &overview, &mut frames)?;
-    let (all, alive) = live::weigh(view, &live)?;
-    Ok((all - alive).saturating_mul(100).checked_div(all).unwrap_or(0))
 }
 
 /// A consolidation that came to its end.
@@ -135,6 +124,7 @@ impl Cell {
         let sources = self.tapes_read(&view)?;
         let mut passed: Vec<_> =
             sources.iter().map(|id| (*id, "is read in this session")).collect();
+        passed.extend(to.but.map(|id| (id, "has no room")));
         let mut member = self.open_to(to, wanted, &passed, observer)?;
         self.warn_in_clear(&member.medium, [&view], name, &ears)?;
         let going_on = Wanted { by_drive: wanted.by_drive.going_on(&member.medium), ..*wanted };

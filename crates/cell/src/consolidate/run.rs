@@ -48,7 +48,7 @@ use crate::version::{VersionKeys, VersionView};
 use crate::watch::Seen;
 
 /// Most bytes after which a segment ends; on a small tape one does so sooner.
-const SEGMENT_SIZE: u64 = 1 << 30;
+pub(super) const SEGMENT_SIZE: u64 = 1 << 30;
 
 /// A consolidation, whatever session is at it.
 pub(super) struct Run<'a> {

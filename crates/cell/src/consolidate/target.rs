@@ -25,18 +25,30 @@ pub(crate) struct To {
     pub device: Address,
     /// The pool whose media take the device's place.
     pub pool: Option<String>,
+    /// A medium that has no room.
+    pub but: Option<MediumId>,
 }
 
 impl To {
     /// To a pool.
     fn pool(pool: String) -> Self {
-        Self { device: Address::Null { rate: None }, pool: Some(pool) }
+        Self { pool: Some(pool), ..Self::device(Address::Null { rate: None }) }
+    }
+
+    /// To another medium of a pool.
+    pub fn other_of_pool(pool: String, than: MediumId) -> Self {
+        Self { but: Some(than), ..Self::pool(pool) }
+    }
+
+    /// To a device.
+    pub fn device(device: Address) -> Self {
+        Self { device, pool: None, but: None }
     }
 
     /// Where media come from when one ends or fails, without those that are read.
     pub fn supply(&self, by_drive: ByDrive, sources: &[MediumId]) -> Supply {
         let supply = Supply::of(self.pool.as_deref(), [&self.device]);
-        supply.encrypted(by_drive).but(sources.iter().copied())
+        supply.encrypted(by_drive).but(sources.iter().copied().chain(self.but))
     }
 
     /// How sessions are recorded.
@@ -58,7 +70,7 @@ impl Cell {
                 self.pool(pool)?;
                 Ok(To::pool(pool.clone()))
             }
-            (None, Some(device)) => Ok(To { device: device.clone(), pool: None }),
+            (None, Some(device)) => Ok(To::device(device.clone())),
             (None, None) => self.to_where_it_is(view),
         }
     }
@@ -71,8 +83,8 @@ impl Cell {
             let pool = self.idb.management(medium)?.pool;
             return Ok(match (libraries_for(&device), pool) {
                 (Some(_), Some(pool)) => To::pool(pool),
-                (Some(libraries), None) => To { device: libraries, pool: None },
-                (None, _) => To { device, pool: None },
+                (Some(libraries), None) => To::device(libraries),
+                (None, _) => To::device(device),
             });
         }
         Err(CellError::BadInput(

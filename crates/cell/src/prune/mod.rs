@@ -4,6 +4,7 @@
 
 mod bases;
 mod decide;
+mod foresee;
 mod rules;
 mod still;
 
@@ -15,7 +16,8 @@ use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow, Status};
 
-pub use self::bases::ConsolidatedBase;
+use self::bases::Bases;
+pub use self::bases::{ConsolidatedBase, UnconsolidatedBase};
 pub use self::decide::Action;
 use self::decide::{Asked, Decision, MediumLock};
 pub use self::rules::{Count, KeepRules};
@@ -108,6 +110,8 @@ pub struct Pruned {
     pub errors: u64,
     /// Media that are away though nobody took them away: of the objects named there nothing went.
     pub away: Vec<AwayMedium>,
+    /// Those that should have been, and were not.
+    pub unconsolidated: Vec<UnconsolidatedBase>,
 }
 
 impl Pruned {
@@ -129,6 +133,7 @@ impl Pruned {
             consolidated: self.consolidated,
             errors: self.errors.max(next.errors),
             away: self.away,
+            unconsolidated: self.unconsolidated,
             ..next
         }
     }
@@ -165,15 +170,22 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Pruned> {
         let away = self.say_still(request, &Ears::new(observer))?;
-        let (mut pruned, bases) = self.prune_once(request, observer, stop)?;
+        let (mut pruned, mut bases) = self.prune_once(request, true, observer, stop)?;
         pruned.away = away;
-        pruned.consolidated = self.consolidate_bases(bases, request.dry_run, observer, stop)?;
+        let again = |pruned: &mut Pruned| -> Result<()> {
+            let (next, _) = self.prune_once(request, false, observer, stop)?;
+            *pruned = std::mem::take(pruned).and(next);
+            Ok(())
+        };
+        if !request.dry_run {
+            self.consolidate_bases(&mut bases, &mut || again(&mut pruned), observer, stop)?;
+            if bases.wrote {
+                again(&mut pruned)?;
+            }
+        }
+        self.settle_bases(bases, request, &Ears::new(observer), &mut pruned)?;
         if request.dry_run {
             return Ok(pruned);
-        }
-        if !pruned.consolidated.is_empty() {
-            let (next, _) = self.prune_once(request, observer, stop)?;
-            pruned = pruned.and(next);
         }
         // Nothing is held any more that others could wait for.
         let packed = self.pack_catalogs(stop)?;
@@ -181,18 +193,21 @@ impl Cell {
         Ok(pruned)
     }
 
+    /// Marks and removes; and settles what is to be consolidated, if that is asked for.
     fn prune_once(
         &self,
         request: &PruneRequest,
+        consolidates: bool,
         observer: &dyn Observer,
         stop: &Stop,
-    ) -> Result<(Pruned, Vec<bases::Base>)> {
+    ) -> Result<(Pruned, Bases)> {
         let started_us = now_us();
         let ears = Ears::new(observer);
         self.check_pages(&ears);
         let mut asked = self.asked(request)?;
         let wrong_clocks = self.say_clocks(&asked, &ears)?;
-        let mut rows = self.rows_without_dead_readers(&ears, stop)?;
+        let rows = self.rows_without_dead_readers(&ears, stop)?;
+        let mut rows = self.rows_with_stand_ins(rows, &asked, request.dry_run)?;
         let mut sizes = self.sizes()?;
         // First what the database alone says: it names the media that are needed.
         let first = asked.decide(&rows);
@@ -218,28 +233,29 @@ impl Cell {
             let locks: Vec<_> = asked.locks.iter().filter_map(until).collect();
             let (now, decisions) = self.idb.expire(asked.now_us, &locks, |rows| {
                 let decisions = asked.decide(rows);
-                let given_up =
-                    rows.iter().zip(&decisions).filter(|(_, d)| d.action != Action::Keep);
+                // What a full is to be made of is not marked before there is one.
+                let later = bases::versions_of(&bases::given_up(rows, &decisions, &asked));
+                let given_up = rows.iter().zip(&decisions).filter(|(row, d)| {
+                    d.action != Action::Keep && !later.contains(&row.version.id)
+                });
                 (given_up.map(|(row, _)| row.version.id).collect(), (rows.to_vec(), decisions))
             })?;
             rows = now;
             decisions
         };
         let versions = self.described(&rows, &decisions, &sizes, &asked)?;
-        let given_up = bases::given_up(&rows, &decisions, &asked);
+        let mut of_bases = match consolidates {
+            true => self.plan_bases(bases::given_up(&rows, &decisions, &asked))?,
+            false => Bases::default(),
+        };
         let dry_run = request.dry_run;
         let mut pruned = Pruned { dry_run, versions, wrong_clocks, ..Pruned::default() };
         if request.dry_run {
-            self.foresee(&rows, &decisions, &sizes, &media, &mut pruned)?;
+            self.foresee(&rows, &decisions, &mut of_bases, &media, asked.now_us, &mut pruned)?;
             pruned.errors = ears.error_count();
-            return Ok((pruned, given_up));
+            return Ok((pruned, of_bases));
         }
-        let gone: HashSet<VersionId> = rows
-            .iter()
-            .zip(&decisions)
-            .filter(|(_, d)| d.action == Action::Remove)
-            .map(|(row, _)| row.version.id)
-            .collect();
+        let gone = gone(&rows, &decisions);
         self.sweep(&gone, &media, asked.now_us, &mut pruned)?;
         pruned.removed_catalogs = self.idb.drop_catalogs(asked.now_us)? as u64;
         if pruned.count(Action::Keep) < pruned.versions.len() as u64 {
@@ -248,7 +264,7 @@ impl Cell {
         pruned.errors = ears.error_count();
         let held = media.values().flatten().map(|held| held.medium().path());
         self.back_up_idb_on(held, &ears);
-        Ok((pruned, given_up))
+        Ok((pruned, of_bases))
     }
 
     fn asked<'a>(&self, request: &'a PruneRequest) -> Result<Asked<'a>> {
@@ -381,38 +397,6 @@ impl Cell {
         Ok(versions)
     }
 
-    /// What a prune would give back, and what not yet.
-    fn foresee(
-        &self,
-        rows: &[PruneRow],
-        decisions: &[Decision],
-        sizes: &Sizes,
-        media: &Media,
-        pruned: &mut Pruned,
-    ) -> Result<()> {
-        let mut waiting: BTreeMap<MediumId, (u64, u64)> = BTreeMap::new();
-        for (row, _) in rows.iter().zip(decisions).filter(|(_, d)| d.action == Action::Remove) {
-            let own = sizes.get(&row.version.id).map(Vec::as_slice).unwrap_or_default();
-            let mut whole = true;
-            for (id, segments, bytes) in own {
-                if matches!(media.get(id), Some(Ok(_))) {
-                    pruned.removed_segments += segments;
-                    pruned.freed_bytes += bytes;
-                } else {
-                    let of = waiting.entry(*id).or_default();
-                    *of = (of.0 + segments, of.1 + bytes);
-                    whole = false;
-                }
-            }
-            pruned.removed_versions += u64::from(whole);
-        }
-        for (id, (segments, bytes)) in waiting {
-            let why = why_not(media.get(&id));
-            pruned.pending.push(self.pending(id, segments, bytes, why, false)?);
-        }
-        Ok(())
-    }
-
     /// Removes what only versions that go have something in, then what is known of them.
     fn sweep(
         &self,
@@ -491,6 +475,12 @@ impl Cell {
     }
 }
 
+/// The versions that go.
+fn gone(rows: &[PruneRow], decisions: &[Decision]) -> HashSet<VersionId> {
+    let going = rows.iter().zip(decisions).filter(|(_, d)| d.action == Action::Remove);
+    going.map(|(row, _)| row.version.id).collect()
+}
+
 /// Why nothing of a tape is removed.
 const GIVEN_UP_AS_A_WHOLE: &str =
     "a tape is given up as a whole: `capstan media recycle` does it when nothing on it must stay";
@@ -538,6 +528,15 @@ pub(crate) struct Swept {
     pub stays: Option<(String, bool)>,
 }
 
+/// Whether a lock on the medium covers a segment.
+fn is_locked(locks: &[FoundLock], number: SegmentNumber, now_us: i64) -> bool {
+    locks.iter().any(|found| match found {
+        FoundLock::Whole(lock) => lock.until_us > now_us && lock.covers(number),
+        // Its version is kept as a whole.
+        FoundLock::Damaged(_) => false,
+    })
+}
+
 /// Removes dead segments of a medium, but those that a lock there covers.
 pub(crate) fn remove_from(held: &HeldMedium, dead: &[&ExpiredSegment], now_us: i64) -> Swept {
     let medium = held.medium();
@@ -545,12 +544,7 @@ pub(crate) fn remove_from(held: &HeldMedium, dead: &[&ExpiredSegment], now_us: i
         Ok(locks) => locks,
         Err(e) => return Swept { stays: Some((chain(&e), true)), ..Swept::default() },
     };
-    let holds = |found: &FoundLock, number| match found {
-        FoundLock::Whole(lock) => lock.until_us > now_us && lock.covers(number),
-        // Its version is kept as a whole.
-        FoundLock::Damaged(_) => false,
-    };
-    let is_free = |s: &&ExpiredSegment| !locks.iter().any(|found| holds(found, s.number));
+    let is_free = |s: &&ExpiredSegment| !is_locked(&locks, s.number, now_us);
     let free: Vec<&ExpiredSegment> = dead.iter().copied().filter(is_free).collect();
     let mut swept = Swept { gone: strangers(medium, &free), ..Swept::default() };
     let ours = free.iter().map(|s| s.number).filter(|n| !swept.gone.contains(n));

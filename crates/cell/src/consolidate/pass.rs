@@ -147,6 +147,10 @@ impl Pass<'_> {
         let mut lap = Lap::start();
         let mut spare_bytes = Vec::new();
         for at in s.index.iter().filter(|p| p.logical_frame) {
+            // What was begun is ended: a segment with less in it.
+            if self.stop.0.load(Relaxed) {
+                break;
+            }
             if !live.is_wanted(s.stream, at.sequence) {
                 continue;
             }

@@ -116,7 +116,7 @@ impl Cell {
         );
         let total = works.iter().map(Work::bytes).sum();
         let ((lost_frames, closed), seen) = watched(meters, ears, total, || {
-            let mut copier = Copier::new(self, &transfer, meters, ears);
+            let mut copier = Copier::new(self, &transfer, meters, ears, stop);
             for work in works {
                 if stop.0.load(Relaxed) || copier.closed {
                     break;

@@ -1,6 +1,7 @@
 //! Copies one segment: each stream's frames in order, unchanged, checked on the way.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
@@ -15,6 +16,7 @@ use capstan_media_agent::transfer::Transfer;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::observe::Stop;
 use crate::places::SegmentPlace;
 use crate::session::Ears;
 use crate::spare::Spares;
@@ -29,6 +31,7 @@ pub(super) struct Copier<'a> {
     transfer: &'a Transfer,
     meters: &'a Meters,
     ears: &'a Ears<'a>,
+    stop: &'a Stop,
     /// Frames that could be had nowhere.
     pub lost_frames: u64,
     /// The target takes no more.
@@ -41,8 +44,9 @@ impl<'a> Copier<'a> {
         transfer: &'a Transfer,
         meters: &'a Meters,
         ears: &'a Ears<'a>,
+        stop: &'a Stop,
     ) -> Self {
-        Self { cell, transfer, meters, ears, lost_frames: 0, closed: false }
+        Self { cell, transfer, meters, ears, stop, lost_frames: 0, closed: false }
     }
 
     /// Copies a segment, in which these sessions end; what cannot be read of it is said.
@@ -71,7 +75,8 @@ impl<'a> Copier<'a> {
             self.streams(view, place, &reader, &contents, &mut lost)?;
             self.transfer.end(ends, ended_us)
         };
-        self.closed = copied().is_err();
+        // A segment that was stopped before its end is dropped, and the target takes more.
+        self.closed = copied().is_err() && !self.stop.0.load(Relaxed);
         self.lost_frames += lost.len() as u64;
         if !lost.is_empty() {
             self.say_lost(view, &contents, &lost);
@@ -174,6 +179,9 @@ impl Hand<'_> {
         let source = self.of.meters.of(Stage::Source);
         let mut lap = Lap::start();
         for (at, frame) in s.index.iter().enumerate() {
+            if self.of.stop.0.load(Relaxed) {
+                return Err(LinkClosed);
+            }
             match frames.frame(frame) {
                 Ok((header, stored)) => {
                     source.bytes(header.total_len() as u64);

@@ -37,8 +37,18 @@ impl FramePlace {
     }
 }
 
-/// Encodes up to [`INDEX_FRAMES_MAX`] places of one stream, ascending.
+/// Encodes up to [`INDEX_FRAMES_MAX`] places of one stream, ascending. What does not ascend is left out: frames that are copied
+/// may claim what they like.
 pub fn encode_index(stream: StreamId, places: &[FramePlace]) -> Vec<u8> {
+    let mut end = (0u64, 0u64, 0u32);
+    let ascends = |p: &&FramePlace| {
+        let ascends = p.sequence >= end.0 && p.logical >= end.1 && p.block.0 >= end.2;
+        if ascends {
+            end = (p.sequence, p.logical, p.block.0);
+        }
+        ascends
+    };
+    let places: Vec<&FramePlace> = places.iter().filter(ascends).collect();
     let mut out = stream.as_bytes().to_vec();
     put_varint(&mut out, places.len() as u64);
     let mut last = (0u64, 0u64, 0u32);
@@ -89,6 +99,17 @@ pub fn decode_index(plain: &[u8]) -> Result<(StreamId, Vec<FramePlace>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_ascend_is_left_out() {
+        let place = |sequence, logical, block| {
+            FramePlace::of(FrameType::Data, sequence, logical, BlockIndex(block), 0)
+        };
+        let good = [place(1, 0, 1), place(2, 9, 1), place(5, 30, 2)];
+        let claimed = [good[0], place(0, 9, 1), good[1], place(3, 8, 1), place(4, 30, 0), good[2]];
+        let bytes = encode_index(StreamId([4; 16]), &claimed);
+        assert_eq!(decode_index(&bytes).unwrap().1, good);
+    }
 
     #[test]
     fn an_index_reads_back() {

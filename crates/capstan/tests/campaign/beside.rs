@@ -76,6 +76,8 @@ struct Yard {
     /// The state of the source when each session was begun.
     states: HashMap<String, usize>,
     round: usize,
+    /// What ran beside each other last.
+    last: Vec<String>,
     commands: u64,
     codes: HashMap<i32, u64>,
 }
@@ -95,6 +97,7 @@ impl Yard {
             dice,
             states: HashMap::new(),
             round: 0,
+            last: Vec::new(),
             commands: 0,
             codes: HashMap::new(),
         };
@@ -116,7 +119,8 @@ impl Yard {
     }
 
     /// Runs commands at once, each in its home; how long one may take is for all of them.
-    fn run(&mut self, commands: &[(&str, &str)], clocks: bool) {
+    fn run(&mut self, commands: &[(&str, &str)]) {
+        self.last = commands.iter().map(|(home, args)| format!("{home}: {args}")).collect();
         let mut running = Vec::new();
         for (n, (home, args)) in commands.iter().enumerate() {
             let new = format!("new-{}-{n}", self.round);
@@ -124,9 +128,7 @@ impl Yard {
             let log = self.lab.mkdir(&format!("log/{}-{n}", self.round));
             let mut command = self.lab.command();
             command.args(args.split(' ')).env("CAPSTAN_HOME", self.lab.path(home));
-            if clocks {
-                Clock::any(&mut self.dice).set(&mut command);
-            }
+            Clock::any(&mut self.dice).set(&mut command);
             let delay = Duration::from_millis(self.dice.below(80) as u64);
             running.push((args, log, command, delay));
         }
@@ -176,7 +178,7 @@ impl Yard {
             self.lab.run(["import", "medium"]).ok();
             check = self.lab.run(["idb", "check"]);
         }
-        let round = self.round;
+        let round = format!("{} after {:#?}", self.round, self.last);
         assert_eq!(check.code, 0, "round {round}: {}{}", check.stdout, check.stderr);
         self.lab.run(["verify", "--medium", "medium"]).ok();
         let backups: Vec<(String, String)> = self
@@ -190,12 +192,19 @@ impl Yard {
         let some = self.dice.pick(&backups).clone();
         for (name, id) in newest("t").into_iter().chain(newest("o")).chain([some]) {
             let source = if name == "o" { "other" } else { "tree" };
-            let report = self.lab.restore([&format!("{name}@{id}"), "--into", "out"]);
-            if report["status"] != "completed" && !self.is_listed(&name, &id) {
+            let version = format!("{name}@{id}");
+            let run = self.lab.run(["restore", &version, "--into", "out", "--json"]);
+            let report: Value = serde_json::from_str(&run.stdout).unwrap_or(Value::Null);
+            if run.code == 2 && !self.is_listed(&name, &id) {
                 // It was pruned, and stands in the list as what was done.
                 continue;
             }
-            assert_eq!(report["status"], "completed", "round {round}: {name}@{id}: {report:#}");
+            assert!(
+                clocks::completed(&report),
+                "round {round}: {version}: {}{}",
+                run.stdout,
+                run.stderr
+            );
             let state = self.lab.path(format!("states/{}/{source}", self.states[&id]));
             same(
                 &state,
@@ -225,7 +234,7 @@ fn beside(seed: u64, homes: &[(&str, &[&str])], rounds: usize) {
                 (home, *yard.dice.pick(of))
             })
             .collect();
-        yard.run(&commands, true);
+        yard.run(&commands);
         yard.note();
         yard.is_sound();
         if yard.lab.sh("du -sm medium | cut -f1").trim().parse::<u64>().unwrap() > 200 {

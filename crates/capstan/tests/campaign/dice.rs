@@ -1,5 +1,7 @@
 //! Chance under a seed.
 
+use std::ops::Range;
+
 /// Numbers that are the same for the same seed.
 #[derive(Clone)]
 pub struct Dice(u64);
@@ -40,8 +42,19 @@ impl Dice {
     }
 }
 
-/// The seed that is to be tried again alone (`CAPSTAN_SEED`).
-pub fn seed_wanted() -> Option<u64> {
+/// The seeds that are to be tried alone: `CAPSTAN_SEED=7`, or from one to before another one, `CAPSTAN_SEED=500..900`.
+pub fn seeds_wanted() -> Option<Range<u64>> {
     let text = std::env::var("CAPSTAN_SEED").ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("CAPSTAN_SEED is '{text}', not a number")))
+    let number = |text: &str| -> u64 {
+        text.parse().unwrap_or_else(|_| panic!("CAPSTAN_SEED has '{text}', not a number"))
+    };
+    Some(match text.split_once("..") {
+        Some((from, to)) => number(from)..number(to),
+        None => number(&text)..number(&text) + 1,
+    })
+}
+
+/// The one with which a campaign begins that draws all from one.
+pub fn seed_wanted() -> Option<u64> {
+    seeds_wanted().map(|seeds| seeds.start)
 }

@@ -55,8 +55,8 @@ fn comes_back(lab: &Lab, report: &Value, what: &str) {
     let version = format!("t@{}", report["session"].as_str().unwrap());
     let restored = lab.restore([version.as_str(), "--into", "out"]);
     let out = below(&lab.path("out"), &lab.path("tree"));
-    if report["status"] == "completed" {
-        assert_eq!(restored["status"], "completed", "{what}: {restored:#}");
+    if clocks::completed(report) {
+        assert!(clocks::completed(&restored), "{what}: {restored:#}");
         same(&lab.path("real-tree"), &out, what);
     } else {
         // What could not be read is missing or named; what is there and not named is right.
@@ -141,12 +141,8 @@ fn sources_and_media_that_fail() {
             completed += 1;
             comes_back(&lab, &report, &what);
         }
-        let (code, report) = run(&lab, &BACKUP, Clock::Right, &what);
-        assert_eq!(
-            (code, report["status"].as_str()),
-            (0, Some("completed")),
-            "{what}: afterwards: {report:#}"
-        );
+        let (_, report) = run(&lab, &BACKUP, Clock::Right, &what);
+        assert!(clocks::completed(&report), "{what}: afterwards: {report:#}");
         comes_back(&lab, &report, &what);
         let verified = lab.run(["verify", "--medium", "medium"]);
         assert_eq!(verified.code, 0, "{what}: {}{}", verified.stdout, verified.stderr);

@@ -1,7 +1,8 @@
 //! Media made to do harm: real ones whose structures say what no writer says, with every checksum and seal right. Whatever
 //! command reads them: no panic, no more than 20 s and 256 MiB, nothing outside the target, and SIGTERM ends it.
 //!
-//! 500 of them in the gate, 100,000 with `CAPSTAN_SOAK=1`; `CAPSTAN_SEED=N` tries one again. What fails is kept.
+//! 500 of them in the gate, 100,000 with `CAPSTAN_SOAK=1`; `CAPSTAN_SEED=N` tries one again, `CAPSTAN_SEED=N..M` several. What fails
+//! is kept.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::dice::{Dice, seed_wanted};
+use crate::dice::{Dice, seeds_wanted};
 use crate::guard::{self, Ran};
 use crate::mutate::{CHANGES, Container, Site, mutate};
 use crate::segment::Keys;
@@ -449,7 +450,7 @@ fn attack(bench: &Bench, media: &Media, seed: u64, counts: &Mutex<Counts>) {
             dice.once_in(2).then(|| Duration::from_millis([5, 30, 300, 1000, 1000][dice.below(5)]));
         let ran = bench.run(media, t.args, stop);
         let after = bench.around(media, !t.writes);
-        if seed_wanted().is_some() {
+        if seeds_wanted().is_some_and(|seeds| seeds.end - seeds.start == 1) {
             eprintln!(
                 "{} -> {:?} in {:?}, {} KiB\n{}{}",
                 t.args, ran.code, ran.took, ran.peak_kib, ran.stdout, ran.stderr
@@ -494,37 +495,27 @@ fn attack(bench: &Bench, media: &Media, seed: u64, counts: &Mutex<Counts>) {
 #[test]
 fn no_hostile_medium_does_harm() {
     let count = if soak() { 100_000 } else { 500 };
-    let wanted = seed_wanted();
-    let seeds = wanted.map_or(0..count, |seed| seed..seed + 1);
+    let wanted = seeds_wanted();
+    let seeds = wanted.clone().unwrap_or(0..count);
     // A soak ends some time, and says how far it came.
     let most = Duration::from_secs(if soak() { 3 * 3600 } else { 3600 });
     let begun = Instant::now();
     let counts = Mutex::new(Counts::default());
-    let next: Vec<AtomicU64> = KINDS.iter().map(|_| AtomicU64::new(0)).collect();
+    let next = AtomicU64::new(seeds.start);
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
     std::thread::scope(|scope| {
-        for worker in 0..workers {
-            let (counts, next, seeds) = (&counts, &next, seeds.clone());
-            scope.spawn(move || {
+        for _ in 0..workers {
+            scope.spawn(|| {
                 // Each kind's media are made once for each worker, whose path they know.
-                for n in 0..KINDS.len() {
-                    let kind = (n + worker) % KINDS.len();
-                    let of_kind = || {
-                        let kinds = KINDS.len() as u64;
-                        let seed = next[kind].fetch_add(1, Relaxed) * kinds + kind as u64;
-                        let seed = seeds.start - seeds.start % kinds + seed;
-                        (seed < seeds.end).then_some(seed)
-                    };
-                    let mut bench = None;
-                    while let Some(seed) = of_kind() {
-                        if begun.elapsed() > most {
-                            break;
-                        }
-                        if seed >= seeds.start {
-                            let bench = bench.get_or_insert_with(|| Bench::new(&KINDS[kind]));
-                            attack(bench, &KINDS[kind], seed, counts);
-                        }
+                let mut benches: Vec<Option<Bench>> = KINDS.iter().map(|_| None).collect();
+                while begun.elapsed() < most {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= seeds.end {
+                        break;
                     }
+                    let kind = seed as usize % KINDS.len();
+                    let bench = benches[kind].get_or_insert_with(|| Bench::new(&KINDS[kind]));
+                    attack(bench, &KINDS[kind], seed, &counts);
                 }
             });
         }

@@ -9,6 +9,7 @@ use capstan_cell::guard::guard;
 use capstan_cell::keyring::{self, ENV_PASSPHRASE, FILE_NAME, Rewrapped, Secrets, with_randomness};
 use capstan_cell::{Cell, CellError, names_key, ring_of_medium};
 use capstan_devices::address::Address;
+use capstan_engine::durable;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::safe_text;
 use capstan_format::keys::{
@@ -471,7 +472,8 @@ fn make_key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(&content)?;
-        file.sync_all()
+        file.sync_all()?;
+        durable::synchronise_name(path)
     };
     write().map_err(|e| {
         Failure::bad_input(

@@ -5,12 +5,13 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use capstan_engine::durable;
 use capstan_engine::entropy::Entropy;
 use capstan_format::keys::{
     Grant, KeyError, KeyRecord, KeyRing, LockKind, NamesKey, Purpose, RecoveryCode, Secret,
@@ -212,8 +213,7 @@ pub(crate) fn write_as(home: &Path, name: &str, json: &[u8]) -> Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
         file.write_all(json)?;
         file.sync_all()?;
-        std::fs::rename(&temp, &path)?;
-        File::open(home)?.sync_all()
+        durable::rename(&temp, &path)
     };
     write().map_err(io("write the key ring"))
 }
@@ -225,7 +225,9 @@ pub struct ChangeLock(#[expect(dead_code, reason = "held for its lock")] File);
 /// Waits until nobody else changes the ring of that home; the home is made (0700) where it is missing.
 pub fn lock(home: &Path) -> Result<ChangeLock> {
     let io = |action| CellError::io(action, home.display());
-    DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(io("create the home"))?;
+    if !home.is_dir() {
+        durable::create_directories(home, 0o700).map_err(io("create the home"))?;
+    }
     let path = home.join(".keyring.lock");
     let file = OpenOptions::new()
         .write(true)

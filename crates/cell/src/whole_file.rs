@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use capstan_engine::durable;
+
 use crate::error::{CellError, Result, plain};
 
 /// A file being written beside the place it is for; removed again unless [`Self::commit`] is called.
@@ -48,11 +50,7 @@ impl WholeFile {
     pub fn commit(mut self) -> Result<()> {
         let named = || {
             self.file.sync_all()?;
-            fs::rename(&self.temporary, &self.target)?;
-            match self.target.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-                Some(dir) => File::open(dir)?.sync_all(),
-                None => File::open(".")?.sync_all(),
-            }
+            durable::rename(&self.temporary, &self.target)
         };
         named().map_err(CellError::io("write", self.target.display()))?;
         self.committed = true;

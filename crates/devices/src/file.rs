@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
+use capstan_engine::durable;
 use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
@@ -250,6 +251,11 @@ impl FileDevice {
         // Who makes the medium is settled by a lock on the directory.
         real.lock().map_err(io_error("lock", &at))?;
         ensure_medium(&real, &at, new)?;
+        if segments(&real, &at)?.is_empty() {
+            // What is written into it is as durable as its own name: whoever made that may not have seen to it.
+            let way = durable::synchronise_way_to(path);
+            way.map_err(io_error("make durable the name of", &at))?;
+        }
         real.unlock().map_err(io_error("unlock", &at))?;
         let lock = lock_header(&real, &at)?;
         Self::on(Arc::new(real), &at, vec![lock], block_size)

@@ -10,12 +10,13 @@ mod sqlite;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use capstan_engine::durable;
 use sqlx::SqlSafeStr;
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migration, MigrationType, Migrator};
@@ -399,12 +400,8 @@ fn create_private_dir(dir: &Path) -> Result<()> {
         if dir.is_dir() {
             return Ok(());
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        // Its entry must be as durable as what will be recorded in it.
-        match dir.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-            _ => Ok(()),
-        }
+        // Its entry, and those of all above it, must be as durable as what will be recorded in it.
+        durable::create_directories(dir, 0o700)
     };
     create().map_err(|e| IdbError::io("create the directory", dir, e))
 }
@@ -417,7 +414,7 @@ fn create_private_file(path: &Path) -> Result<()> {
             return Ok(());
         }
         OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        durable::synchronise_way_to(path)
     };
     create().map_err(|e| IdbError::io("create the internal database", path, e))
 }

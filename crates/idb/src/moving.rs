@@ -1,7 +1,9 @@
 //! The tables of a home on their way from its file to the server that its settings name.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
+
+use capstan_engine::durable;
 
 use crate::Result;
 use crate::config::{Config, FILE_NAME};
@@ -102,9 +104,7 @@ impl Idb {
         // All but the last step may have been done before.
         let rows = if done { 0 } else { server.take_rows_of(&path, cell.as_deref())? };
         let left = home.join(MOVED);
-        fs::rename(&path, &left)
-            .and_then(|()| File::open(&home)?.sync_all())
-            .map_err(|e| IdbError::io("put the file aside", &path, e))?;
+        durable::rename(&path, &left).map_err(|e| IdbError::io("put the file aside", &path, e))?;
         Ok(Moved { place: server.place().to_owned(), rows, left })
     }
 

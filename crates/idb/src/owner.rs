@@ -4,10 +4,12 @@
 //! identity of its cell in `postgres.cell` and holds it against the one that the tables have: a mistaken address, a home
 //! that was copied, and a database that was made anew are found before anything is recorded.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use capstan_engine::durable;
 
 use crate::Result;
 use crate::config::{Config, FILE_NAME};
@@ -106,7 +108,8 @@ impl Idb {
             let mut file =
                 options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
             writeln!(file, "{cell}\n{}", self.place())?;
-            file.sync_all()
+            file.sync_all()?;
+            durable::synchronise_name(&path)
         };
         write().map_err(|e| IdbError::io("write", &path, e))
     }
@@ -114,8 +117,7 @@ impl Idb {
     /// Writes down that they are.
     pub(crate) fn end_cell_file(&self) -> Result<()> {
         let path = self.home().join(CELL_FILE);
-        fs::rename(self.home().join(NEW_CELL_FILE), &path)
-            .and_then(|()| File::open(self.home())?.sync_all())
+        durable::rename(&self.home().join(NEW_CELL_FILE), &path)
             .map_err(|e| IdbError::io("write", &path, e))
     }
 

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use capstan_engine::durable;
 use serde::{Deserialize, Serialize};
 
 use crate::drive::{Read, TapeError};
@@ -347,12 +348,12 @@ fn write_label(path: &Path, label: &Label) -> Result<(), TapeError> {
     write_whole(&path, &text).map_err(failed("write", &path))
 }
 
-/// Replaces a file as a whole.
+/// Replaces a file as a whole, durably; with its name other new ones in its directory are durable.
 pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_extension("new");
     fs::write(&temporary, text)?;
     File::open(&temporary)?.sync_all()?;
-    fs::rename(&temporary, path)
+    durable::rename(&temporary, path)
 }
 
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TapeError {

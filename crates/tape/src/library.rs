@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_engine::durable;
 use serde::{Deserialize, Serialize};
 
 use crate::cartridge::{Cartridge, Label, damaged, failed, write_whole};
@@ -110,6 +111,7 @@ impl Library {
         let text = toml_of(design);
         // Last: a directory without it is no library.
         write_whole(&path, &text).map_err(failed("write", &path))?;
+        durable::synchronise_way_to(dir).map_err(failed("make durable the name of", dir))?;
         Self::open(dir)
     }
 

@@ -16,6 +16,7 @@ mod differences;
 mod drill;
 mod drive_encryption;
 mod drive_wait;
+mod durable_names;
 mod expired;
 mod export;
 mod feed;

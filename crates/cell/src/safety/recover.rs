@@ -1,12 +1,13 @@
 //! `idb recover`: the internal database of a lost home, from the backup of it that lies on a medium.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, idb_backups};
+use capstan_engine::durable;
 use capstan_engine::message::Code;
 use capstan_format::attachment::Attachment;
 use capstan_format::id::MediumId;
@@ -199,7 +200,7 @@ pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Resu
 /// Writes the files of a home, each durably; the database last: as long as that is not there, it can be done again.
 fn put_files(home: &Path, files: &Files) -> Result<()> {
     let io = |action| CellError::io(action, home.display());
-    DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(io("create the home"))?;
+    durable::create_directories(home, 0o700).map_err(io("create the home"))?;
     for wanted in [keyring::FILE_NAME, RECOVERY_FILE, DATABASE_FILE] {
         let Some((_, bytes)) = files.iter().find(|(name, _)| name == wanted) else { continue };
         let (path, temporary) = (home.join(wanted), home.join(format!(".{wanted}.new")));
@@ -209,8 +210,7 @@ fn put_files(home: &Path, files: &Files) -> Result<()> {
                 options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
             file.write_all(bytes)?;
             file.sync_all()?;
-            std::fs::rename(&temporary, &path)?;
-            File::open(home)?.sync_all()
+            durable::rename(&temporary, &path)
         };
         write().map_err(CellError::io("write", path.display()))?;
     }

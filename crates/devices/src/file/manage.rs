@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use capstan_engine::buffer::Buffer;
+use capstan_engine::durable;
 use capstan_format::record::MediumHeader;
 use capstan_tape::lock::holder_of;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -140,8 +141,7 @@ pub fn write_idb_backup(dir: &Path, time_us: i64, bytes: &[u8]) -> Result<(), De
             options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        std::fs::rename(&temporary, &place)?;
-        File::open(dir)?.sync_all()
+        durable::rename(&temporary, &place)
     };
     if let Err(e) = write() {
         let _ = std::fs::remove_file(&temporary);

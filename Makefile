@@ -30,9 +30,9 @@ demo-tape: build ## the same on tape: a virtual library, an array, a real librar
 	@tools/demo-tape.sh $(CAPSTAN)
 
 # Those of the database, and those end to end, run on either store; of the latter not what it makes no difference to.
-ON_BOTH := $(addprefix --test ,media opening pruning sessions e2e campaign)
-ON_ONE := by_hand differences drive_encryption failing feed filesystems guide hostile independent_reader kernel_drivers machine \
-	oddities page_cache policies rait rait_tape refusals selection spool
+ON_BOTH := $(addprefix --test ,changed media opening pruning sessions e2e campaign)
+ON_ONE := by_hand differences drive_encryption durable_names failing feed filesystems guide hostile independent_reader kernel_drivers \
+	machine oddities page_cache policies rait rait_tape refusals selection spool
 # What measures runs when the others are done, for itself.
 ALONE := page_cache verdict
 # Tests wait more than they compute.

@@ -2,6 +2,7 @@
 
 use capstan_cell::arrays::ArrayInfo;
 use capstan_cell::media::{Foreign, Initialise, MediumInfo};
+use capstan_cell::observe::Stop;
 use capstan_cell::request::{CopyWhat, VerifyRequest};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
@@ -65,9 +66,14 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             print(&home::open(global)?.media_unretire(&args.medium)?, args.json)?;
         }
         MediaCommand::Retire(args) => return stage::retire(global, args),
-        MediaCommand::Adopt { medium, unencrypted } => {
+        MediaCommand::Adopt { medium, unencrypted, as_new } => {
             let console = Console::new(global)?;
             let cell = home::open(global)?;
+            if *as_new {
+                let stop = Stop::default();
+                let one = cell.media_adopt_as_new(medium, *unencrypted, &console, &stop)?;
+                return print(&one, false).map(|()| COMPLETED);
+            }
             match &cell.media_adopt(medium, *unencrypted, &console)?[..] {
                 [one] => print(one, false)?,
                 several => adopted(several)?,

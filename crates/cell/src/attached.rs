@@ -64,7 +64,11 @@ impl Cell {
         self.refuse_others(&address)?;
         let medium = open::medium(&address)?;
         match medium.header().medium == id {
-            true => self.open_drive_key(medium.header()).map(|()| Some(medium)),
+            true => {
+                self.open_drive_key(medium.header())?;
+                self.refuse_changed(&address, &medium)?;
+                Ok(Some(medium))
+            }
             false => Err(CellError::BadInput(format!("{name} is not in {address} any more"))),
         }
     }

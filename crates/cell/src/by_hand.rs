@@ -113,7 +113,7 @@ impl Cell {
 /// What an error of opening to write means for who puts in tapes.
 fn refused(error: CellError) -> Refused<CellError> {
     let why = match &error {
-        CellError::BadInput(why) => why.clone(),
+        CellError::BadInput(why) | CellError::Changed(why) => why.clone(),
         CellError::Device(e) => match e {
             e if matches!(e.of_tape(), Some(TapeError::NoTape { .. })) => {
                 return Refused::Empty(error);

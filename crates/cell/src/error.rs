@@ -13,6 +13,9 @@ pub enum CellError {
     /// What was asked for cannot be done as asked; nothing was written.
     #[error("{0}")]
     BadInput(String),
+    /// A medium is not as it was last written; nothing was written to it.
+    #[error("{0}")]
+    Changed(String),
     /// Others have what would do; nothing was written.
     #[error("{0}")]
     InUse(String),
@@ -70,6 +73,7 @@ impl CellError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::BadInput(_)
+            | Self::Changed(_)
             | Self::InUse(_)
             | Self::Key(_)
             | Self::NoKey(_)

@@ -160,7 +160,9 @@ impl Cell {
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
+        let lost = self.take_as_it_is(device, &medium, &ears)?;
         self.put_medium_of(&placed(device), &header)?;
+        self.idb.set_medium_changed(header.medium, None)?;
         // It is here, wherever it was.
         self.idb.set_medium_exported(header.medium, None)?;
         let mut found = Imports { keys: opened.keys, ..Imports::default() };
@@ -225,6 +227,7 @@ impl Cell {
                 report.notes.extend(self.wanted_before(&found.follows)?);
             }
         }
+        report.notes.extend(lost);
         ears.fill(&mut report);
         self.record(&mut report, "import", started_us, status)?;
         Ok(report)

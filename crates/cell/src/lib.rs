@@ -107,6 +107,8 @@ pub struct Cell {
     secrets: Arc<keyring::Secrets>,
     opener: Arc<parking_lot::Mutex<unlock::Opener>>,
     mounts: Arc<MountTables>,
+    /// Media that were passed over as they are not as they were last written, until a session says so: name and sentence.
+    changed: Arc<parking_lot::Mutex<Vec<(String, String)>>>,
 }
 
 impl Cell {
@@ -128,6 +130,7 @@ impl Cell {
             secrets: Arc::new(secrets),
             opener: Arc::default(),
             mounts,
+            changed: Arc::default(),
         })
     }
 

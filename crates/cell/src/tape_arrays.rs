@@ -94,7 +94,10 @@ impl Cell {
             match why_not {
                 Some(why) => unfit.say(format!("{name} {why}")),
                 None => match self.open_whole(&medium.device.parse()?, wanted, hold) {
-                    Err(e) => unfit.add(&name, e)?,
+                    Err(e) => {
+                        self.passed_changed(&medium.label, &e);
+                        unfit.add(&name, e)?;
+                    }
                     opened => return opened,
                 },
             }

@@ -96,7 +96,10 @@ impl Cell {
             let (drive, spool) = (library.drive, library.spool.clone());
             let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
             match self.open_device(&Address::Tape(tape), wanted, &Silent) {
-                Err(e) => unfit.add(&barcode, e)?,
+                Err(e) => {
+                    self.passed_changed(&barcode, &e);
+                    unfit.add(&barcode, e)?;
+                }
                 opened => return opened,
             }
         }
@@ -117,6 +120,7 @@ impl Cell {
     ) -> Result<Vec<Candidate>> {
         let known = self.idb.media()?;
         let arrays = arrays_by_tape(&known);
+        let changed = self.idb.changed_media()?;
         let mut ranked: Vec<((u8, i64), Candidate)> = Vec::new();
         for (place, barcode) in self.barcodes(library)?.into_iter().enumerate() {
             let device = library.with_tape(&barcode).to_string();
@@ -124,7 +128,7 @@ impl Cell {
             let mut rank = (2, place as i64);
             if let Some(array) = arrays.get(&device) {
                 candidate.why_not = Some(format!("is a part of array '{array}'"));
-            } else if let Some(medium) = known.iter().find(|m| m.device == device) {
+            } else if let Some(medium) = on_tape(&known, &device, &changed) {
                 let info = self.medium_info(medium)?;
                 (rank, candidate.why_not) = self.turn_of(&info, by_drive, place)?;
                 candidate.known = Some((medium.id, info.state));
@@ -223,6 +227,10 @@ impl Cell {
                     ));
                     busy = e.is_busy().then_some(e).or(busy);
                 }
+                Err(e @ CellError::Changed(_)) => {
+                    self.passed_changed(&medium.label, &e);
+                    passed.push((medium.id, NOT_AS_WRITTEN));
+                }
                 other => return other,
             }
         }
@@ -291,6 +299,8 @@ impl Cell {
 
 /// Why a medium of a pool was passed over that may be free soon.
 pub(crate) const IN_USE: &str = "is in use";
+/// Why one was that somebody else changed.
+pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
 
 /// Waits for media of a pool that others have, which are not passed over any more then. False if there are none, or nobody waits.
 pub(crate) fn again(
@@ -377,6 +387,12 @@ fn arrays_by_tape(known: &[Medium]) -> HashMap<String, &str> {
     arrays
 }
 
+/// The medium that is known to be on a tape: not one that was found to be there no more, if another one is.
+fn on_tape<'a>(known: &'a [Medium], device: &str, changed: &[MediumId]) -> Option<&'a Medium> {
+    let here = known.iter().filter(|m| m.device == device);
+    here.min_by_key(|m| changed.contains(&m.id))
+}
+
 /// Why a tape was not taken, in words that follow its name, where that is a matter of this tape; else what failed.
 fn why_unfit(e: CellError) -> Result<String> {
     Ok(match e {
@@ -395,9 +411,10 @@ fn why_unfit(e: CellError) -> Result<String> {
         CellError::Device(DeviceError::BlockSize { have, .. }) => {
             format!(" has blocks of {have} bytes")
         }
-        CellError::BadInput(why) | CellError::InUse(why) | CellError::NoKey(why) => {
-            format!(": {why}")
-        }
+        CellError::BadInput(why)
+        | CellError::Changed(why)
+        | CellError::InUse(why)
+        | CellError::NoKey(why) => format!(": {why}"),
         other => return Err(other),
     })
 }

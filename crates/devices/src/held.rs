@@ -68,6 +68,48 @@ impl FileMedium {
         Ok(lock.map_or(FoundLock::Damaged(version), FoundLock::Whole))
     }
 
+    /// The highest number that is noted as given and removed again. What was recorded up to it may be gone on purpose.
+    pub fn last_removed(&self) -> Result<Option<SegmentNumber>, DeviceError> {
+        let names = self.storage.list().map_err(io_error("list", &self.path))?;
+        Ok(names.iter().filter_map(|n| segment_number(n, GONE_SUFFIX)).max())
+    }
+
+    /// The bytes that a segment has.
+    pub fn segment_length(&self, number: SegmentNumber) -> Result<u64, DeviceError> {
+        let name = format!("{}/{}", self.path, segment_name(number, SUFFIX));
+        self.open_segment(number)?.len().map_err(io_error("read", &name))
+    }
+
+    /// Which segment has that number, wherever in it that can be read; `None` if nothing in it says so.
+    pub fn segment_found(&self, number: SegmentNumber) -> Result<Option<SegmentId>, DeviceError> {
+        /// So many of its blocks are looked at: one that is damaged does not make another segment of it.
+        const LOOKS: u64 = 4;
+        let name = format!("{}/{}", self.path, segment_name(number, SUFFIX));
+        if let Some(found) =
+            self.storage.segment_near_end(number).map_err(io_error("read", &name))?
+        {
+            return Ok(Some(found));
+        }
+        let file = self.open_segment(number)?;
+        let step = u64::from(self.header().block_size);
+        for look in 0..LOOKS {
+            let mut bytes = [0; HEADER_LEN];
+            match file.read_at(&mut bytes, look * step) {
+                Ok(n) if n == bytes.len() => {}
+                Ok(_) => break,
+                // What cannot be read at one place may be read at another.
+                Err(e) if e.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+                    continue;
+                }
+                Err(e) => return Err(io_error("read", &name)(e)),
+            }
+            if let Ok(header) = MaHeader::decode(&bytes) {
+                return Ok(Some(header.segment));
+            }
+        }
+        Ok(None)
+    }
+
     /// The segment that has that number, if its first bytes can be read.
     pub fn segment_at(&self, number: SegmentNumber) -> Option<SegmentId> {
         let file = self.open_segment(number).ok()?;

@@ -50,6 +50,11 @@ pub trait Storage: Send + Sync {
         let _ = number;
         Ok(true)
     }
+    /// Which segment has that number, as its end says where that is nearer than its begin. `None` if nothing there says it.
+    fn segment_near_end(&self, number: SegmentNumber) -> io::Result<Option<SegmentId>> {
+        let _ = number;
+        Ok(None)
+    }
     /// Whether it takes attachments; else what they are has files of its own.
     fn takes_attachments(&self) -> bool {
         false

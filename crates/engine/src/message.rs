@@ -105,11 +105,13 @@ pub enum Code {
     BroughtBack,
     /// A base was to be consolidated by a prune, and was not.
     NotConsolidated,
+    /// A medium is not as it was last written.
+    MediumChanged,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -154,6 +156,7 @@ impl Code {
         Self::MediumAway,
         Self::BroughtBack,
         Self::NotConsolidated,
+        Self::MediumChanged,
     ];
 
     /// The code's number, name, severity, and the hint what to do.
@@ -370,6 +373,13 @@ impl Code {
                 "not-consolidated",
                 Warning,
                 "the chain stays whole: make room, or see to the damage, as the message says, then prune again",
+            ),
+            Self::MediumChanged => (
+                221,
+                "medium-changed",
+                Error,
+                "somebody else wrote to it, or cut it: `capstan media show` says what differs; then `capstan import` takes it as it is, \
+                 or `capstan media recycle` or `forget` gives it up",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

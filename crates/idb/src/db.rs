@@ -61,6 +61,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (12, "adopted media", include_str!("../migrations/0012_adopted_media.sql")),
     (13, "order of commits", include_str!("../migrations/0013_order_of_commits.sql")),
     (14, "version leases", include_str!("../migrations/0014_version_leases.sql")),
+    (15, "changed media", include_str!("../migrations/0015_changed_media.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

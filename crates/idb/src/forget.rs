@@ -36,16 +36,63 @@ impl Idb {
             let sql = "DELETE FROM segment_places WHERE medium_id = $1";
             sql::query(sql).bind(medium.to_string()).execute(&mut *conn).await?;
             for segment in &gone {
-                for sql in [
-                    "DELETE FROM stream_parts WHERE segment_id = $1",
-                    "DELETE FROM segments WHERE id = $1",
-                ] {
-                    sql::query(sql).bind(segment.to_string()).execute(&mut *conn).await?;
+                forget_segment(conn, *segment).await?;
+            }
+            Ok(gone)
+        })?;
+        gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
+    }
+
+    /// Forgets that these segments lie on a medium, where they are not any more, and `versions`, which need them. A segment that
+    /// has no other place goes with its catalog. Sessions stay for the record.
+    pub fn forget_segments_of_medium(
+        &self,
+        medium: MediumId,
+        segments: &[SegmentId],
+        versions: &[VersionId],
+    ) -> Result<()> {
+        let what = format_args!("forget what medium {} has lost", medium.short());
+        let gone = self.write(what, async |conn| {
+            for version in versions {
+                forget_version(conn, *version).await?;
+            }
+            let mut gone = Vec::new();
+            for segment in segments {
+                let id = segment.to_string();
+                let sql = "DELETE FROM segment_places WHERE segment_id = $1 AND medium_id = $2";
+                let query = sql::query(sql).bind(&id).bind(medium.to_string());
+                query.execute(&mut *conn).await?;
+                let sql = "SELECT segment_id FROM segment_places WHERE segment_id = $1 LIMIT 1";
+                if sql::query(sql).bind(&id).fetch_optional(&mut *conn).await?.is_none() {
+                    forget_segment(conn, *segment).await?;
+                    gone.push(*segment);
                 }
             }
             Ok(gone)
         })?;
         gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
+    }
+
+    /// The versions that have something in a segment of which neither it nor a copy lies anywhere but on this medium.
+    pub fn versions_only_in(&self, segment: SegmentId, medium: MediumId) -> Result<Vec<VersionId>> {
+        self.read(format_args!("look up segment {}", segment.short()), async |conn| {
+            let rows = sql::query(
+                "SELECT DISTINCT p.version_id FROM stream_parts p \
+                 LEFT JOIN segment_copies c ON c.segment_id = p.segment_id \
+                 WHERE p.segment_id = $1 \
+                 AND NOT EXISTS (SELECT 1 FROM segment_places o WHERE o.medium_id <> $2 AND \
+                 (o.segment_id = p.segment_id OR o.segment_id = c.origin_id)) \
+                 AND COALESCE(c.origin_id, p.segment_id) NOT IN (SELECT k.origin_id \
+                 FROM segment_copies k JOIN segment_places o ON o.segment_id = k.segment_id \
+                 WHERE o.medium_id <> $2) \
+                 ORDER BY p.version_id",
+            )
+            .bind(segment.to_string())
+            .bind(medium.to_string())
+            .fetch_all(conn)
+            .await?;
+            rows.iter().map(|row| decode::parsed(row, "version_id")).collect()
+        })
     }
 
     /// Records that a medium has a new identity: it was recycled. Pool and history stay with it.
@@ -64,7 +111,8 @@ impl Idb {
             .execute(&mut *conn)
             .await?;
             let moved = "UPDATE media_management SET medium_id = $2, damaged_us = NULL, \
-                         full_us = NULL, other_cell = NULL, adopted_us = NULL WHERE medium_id = $1";
+                         full_us = NULL, other_cell = NULL, adopted_us = NULL, changed_us = NULL, \
+                         changed_why = NULL WHERE medium_id = $1";
             sql::query(moved).bind(&old).bind(&id).execute(&mut *conn).await?;
             let sql = "DELETE FROM media WHERE id = $1";
             sql::query(sql).bind(&old).execute(conn).await?;
@@ -126,6 +174,16 @@ impl Idb {
             Ok(all)
         })
     }
+}
+
+/// Forgets a segment that lies nowhere any more.
+async fn forget_segment(conn: &mut Conn<'_>, segment: SegmentId) -> std::result::Result<(), Fault> {
+    for sql in
+        ["DELETE FROM stream_parts WHERE segment_id = $1", "DELETE FROM segments WHERE id = $1"]
+    {
+        sql::query(sql).bind(segment.to_string()).execute(&mut *conn).await?;
+    }
+    Ok(())
 }
 
 /// Forgets a version. What of its segments lies on other media stays there, of no version.

@@ -37,6 +37,10 @@ pub struct Management {
     pub other_cell: Option<String>,
     /// When it was made this cell's all the same.
     pub adopted_us: Option<i64>,
+    /// Since when it is known that it is not as it was last written.
+    pub changed_us: Option<i64>,
+    /// What differs.
+    pub changed_why: Option<String>,
 }
 
 impl Management {
@@ -206,6 +210,31 @@ impl Idb {
         })
     }
 
+    /// Records that a medium was found not to be as it was last written, and what differs; or that it is as recorded.
+    pub fn set_medium_changed(&self, medium: MediumId, changed: Option<(i64, &str)>) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            if changed.is_some() {
+                ensure(conn, medium).await?;
+            }
+            // Since when stays with what was found first.
+            let sql = "UPDATE media_management SET \
+                       changed_us = CASE WHEN $3 IS NULL THEN NULL ELSE COALESCE(changed_us, $2) END, \
+                       changed_why = $3 WHERE medium_id = $1";
+            let query = sql::query(sql).bind(medium.to_string());
+            query.bind(changed.map(|c| c.0)).bind(changed.map(|c| c.1)).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// The media that were found not to be as they were last written.
+    pub fn changed_media(&self) -> Result<Vec<MediumId>> {
+        self.read(format_args!("list the media that were changed"), async |conn| {
+            let sql = "SELECT medium_id FROM media_management WHERE changed_us IS NOT NULL";
+            let rows = sql::query(sql).fetch_all(conn).await?;
+            rows.iter().map(|row| decode::parsed(row, "medium_id")).collect()
+        })
+    }
+
     /// Records that a medium is in use again: it was the drives' fault that they asked to be cleaned.
     pub fn unretire_medium(&self, medium: MediumId) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
@@ -280,5 +309,7 @@ fn management(row: &Row) -> std::result::Result<Management, Fault> {
         retired_us: row.try_get("retired_us")?,
         other_cell: row.try_get("other_cell")?,
         adopted_us: row.try_get("adopted_us")?,
+        changed_us: row.try_get("changed_us")?,
+        changed_why: row.try_get("changed_why")?,
     })
 }

@@ -175,6 +175,23 @@ impl Idb {
         })
     }
 
+    /// The last segments on a medium, the last first, at most so many.
+    pub fn last_segments_of_medium(&self, medium: MediumId, most: u32) -> Result<Vec<Segment>> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let rows = sql::query(
+                "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
+                 l.medium_id, l.number, l.object \
+                 FROM segment_places l JOIN segments g ON g.id = l.segment_id \
+                 WHERE l.medium_id = $1 ORDER BY l.number DESC, g.id LIMIT $2",
+            )
+            .bind(medium.to_string())
+            .bind(i64::from(most))
+            .fetch_all(conn)
+            .await?;
+            rows.iter().map(segment).collect()
+        })
+    }
+
     /// The number of the last segment recorded for a medium. From there the medium is read on:
     /// where to append is never decided by the database.
     pub fn last_segment_number(&self, medium: MediumId) -> Result<Option<SegmentNumber>> {

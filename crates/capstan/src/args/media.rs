@@ -65,6 +65,7 @@ Examples:
 
 States: free (holds nothing), appendable (takes more), full, protected (what it holds must stay and its
 pool appends nothing), expired (nothing on it must stay: it may be recycled), exported (out of the house),
+changed (not as it was last written: somebody cut it or wrote over it, `capstan media show` says what differs),
 damaged (damage was found on it), poor (worn or at fault: written no more), retired (given up: never written
 again), foreign (another cell's: read, and written only after `capstan media adopt`).";
 const AFTER_SHOW: &str = "\
@@ -125,6 +126,10 @@ const AFTER_ADOPT: &str = "\
 Examples:
   capstan media adopt /mnt/backup
   capstan media adopt scsi:/dev/sg3
+  capstan media adopt /mnt/clone --as-new
+
+A copy of a medium's directory has its identity, and is not written: nobody could tell the segments of the two apart. With
+--as-new the copy becomes a medium of its own, which holds the same segments, and can be written and read as any other.
 
 A cell writes to its own media only. After the loss of the home, `capstan idb recover` keeps the cell's identity, and nothing
 has to be adopted. Where the medium's backups are encrypted, `capstan key import` takes its key ring over first; without a
@@ -231,6 +236,9 @@ pub enum MediaCommand {
         /// Also where its backups are encrypted and this home has no key ring: what is written from now on is not encrypted
         #[arg(long)]
         unencrypted: bool,
+        /// Give the medium in a directory a new identity: it is a copy (`cp -a`, a cloned disk) of one that is written elsewhere
+        #[arg(long)]
+        as_new: bool,
     },
     /// Record that a medium leaves the house: nothing is written to it until it comes back
     #[command(after_help = AFTER_EXPORT)]

@@ -328,7 +328,8 @@ fn a_base_whose_segments_are_not_what_was_written_is_none() {
         lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
         lab.backed_up(["tree", "--to", "other", "--name", "o"]);
         lab.sh(spoil);
-        let done = lab.backup(["tree", "--to", "medium", "--name", "t"]);
+        lab.run(["backup", "tree", "--to", "medium", "--name", "t"]).refused(&["--as-new"]);
+        let done = lab.backup(["tree", "--to", "third", "--name", "t"]);
         assert_eq!(done["method"], "full", "{spoil}: {done}");
         lab.restored(["t", "--into", "out"]);
         same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
@@ -345,10 +346,15 @@ fn a_medium_that_was_set_back_is_no_base() {
     lab.file("tree/new", "new");
     lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
     lab.sh("rm -r medium; mv good medium");
-    lab.backed_up(["other", "--to", "medium", "--name", "o"]);
-    assert_eq!(lab.run(["idb", "check"]).code, 3, "two segments of one number are recorded");
+    let refused = lab.run(["backup", "other", "--to", "medium", "--name", "o"]);
+    refused.refused(&["segment 2", "is missing"]);
     assert_ne!(lab.run(["verify", "t"]).code, 0);
-    lab.backup(["tree", "--to", "medium", "--name", "t"]);
+    let elsewhere = lab.backup(["tree", "--to", "else", "--name", "t"]);
+    assert_eq!(elsewhere["method"], "full", "{elsewhere:#}");
+    assert_eq!(lab.run(["import", "medium"]).code, 3, "it is taken as it is");
+    lab.backed_up(["other", "--to", "medium", "--name", "o"]);
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.run(["idb", "check"]).ok();
     lab.restored(["t", "--into", "out"]);
     same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
 }

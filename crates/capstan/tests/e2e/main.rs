@@ -7,6 +7,7 @@
 mod anomaly;
 mod bad_input;
 mod by_hand;
+mod changed_media;
 mod clocks;
 mod compare;
 mod consolidate;

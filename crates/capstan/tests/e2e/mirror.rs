@@ -150,5 +150,5 @@ fn what_cannot_be_written_to_is_said_before() {
     lab.run(["backup", "tree", "--to", "b", "--block-size", "64K"]).ok();
     backup("b").refused(&["blocks of 65536 bytes"]);
     lab.sh("cp -r a clone");
-    backup("clone").refused(&["written already"]);
+    backup("clone").refused(&["in two places", "--as-new"]);
 }

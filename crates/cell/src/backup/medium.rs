@@ -75,6 +75,7 @@ impl Cell {
                     opened.held.extend(held);
                 }
                 Err(e) if is_unavailable(&e) && !request.mirrors.is_empty() => {
+                    self.passed_changed(&address.to_string(), &e);
                     failed.push((address, e));
                 }
                 Err(e) => return Err(e),
@@ -241,7 +242,17 @@ impl Cell {
                     }
                     _ => {}
                 }
-                let there = self.refuse_others(address)?;
+                let there = match self.refuse_others(address) {
+                    // Somebody made the tape blank, and it is to become another medium.
+                    Err(CellError::Changed(_))
+                        if wanted.new_medium
+                            && address.is_tape()
+                            && open::is_blank(address).unwrap_or(false) =>
+                    {
+                        None
+                    }
+                    there => there?,
+                };
                 match there {
                     Some(id) if address.is_tape() => self.refuse_poor(id)?,
                     Some(_) => {}
@@ -257,6 +268,7 @@ impl Cell {
                 let device = open::writable(address, new, wanted.block_size)?;
                 let device = self.as_wanted(device, address, wanted.by_drive)?;
                 let header = device.medium().header().clone();
+                self.refuse_changed(&device.address(address), device.medium())?;
                 self.put_medium_of(&device.address(address), &header)?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
@@ -360,7 +372,7 @@ fn is_unavailable(error: &CellError) -> bool {
                 | DeviceError::Busy { .. }
                 | DeviceError::ArrayBroken { .. }
         ),
-        CellError::Io { .. } => true,
+        CellError::Io { .. } | CellError::Changed(_) => true,
         _ => false,
     }
 }

@@ -290,6 +290,7 @@ impl Cell {
         let (handed_over, seen) = watch::watched(&watched, all);
         let stopped = stop.0.load(Relaxed);
         say_lost_mirrors();
+        self.say_changed(ears);
         let media_errors = ears.error_count() + mirrors_lost.load(Relaxed);
         let mut endings: Vec<Ending> = jobs
             .iter()
@@ -301,7 +302,8 @@ impl Cell {
         let drives = std::mem::take(&mut *drives.lock());
         say_lost_mirrors();
         moves.say(ears);
-        let degraded = mirrors_lost.load(Relaxed) > 0;
+        let passed_over = self.say_changed(ears);
+        let degraded = mirrors_lost.load(Relaxed) + passed_over > 0;
         let (written, failure) = match written {
             Ok(written) => (written, None),
             Err(e) => {

@@ -19,7 +19,7 @@ use crate::observe::{Observer, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
-use crate::tapes::{IN_USE, again};
+use crate::tapes::{IN_USE, NOT_AS_WRITTEN, again};
 
 /// So many media that fail one after the other are not the media's fault.
 const FAILURES: usize = 3;
@@ -67,6 +67,11 @@ impl Cell {
                     let why = if e.is_busy() { IN_USE } else { "is out of reach now" };
                     passed.extend(chosen.map(|id| (id, why)));
                     busy = Some(e);
+                    continue;
+                }
+                Err(e @ CellError::Changed(_)) if chosen.is_some() => {
+                    self.passed_changed(&requests[0].device.to_string(), &e);
+                    passed.extend(chosen.map(|id| (id, NOT_AS_WRITTEN)));
                     continue;
                 }
                 Err(e) if reports.iter().any(Option::is_some) => {

@@ -348,6 +348,7 @@ impl<'a> Run<'a> {
             Err(_) => (&Counted::default(), on.meters.of(Stage::Device).read().bytes),
         };
         let stopped = self.stop.0.load(Relaxed);
+        self.cell.say_changed(self.ears);
         if stopped {
             self.ears.stopped(&self.names.name);
         }

@@ -94,6 +94,7 @@ impl Cell {
             true => self.open_device(&request.device, &wanted, observer)?,
             false => self.open_chosen(&request.device, &wanted, &Choice::but(&originals))?,
         };
+        self.say_changed(&ears);
         let target = member.medium.clone();
         self.levels_of_copies(&mut views, request.log_level)?;
         let is_target = |medium| medium == target.medium || in_library(medium);

@@ -130,6 +130,7 @@ impl Cell {
         let finished = transfer.finish().map(|(_, written)| written);
         let drives = std::mem::take(&mut *drives.lock());
         moves.say(ears);
+        self.say_changed(ears);
         let degraded = say_all_lost(&lost_members, ears) > 0;
         let committed = committed.load(Relaxed);
         CopyRun { finished, committed, lost_frames, closed, degraded, moves, drives, seen }

@@ -134,6 +134,12 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
             let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
             return Some(to.map_or("is exported".to_owned(), |to| format!("is exported to {to}")));
         }
+        MediumState::Changed => {
+            return Some(match &m.management.changed_why {
+                Some(why) => format!("is not as it was last written ({why})"),
+                None => "is not as it was last written".to_owned(),
+            });
+        }
         MediumState::Damaged => return Some("is damaged".to_owned()),
         MediumState::Blank => return Some("is not initialised".to_owned()),
         MediumState::Protected => return Some("holds what must stay".to_owned()),

@@ -22,6 +22,8 @@ pub struct AwayMedium {
     pub medium: Medium,
     /// What is found there.
     pub why: String,
+    /// Whether it is there and not as it was last written.
+    pub changed: bool,
     /// The objects of which it has something that was not given up.
     pub objects: Vec<Object>,
 }
@@ -30,6 +32,12 @@ impl AwayMedium {
     /// In a sentence, without what to do.
     pub fn text(&self) -> String {
         let name = shown(self.medium.id, &self.medium.label);
+        if self.changed {
+            return format!(
+                "{name} in {} is not as it was last written: {}",
+                self.medium.device, self.why
+            );
+        }
         format!(
             "{name} is not in {} ({}), though nobody is on record as having taken it away",
             self.medium.device, self.why
@@ -39,6 +47,13 @@ impl AwayMedium {
     /// What to do about it.
     pub fn hint(&self) -> String {
         let label = &self.medium.label;
+        if self.changed {
+            return format!(
+                "bring back the one that was written, or take it as it is with `capstan import '{}'`; `capstan media recycle {label}` \
+                 or `capstan media forget {label}` gives it up",
+                self.medium.device
+            );
+        }
         format!(
             "mount it there or import it from where it is now; `capstan media export {label}` records that it was taken away, \
              `capstan media forget {label}` gives it up"
@@ -60,10 +75,12 @@ impl Cell {
             if on_purpose || management.is_other_cells() {
                 continue;
             }
-            let Some(why) = why_away(&medium, &mut libraries) else { continue };
+            let changed = management.changed_us.is_some();
+            let found = management.changed_why.filter(|_| changed);
+            let Some(why) = found.or_else(|| why_away(&medium, &mut libraries)) else { continue };
             let objects = self.objects_on(medium.id)?;
             if !objects.is_empty() {
-                away.push(AwayMedium { medium, why, objects });
+                away.push(AwayMedium { medium, why, changed, objects });
             }
         }
         Ok(away)

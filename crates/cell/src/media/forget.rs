@@ -24,14 +24,17 @@ pub struct Forgotten {
 
 impl Cell {
     /// Forgets a medium, and the versions that need what only it has. Nothing is removed from it: an import brings it back.
-    /// Refused where it is at hand.
+    /// Refused where it is at hand as it was last written.
     pub fn media_forget(&self, name: &str) -> Result<Forgotten> {
         let medium = self.find_medium(name)?;
-        let foreign = self.idb.management(medium.id)?.is_other_cells();
+        let management = self.idb.management(medium.id)?;
+        let foreign = management.is_other_cells();
+        // What is in its place is not what was recorded.
+        let changed = management.changed_us.is_some();
         let by_hand =
             matches!(medium.device.parse(), Ok(Address::Tape(TapeAddress { tape: None, .. })));
         let called = shown(medium.id, &medium.label);
-        if !foreign && !by_hand && look(&medium).absent.is_none() {
+        if !foreign && !changed && !by_hand && look(&medium).absent.is_none() {
             return Err(CellError::BadInput(format!(
                 "{called} is in {}, and one that is at hand is not forgotten; `capstan media recycle` or `capstan media erase` \
                  gives up what it holds",

@@ -6,6 +6,7 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
 use capstan_devices::open;
 use capstan_format::block::is_block_size;
+use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
@@ -120,6 +121,7 @@ impl Cell {
             self.check_label(label)?;
         }
         let device = self.hold(&medium)?;
+        self.refuse_changed(&medium.device.parse()?, device.medium())?;
         let header = MediumHeader { label: label.to_owned(), ..device.medium().header().clone() };
         device.replace_header(&header)?;
         let row = self.put_medium_of(&medium.device.parse()?, &header)?;
@@ -190,11 +192,7 @@ impl Cell {
             if self.kept(std::slice::from_ref(id), now_us())?.is_empty() {
                 continue;
             }
-            let session = self.idb.sessions_of_version(*id)?.into_iter().next();
-            let version = self.idb.version(*id)?;
-            let object = version.map(|v| self.idb.object(v.object)).transpose()?.flatten();
-            let object = object.map_or_else(String::new, |o| o.name);
-            names.push(format!("{object}@{}", session.map_or(id.short(), |s| s.id.short())));
+            names.push(self.name_of_version(*id)?);
         }
         let more = names.len().saturating_sub(5);
         names.truncate(5);
@@ -205,6 +203,15 @@ impl Cell {
             shown(info.medium.id, &info.medium.label),
             names.join(", ")
         )))
+    }
+
+    /// A version by its object and session, as it is typed.
+    pub(crate) fn name_of_version(&self, id: VersionId) -> Result<String> {
+        let session = self.idb.sessions_of_version(id)?.into_iter().next();
+        let version = self.idb.version(id)?;
+        let object = version.map(|v| self.idb.object(v.object)).transpose()?.flatten();
+        let object = object.map_or_else(String::new, |o| o.name);
+        Ok(format!("{object}@{}", session.map_or(id.short(), |s| s.id.short())))
     }
 
     /// Refuses a label that cannot be typed, or that another medium has.

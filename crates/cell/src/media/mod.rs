@@ -2,7 +2,9 @@
 //! session takes.
 
 mod allocate;
+mod as_new;
 mod away;
+mod changed;
 mod condition;
 mod erase;
 mod failure;
@@ -187,7 +189,9 @@ impl Cell {
             is_poor: condition == Condition::Poor,
             is_retired: management.retired_us.is_some(),
             is_foreign: foreign,
+            is_changed: management.changed_us.is_some(),
         });
+        reasons.extend(management.changed_why.iter().map(|why| format!("changed: {why}")));
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
         Ok(MediumInfo {

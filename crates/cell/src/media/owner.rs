@@ -1,6 +1,7 @@
 //! Whose media are: a cell writes on its own.
 
 use capstan_devices::address::{Address, LibraryName};
+use capstan_devices::file::FileMedium;
 use capstan_devices::open::{self, Writable};
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::{CellId, MediumId};
@@ -54,11 +55,15 @@ impl Cell {
     /// Refuses to write to a medium that is another cell's, that counts as out of the house, or that is retired. Nothing is
     /// touched yet. Returns which medium is there, if any.
     pub(crate) fn refuse_others(&self, address: &Address) -> Result<Option<MediumId>> {
-        let header = match open::medium(address) {
-            Ok(medium) => medium.header().clone(),
-            // Who opens it to write says what is wrong, or makes it.
-            Err(_) => return Ok(None),
+        let (header, is_whole) = match open::medium(address) {
+            Ok(medium) => (medium.header().clone(), medium.header_problem().is_none()),
+            Err(e) => {
+                self.refuse_overwritten(address, Err(&e))?;
+                // Who opens it to write says what is wrong, or makes it.
+                return Ok(None);
+            }
         };
+        self.refuse_overwritten(address, Ok(&header))?;
         let name = shown(header.medium, &header.label);
         self.refuse_other_cells(&header, &address.to_string())?;
         if let Some(to) = self.exported(header.medium)? {
@@ -67,6 +72,9 @@ impl Cell {
             )));
         }
         self.refuse_retired(header.medium, &header.label)?;
+        if is_whole {
+            self.refuse_twice(header.medium, address)?;
+        }
         Ok(Some(header.medium))
     }
 
@@ -160,12 +168,8 @@ impl Cell {
                 "{name} is of this cell already; nothing was changed"
             )));
         }
-        if !unencrypted && keyring::load(&self.home)?.is_none() {
-            let by_drive = medium.header().drive_key_record().is_some();
-            if by_drive || !key_records(&medium, &medium.segments()?).is_empty() {
-                let name = shown(medium.header().medium, &medium.header().label);
-                return Err(would_be_open(&format!("{name} has"), address));
-            }
+        if !unencrypted {
+            self.refuse_open(&medium, address)?;
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
         let device = open::writable(address, nobody, None)?;
@@ -184,6 +188,19 @@ impl Cell {
         self.idb.set_medium_other_cell(row.id, None)?;
         self.bring_back(row.id, Some(&there), &ears)?;
         Ok(row)
+    }
+
+    /// Refuses a medium with encrypted backups where this home has no key ring.
+    pub(super) fn refuse_open(&self, medium: &FileMedium, address: &Address) -> Result<()> {
+        if keyring::load(&self.home)?.is_some() {
+            return Ok(());
+        }
+        let by_drive = medium.header().drive_key_record().is_some();
+        if by_drive || !key_records(medium, &medium.segments()?).is_empty() {
+            let name = shown(medium.header().medium, &medium.header().label);
+            return Err(would_be_open(&format!("{name} has"), address));
+        }
+        Ok(())
     }
 
     /// No tape is loaded for that: what was imported is known.

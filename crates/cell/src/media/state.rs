@@ -19,6 +19,8 @@ pub enum MediumState {
     Expired,
     /// It left the house.
     Exported,
+    /// It is not as it was last written: somebody else cut it or wrote over it.
+    Changed,
     /// Damage was found on it.
     Damaged,
     /// A limit of its kind is reached, or it is at fault: it is written no more, and what must stay on it is to be brought elsewhere.
@@ -52,11 +54,13 @@ pub struct Facts {
     pub is_retired: bool,
     /// Another cell writes it.
     pub is_foreign: bool,
+    /// It was found not to be as it was last written.
+    pub is_changed: bool,
 }
 
 impl MediumState {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Blank,
         Self::Free,
         Self::Appendable,
@@ -64,6 +68,7 @@ impl MediumState {
         Self::Protected,
         Self::Expired,
         Self::Exported,
+        Self::Changed,
         Self::Damaged,
         Self::Poor,
         Self::Retired,
@@ -75,6 +80,7 @@ impl MediumState {
         match facts {
             Facts { is_exported: true, .. } => Self::Exported,
             Facts { is_retired: true, .. } => Self::Retired,
+            Facts { is_changed: true, .. } => Self::Changed,
             Facts { is_damaged: true, .. } => Self::Damaged,
             Facts { is_initialised: false, .. } => Self::Blank,
             Facts { is_foreign: true, .. } => Self::Foreign,
@@ -97,6 +103,7 @@ impl MediumState {
             Self::Protected => "protected",
             Self::Expired => "expired",
             Self::Exported => "exported",
+            Self::Changed => "changed",
             Self::Damaged => "damaged",
             Self::Poor => "poor",
             Self::Retired => "retired",
@@ -148,6 +155,7 @@ mod tests {
                 is_poor: false,
                 is_retired: false,
                 is_foreign: false,
+                is_changed: false,
             };
             assert_eq!(MediumState::of(&facts), state, "{bits:?}");
             // What is poor is not written, whatever else it is; what is retired needs nothing done any more.
@@ -158,8 +166,12 @@ mod tests {
             // Another cell's is not written here, however much room it has; where it is and whether it is whole comes first.
             let foreign = Facts { is_foreign: true, ..poor };
             assert_eq!(MediumState::of(&foreign), if grave { state } else { Foreign }, "{bits:?}");
-            let retired = Facts { is_retired: true, ..poor };
+            // Whether it is whole matters less than that it is not what was written.
+            let changed = Facts { is_changed: true, ..foreign };
             let away = state == Exported;
+            let is = if away { state } else { MediumState::Changed };
+            assert_eq!(MediumState::of(&changed), is, "{bits:?}");
+            let retired = Facts { is_retired: true, ..changed };
             assert_eq!(MediumState::of(&retired), if away { state } else { Retired }, "{bits:?}");
         }
     }
@@ -168,6 +180,6 @@ mod tests {
     fn every_state_has_its_word() {
         let mut words: Vec<_> = MediumState::ALL.iter().map(|s| s.as_str()).collect();
         words.dedup();
-        assert_eq!(words.len(), 11);
+        assert_eq!(words.len(), 12);
     }
 }

@@ -302,8 +302,11 @@ impl Cell {
             }
         }
         let mut found: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
+        let changed = self.idb.changed_media()?;
         for claim in self.idb.claims()? {
-            let is_there = there.get(&claim.medium).is_none_or(|of| of.contains(&claim.number));
+            // What was put in the place of a medium says nothing of what is on that.
+            let at_hand = there.get(&claim.medium).filter(|_| !changed.contains(&claim.medium));
+            let is_there = at_hand.is_none_or(|of| of.contains(&claim.number));
             *found.entry((claim.version, claim.segment)).or_default() |= is_there;
         }
         let lost =

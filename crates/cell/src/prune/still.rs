@@ -32,7 +32,8 @@ impl Cell {
                 names.join(", "),
                 of.hint()
             );
-            ears.say(Code::MediumAway, "cell", &of.medium.label, text);
+            let code = if of.changed { Code::MediumChanged } else { Code::MediumAway };
+            ears.say(code, "cell", &of.medium.label, text);
         }
         Ok(away)
     }
@@ -43,7 +44,8 @@ impl Cell {
         for of in self.media_away()? {
             for object in &of.objects {
                 still.entry(object.id).or_insert_with(|| {
-                    format!("keep rules stand still: medium '{}' is away", of.medium.label)
+                    let what = if of.changed { "was changed" } else { "is away" };
+                    format!("keep rules stand still: medium '{}' {what}", of.medium.label)
                 });
             }
         }

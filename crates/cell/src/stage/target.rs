@@ -47,7 +47,8 @@ impl Target {
     pub fn has(&self, cell: &Cell, medium: MediumId) -> bool {
         let Ok(management) = cell.idb.management(medium) else { return false };
         let is_out = management.exported_us.is_some() || management.retired_us.is_some();
-        if management.damaged_us.is_some() || is_out || cell.refuse_poor(medium).is_err() {
+        let is_at_fault = management.damaged_us.is_some() || management.changed_us.is_some();
+        if is_at_fault || is_out || cell.refuse_poor(medium).is_err() {
             return false;
         }
         match self {
@@ -96,6 +97,9 @@ impl Cell {
             let choice = Choice { pool: request.pool.clone(), passed: ids };
             match self.open_chosen(&address, &wanted, &choice) {
                 Err(e) if e.is_out_of_reach() && request.pool.is_some() => {}
+                Err(e @ CellError::Changed(_)) if request.pool.is_some() => {
+                    self.passed_changed(&address.to_string(), &e);
+                }
                 other => break other?,
             }
         };

@@ -182,6 +182,24 @@ impl Storage for TapeStorage {
         }
     }
 
+    fn segment_near_end(&self, number: SegmentNumber) -> io::Result<Option<SegmentId>> {
+        let spot = Spot { file: catalog_file(number), block: 0, object: None };
+        let key = self.key()?;
+        let found = self.tape.with(|deck| {
+            deck.use_key(key.as_ref())?;
+            Ok(match deck.block(spot, LONGEST, &|_| true)? {
+                Found::Block(block) => MaHeader::decode(block).ok().map(|header| header.segment),
+                Found::Filemark | Found::EndOfData => None,
+            })
+        });
+        match found {
+            Err(TapeError::BeyondEnd { .. }) => Ok(None),
+            // It may be read at the segment's begin all the same.
+            Err(e) if e.blames_tape() => Ok(None),
+            other => other.map_err(failed),
+        }
+    }
+
     fn takes_attachments(&self) -> bool {
         self.medium().is_ok_and(|medium| medium.is_some())
     }

@@ -1,0 +1,309 @@
+//! Media that are not as they were last written: cut, written over, copied; nothing is written to them, and somebody is told.
+
+use std::path::Path;
+
+use capstan_tape::changer::{Changer, Place};
+use capstan_tape::library::Library;
+use capstan_tape::{Spot, TapeDrive};
+use serde_json::Value;
+
+use crate::server::write_settings;
+use crate::support::{Lab, Run, finish, noise, report};
+use crate::tape::{comes_back, library, media};
+
+const TAPE: &str = "V00001L9";
+
+/// Has a tape of the library in its drive, as another program would.
+fn on_tape(dir: &Path, barcode: &str, work: impl FnOnce(&mut dyn TapeDrive)) {
+    let mut robot = Library::open(dir).unwrap();
+    let held = robot.inventory().unwrap();
+    if let Some(other) = held.iter().find(|h| h.place == Place::Drive(1)) {
+        let free = (1..9).map(Place::Slot).find(|p| held.iter().all(|h| h.place != *p)).unwrap();
+        robot.unload_drive(1).unwrap();
+        robot.move_tape(Place::Drive(1), other.from.unwrap_or(free)).unwrap();
+    }
+    let held = robot.inventory().unwrap();
+    let place = held.iter().find(|h| h.barcode == barcode).unwrap().place;
+    robot.move_tape(place, Place::Drive(1)).unwrap();
+    let mut drive = robot.drive(1).unwrap();
+    work(&mut drive);
+    drop(drive);
+    robot.unload_drive(1).unwrap();
+    robot.move_tape(Place::Drive(1), place).unwrap();
+}
+
+fn overwrite(drive: &mut dyn TapeDrive) {
+    drive.locate(Spot::BEGIN).unwrap();
+    for _ in 0..3 {
+        drive.write_block(&[b't'; 10_240]).unwrap();
+    }
+    drive.write_filemark().unwrap();
+    drive.sync().unwrap();
+}
+
+fn cut(drive: &mut dyn TapeDrive) {
+    drive.locate(Spot { file: 1, block: 8, object: None }).unwrap();
+    drive.write_filemark().unwrap();
+    drive.sync().unwrap();
+}
+
+/// What `status` says, with its exit code.
+fn status(lab: &Lab) -> (i32, String) {
+    let run = lab.run(["status", "--max-age", "1d", "--json"]);
+    (run.code, run.stdout)
+}
+
+fn state(lab: &Lab, label: &str) -> String {
+    media(lab).into_iter().find(|m| m.0 == label).unwrap_or_else(|| panic!("{label}")).1
+}
+
+fn codes(report: &Value) -> Vec<&str> {
+    report["errors"].as_array().unwrap().iter().map(|e| e["code"].as_str().unwrap()).collect()
+}
+
+/// Makes a copy of our home, with tables of its own.
+fn copy_home(lab: &Lab) {
+    lab.sh("cp -a home other");
+    if let Some(url) = lab.keep_tables() {
+        write_settings(&lab.path("other"), &format!("database = \"{url}\"\n"));
+    }
+}
+
+/// One run with another home, which is a copy of ours: of the same cell.
+fn run_of(lab: &Lab, home: &str, args: &[&str]) -> Run {
+    finish(lab.command().env("CAPSTAN_HOME", lab.path(home)).args(args))
+}
+
+#[test]
+fn a_tape_that_was_changed_elsewhere_is_marked_and_another_is_taken() {
+    for (change, says) in [
+        (overwrite as fn(&mut dyn TapeDrive), "something else was written over it"),
+        (cut, "is missing"),
+    ] {
+        let lab = Lab::new();
+        let dir = library(&lab, 1, 4);
+        lab.file("tree/a", noise(1, 12_000_000));
+        lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+        assert_eq!(state(&lab, TAPE), "appendable");
+        on_tape(&dir, TAPE, change);
+        let done = lab.backup(["tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
+        assert_eq!(done["status"], "completed_with_errors", "{done:#}");
+        assert_eq!((&done["media"][0], codes(&done)), (&"V00002L9".into(), vec!["medium-changed"]));
+        assert!(done["errors"][0]["error"].as_str().unwrap().contains(says), "{done:#}");
+        assert_eq!(state(&lab, TAPE), "changed");
+        let shown = lab.run(["media", "show", TAPE]).ok().stdout.clone();
+        assert!(shown.contains(says), "{shown}");
+        // Until that is dealt with, somebody is told; the next sessions leave it alone.
+        let next = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
+        assert_eq!(next["media"][0], "V00002L9");
+        let (code, said) = status(&lab);
+        assert!(code != 0 && said.contains(says) && said.contains(TAPE), "{code} {said}");
+        let to = format!("vtape:vtl?tape={TAPE}");
+        lab.run(["backup", "tree", "--to", &to]).refused(&["not as it was last written", says]);
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}
+
+#[test]
+fn a_tape_that_was_cut_is_taken_as_it_is_by_an_import() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 2);
+    lab.file("tree/a", noise(1, 3_000_000));
+    let to = format!("vtape:vtl?tape={TAPE}");
+    let first = lab.backed_up(["tree", "--to", &to, "--name", "t"]);
+    lab.file("tree/b", noise(2, 3_000_000));
+    let second = lab.backed_up(["tree", "--to", &to, "--name", "t", "--full"]);
+    on_tape(&dir, TAPE, |drive| {
+        // Behind the first session's segment, and the backup of the database that follows it, if any.
+        drive.locate(Spot { file: 3, block: 0, object: None }).unwrap();
+        drive.write_filemark().unwrap();
+        drive.sync().unwrap();
+    });
+    let copied = lab.run(["backup", "tree", "--to", &to]);
+    copied.refused(&["is missing", "capstan import"]);
+    let taken = report(lab.run(["import", &to, "--json"]));
+    assert_eq!(taken["status"], "completed_with_errors", "{taken:#}");
+    assert_eq!(codes(&taken), ["medium-changed"], "{taken:#}");
+    let short = &second["session"].as_str().unwrap()[..8];
+    assert!(taken["notes"].to_string().contains(&format!("t@{short}")), "{taken:#}");
+    assert_eq!(state(&lab, TAPE), "appendable");
+    let version = format!("t@{}", first["session"].as_str().unwrap());
+    lab.run(["verify", &version]).ok();
+    lab.backed_up(["tree", "--to", &to, "--name", "t", "--full"]);
+    assert_eq!(status(&lab).0, 0, "{:?}", status(&lab));
+    comes_back(&lab, "t", &lab.path("tree"));
+    lab.run(["idb", "check"]).ok();
+}
+
+/// Two media of a pool, of which the first has three segments.
+fn lab_of_directories() -> Lab {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 400_000));
+    lab.run(["pool", "create", "p"]).ok();
+    lab.run(["media", "init", "m", "--pool", "p"]).ok();
+    for _ in 0..3 {
+        lab.backed_up(["tree", "--to", "m", "--name", "t", "--full"]);
+    }
+    lab.run(["media", "init", "n", "--pool", "p"]).ok();
+    lab
+}
+
+#[test]
+fn a_directory_whose_last_segment_is_not_what_was_written_is_not_written() {
+    let last = "m/00000003.segment";
+    for (change, says) in [
+        (format!("rm {last}"), "segment 3"),
+        (format!("truncate -s -4096 {last}"), "bytes instead of"),
+        (format!("cp m/00000002.segment {last}"), "is another one there"),
+        (format!("truncate -s 0 {last}; truncate -s 1M {last}"), "cannot be read as a segment"),
+    ] {
+        let lab = lab_of_directories();
+        lab.sh(&format!("cp -a {last} saved; {change}"));
+        for args in [
+            vec!["backup", "tree", "--to", "m", "--name", "t"],
+            vec!["backup", "tree", "--to", "m", "--name", "new"],
+            vec!["media", "label", "m", "other"],
+        ] {
+            lab.run(&args).refused(&["not as it was last written", says, "--as-new"]);
+        }
+        assert_eq!(state(&lab, "m"), "changed", "{change}");
+        let (code, said) = status(&lab);
+        assert!(code != 0 && said.contains(says), "{code} {said}");
+        let pooled = lab.backed_up(["tree", "--to", "pool:p", "--name", "t", "--full"]);
+        assert_eq!(pooled["media"][0], "n", "{pooled:#}");
+        // As it was, it is written again.
+        lab.sh(&format!("mv saved {last}"));
+        let again = lab.backed_up(["tree", "--to", "m", "--name", "t", "--full"]);
+        assert_eq!((&again["media"][0], state(&lab, "m")), (&"m".into(), "appendable".to_owned()));
+        assert_eq!(status(&lab).0, 0, "{:?}", status(&lab));
+    }
+}
+
+#[test]
+fn all_that_writes_looks_at_the_end_of_a_directory_first() {
+    let lab = lab_of_directories();
+    lab.file("tree/b", noise(2, 10_000));
+    lab.backed_up(["tree", "--to", "n", "--name", "t", "--incr"]);
+    lab.sh("rm m/00000003.segment");
+    // Found by the session itself: another of the pool goes on, and the session says so.
+    let pooled = lab.backup(["tree", "--to", "pool:p", "--name", "u"]);
+    let first = pooled["media"][0] == "m";
+    assert!(!first, "{pooled:#}");
+    for args in [
+        vec!["copy", "u", "--to", "m"],
+        vec!["consolidate", "t", "--to", "m"],
+        vec!["stage", "n", "--to", "m"],
+        vec!["media", "retire", "n", "--to", "m"],
+    ] {
+        lab.run(&args).refused(&["not as it was last written"]);
+    }
+    let mirrored = lab.backup(["tree", "--to", "n", "--mirror", "m", "--name", "u"]);
+    assert_eq!(mirrored["status"], "completed_with_errors", "{mirrored:#}");
+    assert!(codes(&mirrored).contains(&"medium-changed"), "{mirrored:#}");
+    assert_eq!(state(&lab, "m"), "changed");
+    lab.restored(["u", "--into", lab.path("out").to_str().unwrap()]);
+}
+
+#[test]
+fn a_session_to_a_pool_says_which_medium_it_passed_over() {
+    let lab = lab_of_directories();
+    lab.sh("rm -rf n; rm m/00000003.segment");
+    lab.run(["media", "init", "o", "--pool", "p"]).ok();
+    let done = lab.backup(["tree", "--to", "pool:p", "--name", "t", "--full"]);
+    assert_eq!(done["status"], "completed_with_errors", "{done:#}");
+    assert_eq!(
+        (&done["media"][0], codes(&done)),
+        (&"o".into(), vec!["medium-changed"]),
+        "{done:#}"
+    );
+    assert_eq!(state(&lab, "m"), "changed");
+    // Taken as it is, it is written again; what is lost is forgotten by name.
+    let taken = report(lab.run(["import", "m", "--json"]));
+    assert_eq!(codes(&taken), ["medium-changed"], "{taken:#}");
+    assert!(taken["notes"].to_string().contains("t@"), "{taken:#}");
+    assert_eq!(state(&lab, "m"), "appendable");
+    lab.backed_up(["tree", "--to", "m", "--name", "t", "--full"]);
+    lab.run(["idb", "check"]).ok();
+}
+
+#[test]
+fn what_a_prune_or_another_home_of_the_cell_did_is_no_change() {
+    let lab = lab_of_directories();
+    // A prune that was killed had removed the last segment, and noted its number.
+    lab.sh("rm m/00000003.segment; >m/00000003.gone");
+    copy_home(&lab);
+    lab.backed_up(["tree", "--to", "m", "--name", "t", "--full"]);
+    run_of(&lab, "other", &["backup", "tree", "--to", "m", "--name", "t", "--full"]).ok();
+    lab.backed_up(["tree", "--to", "m", "--name", "t", "--full"]);
+    assert!(lab.path("m/00000006.segment").exists());
+    run_of(&lab, "other", &["backup", "tree", "--to", "m", "--name", "t"]).ok();
+}
+
+#[test]
+fn two_directories_with_one_identity_are_not_both_written() {
+    let lab = lab_of_directories();
+    lab.sh("mv m a; mv n elsewhere");
+    // One that was moved is written where it is now, and its address follows.
+    lab.backed_up(["tree", "--to", "a", "--name", "t", "--full"]);
+    let at = |label: &str| lab.run(["media", "show", label, "--json"]).ok().stdout.clone();
+    assert!(at("m").contains(lab.path("a").to_str().unwrap()), "{}", at("m"));
+    lab.sh("ln -s a link");
+    lab.backed_up(["tree", "--to", "link", "--name", "t", "--full"]);
+    lab.sh("cp -a a b");
+    // Either will do as long as they are alike, but not both.
+    let (a, b) = (lab.path("a"), lab.path("b"));
+    let both = [a.to_str().unwrap(), b.to_str().unwrap(), "in two places", "--as-new"];
+    lab.run(["backup", "tree", "--to", "b", "--name", "t"]).refused(&both);
+    lab.run(["backup", "tree", "--to", "a", "--mirror", "b", "--name", "t"]).refused(&both);
+    lab.file("tree/b", noise(2, 10_000));
+    lab.backed_up(["tree", "--to", "a", "--name", "t", "--full"]);
+    lab.run(["backup", "tree", "--to", "b", "--name", "t"]).refused(&both);
+    lab.sh("mv a away");
+    let lacks = ["last written in", a.to_str().unwrap(), "segment 6", "is missing", "--as-new"];
+    lab.run(["backup", "tree", "--to", "b", "--name", "t"]).refused(&lacks);
+    lab.run(["import", "b"]).refused(&lacks);
+    lab.sh("mv away a");
+    assert_eq!(state(&lab, "m"), "appendable", "what was written is as it was");
+    lab.run(["media", "adopt", "a", "--as-new"]).refused(&["as it was last written"]);
+    lab.run(["media", "adopt", "b", "--as-new"]).ok();
+    assert_eq!(state(&lab, "b"), "appendable");
+    lab.file("tree/c", noise(3, 10_000));
+    for to in ["b", "a", "b"] {
+        lab.backed_up(["tree", "--to", to, "--name", "t"]);
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+    for medium in ["a", "b"] {
+        lab.run(["verify", "--medium", medium]).ok();
+    }
+    // What both have comes back from either.
+    lab.sh("mv a away");
+    let sessions = lab.run(["sessions", "--json"]).ok().stdout.clone();
+    let of = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    let mut sessions: Vec<Value> = sessions.lines().map(of).collect();
+    sessions.retain(|s| s["kind"] == "backup");
+    sessions.sort_by_key(|s| s["start"].as_str().map(str::to_owned));
+    let first = format!("t@{}", sessions[0]["id"].as_str().unwrap());
+    lab.restored([first.as_str(), "--into", lab.path("out").to_str().unwrap()]);
+    lab.run(["idb", "check"]).ok();
+}
+
+/// Two homes of a cell wrote one copy each: neither takes the other's segment for its own.
+#[test]
+fn segments_of_one_number_and_two_identities_are_named() {
+    let lab = lab_of_directories();
+    lab.sh("cp -a m b; mv m a");
+    copy_home(&lab);
+    lab.backed_up(["tree", "--to", "a", "--name", "t", "--full"]);
+    lab.sh("mv a away");
+    run_of(&lab, "other", &["backup", "tree", "--to", "b", "--name", "t", "--full"]).ok();
+    let says = ["segment 4", "is another one there", "--as-new"];
+    lab.run(["backup", "tree", "--to", "b", "--name", "t"]).refused(&says);
+    lab.run(["import", "b"]).refused(&says);
+    lab.run(["media", "adopt", "b", "--as-new"]).ok();
+    lab.sh("mv away a");
+    for to in ["a", "b"] {
+        lab.backed_up(["tree", "--to", to, "--name", "t"]);
+        lab.run(["verify", "--medium", to]).ok();
+    }
+    comes_back(&lab, "t", &lab.path("tree"));
+}

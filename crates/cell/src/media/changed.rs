@@ -1,0 +1,328 @@
+//! Whether a medium is as it was last written, before more is written to it: its end is held against the database, and it is not
+//! written where it is at hand twice.
+//!
+//! What others wrote behind the last recorded segment is theirs to write, and becomes known. What was recorded and is missing, shorter
+//! or another one is not: somebody cut the medium or wrote over it, or it is a copy of the one that was written. Readers may use either.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::file::FileMedium;
+use capstan_devices::{DeviceError, open};
+use capstan_engine::message::Code;
+use capstan_format::FormatError;
+use capstan_format::id::{MediumId, SegmentId, VersionId};
+use capstan_format::record::MediumHeader;
+use capstan_idb::{Medium, Segment};
+
+use super::{absent_tape, recorded, shown};
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::session::{Ears, now_us};
+
+/// So many of the last recorded segments are looked up at first.
+const LOOKED_UP: u32 = 16;
+
+/// What is recorded of a segment and not found where it should be.
+struct Lost {
+    segment: Segment,
+    /// In words that follow its number.
+    what: String,
+}
+
+impl Cell {
+    /// Refuses a medium that is not as it was last written, and marks it. One that was marked and is as recorded is marked no more.
+    pub(crate) fn refuse_changed(&self, address: &Address, medium: &FileMedium) -> Result<()> {
+        let header = medium.header();
+        let Some(row) = self.idb.medium(header.medium)? else { return Ok(()) };
+        let here = is_place_of(&row, address);
+        match self.difference(address, medium)? {
+            None => {
+                if here && self.idb.management(row.id)?.changed_us.is_some() {
+                    self.idb.set_medium_changed(row.id, None)?;
+                }
+                Ok(())
+            }
+            Some(what) if here => Err(self.mark_changed(&row, address, &what)?),
+            Some(what) => Err(self.unlike(&row, address, &what)),
+        }
+    }
+
+    /// The error for a copy of a medium that was written elsewhere. What is wrong with the copy is nothing to mark that medium for.
+    fn unlike(&self, row: &Medium, address: &Address, what: &str) -> CellError {
+        CellError::Changed(format!(
+            "{} was last written in {}, and what is in {address} is not as it was: {what}; {}",
+            shown(row.id, &row.label),
+            row.device,
+            other_ways(address)
+        ))
+    }
+
+    /// Notes that a medium was passed over, if that is as it is not as it was last written, for a session to say.
+    pub(crate) fn passed_changed(&self, name: &str, why: &CellError) {
+        if let CellError::Changed(text) = why {
+            self.changed.lock().push((name.to_owned(), text.clone()));
+        }
+    }
+
+    /// Says which media were passed over as they are not as they were last written. Returns how many.
+    pub(crate) fn say_changed(&self, ears: &Ears<'_>) -> u64 {
+        let changed = std::mem::take(&mut *self.changed.lock());
+        for (name, text) in &changed {
+            ears.say(Code::MediumChanged, "cell", name, text.clone());
+        }
+        changed.len() as u64
+    }
+
+    /// Marks a medium as not what was last written, with what differs. Gives the error that says so.
+    fn mark_changed(&self, row: &Medium, address: &Address, what: &str) -> Result<CellError> {
+        self.idb.set_medium_changed(row.id, Some((now_us(), what)))?;
+        Ok(CellError::Changed(format!(
+            "{} in {address} is not as it was last written: {what}; nothing is written to it. {}",
+            shown(row.id, &row.label),
+            ways(row, address)
+        )))
+    }
+
+    /// What of the end of a medium is not as it is recorded, in words; nothing, if all is.
+    pub(crate) fn difference(
+        &self,
+        address: &Address,
+        medium: &FileMedium,
+    ) -> Result<Option<String>> {
+        let id = medium.header().medium;
+        let mut recorded = self.idb.last_segments_of_medium(id, LOOKED_UP)?;
+        let (numbers, removed) = (medium.segments()?, medium.last_removed()?);
+        let is_removed = |s: &Segment| {
+            removed.is_some_and(|last| s.number <= last)
+                && numbers.binary_search(&s.number).is_err()
+        };
+        if recorded.len() as u32 == LOOKED_UP && recorded.iter().all(is_removed) {
+            recorded = self.idb.segments_of_medium(id)?;
+            recorded.reverse();
+        }
+        // What a prune that was killed has removed is gone on purpose.
+        let Some(last) = recorded.into_iter().find(|s| !is_removed(s)) else { return Ok(None) };
+        let is_there = numbers.binary_search(&last.number).is_ok();
+        Ok(self.lost(address, medium, last, is_there)?.map(|lost| {
+            let Segment { number, id, .. } = lost.segment;
+            format!(
+                "segment {} ({}), the last that is recorded, {}",
+                number.0,
+                id.short(),
+                lost.what
+            )
+        }))
+    }
+
+    /// Whether a segment is not where it is recorded.
+    fn lost(
+        &self,
+        address: &Address,
+        medium: &FileMedium,
+        segment: Segment,
+        is_there: bool,
+    ) -> Result<Option<Lost>> {
+        if !is_there {
+            return Ok(Some(Lost { segment, what: "is missing".to_owned() }));
+        }
+        let what = match medium.segment_found(segment.number)? {
+            Some(found) if found == segment.id => {
+                let length = match address.is_sequential() {
+                    // A tape's last filemark says that all of it is there.
+                    true => segment.bytes,
+                    false => medium.segment_length(segment.number)?,
+                };
+                if length >= segment.bytes {
+                    return Ok(None);
+                }
+                format!("has {length} bytes instead of {}", segment.bytes)
+            }
+            Some(other) => format!("is another one there ({})", other.short()),
+            None => "is not there: what has its number cannot be read as a segment".to_owned(),
+        };
+        Ok(Some(Lost { segment, what }))
+    }
+
+    /// Makes the database say what a medium that is imported has, where that is not as it was last written: what is lost of it is
+    /// forgotten, with the versions that cannot do without it, each by name. A copy of a medium that was written elsewhere is
+    /// refused. Returns what there is to note.
+    pub(crate) fn take_as_it_is(
+        &self,
+        address: &Address,
+        medium: &FileMedium,
+        ears: &Ears<'_>,
+    ) -> Result<Option<String>> {
+        let header = medium.header();
+        let Some(row) = self.idb.medium(header.medium)? else { return Ok(None) };
+        let is_marked = self.idb.management(row.id)?.changed_us.is_some();
+        let difference = self.difference(address, medium)?;
+        if !is_place_of(&row, address) {
+            return match difference {
+                None => Ok(None),
+                Some(what) => Err(self.unlike(&row, address, &what)),
+            };
+        }
+        if difference.is_none() && !is_marked {
+            return Ok(None);
+        }
+        let lost = self.lost_segments(address, medium)?;
+        let mut versions: Vec<VersionId> = Vec::new();
+        for (segment, text) in &lost {
+            ears.say(Code::MediumChanged, "cell", &row.label, format!("{text}, and is forgotten"));
+            versions.extend(self.idb.versions_only_in(*segment, row.id)?);
+        }
+        versions.sort_unstable();
+        versions.dedup();
+        let versions = self.idb.with_dependants(&versions)?;
+        let names =
+            versions.iter().map(|id| self.name_of_version(*id)).collect::<Result<Vec<_>>>()?;
+        let segments: Vec<SegmentId> = lost.iter().map(|(segment, _)| *segment).collect();
+        self.idb.forget_segments_of_medium(row.id, &segments, &versions)?;
+        Ok((!names.is_empty()).then(|| {
+            format!("with what is lost these are not whole any more, and known as far as media have them: {}", names.join(", "))
+        }))
+    }
+
+    /// The recorded segments of a medium that are not on it any more, each with what is there instead, in words.
+    pub(crate) fn lost_segments(
+        &self,
+        address: &Address,
+        medium: &FileMedium,
+    ) -> Result<Vec<(SegmentId, String)>> {
+        let numbers = medium.segments()?;
+        let mut all = Vec::new();
+        for segment in self.idb.segments_of_medium(medium.header().medium)? {
+            let is_there = numbers.binary_search(&segment.number).is_ok();
+            if let Some(Lost { segment, what }) = self.lost(address, medium, segment, is_there)? {
+                let text = format!("segment {} ({}) {what}", segment.number.0, segment.id.short());
+                all.push((segment.id, text));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Refuses a medium that is at hand at another place too, where it was written last.
+    pub(crate) fn refuse_twice(&self, id: MediumId, address: &Address) -> Result<()> {
+        let Some(row) = self.idb.medium(id)? else { return Ok(()) };
+        let Ok(last) = row.device.parse::<Address>() else { return Ok(()) };
+        if is_place_of(&row, address) || !is_at_hand_elsewhere(id, &last, address) {
+            return Ok(());
+        }
+        Err(CellError::BadInput(format!(
+            "{} is in two places, {last} and {}, and was last written in the first; {}",
+            shown(id, &row.label),
+            recorded(address),
+            other_ways(address)
+        )))
+    }
+
+    /// Refuses a tape whose barcode is that of a medium which is not on it any more, and marks that medium. `found` is what is on
+    /// it now.
+    pub(crate) fn refuse_overwritten(
+        &self,
+        address: &Address,
+        found: std::result::Result<&MediumHeader, &DeviceError>,
+    ) -> Result<()> {
+        if !matches!(address, Address::Tape(TapeAddress { tape: Some(_), .. })) {
+            return Ok(());
+        }
+        let (what, is_blank) = match found {
+            Ok(header) => {
+                (format!("{} is on its tape now", shown(header.medium, &header.label)), false)
+            }
+            Err(DeviceError::NoMedium(_)) => {
+                let is_blank = open::is_blank(address)?;
+                (if is_blank { "its tape is blank" } else { OTHERS }.to_owned(), is_blank)
+            }
+            Err(DeviceError::Medium {
+                source: FormatError::Newer { .. } | FormatError::UnknownFeatures(_),
+                ..
+            }) => return Ok(()),
+            Err(DeviceError::ArrayMember { .. }) => {
+                ("its tape is a part of an array".to_owned(), true)
+            }
+            Err(e) if e.is_no_medium() => (OTHERS.to_owned(), false),
+            // What is wrong with the drive or the library, says who opens it.
+            Err(_) => return Ok(()),
+        };
+        let is_it = |row: &Medium| found.is_ok_and(|header| header.medium == row.id);
+        let place = recorded(address);
+        let mut of_here: Vec<Medium> = self.idb.media()?;
+        of_here.retain(|row| row.device == place);
+        if of_here.iter().any(is_it) {
+            return Ok(());
+        }
+        let mut refused = None;
+        for row in of_here {
+            // Where nothing was written yet, nothing is lost; what can be written is.
+            let holds = self.idb.last_segment_number(row.id)?.is_some();
+            if holds || !is_blank && found.is_err() {
+                refused = Some(self.mark_changed(&row, address, &what)?);
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+/// What is on a tape that has no header of ours.
+const OTHERS: &str = "something else was written over it";
+
+/// Whether a medium is recorded as lying there. A tape is the one with its barcode, wherever that is.
+fn is_place_of(row: &Medium, address: &Address) -> bool {
+    let same_tape = |last: Address| match (last, address) {
+        (Address::Tape(last), Address::Tape(now)) => last.tape.is_some() && last.tape == now.tape,
+        _ => false,
+    };
+    recorded(address) == row.device || row.device.parse().is_ok_and(same_tape)
+}
+
+/// Whether the medium is still where it was last, which is not the same place by another name.
+fn is_at_hand_elsewhere(id: MediumId, last: &Address, now: &Address) -> bool {
+    let has_it = || open::medium(last).is_ok_and(|there| there.header().medium == id);
+    match (last, now) {
+        (Address::File(_), Address::File(_)) | (Address::Array(_), Address::Array(_)) => {
+            let (last, now) = (last.directories(), now.directories());
+            let shares = last.iter().any(|l| now.iter().any(|n| is_same_directory(l, n)));
+            !last.is_empty() && !shares && has_it()
+        }
+        // Nobody loads the one for the other: another barcode of the same medium is enough.
+        (Address::Tape(last), Address::Tape(now)) => {
+            last.tape.is_some() && now.tape.is_some() && absent_tape(last).is_none()
+        }
+        _ => false,
+    }
+}
+
+fn is_same_directory(a: &Path, b: &Path) -> bool {
+    let of = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
+    of(a).is_some_and(|found| Some(found) == of(b))
+}
+
+/// What can be done about a medium that was changed where it is.
+fn ways(row: &Medium, address: &Address) -> String {
+    let label = &row.label;
+    match address {
+        Address::File(path) => format!(
+            "If another disk or directory is the one that was written, bring that back; `capstan media adopt {0} --as-new` makes \
+             this one a medium of its own; `capstan import {0}` takes it as it is, and forgets what is lost",
+            path.display()
+        ),
+        _ => format!(
+            "`capstan import '{address}'` takes it as it is, and forgets what is lost; `capstan media recycle '{label}'` or \
+             `capstan media forget '{label}'` gives it up"
+        ),
+    }
+}
+
+/// What can be done about a copy of a medium that lies elsewhere.
+fn other_ways(address: &Address) -> String {
+    match address {
+        Address::File(path) => format!(
+            "write to the first, or make this one a medium of its own: `capstan media adopt {} --as-new`",
+            path.display()
+        ),
+        _ => "write to the first, and recycle or erase this one".to_owned(),
+    }
+}

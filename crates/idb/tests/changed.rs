@@ -1,0 +1,61 @@
+//! Media that are not as they were last written.
+
+mod common;
+
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
+use common::*;
+
+#[test]
+fn a_medium_is_marked_until_it_is_as_recorded() {
+    let (_dir, idb) = begun();
+    let id = MediumId(nth(1));
+    assert_eq!(idb.changed_media().unwrap(), []);
+    idb.set_medium_changed(id, None).unwrap();
+    idb.set_medium_changed(id, Some((5, "segment 3 is missing"))).unwrap();
+    // Since when stays, what differs is what was seen last.
+    idb.set_medium_changed(id, Some((9, "segment 2 is missing"))).unwrap();
+    let found = idb.management(id).unwrap();
+    assert_eq!(
+        (found.changed_us, found.changed_why.as_deref()),
+        (Some(5), Some("segment 2 is missing"))
+    );
+    assert_eq!(idb.changed_media().unwrap(), [id]);
+    idb.set_medium_changed(id, None).unwrap();
+    let found = idb.management(id).unwrap();
+    assert_eq!((found.changed_us, found.changed_why), (None, None));
+    // One that was recycled is another one.
+    idb.set_medium_changed(id, Some((5, "x"))).unwrap();
+    idb.replace_medium(id, &medium(7, "other")).unwrap();
+    assert_eq!(idb.changed_media().unwrap(), []);
+}
+
+#[test]
+fn what_a_medium_has_lost_is_forgotten_with_what_needs_it() {
+    let (_dir, idb) = begun();
+    idb.put_medium(&medium(2, "second")).unwrap();
+    let (first, second) = (MediumId(nth(1)), MediumId(nth(2)));
+    idb.commit_segments(&[
+        (segment(1, 1, 1, 1), vec![part(1, 1, 1, 0, 50)]),
+        (segment(2, 1, 2, 1), vec![part(2, 1, 1, 50, 70)]),
+        (segment(3, 1, 3, 1), vec![part(3, 1, 1, 70, 90)]),
+        // A mirror has the second one.
+        (segment(2, 2, 1, 1), vec![part(2, 1, 1, 50, 70)]),
+    ])
+    .unwrap();
+    let last = idb.last_segments_of_medium(first, 2).unwrap();
+    assert_eq!(last.iter().map(|s| s.number.0).collect::<Vec<_>>(), [3, 2]);
+    let (lost, mirrored) = (SegmentId(nth(3)), SegmentId(nth(2)));
+    assert_eq!(idb.versions_only_in(mirrored, first).unwrap(), []);
+    let versions = idb.versions_only_in(lost, first).unwrap();
+    assert_eq!(versions, [VersionId(nth(1))]);
+    idb.forget_segments_of_medium(first, &[mirrored], &[]).unwrap();
+    assert_eq!(idb.segments_of_version(versions[0]).unwrap().len(), 3, "the mirror has it");
+    idb.forget_segments_of_medium(first, &[lost], &versions).unwrap();
+    assert_eq!(idb.version(versions[0]).unwrap(), None);
+    assert_eq!(idb.last_segment_number(first).unwrap(), Some(SegmentNumber(1)));
+    assert_eq!(idb.last_segment_number(second).unwrap(), Some(SegmentNumber(1)));
+    // A copy elsewhere is as good.
+    idb.commit_segments(&[(segment(4, 2, 2, 1), vec![])]).unwrap();
+    idb.put_copy(SegmentId(nth(4)), SegmentId(nth(1))).unwrap();
+    assert_eq!(idb.versions_only_in(SegmentId(nth(1)), first).unwrap(), []);
+}

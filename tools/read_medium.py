@@ -519,6 +519,7 @@ class Row:
     stream: bytes = b""
     order: tuple = ()  # segment, sequence of the batch, row: order within the stream
     segment: object = None
+    ahead: bool = False  # its data begin behind that: it comes again where they are, if they came
 
     @property
     def path(self):
@@ -1133,7 +1134,7 @@ class Segment:
         self.name = f"{volume.path}: {file}" if several else file
         self.size = volume.files.size(file)
         self.rank, self.twins = 0, []  # its place among all segments; others with the same frames: copies and mirrors
-        self.header = self.end = self.end_at = self.id = self.content = None
+        self.header = self.end = self.end_at = self.id = self.content = self.summary = None
         self.short, self.problems = {}, []  # short: lengths of the blocks that have not the block size
         try:
             header, ma = parse_record(self.read(0, parse_ma(self.read(0, 64)).length), SEGMENT_HEADER, HEADER_FIELDS)
@@ -1196,7 +1197,8 @@ class Segment:
 
     def extents(self):
         """The end record's stream extents by stream id."""
-        return {bytes.fromhex(extent["stream"]): extent for extent in self.end["streams"]} if self.end else {}
+        end = self.end or self.summary
+        return {bytes.fromhex(extent["stream"]): extent for extent in end["streams"]} if end else {}
 
     def offset_of(self, index):
         """Where a data block begins, by the end record."""
@@ -1543,6 +1545,7 @@ class Content:
 
     def finish(self, segment):
         """Sets each stream's end, and its places from the index if they were not found by a scan."""
+        segment.summary = segment.summary or self.summary  # it says what a lost end record said
         extents = segment.extents()
         for stream in self.parts.keys() | extents.keys():
             part = self.part(stream)
@@ -1581,8 +1584,8 @@ class Content:
                     row.start, row.cut, row.stream, row.segment = start, part.end, stream, segment
                     row.order = (segment.rank, sequence, number)
                     start += length
-                    if length == 0 or row.start < part.end:
-                        yield row
+                    row.ahead = length > 0 and row.start >= part.end
+                    yield row
 
 
 def load(segment, report):
@@ -1796,6 +1799,8 @@ class Media:
 
     def enlist(self, segment):
         """Puts a segment to its session."""
+        if segment.end is None:
+            load(segment, self.report)
         if segment.header is None:
             content = load(segment, self.report)
             keys = (segment.header or {}).get("keys", [])
@@ -1835,7 +1840,7 @@ class Media:
                 label[name] = label[name].lower()
         session = self.sessions.setdefault(label["session"], Session(label["session"], label))
         session.segments.append(segment)
-        end = segment.end or {}
+        end = segment.end or segment.summary or {}
         if isinstance(end.get("session_end"), dict) and str(end.get("session")).lower() == session.id:
             session.end = end["session_end"]
         return True
@@ -1899,13 +1904,15 @@ class Media:
 
     def session_tree(self, session):
         """What one session says of its files; paths that came to nothing are in `gone`."""
-        rows, tree = {}, Tree()
+        rows, ahead, tree = {}, {}, Tree()
         for segment in session.segments:
             content = load(segment, self.report)
             for row in content.rows(segment, self.keys, self.report):
                 label = content.label(row.stream, segment) or session.label
                 if label["session"].lower() == session.id:
-                    rows.setdefault(row.path, []).append(row)
+                    (ahead if row.ahead else rows).setdefault(row.path, []).append(row)
+        for path, of_path in ahead.items():  # they come again where their data are, unless these are lost
+            rows.setdefault(path, of_path[-1:])
         for path, of_path in rows.items():
             if any(row.kind == TOMBSTONE for row in of_path):
                 tree.gone.add(path)
@@ -1971,6 +1978,7 @@ class Media:
                 under = self.tree(below)
                 tree.files.update(under.files)
                 tree.hidden.update(under.hidden)
+                tree.problems += under.problems
         for member in chain:
             self.say_lacks(member)
             own = self.session_tree(member)
@@ -2060,25 +2068,27 @@ def locate(segment, stream, place):
     logical, sequence, block, byte = place
     frame, pieces, left, at = None, [], None, segment.offset_of(block)
     while left is None or left:
-        head = segment.read(at, 128)
-        ma = parse_ma(head)
-        if ma.segment != segment.id or ma.index != block or ma.kind != DATA:
-            raise Damage(f"block {block} is not where the end record says")
-        da = parse_da(head, ma.length)
-        if da.stream == stream:
+        length = segment.short.get(block, segment.block_size)
+        if at >= segment.size:
+            raise Damage("the segment ends before it")
+        try:
+            da = parse_da(segment.read(at, 128), length)
+        except Damage:
+            da = None  # whose the block is then, the frame's checksum tells
+        if da is None or da.stream == stream:
             begin = at + 128
             if frame is None:
                 frame = parse_frame(segment.read(begin + byte, 48), stream)
                 if (frame.sequence, frame.logical) != (sequence, logical) or not is_logical(frame):
                     raise Damage("another frame than the index says")
                 left, begin = frame.stored, begin + byte + 48
-            take = min(left, at + 128 + da.used - begin)
-            if take:
+            take = min(left, at + 128 + (da.used if da else length - 128) - begin)
+            if take > 0:
                 pieces.append((begin, take))
                 left -= take
         elif frame is None:
             raise Damage("another stream's block than the index says")
-        at, block = at + ma.length, block + 1
+        at, block = at + length, block + 1
     return frame, pieces
 
 
@@ -2298,6 +2308,7 @@ class Checker:
             except Damage as problem:
                 self.report.damage(where, str(problem))
         self.blocks += len(scan.lengths)
+        segment.summary = segment.summary or content.summary
         self.lost[segment.name] = scan.lost()
         for stream, joiner in scan.joiners.items():
             if stream != segment.id and not joiner.sparse:
@@ -2434,9 +2445,7 @@ class Checker:
                 low, high = piece.logical, piece.logical + piece.end - piece.start
                 for start, end in self.lost[piece.row.segment.name].get(piece.row.stream, ()):
                     if start < high and low < end:
-                        at = piece.start - low
-                        self.report.damage(show(path), "incomplete, bytes {} to {} are damaged".format(
-                            at + max(start, low), at + min(end, high)))
+                        self.damaged(path, piece, max(start, low), min(end, high))
                 fills = piece.row.segment.content.part(piece.row.stream).fills
                 if session.label.get("key") and any(start < high and low < end for start, end in fills) \
                         and not any(code in (SHORT, UNREADABLE) for code, _, _ in entry.outcomes):
@@ -2445,6 +2454,20 @@ class Checker:
                 broken.add(path)
         return len(tree.files)
 
+
+    def damaged(self, path, piece, low, high):
+        """Names a file of which a range is damaged, unless its frames can be had by the index although their blocks' headers are lost."""
+        quiet, self.medium.report = self.medium.report, Report()
+        try:
+            for start, _, length in self.medium.data(piece.row, low, high):
+                low = start + length if start <= low else low
+        except Failure:
+            pass
+        finally:
+            self.medium.report = quiet
+        if low < high:
+            at = piece.start - piece.logical
+            self.report.damage(show(path), f"incomplete, bytes {at + low} to {at + high} are damaged")
 
     def elsewhere(self, session, path, piece):
         """Names a file of which some of what lies in another stream is damaged or not there."""

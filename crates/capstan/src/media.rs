@@ -3,6 +3,7 @@
 use capstan_cell::arrays::ArrayInfo;
 use capstan_cell::media::{Foreign, Initialise, MediumInfo};
 use capstan_cell::observe::Stop;
+use capstan_cell::repair::RepairRequest;
 use capstan_cell::request::{CopyWhat, VerifyRequest};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
@@ -82,6 +83,17 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         MediaCommand::Protect(args) => return protect::protect_medium(global, args),
         MediaCommand::Copy { medium, target } => {
             return copy::run(global, CopyWhat::Medium(medium.clone()), false, target);
+        }
+        MediaCommand::Repair(args) => {
+            let request = RepairRequest {
+                medium: args.medium.clone(),
+                from: args.from.clone(),
+                dry_run: args.dry_run,
+            };
+            let show = Show { method: "repair", json: args.json, to_stderr: false };
+            return session::run(global, &show, |cell, console, stop| {
+                Ok(cell.media_repair(&request, console, stop)?)
+            });
         }
         MediaCommand::Import(args) => return restore::import(global, args),
         MediaCommand::Verify { medium, json } => {

@@ -214,7 +214,7 @@ impl View {
         let (read, written) = (bytes_text(self.bytes_read), bytes_text(self.bytes_written));
         match self.method.as_str() {
             "restore" | "drill" => format!("{read} from the media, {written} restored"),
-            "copy" | "stage" | "retire" | "synthetic full" => {
+            "copy" | "stage" | "retire" | "repair" | "synthetic full" => {
                 format!("{read} from the media, {written} on the medium")
             }
             "verify" => format!("{read} read from the media"),

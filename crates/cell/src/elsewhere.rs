@@ -172,7 +172,10 @@ impl<'a> Elsewhere<'a> {
                 let place = &self.view.segments[segment as usize];
                 let mut good = |h: &FrameHeader, stored: &[u8]| take(h, stored).is_ok();
                 let spare = &mut self.spare;
-                self.spares.frame_at(self.view, place, stream, at, spare, &mut good).ok_or(e)?
+                let why = || crate::error::chain(&e);
+                let found =
+                    self.spares.frame_at(self.view, place, stream, at, spare, &why, &mut good);
+                found.ok_or(e)?
             }
         };
         self.bytes_read += u64::from(header.stored);

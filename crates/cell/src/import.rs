@@ -12,7 +12,8 @@ use capstan_format::codec::Decompressor;
 use capstan_format::id::{SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, Purpose};
 use capstan_format::record::{
-    Follows, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent, StreamNames,
+    Follows, MediumHeader, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent,
+    StreamNames,
 };
 use capstan_idb::{Object, Protection, Segment, Session, Status, Version};
 use capstan_media_agent::catalog::rebuild;
@@ -342,7 +343,7 @@ impl Cell {
                 scan(&reader)?.contents
             }
         };
-        let Some(contents) = completed(contents) else {
+        let Some(contents) = completed(contents, medium.header(), number) else {
             let text = "nothing of it can be read".to_owned();
             ears.say(Code::Damaged, "media agent", &what, text);
             return Ok(reader.len()?);
@@ -548,7 +549,24 @@ fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<StreamNames> {
 }
 
 /// Contents with the records that a damaged segment lost, as far as its streams say the same.
-fn completed(mut contents: Contents) -> Option<Contents> {
+fn completed(
+    mut contents: Contents,
+    medium: &MediumHeader,
+    number: SegmentNumber,
+) -> Option<Contents> {
+    if contents.header.is_none() {
+        let label = contents.streams.iter().find_map(|s| s.label.as_ref())?.session.clone();
+        contents.header = Some(SegmentHeader {
+            medium: medium.clone(),
+            segment: contents.segment?,
+            number,
+            written_us: label.started_us,
+            session: label,
+            keys: Vec::new(),
+            copy_of: None,
+            follows: None,
+        });
+    }
     let header = contents.header.clone()?;
     if contents.end.is_none() {
         let label: &SessionLabel = &header.session;

@@ -1,6 +1,6 @@
 //! What a verification says: of frames as they pass by, of a segment that was read, of a version as a whole.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use capstan_engine::message::{Code, path_text};
 use capstan_format::FormatError;
@@ -14,10 +14,11 @@ use capstan_media_agent::reader::Contents;
 use capstan_media_agent::scan::Scan;
 
 use crate::error::{Result, chain};
+use crate::losses::{Lost, Range, of_link};
 use crate::overview::Overview;
-use crate::restore::NOT_THERE;
+use crate::restore::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::session::Ears;
-use crate::version::{Row, VersionKeys, VersionView, of_outcome, rows_of_stream, touches};
+use crate::version::{Row, VersionKeys, VersionView, of_outcome, rows_of_stream};
 
 /// Opens the encrypted frames of a segment where their keys are at hand.
 pub(crate) struct Frames<'a> {
@@ -76,14 +77,12 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Says what a scan found, and adds the paths that it costs, in streams that are `asked` after. Returns the number of files that
-/// these have in the segment.
+/// Says what a scan found. Returns the number of files that streams that are `asked` after have in the segment.
 pub(crate) fn segment(
     scan: &Scan,
     keys: &VersionKeys,
     asked: &dyn Fn(StreamId) -> bool,
     ears: &Ears<'_>,
-    lost: &mut BTreeSet<Vec<u8>>,
 ) -> u64 {
     for damage in &scan.damage {
         ears.say(Code::Damaged, "media agent", "", damage.what.clone());
@@ -95,7 +94,7 @@ pub(crate) fn segment(
         );
         ears.say(Code::Adapted, "media agent", "", text);
     }
-    // The rows of either copy will do to name the files.
+    // The rows of either copy will do to count the files.
     let rows_of = scan.catalog.as_ref().unwrap_or(&scan.contents);
     let mut files = 0;
     let ranges: Vec<Range> = scan.damage.iter().filter_map(|d| d.range).collect();
@@ -104,9 +103,6 @@ pub(crate) fn segment(
         let stream_end = read.map_or(u64::MAX, |s| s.logical_end);
         let counted = rows_of_stream(keys, stream, &mut |entry, start| {
             files += u64::from(is_counted(entry, start, stream_end));
-            if touches(entry, stream.stream, start, &ranges) {
-                lost.insert(entry.path());
-            }
         });
         if counted.is_err() && ranges.iter().any(|r| r.0 == stream.stream) {
             let text = format!(
@@ -119,33 +115,74 @@ pub(crate) fn segment(
     files
 }
 
-/// A stream and a range of its logical bytes.
-pub(crate) type Range = (StreamId, u64, u64);
-
-/// Damage in streams whose rows lie in other segments: what a consolidation passed on.
-pub(crate) fn damage_elsewhere(scan: &Scan) -> Vec<Range> {
-    let end = scan.contents.end.as_ref();
-    let sparse = |stream: StreamId| {
-        end.is_some_and(|e| e.streams.iter().any(|x| x.stream == stream && x.sparse))
-    };
-    scan.damage.iter().filter_map(|d| d.range).filter(|r| sparse(r.0)).collect()
+/// Names of files that are lost, or of which something is, each once and with what is wrong.
+#[derive(Default)]
+pub(crate) struct Named {
+    paths: BTreeMap<Vec<u8>, (Code, String)>,
+    /// Further names, with the first.
+    links: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Adds the paths of a segment that damage in other segments costs.
-pub(crate) fn rows_elsewhere(
-    contents: &Contents,
-    keys: &VersionKeys,
-    ranges: &[Range],
-    lost: &mut BTreeSet<Vec<u8>>,
-) -> Result<()> {
-    for stream in &contents.streams {
-        rows_of_stream(keys, stream, &mut |entry, start| {
-            if touches(entry, stream.stream, start, ranges) {
-                lost.insert(entry.path());
-            }
-        })?;
+impl Named {
+    /// Takes a row of which data may be among those that are `lost`; what lies in nothing that is at hand is missing.
+    pub fn take(&mut self, entry: &Entry, stream: StreamId, start: u64, lost: &Losses) {
+        if entry.link {
+            self.links.push((entry.path(), entry.target.clone()));
+        } else if lost.missing.iter().any(|(lost, _)| lost.costs(entry, stream, start)) {
+            let why = lost.missing.iter().find(|(lost, _)| lost.costs(entry, stream, start));
+            let why = why.map(|(_, why)| why.clone()).unwrap_or_default();
+            self.paths.entry(entry.path()).or_insert((Code::Missing, why));
+        } else if lost.damaged.costs(entry, stream, start) {
+            let text = "some of its data are damaged".to_owned();
+            self.paths.entry(entry.path()).or_insert((Code::Damaged, text));
+        }
     }
-    Ok(())
+
+    /// Takes the rows of a segment outside of any version.
+    pub fn take_rows(
+        &mut self,
+        contents: &Contents,
+        keys: &VersionKeys,
+        lost: &Losses,
+    ) -> Result<()> {
+        for stream in &contents.streams {
+            rows_of_stream(keys, stream, &mut |entry, start| {
+                self.take(entry, stream.stream, start, lost);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Names them; returns how many there are.
+    pub fn say(mut self, ears: &Ears<'_>) -> u64 {
+        let links: Vec<_> = self.links.drain(..).collect();
+        for (path, first) in links {
+            if self.paths.contains_key(&first) {
+                self.paths.entry(path).or_insert((Code::Damaged, of_link(&first)));
+            }
+        }
+        let lost = |code: &Code| matches!(code, Code::Missing | Code::Damaged);
+        let count = self.paths.values().filter(|(code, _)| lost(code)).count();
+        for (path, (code, text)) in self.paths {
+            ears.say(code, "media agent", &format!("/{}", path_text(&path)), text);
+        }
+        count as u64
+    }
+}
+
+/// What cannot be read of media that were verified.
+#[derive(Default)]
+pub(crate) struct Losses {
+    /// Ranges that are damaged.
+    pub damaged: Lost,
+    /// Those of segments that cannot be had, each with why.
+    pub missing: Vec<(Lost, String)>,
+}
+
+impl Losses {
+    pub fn is_empty(&self) -> bool {
+        self.damaged.is_empty() && self.missing.is_empty()
+    }
 }
 
 /// Whether a row stands for a file that no other row of its version stands for, as far as the row says.
@@ -159,49 +196,62 @@ fn is_counted(entry: &Entry, start: u64, stream_end: u64) -> bool {
 pub(crate) struct Passed {
     /// Its files.
     pub files: u64,
-    /// Files that a restore could not give back whole and that `lost` did not have.
-    pub missing: u64,
+    /// Files that a restore could not give back whole.
+    pub lost: u64,
 }
 
-/// Names what a restore of the version would name, apart from what is in `lost` already.
+/// Names what a restore of the version would name.
 pub(crate) fn version(
     view: &VersionView<'_>,
-    lost: &BTreeSet<Vec<u8>>,
+    lost: &mut Losses,
     ears: &Ears<'_>,
 ) -> Result<Passed> {
     // Segments that the IDB knows and no medium has any more.
-    let mut gone: HashMap<u32, String> = HashMap::new();
-    for (index, place) in view.segments.iter().enumerate() {
+    for place in &view.segments {
         if let Err(e) = view.open_data(place) {
             let what = format!("segment {}", place.segment.short());
             ears.say(Code::Missing, "media agent", &what, chain(&e));
-            gone.insert(index as u32, chain(&e));
+            lost.missing.push((Lost::all(&place.spans), chain(&e)));
         }
     }
     let overview = Overview::with_replaced(view)?;
     let mut passed = Passed::default();
-    let mut named: BTreeSet<Vec<u8>> = BTreeSet::new();
+    let mut named = Named::default();
+    // Parts, until what they are a part of is found.
+    let (mut parts, mut files) = (BTreeSet::new(), BTreeSet::new());
     view.all_rows(&mut |stream, row| {
         let path = row.entry.path();
-        if !row.entry.kind.is_inode() || overview.is_replaced(&path, row.ordinal) {
+        let counts = row.entry.kind.is_inode() || row.entry.kind == Kind::Part;
+        if !counts || overview.is_replaced(&path, row.ordinal) {
             return Ok(());
         }
         let first = overview.is_first(stream, &row);
-        let file = row.entry.kind != Kind::Dir && !overview.is_carrier(row.ordinal);
-        passed.files += u64::from(first && file);
-        let found = match gone.get(&row.ordinal.segment) {
-            Some(why) if first && row.entry.logical_len() > 0 => Some((Code::Missing, why.clone())),
-            _ => problem(&overview, stream.stream, &row, first),
-        };
-        if let Some((code, text)) = found
-            && !lost.contains(&path)
-            && named.insert(path.clone())
+        let file = row.entry.kind.is_inode() && row.entry.kind != Kind::Dir;
+        passed.files += u64::from(first && file && !overview.is_carrier(row.ordinal));
+        if first {
+            named.take(&row.entry, stream.stream, row.start, lost);
+        }
+        if row.entry.kind == Kind::Part && row.entry.size > 0 {
+            if first && !files.contains(&path) {
+                parts.insert(path);
+            }
+            return Ok(());
+        }
+        if is_in_parts(&row, stream) {
+            files.insert(path.clone());
+        }
+        if row.entry.kind.is_inode()
+            && let Some((code, text)) = problem(&overview, stream.stream, &row, first)
         {
-            passed.missing += u64::from(matches!(code, Code::Missing | Code::Damaged));
-            ears.say(code, "media agent", &format!("/{}", path_text(&path)), text);
+            named.paths.entry(path).or_insert((code, text));
         }
         Ok(())
     })?;
+    for path in parts.difference(&files) {
+        let text = PART_ALONE.to_owned();
+        named.paths.entry(path.clone()).or_insert((Code::Damaged, text));
+    }
+    passed.lost = named.say(ears);
     Ok(passed)
 }
 

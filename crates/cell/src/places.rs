@@ -36,10 +36,18 @@ pub(crate) struct SegmentPlace {
 pub(crate) type Place = (SegmentId, MediumId, SegmentNumber);
 
 impl SegmentPlace {
-    /// All places of its data, its own first, those on retired media last.
+    /// All places of its data, its own first, those on retired media last. What a repair wrote anew on a medium comes before what
+    /// was damaged there.
     pub fn places(&self) -> Vec<Place> {
         let own = self.media.iter().map(|(medium, number)| (self.segment, *medium, *number));
         let mut places: Vec<Place> = own.chain(self.copies.iter().copied()).collect();
+        if !self.copies.is_empty() {
+            let known = places.clone();
+            places.sort_by_key(|(_, medium, number)| {
+                let is_older = known.iter().any(|p| p.1 == *medium && p.2 > *number);
+                (is_older, known.iter().position(|p| p.1 == *medium))
+            });
+        }
         if !self.retired.is_empty() {
             places.sort_by_key(|(_, medium, _)| self.retired.contains(medium));
         }

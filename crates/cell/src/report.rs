@@ -18,6 +18,23 @@ pub struct ReportError {
     pub code: &'static str,
 }
 
+/// Of what a replica (a mirror, a copy) was read, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Replica {
+    /// Label of the medium where it was looked for first.
+    pub medium: String,
+    /// The segment's number there.
+    pub number: u32,
+    /// The segment's id.
+    pub segment: String,
+    /// What is wrong there.
+    pub why: String,
+    /// Label of the medium that it was read from.
+    pub used: String,
+    /// How many of its frames; 0 if all of it.
+    pub frames: u64,
+}
+
 /// A session's bottleneck.
 #[derive(Debug, Clone, Serialize)]
 pub struct Bottleneck {
@@ -263,6 +280,9 @@ pub struct Report {
     pub error_count: u64,
     /// The first errors, at most 10,000.
     pub errors: Vec<ReportError>,
+    /// Of what replicas were read, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<Replica>,
     /// Bytes read: from the source (backup) or the media (restore).
     pub bytes_read: u64,
     /// Bytes written: to the medium (backup) or the target (restore).

@@ -10,7 +10,7 @@ use capstan_media_agent::reader::{Contents, SegmentReader};
 use capstan_media_agent::scan::scan;
 
 use crate::at_hand::another_in_its_place;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::places::{Place, SegmentPlace};
 use crate::version::{From, VersionView};
 
@@ -20,7 +20,12 @@ impl VersionView<'_> {
         let mut failed = None;
         for at in place.places() {
             match self.open_place(place, at) {
-                Ok(opened) => return Ok(opened),
+                Ok(opened) => {
+                    if let Some(e) = &failed {
+                        self.note_replica(place, at, &|| chain(e), 0);
+                    }
+                    return Ok(opened);
+                }
                 Err(e) => failed = failed.or(Some(e)),
             }
         }
@@ -117,7 +122,11 @@ pub(crate) struct Spares {
 
 impl Spares {
     /// The frame of a stream that has its logical byte `at`, from any place that has it undamaged; its stored bytes are
-    /// left in `stored`. `good` judges it further.
+    /// left in `stored`. `why` says what is wrong where it was looked for first; `good` judges it further.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a frame, why it is asked for, and what judges it"
+    )]
     pub fn frame_at(
         &mut self,
         view: &VersionView<'_>,
@@ -125,6 +134,7 @@ impl Spares {
         stream: StreamId,
         at: u64,
         stored: &mut Vec<u8>,
+        why: &dyn Fn() -> String,
         good: &mut dyn FnMut(&FrameHeader, &[u8]) -> bool,
     ) -> Option<FrameHeader> {
         let places = place.places();
@@ -149,6 +159,7 @@ impl Spares {
             {
                 stored.clear();
                 stored.extend_from_slice(bytes);
+                view.note_replica(place, at_place, why, 1);
                 return Some(header);
             }
         }

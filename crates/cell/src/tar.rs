@@ -6,7 +6,7 @@
 
 mod acl;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +17,7 @@ use tar::{Builder, EntryType, Header};
 
 use crate::contents::{Chunk, FileContents, Piece, Plan};
 use crate::error::{CellError, Result};
+use crate::losses::of_link;
 use crate::merged::{Merged, path_of};
 use crate::observe::Stop;
 use crate::overview::Overview;
@@ -48,6 +49,7 @@ pub(crate) fn write(
     let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
     // Names of which the archive has the contents: further names are links to them.
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+    let mut broken: HashSet<Vec<u8>> = HashSet::new();
     // Directories come twice: first to be made, and once more when all that is in them is there, for their times.
     for (view, again) in [(view, false), (dirs_of, true)] {
         let mut merged = Merged::new(view)?;
@@ -83,6 +85,10 @@ pub(crate) fn write(
                     "a socket has no place in an archive".to_owned(),
                 );
                 continue;
+            }
+            if e.link && broken.contains(&e.target) {
+                report.corrupt += 1;
+                ears.say(Code::Damaged, "media agent", &shown, of_link(&e.target));
             }
             let mut plan = None;
             if e.kind == Kind::File && !e.link && e.size > 0 {
@@ -148,6 +154,7 @@ pub(crate) fn write(
                 }
                 if let Some(e) = lost {
                     report.corrupt += 1;
+                    broken.insert(path.clone());
                     ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
                 }
                 let padding = (512 - data % 512) % 512;

@@ -1,22 +1,25 @@
 //! A verify session: reads everything, trusts nothing, and names the files that damage costs.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+mod damage;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_devices::open;
 use capstan_devices::tape;
-use capstan_engine::message::{Code, path_text};
+use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::attachment::Attachment;
-use capstan_format::id::{MediumId, SegmentNumber, SessionId, StreamId, VersionId};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Status, Totals};
 use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan_with;
 
+use self::damage::Damage;
 use crate::Cell;
 use crate::at_hand::another_in_its_place;
 use crate::error::{CellError, Result};
@@ -36,8 +39,10 @@ use crate::watch::{self, Watched};
 struct Part {
     medium: FileMedium,
     segments: Vec<SegmentNumber>,
-    /// Segments of an array that are recorded, and that too few of its members have.
+    /// Segments that are recorded and not there: of an array, too few of its members have them.
     missing: Vec<MissingSegment>,
+    /// The segments that are recorded of a medium that is read by itself.
+    recorded: HashMap<SegmentNumber, SegmentId>,
 }
 
 /// What is to be verified, and held meanwhile.
@@ -84,9 +89,12 @@ impl Cell {
             },
             each: &|p| ears.progress(p),
         };
-        let mut lost: BTreeSet<Vec<u8>> = BTreeSet::new();
         let (mut files, mut closed) = (0, 0);
-        let mut elsewhere = Vec::new();
+        let mut view = version.map(|version| VersionView::open(self, version)).transpose()?;
+        if let Some(view) = &mut view {
+            view.keys.extend(&keys);
+        }
+        let mut damage = Damage::new(view.as_ref(), &keys);
         for part in &parts {
             if let Some(problem) = part.medium.header_problem() {
                 let what = format!("{}/{HEADER_NAME}", part.medium.path());
@@ -125,10 +133,11 @@ impl Cell {
                     match scanned {
                         Ok((bytes, scan)) => {
                             meters.of(Stage::Device).bytes(bytes);
-                            files += judge::segment(&scan, &keys, asked, &ears, &mut lost);
-                            elsewhere.extend(judge::damage_elsewhere(&scan));
+                            files += judge::segment(&scan, &keys, asked, &ears);
+                            damage.take(self, part, *number, Ok(scan));
                         }
                         Err(e) => {
+                            damage.take(self, part, *number, Err(crate::error::chain(&e)));
                             let what = format!("segment {} of {}", number.0, part.medium.path());
                             ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
                         }
@@ -142,17 +151,6 @@ impl Cell {
                 }
             }
         });
-        if !elsewhere.is_empty() {
-            let segments = parts.iter().flat_map(|p| p.segments.iter().map(|n| (&p.medium, *n)));
-            for (medium, number) in segments {
-                let contents = SegmentReader::open(medium, number).and_then(|r| r.catalog());
-                let named =
-                    contents.ok().map(|c| judge::rows_elsewhere(&c, &keys, &elsewhere, &mut lost));
-                if let Some(Err(e)) = named.filter(|_| closed == 0) {
-                    ears.say(Code::Damaged, "media agent", medium.path(), crate::error::chain(&e));
-                }
-            }
-        }
         if closed > 0 {
             let why = opened.why.map(|e| format!(" ({e})")).unwrap_or_default();
             let text = format!(
@@ -163,18 +161,17 @@ impl Cell {
         }
         let degraded =
             parts.iter().filter(|part| Self::say_problems(&part.medium, &ears)).count() > 0;
-        let mut missing = 0;
-        if let Some(version) = version.filter(|_| !stop.0.load(Relaxed)) {
-            let mut view = VersionView::open(self, version)?;
-            view.keys = keys;
-            match judge::version(&view, &lost, &ears) {
-                Ok(passed) => (files, missing) = (passed.files, passed.missing),
-                Err(e) => self.say_unnamed(version, &name, closed > 0, &e, &ears)?,
+        let mut corrupt = 0;
+        if !stop.0.load(Relaxed) {
+            match (&view, version) {
+                (Some(view), Some(version)) => {
+                    match judge::version(view, &mut damage.losses(), &ears) {
+                        Ok(passed) => (files, corrupt) = (passed.files, passed.lost),
+                        Err(e) => self.say_unnamed(version, &name, closed > 0, &e, &ears)?,
+                    }
+                }
+                _ => corrupt = damage.say(self, &parts, closed > 0, &ears),
             }
-        }
-        for path in &lost {
-            let text = "some of its data are damaged".to_owned();
-            ears.say(Code::Damaged, "media agent", &format!("/{}", path_text(path)), text);
         }
         let status = match stop.0.load(Relaxed) {
             true => Status::Incomplete,
@@ -192,7 +189,7 @@ impl Cell {
             start: rfc3339(started_us),
             end: rfc3339(now_us()),
             files,
-            corrupt: missing + lost.len() as u64,
+            corrupt,
             bytes_read: bytes,
             media: parts.iter().map(|p| p.medium.header().label.clone()).collect(),
             elapsed_s: elapsed,
@@ -295,8 +292,8 @@ impl Cell {
                             Some((_, part)) => part.segments.push(number),
                             None => {
                                 let segments = vec![number];
-                                let missing = Vec::new();
-                                let part = Part { medium: opened, segments, missing };
+                                let (missing, recorded) = (Vec::new(), HashMap::new());
+                                let part = Part { medium: opened, segments, missing, recorded };
                                 parts.push((medium, part));
                             }
                         }
@@ -320,12 +317,11 @@ impl Cell {
                 let reading = self.hold_versions(&self.idb.versions_on_medium(id)?)?;
                 let recorded = self.recorded_on(id)?;
                 let segments = medium.segments()?;
-                // An array takes what too few members have for removed; other media that lack a file say so to `idb check`.
-                let missing = match medium.header().is_array() {
-                    true => self.missing_on(id, &recorded, &segments.iter().copied().collect())?,
-                    false => Vec::new(),
-                };
-                let part = Part { medium, segments, missing };
+                let missing =
+                    self.missing_on(id, &recorded, &segments.iter().copied().collect())?;
+                let recorded = self.idb.segments_of_medium(id)?;
+                let recorded = recorded.into_iter().map(|s| (s.number, s.id)).collect();
+                let part = Part { medium, segments, missing, recorded };
                 let name = part.medium.header().label.clone();
                 Ok(Asked { name, parts: vec![part], version: None, _reading: reading })
             }
@@ -374,9 +370,12 @@ impl Part {
         for missing in &self.missing {
             let what = format!("segment {} of {}", missing.number.0, self.medium.path());
             let of = missing.version.as_ref().map(|v| format!(" ({v})")).unwrap_or_default();
-            let text = format!(
-                "it is recorded{of} and on too few of the members at hand: bring back the member that has it"
-            );
+            let text = match self.medium.header().is_array() {
+                true => format!(
+                    "it is recorded{of} and on too few of the members at hand: bring back the member that has it"
+                ),
+                false => format!("it is recorded{of} and is not there"),
+            };
             ears.say(Code::Missing, "media agent", &what, text);
         }
     }

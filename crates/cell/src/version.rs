@@ -10,7 +10,7 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Outcome, OutcomeCode};
+use capstan_format::entry::{Entry, ExtentKind, Outcome, OutcomeCode};
 use capstan_format::id::{KeyId, MediumId, SegmentId, StreamId, VersionId};
 use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unlocked};
 use capstan_format::record::SessionLabel;
@@ -23,6 +23,7 @@ use crate::error::{CellError, Result};
 use crate::lease::Reading;
 pub(crate) use crate::places::SegmentPlace;
 use crate::places::places_of;
+use crate::replica::Stood;
 use crate::sparse::row_number;
 
 /// The order of rows in a version: session, segment, then place in its stream there.
@@ -178,6 +179,8 @@ pub(crate) struct VersionView<'a> {
     pub(crate) media: Mutex<HashMap<MediumId, FileMedium>>,
     /// Media that others have, and why they were given up.
     pub(crate) in_use: Mutex<HashMap<MediumId, String>>,
+    /// What was read elsewhere than where it was looked for first.
+    pub(crate) replicas: Mutex<Vec<Stood>>,
     /// Media that segments were opened on, in that order.
     pub(crate) used: Mutex<Vec<MediumId>>,
     /// The segments asked for last: all workers of a session are in the same one, or about to be; a second place is for
@@ -232,10 +235,19 @@ impl<'a> VersionView<'a> {
             listed: Mutex::default(),
             media: Mutex::default(),
             in_use: Mutex::default(),
+            replicas: Mutex::default(),
             used: Mutex::default(),
             last: Mutex::default(),
             _reading: reading,
         })
+    }
+
+    /// Leaves out places on other media than these.
+    pub fn keep_places(&mut self, keep: &dyn Fn(MediumId) -> bool) {
+        for place in &mut self.segments {
+            place.media.retain(|(medium, _)| keep(*medium));
+            place.copies.retain(|(_, medium, _)| keep(*medium));
+        }
     }
 
     /// Whether all of it is encrypted, or nothing.
@@ -458,24 +470,6 @@ pub(crate) fn rows_of_batch(
         start = start.saturating_add(len);
     }
     Ok(())
-}
-
-/// Whether a row has data in one of these ranges of streams' logical bytes; its own begin at `start` of `stream`.
-pub(crate) fn touches(
-    entry: &Entry,
-    stream: StreamId,
-    start: u64,
-    ranges: &[(StreamId, u64, u64)],
-) -> bool {
-    let hit = |stream: StreamId, from: u64, len: u64| {
-        let end = from.saturating_add(len);
-        ranges.iter().any(|(of, low, high)| *of == stream && from < *high && *low < end)
-    };
-    let elsewhere = |x: &Extent| match x.kind {
-        ExtentKind::At(stream, at) => hit(stream, at, x.len),
-        _ => false,
-    };
-    hit(stream, start, entry.logical_len()) || entry.extents.iter().any(elsewhere)
 }
 
 /// The rows of a stream's batches with the logical offset of each one's data, outside of any version.

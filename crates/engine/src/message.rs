@@ -41,6 +41,10 @@ pub enum Code {
     Damaged,
     /// A file's data are missing from the media at hand.
     Missing,
+    /// Something was read from a mirror or a copy, since it is damaged or missing where it was looked for first.
+    ReplicaUsed,
+    /// What was damaged or missing on a medium lies there anew, whole.
+    Repaired,
     /// A name on a medium cannot be a file's name.
     BadName,
     /// Something in the way of a restored file.
@@ -111,7 +115,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 47] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -124,6 +128,8 @@ impl Code {
         Self::InputFailed,
         Self::Damaged,
         Self::Missing,
+        Self::ReplicaUsed,
+        Self::Repaired,
         Self::BadName,
         Self::Conflict,
         Self::NotWritten,
@@ -208,6 +214,13 @@ impl Code {
             Self::Missing => {
                 (202, "missing", Error, "make the missing medium available and run it again")
             }
+            Self::ReplicaUsed => (
+                229,
+                "replica-used",
+                Warning,
+                "nothing is lost: make the medium whole again with `capstan media repair`, or bring it back",
+            ),
+            Self::Repaired => (230, "repaired", Note, "nothing to do"),
             Self::BadName => (
                 203,
                 "bad-name",

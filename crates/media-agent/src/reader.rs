@@ -161,6 +161,30 @@ impl StreamContents {
         }
     }
 
+    /// Takes metadata that are missing here from another reading of the same stream.
+    pub(crate) fn take_missing(&mut self, other: &Self) {
+        fn add(all: &mut Vec<RawFrame>, others: &[RawFrame]) {
+            let had = all.len();
+            let is_new = |raw: &&RawFrame| {
+                all[..had]
+                    .binary_search_by_key(&raw.header.sequence, |r| r.header.sequence)
+                    .is_err()
+            };
+            let new: Vec<RawFrame> = others.iter().filter(is_new).cloned().collect();
+            if !new.is_empty() {
+                all.extend(new);
+                all.sort_by_key(|raw| raw.header.sequence);
+            }
+        }
+        if self.label.is_none() {
+            self.label = other.label.clone();
+            self.label_frame = other.label_frame.clone();
+        }
+        self.names = self.names.take().or_else(|| other.names.clone());
+        add(&mut self.batches, &other.batches);
+        add(&mut self.sums, &other.sums);
+    }
+
     /// Takes a frame of metadata.
     pub(crate) fn take(
         &mut self,
@@ -188,6 +212,8 @@ impl StreamContents {
 /// What a segment holds, as its catalog says or as was found by reading all of it.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
+    /// The segment, where its blocks were read.
+    pub segment: Option<SegmentId>,
     /// The segment's begin.
     pub header: Option<SegmentHeader>,
     /// The segment's end.
@@ -468,6 +494,18 @@ impl SegmentReader {
     }
 }
 
+/// So many blocks of unknown streams are tried with and without, where a frame goes on behind them.
+const UNKNOWN_MOST: usize = 4;
+
+/// Whose a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    Others,
+    /// Its header is damaged.
+    Unknown,
+}
+
 /// Reads frames of one stream of a segment. Frames asked for in order read every block once.
 pub struct FrameReader {
     segment: SegmentReader,
@@ -478,8 +516,8 @@ pub struct FrameReader {
     other_lengths: Vec<(u32, u32)>,
     blocks: Option<BTreeMap<u32, (u64, u32)>>,
     block: Buffer,
-    /// The block in `block`: its index, its bytes in use.
-    current: Option<(u32, usize)>,
+    /// The block in `block`: its index, its bytes in use, whose it is.
+    current: Option<(u32, usize, Whose)>,
     spanned: Vec<u8>,
 }
 
@@ -505,10 +543,12 @@ impl FrameReader {
         Some((at, (len as usize).min(self.block.len())))
     }
 
-    /// Loads a block; returns whether it is this stream's. Damage of its headers is left to the frames' own checks.
-    fn load(&mut self, index: u32) -> Result<bool, ReadError> {
-        if self.current.is_some_and(|(at, _)| at == index) {
-            return Ok(true);
+    /// Loads a block; says whose it is. Damage of its headers is left to the frames' own checks.
+    fn load(&mut self, index: u32) -> Result<Whose, ReadError> {
+        if let Some((at, _, whose)) = self.current
+            && at == index
+        {
+            return Ok(whose);
         }
         self.current = None;
         let Some((at, len)) = self.place_of(index) else {
@@ -520,26 +560,26 @@ impl FrameReader {
         if n < PAYLOAD_AT {
             return Err(FormatError::Truncated("segment").into());
         }
-        let da = DaHeader::decode(&self.block[..n]);
-        if da.as_ref().is_ok_and(|h| h.stream != self.stream) {
-            return Ok(false);
-        }
-        let used = da.map_or(n - PAYLOAD_AT, |h| h.used as usize);
-        self.current = Some((index, used));
-        Ok(true)
+        let (used, whose) = match DaHeader::decode(&self.block[..n]) {
+            Ok(da) if da.stream != self.stream => (0, Whose::Others),
+            Ok(da) => (da.used as usize, Whose::Ours),
+            Err(_) => (n - PAYLOAD_AT, Whose::Unknown),
+        };
+        self.current = Some((index, used, whose));
+        Ok(whose)
     }
 
     /// Bytes of the stream before the frame at a place, of all its segments.
     pub fn position_of(&mut self, place: &FramePlace) -> Option<u64> {
-        let there = self.load(place.block.0).unwrap_or(false);
-        let da = there.then(|| DaHeader::decode(&self.block).ok()).flatten()?;
+        let there = self.load(place.block.0).unwrap_or(Whose::Others);
+        let da = (there == Whose::Ours).then(|| DaHeader::decode(&self.block).ok()).flatten()?;
         da.position.checked_add(place.byte.into())
     }
 
     /// The frame at a place: its header, and its stored bytes, checked.
     pub fn frame(&mut self, place: &FramePlace) -> Result<(FrameHeader, &[u8]), ReadError> {
         let truncated = || ReadError::from(FormatError::Truncated("frame"));
-        if !self.load(place.block.0)? {
+        if self.load(place.block.0)? == Whose::Others {
             return Err(FormatError::Invalid("frame index").into());
         }
         let used = self.current.map_or(0, |c| c.1);
@@ -557,23 +597,62 @@ impl FrameReader {
             header.check_payload(self.stream, stored)?;
             return Ok((header, stored));
         }
+        let begin = bytes[FRAME_HEADER_LEN..].to_vec();
+        let mut unknown = Vec::new();
+        self.join(place.block.0, &begin, need, &mut unknown, 0)?;
+        let mut checked = header.check_payload(self.stream, &self.spanned);
+        // Blocks that do not say whose they are may be another stream's.
+        let tries = 1u32 << unknown.len().min(UNKNOWN_MOST);
+        for left_out in 1..tries {
+            if checked.is_ok() {
+                break;
+            }
+            if self.join(place.block.0, &begin, need, &mut Vec::new(), left_out).is_ok() {
+                checked = header.check_payload(self.stream, &self.spanned);
+            }
+        }
+        checked?;
+        Ok((header, &self.spanned))
+    }
+
+    /// Joins what follows a frame's begin in the blocks behind the one that has it. Those that do not say whose they are are told in
+    /// `unknown`, and taken, but the n-th not where `left_out` has the n-th bit.
+    fn join(
+        &mut self,
+        block: u32,
+        begin: &[u8],
+        need: usize,
+        unknown: &mut Vec<u32>,
+        left_out: u32,
+    ) -> Result<(), ReadError> {
         self.spanned.clear();
-        self.spanned.extend_from_slice(&bytes[FRAME_HEADER_LEN..]);
-        let mut index = place.block.0;
+        self.spanned.extend_from_slice(begin);
+        let mut index = block;
+        let mut met = 0;
         while self.spanned.len() < need {
             index += 1;
             if index > self.data_blocks {
-                return Err(truncated());
+                return Err(FormatError::Truncated("frame").into());
             }
-            let known = self.owner.get(index as usize).copied().flatten();
-            if known == Some(false) || !self.load(index)? {
+            let owner = self.owner.get(index as usize).copied().flatten();
+            if owner == Some(false) {
                 continue;
+            }
+            match self.load(index)? {
+                Whose::Others => continue,
+                Whose::Unknown if owner.is_none() => {
+                    unknown.push(index);
+                    met += 1;
+                    if met <= UNKNOWN_MOST && left_out & (1 << (met - 1)) != 0 {
+                        continue;
+                    }
+                }
+                _ => {}
             }
             let used = self.current.map_or(0, |c| c.1);
             let take = used.min(need - self.spanned.len());
             self.spanned.extend_from_slice(&self.block[PAYLOAD_AT..PAYLOAD_AT + take]);
         }
-        header.check_payload(self.stream, &self.spanned)?;
-        Ok((header, &self.spanned))
+        Ok(())
     }
 }

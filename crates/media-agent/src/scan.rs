@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use capstan_engine::buffer::Buffer;
 use capstan_format::FormatError;
 use capstan_format::block::{
-    BLOCK_ALIGN, Block, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT,
+    BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT,
 };
 use capstan_format::bytes::is_zero;
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, find_frame};
@@ -61,6 +61,17 @@ struct Passing {
     begun: bool,
     /// Something of it was damaged since its last frame.
     hurt: bool,
+    /// Its last block so far.
+    last_block: u32,
+}
+
+/// Most blocks without a sound header of their own that are kept until it shows whose they are.
+const ORPHANS: usize = 16;
+
+/// A block that does not say whose it is, and its payload.
+struct Orphan {
+    index: u32,
+    payload: Vec<u8>,
 }
 
 struct Scanner<'a, 'f> {
@@ -76,6 +87,9 @@ struct Scanner<'a, 'f> {
     next_index: u32,
     /// Streams that lack what nobody needs, as the end record says.
     sparse: HashSet<StreamId>,
+    /// Lengths of the blocks that do not have the block size, as the end record says.
+    short: HashMap<u32, u32>,
+    orphans: Vec<Orphan>,
 }
 
 /// Reads a whole segment.
@@ -96,8 +110,11 @@ pub fn scan_with(segment: &SegmentReader, open: &mut OpenFrame<'_>) -> Result<Sc
         scan: Scan::default(),
         next_index: 0,
         sparse: HashSet::new(),
+        short: HashMap::new(),
+        orphans: Vec::new(),
     };
     scanner.run()?;
+    scanner.place_orphans();
     Ok(scanner.finish())
 }
 
@@ -112,28 +129,26 @@ impl Scanner<'_, '_> {
         let end = self.segment.end();
         if let Ok(end) = &end {
             self.sparse = end.streams.iter().filter(|e| e.sparse).map(|e| e.stream).collect();
+            self.short = end.short_blocks.iter().copied().collect();
         }
         self.id = end.map(|e| e.segment).or_else(|_| self.segment.header().map(|h| h.segment)).ok();
-        let most = self.segment.block_size.max(RECORD_MAX + 2 * BLOCK_ALIGN);
+        if let Some(id) = self.id {
+            // A catalog begins with its first frame; of other streams the end record says so.
+            self.streams.entry(catalog_stream(id)).or_default().sequence = Some(0);
+        }
         let mut block = Buffer::new(self.segment.block_size);
         let mut at = 0;
-        let mut lost_from = None;
         let len = self.segment.len()?;
         while at < len {
-            // A block is read whole with its header, unless none is expected here or it is a long record.
-            let want = if lost_from.is_some() { BLOCK_ALIGN } else { self.segment.block_size };
-            let want = want.min(block.len());
-            let mut n = self.segment.read(&mut block[..want], at)?;
+            let mut n = self.segment.read(&mut block, at)?;
             if n == 0 {
                 break;
             }
-            let header = MaHeader::decode(&block[..n]);
-            let ours = header.as_ref().ok().filter(|h| {
-                *self.id.get_or_insert(h.segment) == h.segment && h.length as usize <= most
-            });
-            let Some(ma) = ours.copied() else {
-                lost_from.get_or_insert(at);
-                at += BLOCK_ALIGN as u64;
+            let Some(ma) = self.ours(&block[..n]) else {
+                let to = self.next_block(at + BLOCK_ALIGN as u64, len)?;
+                self.damage(format!("bytes {at} to {} are no block of it", to.0), None);
+                self.headless(at, to)?;
+                at = to.0;
                 continue;
             };
             let length = ma.length as usize;
@@ -142,11 +157,8 @@ impl Scanner<'_, '_> {
                 longer[..n].copy_from_slice(&block[..n]);
                 block = longer;
             }
-            if length > n && n == want {
-                n += self.segment.read(&mut block[want..length], at + want as u64)?;
-            }
-            if let Some(from) = lost_from.take() {
-                self.damage(format!("bytes {from} to {at} are no block of it"), None);
+            if length > n && n >= self.segment.block_size {
+                n += self.segment.read(&mut block[n..length], at + n as u64)?;
             }
             if length > n {
                 self.damage(format!("block {} is cut short", ma.index.0), None);
@@ -163,8 +175,58 @@ impl Scanner<'_, '_> {
             self.block(&ma, &block[..length]);
             at += u64::from(ma.length);
         }
-        if let Some(from) = lost_from {
-            self.damage(format!("bytes {from} to its end are no block of it"), None);
+        Ok(())
+    }
+
+    /// The header that a block of this segment begins with.
+    fn ours(&mut self, bytes: &[u8]) -> Option<MaHeader> {
+        let most = self.segment.block_size.max(RECORD_MAX + 2 * BLOCK_ALIGN);
+        let ma = MaHeader::decode(bytes).ok()?;
+        let is_ours = *self.id.get_or_insert(ma.segment) == ma.segment;
+        (is_ours && ma.length as usize <= most).then_some(ma)
+    }
+
+    /// Where the next block with a sound header begins, from `at` on, and its number; the segment's end, if there is none.
+    fn next_block(&mut self, at: u64, len: u64) -> Result<(u64, Option<u32>), ReadError> {
+        let mut bytes = [0; BLOCK_ALIGN];
+        let mut at = at;
+        while at < len {
+            let n = self.segment.read(&mut bytes, at)?;
+            if n == 0 {
+                break;
+            }
+            if let Some(ma) = self.ours(&bytes[..n]) {
+                return Ok((at, Some(ma.index.0)));
+            }
+            at += BLOCK_ALIGN as u64;
+        }
+        Ok((len, None))
+    }
+
+    /// Takes what can be had of blocks of which the media agent's header is damaged: where they begin follows from their lengths.
+    fn headless(&mut self, from: u64, (to, next): (u64, Option<u32>)) -> Result<(), ReadError> {
+        let mut at = from;
+        while at < to {
+            let index = self.next_index;
+            let rest = to - at;
+            let full =
+                self.short.get(&index).map_or(self.segment.block_size as u64, |n| (*n).into());
+            let is_one = next.is_some_and(|next| next == index.saturating_add(1));
+            let length = match is_one && rest <= u64::from(BLOCK_SIZE_MAX) {
+                true => rest,
+                false => rest.min(full.max(BLOCK_ALIGN as u64)),
+            };
+            let mut bytes = vec![0; length as usize];
+            let n = self.segment.read(&mut bytes, at)?;
+            bytes.truncate(n);
+            // The first is the segment's header, which has no frames.
+            if index > 0 && n > PAYLOAD_AT {
+                self.data(index, &bytes);
+            }
+            self.next_index = index.saturating_add(1);
+            let blocks = self.scan.contents.blocks.get_or_insert_default();
+            blocks.insert(index, (at, length as u32));
+            at += length;
         }
         Ok(())
     }
@@ -188,48 +250,44 @@ impl Scanner<'_, '_> {
             BlockKind::Attachment | BlockKind::AttachmentData | BlockKind::AttachmentEnd => {
                 self.damage(format!("block {} is of an attachment", ma.index.0), None);
             }
-            BlockKind::Data | BlockKind::Catalog => match Block::decode(bytes) {
-                Ok(block) => self.frames_of(&block),
-                Err(e) => {
-                    self.damage(format!("block {}: {e}", ma.index.0), None);
-                    self.salvage(ma, bytes);
-                }
-            },
+            BlockKind::Data | BlockKind::Catalog => self.data(ma.index.0, bytes),
         }
     }
 
-    /// Takes what frames can be found in a block whose own header or padding is damaged.
-    fn salvage(&mut self, ma: &MaHeader, bytes: &[u8]) {
-        let payload = &bytes[PAYLOAD_AT..];
-        // A catalog has frames of the other streams inside, which are not frames here.
-        let is_catalog = ma.kind == BlockKind::Catalog;
-        let owner = match (DaHeader::decode(bytes), self.id.map(catalog_stream)) {
-            (Ok(da), _) => Some(da.stream),
-            (Err(_), Some(catalog)) if is_catalog => Some(catalog),
-            (Err(_), catalog) => {
-                let mut known = self.streams.keys().filter(|s| Some(**s) != catalog);
-                known.find(|s| find_frame(**s, payload, 0).is_some()).copied()
+    /// Takes the frames of a block of a stream or of the catalog.
+    fn data(&mut self, index: u32, bytes: &[u8]) {
+        match DaHeader::decode(bytes) {
+            Ok(da) => {
+                let (payload, padding) = bytes[PAYLOAD_AT..].split_at(da.used as usize);
+                if !is_zero(padding) {
+                    self.damage(format!("block {index}: {}", FormatError::Padding("block")), None);
+                }
+                self.frames_of(BlockIndex(index), &da, payload);
             }
-        };
-        let Some(stream) = owner else { return };
-        let passing = self.streams.entry(stream).or_default();
-        // Whether a frame goes on here cannot be known; its checksum will tell.
-        let first = match &passing.partial {
-            Some(_) => 0,
-            None => find_frame(stream, payload, 0).unwrap_or(0),
-        };
-        self.parse(stream, ma.index, payload, first, true);
+            Err(e) => {
+                self.damage(format!("block {index}: {e}"), None);
+                if self.orphans.len() >= ORPHANS {
+                    self.orphans.remove(0);
+                }
+                self.orphans.push(Orphan { index, payload: bytes[PAYLOAD_AT..].to_vec() });
+            }
+        }
     }
 
-    fn frames_of(&mut self, block: &Block<'_>) {
-        let stream = block.da.stream;
-        let begins_late = !self.streams.contains_key(&stream);
+    fn frames_of(&mut self, index: BlockIndex, da: &DaHeader, payload: &[u8]) {
+        let stream = da.stream;
+        let is_catalog = self.id.is_some_and(|id| catalog_stream(id) == stream);
+        if is_catalog || self.streams.get(&stream).is_some_and(|p| p.begun) {
+            self.adopt(stream, da.position);
+        } else {
+            self.adopt_first(stream, da.position);
+        }
         let passing = self.streams.entry(stream).or_default();
-        if !begins_late && passing.position != block.da.position {
-            let lost = passing.partial.take();
-            let (expected, found) = (passing.position, block.da.position);
-            passing.sequence = passing.sequence.filter(|_| lost.is_none());
+        if (passing.begun || is_catalog) && passing.position != da.position {
+            // A frame that goes on in what is missing is missing: the next one's number shows it.
+            passing.partial = None;
             passing.hurt = true;
+            let (expected, found) = (passing.position, da.position);
             self.damage(
                 format!(
                     "stream {} goes on at byte {found} where {expected} was expected",
@@ -238,14 +296,81 @@ impl Scanner<'_, '_> {
                 None,
             );
         }
-        let first = match (&self.streams[&stream].partial, block.da.first_frame) {
+        let first = match (&self.streams[&stream].partial, da.first_frame) {
             (Some(_), _) => 0,
-            (None, NO_FRAME) => block.payload.len(),
+            (None, NO_FRAME) => payload.len(),
             (None, first) => first as usize,
         };
-        self.parse(stream, block.ma.index, block.payload, first, false);
+        self.parse(stream, index, payload, first, false);
         if let Some(passing) = self.streams.get_mut(&stream) {
-            passing.position = block.da.position + u64::from(block.da.used);
+            passing.begun = true;
+            passing.position = da.position + u64::from(da.used);
+            passing.last_block = index.0;
+        }
+    }
+
+    /// Takes a block that does not say whose it is as the one that a stream lacks before its byte `position`, if only one can be it.
+    fn adopt(&mut self, stream: StreamId, position: u64) {
+        let Some(passing) = self.streams.get(&stream) else { return };
+        let Some(gap) = position.checked_sub(passing.position).filter(|gap| *gap > 0) else {
+            return;
+        };
+        let fits = |orphan: &Orphan| {
+            let rest = usize::try_from(gap).ok().and_then(|gap| orphan.payload.get(gap..));
+            orphan.index > passing.last_block && rest.is_some_and(is_zero)
+        };
+        let mut fitting =
+            self.orphans.iter().enumerate().filter(|(_, o)| fits(o)).map(|(at, _)| at);
+        let (Some(at), None) = (fitting.next(), fitting.next()) else { return };
+        let goes_on = passing.partial.is_some();
+        let orphan = self.orphans.remove(at);
+        let payload = &orphan.payload[..gap as usize];
+        let first = match goes_on {
+            true => 0,
+            false => find_frame(stream, payload, 0).unwrap_or(payload.len()),
+        };
+        self.parse(stream, BlockIndex(orphan.index), payload, first, true);
+        self.goes_on_at(stream, position, orphan.index);
+    }
+
+    fn goes_on_at(&mut self, stream: StreamId, position: u64, last_block: u32) {
+        let passing = self.streams.entry(stream).or_default();
+        passing.begun = true;
+        passing.hurt = true;
+        passing.position = position;
+        passing.last_block = last_block;
+    }
+
+    /// Takes a block that does not say whose it is as a stream's first in the segment, where it begins with a frame of that.
+    fn adopt_first(&mut self, stream: StreamId, position: u64) {
+        let begins = |o: &Orphan| find_frame(stream, &o.payload, 0) == Some(0);
+        let Some(at) = self.orphans.iter().position(begins) else { return };
+        let orphan = self.orphans.remove(at);
+        self.parse(stream, BlockIndex(orphan.index), &orphan.payload, 0, true);
+        self.goes_on_at(stream, position, orphan.index);
+    }
+
+    /// Finds the streams of what is left of blocks that do not say whose they are: nothing of theirs came behind them.
+    fn place_orphans(&mut self) {
+        for orphan in std::mem::take(&mut self.orphans) {
+            let promised = self.scan.contents.end.iter().flat_map(|end| &end.streams);
+            let promised: Vec<StreamId> = promised.map(|e| e.stream).collect();
+            for stream in promised {
+                self.streams.entry(stream).or_default();
+            }
+            let able = || self.streams.iter().filter(|(_, p)| p.last_block < orphan.index);
+            let begun = able().find(|(id, _)| find_frame(**id, &orphan.payload, 0).is_some());
+            let owner = begun.or_else(|| able().find(|(_, p)| p.partial.is_some()));
+            let Some((stream, passing)) = owner else { continue };
+            let (stream, goes_on) = (*stream, passing.partial.is_some());
+            let first = match goes_on {
+                true => 0,
+                false => find_frame(stream, &orphan.payload, 0).unwrap_or(0),
+            };
+            self.parse(stream, BlockIndex(orphan.index), &orphan.payload, first, true);
+            if let Some(passing) = self.streams.get_mut(&stream) {
+                passing.last_block = orphan.index;
+            }
         }
     }
 
@@ -423,11 +548,16 @@ impl Scanner<'_, '_> {
             self.damage("its catalog is damaged or missing".to_owned(), None);
         }
         let contents = &mut self.scan.contents;
+        contents.segment = self.id;
         if contents.header.is_none() {
             contents.header = self.catalog.header.clone();
         }
         if contents.end.is_none() {
             contents.end = self.catalog.end.clone();
+        }
+        // Metadata that are damaged in the streams are taken from what there is of the catalog.
+        for copied in &self.catalog.streams {
+            contents.stream(copied.stream).take_missing(copied);
         }
         // Frames missing at a stream's begin or end are seen only by what the end record promises.
         let ends: Vec<_> = contents.end.iter().flat_map(|e| e.streams.clone()).collect();

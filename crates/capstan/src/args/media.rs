@@ -150,6 +150,18 @@ retired, and what was copied is not copied again the next time.
 Sessions do this by themselves, when they are done, with tapes in poor condition (`capstan status` names them). That needs two
 drives, and room on other tapes.";
 
+const AFTER_REPAIR: &str = "\
+Examples:
+  capstan media repair monday --dry-run
+  capstan media repair monday
+  capstan media repair monday --from off-site
+
+All that the medium holds is read. Segments of which something is damaged or missing are written anew on it, in new segments:
+from themselves, and what they lack from mirrors and copies that are at hand, an array's from its parity. What was written is
+read back. Then the damaged segments are removed from a directory; on tape they stay, and are read last. What is whole nowhere
+is named: the exit code is 3, and the damaged segment stays. A tape cannot be read while it is written: another medium must have
+all of the segment.";
+
 /// The commands of `media`.
 #[derive(Debug, Subcommand)]
 pub enum MediaCommand {
@@ -225,6 +237,9 @@ pub enum MediaCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Write anew what is damaged or missing on a medium, from where it is whole
+    #[command(after_help = AFTER_REPAIR)]
+    Repair(RepairArgs),
     /// Record what is on a medium, also one that comes back to the house: as `capstan import`
     Import(ImportArgs),
     /// Make a medium of another cell one of this cell
@@ -289,6 +304,23 @@ pub enum MediaCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Arguments of `media repair`.
+#[derive(Debug, Args)]
+pub struct RepairArgs {
+    /// Its label, the begin of its id, or its device
+    #[arg(value_name = "MEDIUM")]
+    pub medium: String,
+    /// Take what it lacks from this medium only [default: from all that are at hand]
+    #[arg(long, value_name = "MEDIUM")]
+    pub from: Option<String>,
+    /// Only say what would be written anew
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `media retire`.

@@ -167,6 +167,7 @@ impl Pass<'_> {
                         s.stream,
                         at.logical,
                         &mut spare_bytes,
+                        &|| e.to_string(),
                         &mut good,
                     );
                     let Some(header) = spare else {

@@ -15,7 +15,7 @@ use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
 use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 
 pub(crate) use self::route::{Copied, Route};
-pub(crate) use self::run::{Kept, lacking};
+pub(crate) use self::run::{Kept, Work, add_ends, lacking};
 use crate::Cell;
 use crate::backup::Wanted;
 use crate::by_hand::Choice;
@@ -179,6 +179,7 @@ impl Cell {
             encryption,
             ..Report::default()
         };
+        report.replicas = copied.replicas;
         report.set_drives(&copied.drives);
         self.clean_drives(&copied.drives, &mut report, &ears);
         if let Some(run) = copied.run {

@@ -17,6 +17,7 @@ use crate::Cell;
 use crate::error::{Result, chain};
 use crate::media::WriteFailure;
 use crate::observe::Stop;
+use crate::report::Replica;
 use crate::session::Ears;
 use crate::tapes::Supply;
 use crate::version::VersionView;
@@ -63,6 +64,8 @@ pub(crate) struct Copied {
     pub last: Option<MediumId>,
     /// What the tape drives did.
     pub drives: Vec<DriveSession>,
+    /// Of what other places stood in for the first ones.
+    pub replicas: Vec<Replica>,
     /// The last run.
     pub run: Option<CopyRun>,
 }
@@ -88,6 +91,7 @@ impl Cell {
             written_to: Vec::new(),
             last: None,
             drives: Vec::new(),
+            replicas: Vec::new(),
             run: None,
         };
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
@@ -115,6 +119,7 @@ impl Cell {
             copied.media.extend(run.moves.with(vec![medium.label.clone()]));
             copied.media_change_s += run.moves.seconds();
             copied.drives.append(&mut run.drives);
+            copied.replicas.append(&mut run.replicas);
             copied.degraded |= run.degraded || run.lost_frames > 0;
             copied.written_to.push(medium.medium);
             copied.written_to.extend(run.moves.ids());

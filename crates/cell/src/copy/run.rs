@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::moves::Moves;
 use crate::observe::Stop;
 use crate::places::{Place, SegmentPlace};
+use crate::report::Replica;
 use crate::session::Ears;
 use crate::tapes::Supply;
 use crate::transfers::watched;
@@ -32,6 +33,13 @@ pub(crate) struct Work<'a> {
     place: &'a SegmentPlace,
     /// How sessions ended that it makes whole on the target.
     ends: Vec<OtherEnd>,
+}
+
+impl<'a> Work<'a> {
+    /// A segment of a version.
+    pub fn of(view: &'a VersionView<'a>, place: &'a SegmentPlace) -> Self {
+        Self { view, place, ends: Vec::new() }
+    }
 }
 
 impl Work<'_> {
@@ -71,6 +79,8 @@ pub(crate) struct CopyRun {
     pub lost_frames: u64,
     /// The target took no more.
     pub closed: bool,
+    /// Of what other places stood in for the first ones.
+    pub replicas: Vec<Replica>,
     /// Members of the target were lost.
     pub degraded: bool,
     /// The media on which it went on.
@@ -133,7 +143,21 @@ impl Cell {
         self.say_changed(ears);
         let degraded = say_all_lost(&lost_members, ears) > 0;
         let committed = committed.load(Relaxed);
-        CopyRun { finished, committed, lost_frames, closed, degraded, moves, drives, seen }
+        let mut replicas = Vec::new();
+        for work in works {
+            replicas.append(&mut work.view.take_replicas(ears));
+        }
+        CopyRun {
+            finished,
+            committed,
+            lost_frames,
+            closed,
+            replicas,
+            degraded,
+            moves,
+            drives,
+            seen,
+        }
     }
 }
 
@@ -150,7 +174,7 @@ pub(crate) fn lacking<'a>(
             let lacks = !places.iter().any(|p| is_target(p.1));
             let known = works.iter().any(|w: &Work<'_>| w.place.segment == place.segment);
             if lacks && !known && places.iter().any(|p| is_source(p.1)) {
-                works.push(Work { view, place, ends: Vec::new() });
+                works.push(Work::of(view, place));
             }
         }
     }

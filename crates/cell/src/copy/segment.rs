@@ -7,7 +7,7 @@ use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::frame::FrameHeader;
-use capstan_format::id::{KeyId, StreamId};
+use capstan_format::id::KeyId;
 use capstan_format::index::FramePlace;
 use capstan_format::record::{OtherEnd, SessionEnds, StreamExtent};
 use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents};
@@ -16,14 +16,12 @@ use capstan_media_agent::transfer::Transfer;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::losses::{Lost, Range};
 use crate::observe::Stop;
 use crate::places::SegmentPlace;
 use crate::session::Ears;
 use crate::spare::Spares;
-use crate::version::{VersionView, rows_of_stream, touches};
-
-/// A stream and a range of its logical bytes.
-type Range = (StreamId, u64, u64);
+use crate::version::{VersionView, rows_of_stream};
 
 /// Copies segments.
 pub(super) struct Copier<'a> {
@@ -136,10 +134,10 @@ impl<'a> Copier<'a> {
         {
             keys = opened.keys;
         }
-        let mut named = HashSet::new();
+        let (lost, mut named) = (Lost::all(lost), HashSet::new());
         for s in &contents.streams {
             let read = rows_of_stream(&keys, s, &mut |entry, start| {
-                if touches(entry, s.stream, start, lost) && named.insert(entry.path()) {
+                if lost.costs(entry, s.stream, start) && named.insert(entry.path()) {
                     let text = "the copy lacks some of its data, as the original does".to_owned();
                     let path = format!("/{}", path_text(&entry.path()));
                     self.ears.say(Code::Damaged, "media agent", &path, text);
@@ -188,7 +186,8 @@ impl Hand<'_> {
                     out.frame(&header, stored)?;
                 }
                 Err(e) => {
-                    let Some(header) = self.mended(view, place, s, frame) else {
+                    let why = || e.to_string();
+                    let Some(header) = self.mended(view, place, s, frame, &why) else {
                         let what = format!(
                             "{}: frame {} of stream {}",
                             reader.path(),
@@ -216,13 +215,15 @@ impl Hand<'_> {
         place: &SegmentPlace,
         s: &StreamContents,
         at: &FramePlace,
+        why: &dyn Fn() -> String,
     ) -> Option<FrameHeader> {
         if at.logical_frame {
             let mut good = |header: &FrameHeader, _: &[u8]| header.sequence == at.sequence;
             let stored = &mut self.stored;
-            return self.spares.frame_at(view, place, s.stream, at.logical, stored, &mut good);
+            let (spares, stream) = (&mut self.spares, s.stream);
+            return spares.frame_at(view, place, stream, at.logical, stored, why, &mut good);
         }
-        let meta = s.label_frame.iter().chain(&s.names).chain(&s.batches);
+        let meta = s.label_frame.iter().chain(&s.names).chain(&s.batches).chain(&s.sums);
         let found: Option<&RawFrame> = meta.into_iter().find(|f| f.header.sequence == at.sequence);
         found.map(|raw| {
             self.stored.clone_from(&raw.stored);

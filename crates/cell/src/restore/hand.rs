@@ -14,7 +14,7 @@ use capstan_media_agent::reader::{FrameReader, StreamContents};
 
 use super::scope::runs;
 use super::split;
-use super::tree::{NOT_THERE, Restore, Slice};
+use super::tree::{NOT_THERE, PART_ALONE, Restore, Slice};
 use crate::elsewhere::{Elsewhere, Found};
 use crate::error::{CellError, Result};
 use crate::spare::Spares;
@@ -48,6 +48,14 @@ struct Data {
     sealer: Option<FrameSealer>,
     /// The frame in `plain`: its logical begin and end; `None` if it is damaged.
     current: Option<Frame>,
+}
+
+/// What is wrong where no frame has a byte of a stream.
+const GAP: &str = "some of its data are missing on the medium";
+
+/// Where the next frame begins behind a byte that none has.
+fn gap_end(index: &[FramePlace], at: u64) -> Option<u64> {
+    index.get(index.partition_point(|p| p.logical <= at)).map(|p| p.logical)
 }
 
 /// A frame's logical begin and end, and whether it has bytes (or stands for zeros); or what is wrong with it.
@@ -314,7 +322,7 @@ impl<'a> Hand<'a> {
             return Ok(());
         }
         let Some(file) = r.in_parts.get(path) else {
-            r.lost(path, "a part of it is on the media, but not what it is a part of");
+            r.lost(path, PART_ALONE);
             return Ok(());
         };
         if !r.make_in_parts(&mut self.worker, path, file)? {
@@ -372,7 +380,7 @@ impl<'a> Hand<'a> {
         while at < end && !r.stop.0.load(Relaxed) {
             self.frame_at(data, at);
             let Some((begin, stop, state)) = &data.current else {
-                r.lost(path, "some of its data are missing on the medium");
+                r.lost_range(path, (data.stream, at, end), GAP);
                 return Ok(());
             };
             let stop = (*stop).min(end);
@@ -385,7 +393,7 @@ impl<'a> Hand<'a> {
                 }
                 // Filling: zeros, which are there already.
                 Ok(false) => {}
-                Err(why) => r.lost(path, why),
+                Err(why) => r.lost_range(path, (data.stream, at, stop), why),
             }
             at = stop;
         }
@@ -415,7 +423,12 @@ impl<'a> Hand<'a> {
                 // They are there already.
                 Found::Zeros(n) => n,
                 Found::Lost(n, e) => {
-                    r.lost(path, &crate::error::chain(&e));
+                    let at = from.saturating_add(done);
+                    r.lost_range(
+                        path,
+                        (stream, at, at.saturating_add(n)),
+                        &crate::error::chain(&e),
+                    );
                     n
                 }
             };
@@ -440,7 +453,10 @@ impl<'a> Hand<'a> {
         }
         data.current = match first {
             Some((_, to, Ok(_))) if at < to => first,
-            first => self.spare_frame_at(data, at).or(first.filter(|f| at < f.1)),
+            first => self
+                .spare_frame_at(data, at, &first)
+                .or(first.filter(|f| at < f.1))
+                .or_else(|| Some((at, gap_end(&data.index, at)?, Err(GAP.to_owned())))),
         };
     }
 
@@ -492,7 +508,7 @@ impl<'a> Hand<'a> {
     }
 
     /// The frame that has the logical byte `at`, from another mirror or copy.
-    fn spare_frame_at(&mut self, data: &Data, at: u64) -> Option<Frame> {
+    fn spare_frame_at(&mut self, data: &Data, at: u64, first: &Option<Frame>) -> Option<Frame> {
         let r = self.restore;
         let place = r.view.segments.get(data.segment)?;
         let (plain, scratch) = (&mut self.plain, &mut self.scratch);
@@ -500,8 +516,13 @@ impl<'a> Hand<'a> {
         let mut good = |header: &FrameHeader, stored: &[u8]| {
             header.open(stored, data.sealer.as_ref(), decompressor, scratch, plain).is_ok()
         };
+        let why = || match first {
+            Some((_, _, Err(why))) => why.clone(),
+            _ => GAP.to_owned(),
+        };
+        let spare = &mut self.spare;
         let header =
-            self.spares.frame_at(r.view, place, data.stream, at, &mut self.spare, &mut good)?;
+            self.spares.frame_at(r.view, place, data.stream, at, spare, &why, &mut good)?;
         r.bytes_read.fetch_add(u64::from(header.stored), Relaxed);
         let end = header.logical.saturating_add(header.length);
         Some((header.logical, end, Ok(header.frame_type != FrameType::Fill)))

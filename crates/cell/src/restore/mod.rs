@@ -30,8 +30,8 @@ use self::check::Check;
 pub(crate) use self::check::not_in_version;
 use self::pace::Turn;
 use self::scope::Scope;
-pub(crate) use self::tree::NOT_THERE;
 use self::tree::{Counts, Restore};
+pub(crate) use self::tree::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::Cell;
 use crate::clock;
 use crate::drill::Arc;
@@ -250,6 +250,7 @@ impl Cell {
             instead: HashMap::new(),
             left: Mutex::default(),
             damaged: Mutex::default(),
+            lost: Mutex::default(),
             hurt: Mutex::default(),
             counts: Counts::default(),
             meters: &meters,
@@ -318,6 +319,7 @@ impl Cell {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
         view.say_problems(ears);
+        view.say_replicas(ears, &mut report);
         report.set_drives_read(&turn.map_or_else(tape::take_sessions, Turn::drives));
         ears.fill(&mut report);
         if arc.is_none() {
@@ -360,6 +362,7 @@ impl Cell {
             _ => Status::Completed,
         };
         report.status = status.to_string();
+        files_of.say_replicas(ears, &mut report);
         report.media = files_of.used_media();
         report.end = rfc3339(now_us());
         report.elapsed_s = begun.elapsed().as_secs_f64();

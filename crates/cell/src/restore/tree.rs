@@ -19,6 +19,7 @@ use super::{is_below, selected, split};
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
+use crate::losses::{Lost, Range, of_link};
 use crate::observe::Stop;
 use crate::overview::Overview;
 use crate::places::SegmentPlace;
@@ -46,6 +47,9 @@ pub(super) struct Slice {
 /// Why a file's data may be on no medium at hand.
 pub(crate) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
                                     segment is missing or cut short";
+
+/// What is wrong with a part of a file without the file.
+pub(crate) const PART_ALONE: &str = "a part of it is on the media, but not what it is a part of";
 
 /// What a restore counts.
 #[derive(Default)]
@@ -79,6 +83,8 @@ pub(super) struct Restore<'a> {
     /// Files that were there and are left as they are, of those whose metadata come from a later version.
     pub left: Mutex<HashSet<Vec<u8>>>,
     pub damaged: Mutex<HashSet<Vec<u8>>>,
+    /// Ranges of streams that could not be read.
+    pub lost: Mutex<Lost>,
     /// Segments of which a frame was damaged where it was looked for first.
     pub hurt: Mutex<HashSet<usize>>,
     pub counts: Counts,
@@ -134,6 +140,12 @@ impl Restore<'_> {
         self.lose(Code::Damaged, "media agent", path, why);
     }
 
+    /// The same, with what of a stream could not be read.
+    pub(super) fn lost_range(&self, path: &[u8], range: Range, why: &str) {
+        self.lost.lock().add(range);
+        self.lost(path, why);
+    }
+
     /// Says, once of each file, that what has its contents, or a part of them, is not to be had.
     pub(super) fn missing(&self, path: &[u8], why: &str) {
         self.lose(Code::Missing, "disk agent", path, why);
@@ -142,8 +154,35 @@ impl Restore<'_> {
     fn lose(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
         if self.damaged.lock().insert(path.to_vec()) {
             self.counts.lost.fetch_add(1, Relaxed);
-            self.ears.say(code, part, &format!("/{}", path_text(path)), why.to_owned());
+            // What stands in for a first name that is not restored is what was asked for.
+            let instead = || self.instead.get(path).and_then(|l| l.first()).map(Entry::path);
+            let shown = if self.wants(path) { None } else { instead() };
+            let shown = path_text(shown.as_deref().unwrap_or(path));
+            self.ears.say(code, part, &format!("/{shown}"), why.to_owned());
         }
+    }
+
+    /// Names what the ranges that could not be read cost, as a verification does, as far as that is not said yet.
+    fn say_lost(&self) -> Result<()> {
+        let lost = std::mem::take(&mut *self.lost.lock());
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.scope.rows(self.view, &mut |stream, row| {
+            let path = row.entry.path();
+            let counts = row.entry.kind.is_inode() || row.entry.kind == Kind::Part;
+            let asked = self.wants(&path) || self.instead.contains_key(&path);
+            if counts
+                && asked
+                && !row.entry.link
+                && self.live(stream, &row, &path)
+                && lost.costs(&row.entry, stream.stream, row.start)
+                && !self.left.lock().contains(&path)
+            {
+                self.lost(&path, "some of its data are damaged");
+            }
+            Ok(())
+        })
     }
 
     pub(super) fn live(&self, stream: &StreamContents, row: &Row, path: &[u8]) -> bool {
@@ -364,6 +403,7 @@ impl Restore<'_> {
     pub(super) fn finish(&self) -> Result<()> {
         let mut worker = self.target.worker();
         let mut lap = Lap::start();
+        self.say_lost()?;
         if self.overview.links > 0 {
             self.each_live(&mut |row, path, to| {
                 if row.entry.link { self.link(&mut worker, row, path, to) } else { Ok(()) }
@@ -495,6 +535,9 @@ impl Restore<'_> {
             self.missing(path, &format!("its contents are those of /{}", path_text(first)));
             return Ok(());
         }
+        if self.damaged_now(&row.entry.target) {
+            self.lost(path, &of_link(&row.entry.target));
+        }
         let Some(first) = self.stripped(first) else { return Ok(()) };
         let ((dir, name), (first_dir, first_name)) = (split(to), split(first));
         match worker.make_link(dir, name, first_dir, first_name) {
@@ -569,7 +612,7 @@ fn is_near(path: &[u8], asked: &[Vec<u8>]) -> bool {
 }
 
 /// Whether a file's data lie in several places: in parts, or in the next segment too.
-fn is_in_parts(row: &Row, stream: &StreamContents) -> bool {
+pub(crate) fn is_in_parts(row: &Row, stream: &StreamContents) -> bool {
     let e = &row.entry;
     let end = row.start.saturating_add(e.logical_len());
     let cut = e.logical_len() > 0 && end > stream.logical_end;

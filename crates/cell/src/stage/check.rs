@@ -223,7 +223,7 @@ impl Check<'_> {
 }
 
 /// Refuses a segment that is damaged, or not the one that is recorded.
-fn is_whole(read: &Scan, segment: SegmentId) -> std::result::Result<(), String> {
+pub(crate) fn is_whole(read: &Scan, segment: SegmentId) -> std::result::Result<(), String> {
     if let Some(damage) = read.damage.first() {
         let more = match read.damage.len() - 1 {
             0 => String::new(),
@@ -238,7 +238,7 @@ fn is_whole(read: &Scan, segment: SegmentId) -> std::result::Result<(), String> 
 }
 
 /// Refuses a copy that lacks a frame of its original.
-fn has_all_of(copy: &Contents, original: &Contents) -> std::result::Result<(), String> {
+pub(crate) fn has_all_of(copy: &Contents, original: &Contents) -> std::result::Result<(), String> {
     for stream in original.streams.iter().filter(|s| !s.index.is_empty()) {
         let found = copy.streams.iter().find(|s| s.stream == stream.stream);
         let frames = |index: &[capstan_format::index::FramePlace]| {

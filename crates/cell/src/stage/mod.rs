@@ -25,6 +25,7 @@ use capstan_idb::{Session, Status};
 use capstan_media_agent::mirror::Member;
 
 use self::candidates::{Candidate, choose};
+pub(crate) use self::check::{has_all_of, is_whole};
 pub use self::poor::PoorMedium;
 pub(crate) use self::poor::Retired;
 pub use self::retire::RetireRequest;

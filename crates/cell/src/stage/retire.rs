@@ -191,6 +191,7 @@ impl Cell {
         };
         report.status = status.to_string();
         report.media = copied.media;
+        report.replicas = copied.replicas;
         report.media_change_s = copied.media_change_s;
         report.peak_rss_bytes = peak_rss();
         report.set_drives(&copied.drives);

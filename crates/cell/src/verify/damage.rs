@@ -1,0 +1,181 @@
+//! What a verification found damaged, segment by segment, as far as it costs data.
+
+use std::collections::HashMap;
+use std::io::BufReader;
+
+use capstan_engine::message::Code;
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
+use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::scan::Scan;
+
+use super::Part;
+use crate::Cell;
+use crate::error::Result;
+use crate::judge::{Frames, Losses, Named};
+use crate::losses::{Lost, Range, unreadable};
+use crate::places::Place;
+use crate::session::Ears;
+use crate::version::{VersionKeys, VersionView};
+
+/// What was found so far.
+pub(super) struct Damage<'a> {
+    view: Option<&'a VersionView<'a>>,
+    keys: &'a VersionKeys,
+    /// Which of the version's segments lies at a place.
+    places: HashMap<(MediumId, SegmentNumber), (usize, Place)>,
+    /// Of the version's segments that were read what none of the places that were read has.
+    of_segments: HashMap<usize, Lost>,
+    /// Of a medium by itself.
+    losses: Losses,
+    /// What damaged segments hold that the database does not know.
+    unknown: HashMap<SegmentNumber, Contents>,
+}
+
+impl<'a> Damage<'a> {
+    pub fn new(view: Option<&'a VersionView<'a>>, keys: &'a VersionKeys) -> Self {
+        let mut places = HashMap::new();
+        for (index, place) in view.iter().flat_map(|view| view.segments.iter().enumerate()) {
+            for at in place.places() {
+                places.insert((at.1, at.2), (index, at));
+            }
+        }
+        Self {
+            view,
+            keys,
+            places,
+            of_segments: HashMap::new(),
+            losses: Losses::default(),
+            unknown: HashMap::new(),
+        }
+    }
+
+    /// What it costs.
+    pub fn losses(&mut self) -> Losses {
+        let mut losses = std::mem::take(&mut self.losses);
+        self.of_segments.values().for_each(|lost| losses.damaged.extend(lost));
+        losses
+    }
+
+    /// Takes a segment as it was read, or that it could not be.
+    pub fn take(
+        &mut self,
+        cell: &Cell,
+        part: &Part,
+        number: SegmentNumber,
+        read: std::result::Result<Scan, String>,
+    ) {
+        let whole = read.as_ref().is_ok_and(|scan| scan.damage.is_empty());
+        let Some(view) = self.view else {
+            if !whole {
+                self.take_alone(cell, part, number, read);
+            }
+            return;
+        };
+        let medium = part.medium.header().medium;
+        let Some((index, at)) = self.places.get(&(medium, number)).copied() else { return };
+        let place = &view.segments[index];
+        let lost = match (whole, view.open_place(place, at)) {
+            (true, _) => Lost::default(),
+            (false, Ok((reader, layout))) => {
+                let read = read.as_ref().ok().map(|scan| &scan.contents);
+                unreadable(&reader, &layout, read, &place.spans, &mut Frames::new(self.keys))
+            }
+            (false, Err(_)) => Lost::all(&place.spans),
+        };
+        let known = self.of_segments.get(&index);
+        let lost = known.map_or_else(|| lost.clone(), |known| known.and(&lost));
+        self.of_segments.insert(index, lost);
+    }
+
+    fn take_alone(
+        &mut self,
+        cell: &Cell,
+        part: &Part,
+        number: SegmentNumber,
+        read: std::result::Result<Scan, String>,
+    ) {
+        let known = cell.recorded_contents(part, number);
+        let scan = match (read, &known) {
+            (Ok(scan), _) => scan,
+            (Err(why), Some(known)) => {
+                return self.losses.missing.push((Lost::all(&spans_of(known)), why));
+            }
+            (Err(_), None) => return,
+        };
+        let reader = SegmentReader::open(&part.medium, number);
+        let layout = known.as_ref().or(scan.catalog.as_ref()).unwrap_or(&scan.contents);
+        if let Ok(reader) = reader {
+            let (spans, frames) = (spans_of(layout), &mut Frames::new(self.keys));
+            let lost = unreadable(&reader, layout, Some(&scan.contents), &spans, frames);
+            self.losses.damaged.extend(&lost);
+        }
+        if known.is_none() {
+            self.unknown.insert(number, scan.catalog.unwrap_or(scan.contents));
+        }
+    }
+
+    /// Names the files that damage to media costs, outside of any version; returns how many there are. Some of the frames may be
+    /// `closed`, for want of a key.
+    pub fn say(&mut self, cell: &Cell, parts: &[Part], closed: bool, ears: &Ears<'_>) -> u64 {
+        for (part, missing) in parts.iter().flat_map(|p| p.missing.iter().map(move |m| (p, m))) {
+            let contents = cell.recorded_contents(part, missing.number);
+            let spans = contents.as_ref().map(spans_of).unwrap_or_default();
+            let why = format!("segment {} of {} is missing", missing.number.0, part.medium.path());
+            self.losses.missing.push((Lost::all(&spans), why));
+        }
+        let losses = self.losses();
+        if losses.is_empty() {
+            return 0;
+        }
+        let mut named = Named::default();
+        for part in parts {
+            let missing = part.missing.iter().map(|m| m.number);
+            for number in part.segments.iter().copied().chain(missing) {
+                if matches!(part.medium.attachment(number), Ok(Some(_))) {
+                    continue;
+                }
+                if let Err(e) = self.name(cell, part, number, &losses, &mut named)
+                    && !closed
+                {
+                    let what = format!("segment {} of {}", number.0, part.medium.path());
+                    let text = format!("its rows cannot be read: {}", crate::error::chain(&e));
+                    ears.say(Code::Damaged, "media agent", &what, text);
+                }
+            }
+        }
+        named.say(ears)
+    }
+
+    fn name(
+        &self,
+        cell: &Cell,
+        part: &Part,
+        number: SegmentNumber,
+        losses: &Losses,
+        named: &mut Named,
+    ) -> Result<()> {
+        if let Some(contents) = cell.recorded_contents(part, number) {
+            return named.take_rows(&contents, self.keys, losses);
+        }
+        if let Some(contents) = self.unknown.get(&number) {
+            return named.take_rows(contents, self.keys, losses);
+        }
+        let contents = SegmentReader::open(&part.medium, number).and_then(|r| r.catalog())?;
+        named.take_rows(&contents, self.keys, losses)
+    }
+}
+
+impl Cell {
+    /// What the database knows of a medium's segment.
+    fn recorded_contents(&self, part: &Part, number: SegmentNumber) -> Option<Contents> {
+        let segment: SegmentId = *part.recorded.get(&number)?;
+        let file = self.idb.read_catalog(segment).ok()??;
+        Contents::from_catalog(segment, BufReader::new(file)).ok()
+    }
+}
+
+/// What a segment promises of its streams.
+fn spans_of(contents: &Contents) -> Vec<Range> {
+    let streams = contents.end.iter().flat_map(|end| &end.streams);
+    streams.map(|s| (s.stream, s.logical_start, s.logical_end)).collect()
+}

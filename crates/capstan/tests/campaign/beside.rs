@@ -238,7 +238,8 @@ fn beside(seed: u64, homes: &[(&str, &[&str])], rounds: usize) {
         yard.note();
         yard.is_sound();
         if yard.lab.sh("du -sm medium | cut -f1").trim().parse::<u64>().unwrap() > 200 {
-            yard.lab.run(["prune", "--keep-last", "2"]).ok();
+            let pruned = yard.lab.run(["prune", "--keep-last", "2"]);
+            assert!(matches!(pruned.code, 0 | 3), "{}{}", pruned.stdout, pruned.stderr);
         }
     }
     eprintln!(

@@ -337,7 +337,8 @@ impl Cell {
             return Ok((false, 0));
         }
         add_ends(self, versions, &mut works, &|id| id == row.id)?;
-        let wanted = Wanted { by_drive, ..Wanted::default() };
+        // That its end is not as it was last written is what may have to be mended.
+        let wanted = Wanted { by_drive, as_it_is: !on_tape, ..Wanted::default() };
         let member = self.open_device(address, &wanted, &Silent)?;
         if member.medium.medium != row.id {
             return Err(CellError::BadInput(format!(

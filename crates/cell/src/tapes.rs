@@ -269,7 +269,7 @@ impl Cell {
             drop(member);
             let by_drive = supply.by_drive.going_on(&old);
             let block_size = Some(old.block_size);
-            let wanted = &Wanted { block_size, by_drive, new_medium: false };
+            let wanted = &Wanted { block_size, by_drive, new_medium: false, as_it_is: false };
             let here = self.device_of_medium(old.medium);
             let library = here.and_then(|here| supply.libraries.iter().find(|l| is_of(&here, l)));
             let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;

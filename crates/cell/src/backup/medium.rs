@@ -60,7 +60,12 @@ impl Cell {
         self.refuse_taken_places(request)?;
         for address in devices {
             let hold = request.keep.lock_until_us.is_some();
-            let wanted = Wanted { block_size: size, by_drive, new_medium: request.new_medium };
+            let wanted = Wanted {
+                block_size: size,
+                by_drive,
+                new_medium: request.new_medium,
+                as_it_is: false,
+            };
             match self.open_held(address, &wanted, hold, &choice, observer) {
                 Ok((member, held)) => {
                     let id = member.medium.medium;
@@ -268,7 +273,9 @@ impl Cell {
                 let device = open::writable(address, new, wanted.block_size)?;
                 let device = self.as_wanted(device, address, wanted.by_drive)?;
                 let header = device.medium().header().clone();
-                self.refuse_changed(&device.address(address), device.medium())?;
+                if !wanted.as_it_is {
+                    self.refuse_changed(&device.address(address), device.medium())?;
+                }
                 self.put_medium_of(&device.address(address), &header)?;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
@@ -305,6 +312,8 @@ pub(crate) struct Wanted {
     pub by_drive: ByDrive,
     /// Whether one is made though another one was there, or a disk is not mounted there.
     pub new_medium: bool,
+    /// Whether it is written though it is not as it was last written: to mend it.
+    pub as_it_is: bool,
 }
 
 /// The media that a session writes to.

@@ -69,7 +69,7 @@ impl Cell {
         let by_drive = ByDrive::of_copy(request.encrypt);
         self.check_by_drive(by_drive, [&request.device])?;
         let (block_size, new_medium) = (request.block_size, request.new_medium);
-        let wanted = Wanted { block_size, by_drive, new_medium };
+        let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
         let mut views = Vec::new();
         for version in &plan.versions {
             views.push(VersionView::open_alone(self, version.clone())?);

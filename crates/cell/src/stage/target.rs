@@ -75,7 +75,7 @@ impl Cell {
         let mut passed = passed.to_vec();
         passed.extend(sources.ids().into_iter().map(|id| (id, "is what is to be copied")));
         let (block_size, new_medium) = (request.block_size, request.new_medium);
-        let wanted = Wanted { block_size, by_drive, new_medium };
+        let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
         let member = loop {
             let address = match &request.pool {
                 Some(pool) => {

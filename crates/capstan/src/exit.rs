@@ -22,6 +22,8 @@ pub const DIFFERENT: u8 = 4;
 pub const WARNING: u8 = 5;
 /// `status`: somebody must look.
 pub const CRITICAL: u8 = 6;
+/// A fault of the program itself, as Rust programs end with it.
+pub const PANICKED: u8 = 101;
 /// Ended by a signal at once.
 pub const INTERRUPTED: u8 = 130;
 

@@ -47,23 +47,37 @@ use clap::Parser;
 use args::{Cli, Command};
 use exit::{BAD_INPUT, COMPLETED, Failure};
 
+/// Bytes of the stack of the thread that does the work: as many as a first thread has.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
     environment::take_secrets();
     memory::settle();
+    // The kernel gives a process's signals to its first thread. If that waits for a file server that does not answer, it takes none,
+    // and keeps them from all others. So it waits for another thread, and does nothing else.
+    let work = std::thread::Builder::new().name("capstan".to_owned()).stack_size(STACK);
+    ExitCode::from(match work.spawn(command) {
+        Ok(work) => work.join().unwrap_or(exit::PANICKED),
+        Err(_) => command(),
+    })
+}
+
+/// Does what the command line asks for, and returns the exit code.
+fn command() -> u8 {
     let result = match Cli::try_parse() {
         Ok(cli) => run(&cli),
         Err(error) if exit::is_help(&error) => {
             // Where nobody reads it, there is nothing to say.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { BAD_INPUT } else { COMPLETED });
+            return if error.use_stderr() { BAD_INPUT } else { COMPLETED };
         }
         Err(error) => Err(Failure::usage(&error)),
     };
     capstan_cell::release_drives();
-    ExitCode::from(result.unwrap_or_else(|failure| {
+    result.unwrap_or_else(|failure| {
         failure.say();
         failure.code
-    }))
+    })
 }
 
 fn run(cli: &Cli) -> Result<u8, Failure> {

@@ -472,7 +472,9 @@ impl Server {
             }
             op::OPENDIR => none().u64(0).u32(0).u32(0),
             op::READDIR => self.list(node, f)?,
-            op::FLUSH | op::RELEASEDIR | op::FSYNCDIR | op::DESTROY => none(),
+            // Not FLUSH, which the kernel then does not ask for again: who is killed closes his files, and nothing ends a
+            // process that waits for that.
+            op::RELEASEDIR | op::FSYNCDIR | op::DESTROY => none(),
             op::STATFS => {
                 let stat = rustix::fs::statvfs(&self.root)?;
                 let answer = none()

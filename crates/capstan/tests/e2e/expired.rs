@@ -45,6 +45,7 @@ fn an_expired_version_whose_base_went_is_no_finding() {
     let lab = Lab::new();
     backup(&lab, 0, "first", "--full");
     let incremental = backup(&lab, 1, "second", "--incr");
+    lab.run(["media", "export", "second", "--to", "away"]).ok();
     fs::rename(lab.path("second"), lab.path("away")).unwrap();
     backup(&lab, 2, "first", "--full");
     lab.run(["prune", "--keep-last", "1"]).ok();

@@ -1549,9 +1549,12 @@ class Content:
         extents = segment.extents()
         for stream in self.parts.keys() | extents.keys():
             part = self.part(stream)
+            found = {sequence for _, sequence, _, _ in part.places} if self.scanned else ()
             if not self.scanned:
-                part.places = [(logical, sequence, block, byte)
-                               for sequence, data, logical, block, byte in self.index.get(stream, ()) if data]
+                part.places = []
+            # What a scan does not find may be where the index says, in a block whose headers are damaged.
+            part.places += [(logical, sequence, block, byte)
+                            for sequence, data, logical, block, byte in self.index.get(stream, ()) if data and sequence not in found]
             part.places.sort()
             if stream in extents:
                 part.end = extents[stream]["logical_end"]
@@ -2430,7 +2433,7 @@ class Checker:
                 self.report.damage(show(path), f"it is a link to {show(target)}, which has no row")
             if entry.row.kind != REGULAR or entry.row.is_link:
                 continue
-            before = self.report.count
+            before = len(self.report.said)
             pieces, missing, problems = layout(entry)
             for problem in problems:
                 self.report.damage(show(path), problem)
@@ -2450,7 +2453,7 @@ class Checker:
                 if session.label.get("key") and any(start < high and low < end for start, end in fills) \
                         and not any(code in (SHORT, UNREADABLE) for code, _, _ in entry.outcomes):
                     self.report.damage(show(path), "zeros stand in for data, and no outcome explains them")
-            if self.report.count > before:
+            if len(self.report.said) > before:
                 broken.add(path)
         return len(tree.files)
 

@@ -260,7 +260,11 @@ impl Contents {
             at += header.total_len() as u64;
             sequence += 1;
             let padding = header.total_len() - FRAME_HEADER_LEN - stored.len();
-            fill(&mut frames, &mut [0; FRAME_ALIGN][..padding]).map_err(|_| CUT)?;
+            let mut pad = [0; FRAME_ALIGN];
+            fill(&mut frames, &mut pad[..padding]).map_err(|_| CUT)?;
+            if pad != [0; FRAME_ALIGN] {
+                return Err(FormatError::Invalid("padding"));
+            }
         }
         if !reader.complete {
             return Err(FormatError::Truncated("catalog"));

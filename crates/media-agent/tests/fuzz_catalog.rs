@@ -99,6 +99,19 @@ fn changed_catalogs_are_read_or_refused() {
     }
 }
 
+#[test]
+fn every_flipped_bit_of_a_catalog_is_found() {
+    let (_, reported) = written();
+    let reported = reported.lock().unwrap();
+    let (header, _, catalog) = &reported[0];
+    for bit in 0..catalog.len() * 8 {
+        let mut bytes = catalog.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let read = capstan_media_agent::reader::Contents::from_catalog(header.segment, &bytes[..]);
+        assert!(read.is_err(), "bit {bit}");
+    }
+}
+
 /// Gives blocks whose media agent's header was changed the checksum that it asks for; whether there were any.
 fn right_headers(bytes: &mut [u8]) -> bool {
     let mut righted = false;

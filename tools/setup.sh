@@ -13,7 +13,7 @@ declare -A package=(
     [getfacl]=acl [getfattr]=attr [lsattr]=e2fsprogs [mkfs.ext4]=e2fsprogs
     [mkfs.xfs]=xfsprogs [mkfs.btrfs]=btrfs-progs [setcap]=libcap2-bin
     [setpriv]=util-linux [mount]=mount [losetup]=mount [fincore]=util-linux-extra
-    [python3]=python3 [tgtd]=tgt
+    [python3]=python3 [tgtd]=tgt [strace]=strace
 )
 missing=()
 for command in "${!package[@]}"; do

@@ -126,6 +126,10 @@ impl Cell {
             self.refuse_damaged(place)?;
             view.require(place)?;
         }
+        // A session without data is in the chain as well: without its end a restore does not know the version.
+        for place in view.ends()? {
+            view.require(&place)?;
+        }
         self.add_keys(&mut view, false)?;
         let session = self.idb.sessions_of_version(base.id)?.last().map(|s| s.id);
         Ok(Based {

@@ -242,6 +242,13 @@ impl<'a> VersionView<'a> {
         })
     }
 
+    /// The segments that only say how sessions of it ended: of those in which nothing had changed, say.
+    pub fn ends(&self) -> Result<Vec<SegmentPlace>> {
+        let mut ends = places_of(self.idb, &chain(self.idb, self.version)?, true)?;
+        ends.retain(|end| self.segments.iter().all(|s| s.segment != end.segment));
+        Ok(ends)
+    }
+
     /// Leaves out places on other media than these.
     pub fn keep_places(&mut self, keep: &dyn Fn(MediumId) -> bool) {
         for place in &mut self.segments {

@@ -307,3 +307,22 @@ fn segments_of_one_number_and_two_identities_are_named() {
     }
     comes_back(&lab, "t", &lab.path("tree"));
 }
+
+#[test]
+fn a_session_without_data_that_is_lost_is_no_base() {
+    let lab = Lab::new();
+    lab.file("s/a", noise(1, 5_000));
+    let backup = || lab.backed_up(["s", "--to", "d", "--name", "z"]);
+    backup();
+    lab.file("s/b", noise(2, 5_000));
+    backup();
+    let unchanged = backup();
+    assert_eq!(unchanged["bytes_read"], 0, "{unchanged:#}");
+    lab.sh("rm d/00000003.segment");
+    lab.run(["backup", "s", "--to", "d", "--name", "z"]).refused(&["--as-new"]);
+    lab.run(["media", "adopt", "d", "--as-new"]).ok();
+    lab.file("s/c", noise(3, 5_000));
+    let next = backup();
+    assert_eq!(next["method"], "full", "what it would build on is on no medium: {next:#}");
+    lab.restored(["z", "--into", "out"]);
+}

@@ -70,7 +70,11 @@ pub(crate) fn recall(idb: &Idb, address: &Address, medium: &FileMedium) -> Resul
 struct Known {
     place: SegmentPlace,
     committed_us: i64,
+    order: Order,
 }
+
+/// Where a segment comes among the others: behind that one of them, as the so many-th that was put between.
+type Order = (i64, u64);
 
 /// The segments of a version and what it builds on (`chain`, newest first), oldest first; `with_ends` also those with no more than
 /// the end of a session that wrote no data.
@@ -83,6 +87,9 @@ pub(crate) fn places_of(
     let mut all: Vec<Known> = Vec::new();
     let mut by_origin: HashMap<SegmentId, usize> = HashMap::new();
     let mut orphans = false;
+    // Media that have all of a session say its order, whichever of them comes first: of one that was repaired, or lost a segment,
+    // some lie on another only.
+    let (mut put_between, mut greatest): (u64, Order) = (0, (-1, 0));
     for version in chain.iter().rev() {
         let copies = idb.copies_of_version(version.id)?;
         let mut rows = idb.segments_of_version(version.id)?;
@@ -98,19 +105,48 @@ pub(crate) fn places_of(
         }
         let (copied, own): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|(s, _)| copies.contains_key(&s.id));
-        for (segment, parts) in own.into_iter().chain(copied) {
+        let last_own = own.len();
+        let rows: Vec<_> = own.into_iter().chain(copied).collect();
+        let of = |at: usize| rows[..last_own].get(at).map(|(s, _)| (s.session, s.medium));
+        let mut before: Option<Order> = None;
+        for (at, (segment, parts)) in rows.iter().enumerate() {
+            if at == 0 || at >= last_own || of(at) != of(at - 1) {
+                before = None;
+            }
             let origin = copies.get(&segment.id).copied().unwrap_or(segment.id);
             match by_origin.get(&origin) {
-                Some(at) => all[*at].place.add(&segment),
+                Some(known) => {
+                    all[*known].place.add(segment);
+                    before = Some(all[*known].order);
+                }
                 None => {
+                    let end = (all.len() as i64, 0);
+                    let next = || {
+                        let mut rest = (at + 1..last_own).take_while(|n| of(*n) == of(at));
+                        let known = rest.find_map(|n| by_origin.get(&rows[n].0.id));
+                        known.map(|known| (all[*known].order.0 - 1, 0))
+                    };
+                    let behind = before.or_else(|| (at < last_own).then(next).flatten());
+                    let order = match behind.filter(|order| *order < greatest) {
+                        Some(behind) => {
+                            put_between += 1;
+                            (behind.0, put_between)
+                        }
+                        None => end,
+                    };
+                    greatest = greatest.max(order);
+                    before = Some(order);
                     orphans |= origin != segment.id;
                     by_origin.insert(origin, all.len());
                     let session = sessions.iter().position(|s| *s == segment.session);
-                    let place = first_place(&segment, &parts, session.unwrap_or(0) as u32);
-                    all.push(Known { place, committed_us: segment.committed_us });
+                    let place = first_place(segment, parts, session.unwrap_or(0) as u32);
+                    all.push(Known { place, committed_us: segment.committed_us, order });
                 }
             }
         }
+    }
+    if put_between > 0 {
+        all.sort_by_key(|known| known.order);
     }
     let retired = idb.retired_media()?;
     for known in all.iter_mut().filter(|_| !retired.is_empty()) {

@@ -166,3 +166,26 @@ fn a_restore_says_what_a_replica_was_used_for() {
     whole_alone(&lab, "c", &["a", "b", "d"]);
     whole_alone(&lab, "d", &["a", "b", "c"]);
 }
+
+#[test]
+fn a_segment_that_is_on_the_other_medium_only_keeps_its_place() {
+    let lab = Lab::new();
+    lab.file("tree/big", noise(3, 14_000_000));
+    backed_up(&lab, &["--to", "a", "--mirror", "b"]);
+    let whole = lab.restored(["t", "--into", "out"]);
+    fs::remove_dir_all(lab.path("out")).unwrap();
+    // The one that is read first says in which order the segments come.
+    let read = whole["media"][0].as_str().unwrap();
+    for number in [4, 5, 1] {
+        let segment = lab.path(read).join(format!("{number:08}.segment"));
+        let mut bytes = fs::read(&segment).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&segment, bytes).unwrap();
+        completed(repair(&lab, &[read]));
+        lab.restored(["t", "--into", "out"]);
+        same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+        fs::remove_dir_all(lab.path("out")).unwrap();
+        lab.run(["verify", "t"]).ok();
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use capstan_devices::operator;
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
@@ -124,6 +125,10 @@ pub(crate) fn unreadable(
         let mut source = reader.frames(layout, stream);
         let mut at = from;
         for (i, place) in places.iter().enumerate().filter(|(_, p)| p.logical_frame) {
+            // What was not looked at counts as lost, and who is stopped says nothing of it.
+            if operator::has_left() {
+                break;
+            }
             // The one behind it says how long it is, unless others were between.
             let next = places.get(i + 1).filter(|n| n.sequence == place.sequence.wrapping_add(1));
             let end = match next {

@@ -37,6 +37,7 @@ pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";
 
 /// Opens a library by the name of its changer, or a drive that stands alone.
 pub fn open(device: &str) -> Result<Box<dyn Changer>, TapeError> {
+    capstan_scsi::patience::ends_when(capstan_tape::leaving::has_left);
     let found = what_is(device).map_err(|e| explain(e, device))?;
     match found.kind {
         Kind::Changer => Ok(Box::new(changer::ScsiLibrary::open(device, &found.identity)?)),

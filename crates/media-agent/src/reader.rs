@@ -44,6 +44,9 @@ pub enum ReadError {
     /// The bytes.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// The process is to end.
+    #[error("it was stopped before all of it was read; do it again")]
+    Stopped,
 }
 
 /// A frame as it is stored, its checksum checked.

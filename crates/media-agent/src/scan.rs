@@ -15,6 +15,7 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, find_frame};
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{RECORD_MAX, SegmentEnd, SegmentHeader, SessionLabel, decode_record};
+use capstan_tape::leaving;
 
 use crate::catalog::catalog_stream;
 use crate::reader::{CatalogFrames, Contents, ReadError, SegmentReader};
@@ -140,6 +141,10 @@ impl Scanner<'_, '_> {
         let mut at = 0;
         let len = self.segment.len()?;
         while at < len {
+            // A segment of a tape takes longer than who asks the session to end should wait.
+            if leaving::has_left() {
+                return Err(ReadError::Stopped);
+            }
             let mut n = self.segment.read(&mut block, at)?;
             if n == 0 {
                 break;
@@ -191,6 +196,9 @@ impl Scanner<'_, '_> {
         let mut bytes = [0; BLOCK_ALIGN];
         let mut at = at;
         while at < len {
+            if leaving::has_left() {
+                return Err(ReadError::Stopped);
+            }
             let n = self.segment.read(&mut bytes, at)?;
             if n == 0 {
                 break;

@@ -201,7 +201,9 @@ impl Device {
             let sense = match outcome.status {
                 GOOD => return Ok(Reply { sense: None, residual: outcome.residual }),
                 CHECK_CONDITION => Sense::decode(&outcome.sense).unwrap_or_default(),
-                BUSY | TASK_SET_FULL if start.elapsed() < BUSY_MAX => {
+                BUSY | TASK_SET_FULL
+                    if start.elapsed() < BUSY_MAX && !crate::patience::is_over() =>
+                {
                     std::thread::sleep(PAUSE);
                     continue;
                 }

@@ -84,7 +84,7 @@ impl Drive {
     }
 
     /// Waits until a medium is ready. Loading a new LTO-9 medium takes up to two hours, which the drive says; one that
-    /// says that it is empty is believed after a while.
+    /// says that it is empty is believed after a while. Who ends waits no longer ([`crate::patience`]).
     pub fn wait_ready(&mut self, patience: Duration) -> Result<(), Error> {
         /// Drives say that they are empty for a while after the robot has put a medium in.
         const EMPTY: Duration = Duration::from_secs(20);
@@ -99,7 +99,7 @@ impl Drive {
                 s if s.is_becoming_ready() => patience,
                 _ => Duration::ZERO,
             };
-            if start.elapsed() >= patience {
+            if start.elapsed() >= patience || crate::patience::is_over() {
                 return Err(self.device.check(cdb::test_unit_ready(), sense));
             }
             std::thread::sleep(PAUSE.min(patience));

@@ -25,6 +25,7 @@ pub mod log;
 pub mod mode;
 mod node;
 pub mod opcodes;
+pub mod patience;
 pub mod position;
 pub mod sense;
 pub mod sg;

@@ -1,9 +1,10 @@
 //! The time in which drives work.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+use crate::leaving;
 
 /// A clock; seconds since it was made.
 #[derive(Debug)]
@@ -46,14 +47,15 @@ impl Clock {
         }
     }
 
-    /// Waits until then, if it is not later already.
+    /// Waits until then, if it is not later already, or until the process is to end: what the drive does is done, only its time is
+    /// cut short.
     pub fn wait_until(&self, then: f64) {
         match self {
             Self::Real { scale, .. } => {
                 let left = (then - self.now()) / scale;
                 // A day is more than any drive takes for anything; a time that is none waits for nothing.
                 if left > 0.0 {
-                    thread::sleep(Duration::from_secs_f64(left.min(86_400.0)));
+                    leaving::nap(Duration::from_secs_f64(left.min(86_400.0)));
                 }
             }
             Self::Virtual(now) => {

@@ -182,3 +182,29 @@ fn the_first_sigterm_ends_a_session_that_waits() {
         assert!(!is_running(), "{args:?}");
     }
 }
+
+/// The time that a drive takes is cut short for who is to end; nothing that it writes is.
+#[test]
+fn the_first_sigterm_ends_a_verification_that_waits_for_a_drive() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 2);
+    lab.file("tree/file", noise(1, 10_000_000));
+    lab.backed_up(["tree", "--name", "t", "--to", "vtape:vtl"]);
+    // From now on the robot and the drive take an hour for what takes them seconds.
+    lab.sh("sed -i 's/^scale = .*/scale = 0.005/' vtl/library.toml");
+    for args in [&["verify", "t"][..], &["verify", "--medium", "V00001L9"]] {
+        let mut command = lab.command();
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(child.try_wait().unwrap().is_none(), "{args:?} was done before");
+        let took = terminate(&mut child);
+        assert!(took < SOON, "{args:?}: {took:?}");
+    }
+    // What was not read is not damaged.
+    lab.sh("sed -i 's/^scale = .*/scale = 100000.0/' vtl/library.toml");
+    lab.run(["verify", "t"]).ok();
+    let shown = lab.run(["media", "show", "V00001L9", "--json"]);
+    let shown: Value = serde_json::from_str(&shown.ok().stdout).unwrap();
+    assert_eq!((&shown["errors"], &shown["condition"]), (&0.into(), &"good".into()));
+}

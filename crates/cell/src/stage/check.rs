@@ -136,6 +136,7 @@ impl Cell {
                     let relied_on = checked.relied_on.entry(check.version.id).or_default();
                     relied_on.push(check.copy);
                 }
+                Err(_) if stop.0.load(Relaxed) => return,
                 Err(flaw) => {
                     let recorded = match &flaw {
                         Flaw::OfMedium(_) => self.idb.add_medium_error(id, Some(now_us())),

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capstan_scsi::{Changer, Drive, Error};
+use capstan_tape::leaving;
 
 use super::transport;
 
@@ -39,7 +40,9 @@ pub(super) fn wait(device: &str) -> Result<Option<String>, Error> {
             }
             now => seen |= now == State::Busy,
         }
-        thread::sleep(PAUSE);
+        if !leaving::nap(PAUSE) {
+            break Some("nobody waited until it was done; put the tape back when it is".to_owned());
+        }
     };
     let said = drive.alerts()?.into_iter().find(|alert| alert.refuses_cleaning_tape());
     Ok(said.map(|alert| alert.to_string()).or(ended))

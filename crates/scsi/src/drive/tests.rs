@@ -462,6 +462,21 @@ fn waiting_for_a_medium() {
 }
 
 #[test]
+fn who_ends_waits_for_no_drive() {
+    thread_local!(static OVER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    crate::patience::ends_when(|| OVER.get());
+    let model = Model::new();
+    let mut drive = ready(&model);
+    OVER.set(true);
+    (0..8).for_each(|_| model.fail(0x00, 0x02, None, (0x04, 1)));
+    let begun = std::time::Instant::now();
+    assert!(drive.wait_ready(Duration::from_secs(60)).is_err());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    OVER.set(false);
+    drive.wait_ready(Duration::from_secs(60)).unwrap();
+}
+
+#[test]
 fn another_host_has_it() {
     let model = Model::new();
     let mut drive = ready(&model);

@@ -28,15 +28,15 @@ pub(crate) struct SegmentPlace {
     pub session: u32,
     /// That session.
     pub by: SessionId,
-    /// Its media that are retired: they are read where nothing else is there.
-    pub retired: Vec<MediumId>,
+    /// Its media that are retired or out of the house: they are read where nothing else is there.
+    pub last: Vec<MediumId>,
 }
 
 /// One place of a segment's data: itself on a medium, or a copy of it.
 pub(crate) type Place = (SegmentId, MediumId, SegmentNumber);
 
 impl SegmentPlace {
-    /// All places of its data, its own first, those on retired media last. What a repair wrote anew on a medium comes before what
+    /// All places of its data, its own first, those on media that are retired or out of the house last. What a repair wrote anew on a medium comes before what
     /// was damaged there.
     pub fn places(&self) -> Vec<Place> {
         let own = self.media.iter().map(|(medium, number)| (self.segment, *medium, *number));
@@ -48,8 +48,8 @@ impl SegmentPlace {
                 (is_older, known.iter().position(|p| p.1 == *medium))
             });
         }
-        if !self.retired.is_empty() {
-            places.sort_by_key(|(_, medium, _)| self.retired.contains(medium));
+        if !self.last.is_empty() {
+            places.sort_by_key(|(_, medium, _)| self.last.contains(medium));
         }
         places
     }
@@ -148,9 +148,10 @@ pub(crate) fn places_of(
     if put_between > 0 {
         all.sort_by_key(|known| known.order);
     }
-    let retired = idb.retired_media()?;
-    for known in all.iter_mut().filter(|_| !retired.is_empty()) {
-        known.place.retired = retired.iter().copied().filter(|id| known.place.is_on(*id)).collect();
+    let mut last = idb.retired_media()?;
+    last.extend(idb.exported_media()?);
+    for known in all.iter_mut().filter(|_| !last.is_empty()) {
+        known.place.last = last.iter().copied().filter(|id| known.place.is_on(*id)).collect();
     }
     // A copy whose original is not known has its time.
     if orphans {
@@ -187,6 +188,6 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
         spans: parts.iter().map(|p| (p.stream, p.logical_start, p.logical_end)).collect(),
         session,
         by: segment.session,
-        retired: Vec::new(),
+        last: Vec::new(),
     }
 }

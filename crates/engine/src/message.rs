@@ -73,6 +73,10 @@ pub enum Code {
     MediumFailed,
     /// A mirror failed; the others go on.
     MirrorFailed,
+    /// The medium of a mirror left the house; the others are written.
+    MirrorAway,
+    /// The header file of a medium is damaged; what it says is taken from a segment.
+    HeaderDamaged,
     /// A member of an array is lost; the others go on.
     MemberLost,
     /// The spool before a tape is lost; the tape is written without it.
@@ -115,7 +119,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 49] = [
         Self::Vanished,
         Self::Changed,
         Self::Short,
@@ -144,6 +148,8 @@ impl Code {
         Self::DeviceFailed,
         Self::MediumFailed,
         Self::MirrorFailed,
+        Self::MirrorAway,
+        Self::HeaderDamaged,
         Self::MemberLost,
         Self::SpoolLost,
         Self::NotKept,
@@ -259,6 +265,18 @@ impl Code {
                 "mirror-failed",
                 Warning,
                 "mend the device, then bring its medium up to date with `capstan copy`",
+            ),
+            Self::MirrorAway => (
+                227,
+                "mirror-away",
+                Warning,
+                "nothing is wrong: take it back with `capstan media import` when it is there, and bring it up to date with `capstan copy`",
+            ),
+            Self::HeaderDamaged => (
+                228,
+                "header-damaged",
+                Warning,
+                "nothing is lost: `capstan media repair` writes the header file anew",
             ),
             Self::MemberLost => (
                 208,

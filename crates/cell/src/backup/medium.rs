@@ -53,6 +53,14 @@ impl Cell {
             avoid: avoid.to_vec(),
             booked,
         };
+        let (devices, away) = self.without_exported(request, devices)?;
+        for (address, why) in &away {
+            let text = format!(
+                "{why}, so this mirror is left out, and the others are written; `capstan media import {address}` takes it back when it \
+                 is there, and `capstan copy` brings it up to date; --new-medium makes another one in its place"
+            );
+            ears.say(Code::MirrorAway, "cell", &address.to_string(), text);
+        }
         let mut failed = Vec::new();
         let mut size = request.block_size;
         let by_drive = ByDrive::of_backup(request.encrypt);
@@ -99,10 +107,33 @@ impl Cell {
 
     /// Refuses a backup of which a directory would become a medium and must not, before any of them becomes one.
     pub(super) fn refuse_taken_places(&self, request: &BackupRequest) -> Result<()> {
-        let devices = std::iter::once(&request.device).chain(&request.mirrors);
-        devices
+        let devices = std::iter::once(&request.device).chain(&request.mirrors).collect();
+        let (written, _) = self.without_exported(request, devices)?;
+        written
+            .into_iter()
             .filter(|address| !address.is_tape())
             .try_for_each(|address| self.refuse_taken(address, request.new_medium))
+    }
+
+    /// Of a device and its mirrors those that are to be written: one of which the medium left the house is away on purpose, as long as
+    /// another is there. Returns the others with what is known of them.
+    fn without_exported<'d>(
+        &self,
+        request: &BackupRequest,
+        devices: Vec<&'d Address>,
+    ) -> Result<(Vec<&'d Address>, Vec<(&'d Address, String)>)> {
+        let (mut written, mut away) = (Vec::new(), Vec::new());
+        if devices.len() < 2 {
+            return Ok((devices, away));
+        }
+        for address in devices.iter().copied() {
+            match self.exported_from(address, request.new_medium)? {
+                Some(why) => away.push((address, why)),
+                None => written.push(address),
+            }
+        }
+        // Where nothing is left, who opens them says why.
+        Ok(if written.is_empty() { (devices, Vec::new()) } else { (written, away) })
     }
 
     /// Opens a device to write to, or makes a medium there.

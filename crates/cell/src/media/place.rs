@@ -44,6 +44,35 @@ impl Cell {
         self.refuse_taken_but(address, Some(array))
     }
 
+    /// In words, that the medium at a place left the house: it is still there, or it was, and nothing is there now. Where another one
+    /// may be made in its place, that is nobody's concern.
+    pub(crate) fn exported_from(
+        &self,
+        address: &Address,
+        new_medium: bool,
+    ) -> Result<Option<String>> {
+        if address.is_sequential() || matches!(address, Address::Null { .. }) {
+            return Ok(None);
+        }
+        let there = open::medium(address).ok().map(|there| there.header().clone());
+        let last = match there {
+            Some(header) => Some((header.medium, header.label)),
+            None if new_medium => None,
+            None => {
+                let places: Vec<_> = address.directories().iter().map(|p| whole(p)).collect();
+                let was_here = |row: &Medium| {
+                    let of = row.device.parse::<Address>().ok();
+                    of.is_some_and(|of| of.directories().iter().any(|p| places.contains(&whole(p))))
+                };
+                let mut here = self.idb.media()?;
+                here.retain(was_here);
+                here.into_iter().max_by_key(|row| row.created_us).map(|row| (row.id, row.label))
+            }
+        };
+        let Some((id, label)) = last else { return Ok(None) };
+        Ok(self.exported(id)?.map(|to| format!("{} {to}", shown(id, &label))))
+    }
+
     fn refuse_taken_but(&self, address: &Address, but: Option<MediumId>) -> Result<()> {
         let known = self.idb.media()?;
         let known: Vec<(&Medium, Address)> = known

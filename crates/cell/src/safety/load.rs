@@ -83,7 +83,7 @@ impl Cell {
                         streams: Vec::new(),
                         session: 0,
                         by: s.session,
-                        retired: Vec::new(),
+                        last: Vec::new(),
                     })
                     .collect();
                 let open = |place: &SegmentPlace| {

@@ -117,7 +117,7 @@ fn places(of: std::ops::Range<u8>) -> Vec<SegmentPlace> {
         spans: Vec::new(),
         session: 0,
         by: SessionId([1; 16]),
-        retired: Vec::new(),
+        last: Vec::new(),
     };
     of.map(place).collect()
 }

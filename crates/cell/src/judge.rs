@@ -153,16 +153,16 @@ impl Named {
         Ok(())
     }
 
-    /// Names them; returns how many there are.
+    /// Names them; returns how many files they are, each counted once however many names it has.
     pub fn say(mut self, ears: &Ears<'_>) -> u64 {
+        let lost = |code: &Code| matches!(code, Code::Missing | Code::Damaged);
+        let count = self.paths.values().filter(|(code, _)| lost(code)).count();
         let links: Vec<_> = self.links.drain(..).collect();
         for (path, first) in links {
             if self.paths.contains_key(&first) {
                 self.paths.entry(path).or_insert((Code::Damaged, of_link(&first)));
             }
         }
-        let lost = |code: &Code| matches!(code, Code::Missing | Code::Damaged);
-        let count = self.paths.values().filter(|(code, _)| lost(code)).count();
         for (path, (code, text)) in self.paths {
             ears.say(code, "media agent", &format!("/{}", path_text(&path)), text);
         }

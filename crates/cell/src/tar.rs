@@ -87,7 +87,7 @@ pub(crate) fn write(
                 continue;
             }
             if e.link && broken.contains(&e.target) {
-                report.corrupt += 1;
+                // It is one file, however many names it has.
                 ears.say(Code::Damaged, "media agent", &shown, of_link(&e.target));
             }
             let mut plan = None;

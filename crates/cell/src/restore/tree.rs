@@ -154,12 +154,23 @@ impl Restore<'_> {
     fn lose(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
         if self.damaged.lock().insert(path.to_vec()) {
             self.counts.lost.fetch_add(1, Relaxed);
-            // What stands in for a first name that is not restored is what was asked for.
-            let instead = || self.instead.get(path).and_then(|l| l.first()).map(Entry::path);
-            let shown = if self.wants(path) { None } else { instead() };
-            let shown = path_text(shown.as_deref().unwrap_or(path));
-            self.ears.say(code, part, &format!("/{shown}"), why.to_owned());
+            self.name_lost(code, part, path, why);
         }
+    }
+
+    /// Names a further name of a file that is lost, which is one file however many names it has.
+    fn lost_link(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
+        if self.damaged.lock().insert(path.to_vec()) {
+            self.name_lost(code, part, path, why);
+        }
+    }
+
+    fn name_lost(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
+        // What stands in for a first name that is not restored is what was asked for.
+        let instead = || self.instead.get(path).and_then(|l| l.first()).map(Entry::path);
+        let shown = if self.wants(path) { None } else { instead() };
+        let shown = path_text(shown.as_deref().unwrap_or(path));
+        self.ears.say(code, part, &format!("/{shown}"), why.to_owned());
     }
 
     /// Names what the ranges that could not be read cost, as a verification does, as far as that is not said yet.
@@ -532,11 +543,12 @@ impl Restore<'_> {
             return Ok(());
         }
         if self.in_parts.get(first).is_some_and(|file| file.made.lock().is_none()) {
-            self.missing(path, &format!("its contents are those of /{}", path_text(first)));
+            let why = format!("its contents are those of /{}", path_text(first));
+            self.lost_link(Code::Missing, "disk agent", path, &why);
             return Ok(());
         }
         if self.damaged_now(&row.entry.target) {
-            self.lost(path, &of_link(&row.entry.target));
+            self.lost_link(Code::Damaged, "media agent", path, &of_link(&row.entry.target));
         }
         let Some(first) = self.stripped(first) else { return Ok(()) };
         let ((dir, name), (first_dir, first_name)) = (split(to), split(first));

@@ -186,9 +186,12 @@ impl Cell {
         let ears = Ears::new(observer);
         for number in &rebuilt.damaged {
             let what = format!("segment {} of {}", number.0, opened.address);
-            let text =
-                "too little of it is left: some of its blocks are damaged on the new member too";
-            ears.say(Code::Damaged, "media agent", &what, text.to_owned());
+            let text = format!(
+                "too little of it is left: some of its blocks are damaged on the new member too; `capstan media repair {}` takes \
+                 them from a copy",
+                header.label
+            );
+            ears.say(Code::Damaged, "media agent", &what, text);
         }
         let mut address = opened.address.clone();
         address.members[place] = onto.clone();
@@ -224,6 +227,20 @@ impl Cell {
                 "{other} is no array; name one by its label or as rait5:DEVICE,DEVICE,DEVICE"
             ))),
         }
+    }
+
+    /// The same of an array that is to be repaired, with the one way in which its members are.
+    pub(crate) fn say_members(&self, medium: &FileMedium, ears: &Ears<'_>) -> bool {
+        let is_degraded = Self::say_problems(medium, ears);
+        if is_degraded {
+            let label = &medium.header().label;
+            let text = format!(
+                "what its members lack is computed from the others: `capstan rait status {label}` says which they are, `capstan rait \
+                 rebuild {label} --member DEVICE --onto NEW` writes one anew"
+            );
+            ears.say(Code::MemberLost, "media agent", label, text);
+        }
+        is_degraded
     }
 
     /// Says what an array that was read had to be made up for; returns whether there was anything.

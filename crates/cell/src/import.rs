@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
+use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_devices::held::FoundLock;
 use capstan_engine::message::Code;
 use capstan_format::codec::Decompressor;
@@ -156,13 +156,26 @@ impl Cell {
         let ears = Ears::new(observer);
         let medium = capstan_devices::open::medium(device)?;
         let header = medium.header().clone();
+        if let Some(problem) = medium.header_problem() {
+            let what = format!("{}/{HEADER_NAME}", medium.path());
+            let text = format!(
+                "{problem}; what it said is taken from a segment, `capstan media repair {}` writes it anew",
+                medium.path()
+            );
+            ears.say(Code::HeaderDamaged, "media agent", &what, text);
+        }
         self.open_drive_key(&header)?;
         // A wrong secret is said before anything is recorded.
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
+        let before = ears.error_count();
         let lost = self.take_as_it_is(device, &medium, &ears)?;
-        self.put_medium_of(&placed(device), &header)?;
+        let without_lost = ears.error_count();
+        // What a segment repeats of the medium may be out of date.
+        if medium.header_problem().is_none() || self.idb.medium(header.medium)?.is_none() {
+            self.put_medium_of(&placed(device), &header)?;
+        }
         self.idb.set_medium_changed(header.medium, None)?;
         // It is here, wherever it was.
         self.idb.set_medium_exported(header.medium, None)?;
@@ -173,6 +186,10 @@ impl Cell {
                 break;
             }
             bytes += self.import_number(&medium, number, &mut found, &ears)?;
+        }
+        // What was found damaged was what is forgotten now, as far as is known.
+        if without_lost > before && ears.error_count() == without_lost {
+            self.idb.clear_medium_damage(header.medium, true)?;
         }
         found.say_gaps(&ears);
         let sessions = std::mem::take(&mut found.sessions);
@@ -239,7 +256,16 @@ impl Cell {
     pub(crate) fn record_unknown(&self, medium: &FileMedium, ears: &Ears<'_>) -> Result<()> {
         let last = self.idb.last_segment_number(medium.header().medium)?;
         let unknown = medium.segments()?.into_iter().filter(|n| last.is_none_or(|last| *n > last));
-        let unknown: Vec<SegmentNumber> = unknown.collect();
+        self.record_numbers(medium, unknown.collect(), ears)
+    }
+
+    /// Records segments that are not recorded, by their numbers.
+    pub(crate) fn record_numbers(
+        &self,
+        medium: &FileMedium,
+        unknown: Vec<SegmentNumber>,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
         if !unknown.is_empty() {
             self.open_drive_key(medium.header())?;
         }

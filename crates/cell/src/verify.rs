@@ -16,7 +16,7 @@ use capstan_format::attachment::Attachment;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Status, Totals};
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan_with;
 
 use self::damage::Damage;
@@ -43,6 +43,8 @@ struct Part {
     missing: Vec<MissingSegment>,
     /// The segments that are recorded of a medium that is read by itself.
     recorded: HashMap<SegmentNumber, SegmentId>,
+    /// Segments of which nobody needs that they are whole, and why.
+    passed: HashMap<SegmentNumber, String>,
 }
 
 /// What is to be verified, and held meanwhile.
@@ -98,7 +100,10 @@ impl Cell {
         for part in &parts {
             if let Some(problem) = part.medium.header_problem() {
                 let what = format!("{}/{HEADER_NAME}", part.medium.path());
-                let text = format!("{problem}; the header is taken from a segment");
+                let text = format!(
+                    "{problem}; the header is taken from a segment, `capstan media repair {}` writes the file anew",
+                    part.medium.path()
+                );
                 ears.say(Code::Damaged, "media agent", &what, text);
             }
         }
@@ -121,6 +126,7 @@ impl Cell {
                         let what = format!("segment {} of {}", number.0, part.medium.path());
                         ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
                     }
+                    let passed = part.passed.get(number);
                     let mut frames = Frames::new(&keys);
                     let scanned = SegmentReader::open(&part.medium, *number).and_then(|r| {
                         let mut open = |label: Option<&_>, stream, header: &_, stored: &[u8]| {
@@ -131,6 +137,12 @@ impl Cell {
                     closed += frames.closed;
                     lap.busy(meters.of(Stage::Device));
                     match scanned {
+                        Err(ReadError::Stopped) => break,
+                        Ok((bytes, scan)) if passed.is_some() && !scan.damage.is_empty() => {
+                            meters.of(Stage::Device).bytes(bytes);
+                            part.say_passed(*number, &ears);
+                        }
+                        Err(_) if passed.is_some() => part.say_passed(*number, &ears),
                         Ok((bytes, scan)) => {
                             meters.of(Stage::Device).bytes(bytes);
                             files += judge::segment(&scan, &keys, asked, &ears);
@@ -219,7 +231,7 @@ impl Cell {
         let id = part.medium.header().medium;
         match (damaged, whole) {
             (true, _) => self.idb.add_medium_error(id, Some(now_us()))?,
-            (false, true) => self.idb.clear_medium_damage(id)?,
+            (false, true) => self.idb.clear_medium_damage(id, false)?,
             (false, false) => {}
         }
         Ok(())
@@ -293,7 +305,9 @@ impl Cell {
                             None => {
                                 let segments = vec![number];
                                 let (missing, recorded) = (Vec::new(), HashMap::new());
-                                let part = Part { medium: opened, segments, missing, recorded };
+                                let passed = self.needless_on(medium)?;
+                                let part =
+                                    Part { medium: opened, segments, missing, recorded, passed };
                                 parts.push((medium, part));
                             }
                         }
@@ -321,7 +335,8 @@ impl Cell {
                     self.missing_on(id, &recorded, &segments.iter().copied().collect())?;
                 let recorded = self.idb.segments_of_medium(id)?;
                 let recorded = recorded.into_iter().map(|s| (s.number, s.id)).collect();
-                let part = Part { medium, segments, missing, recorded };
+                let passed = self.needless_on(id)?;
+                let part = Part { medium, segments, missing, recorded, passed };
                 let name = part.medium.header().label.clone();
                 Ok(Asked { name, parts: vec![part], version: None, _reading: reading })
             }
@@ -366,6 +381,18 @@ impl Cell {
 }
 
 impl Part {
+    /// Says of a damaged segment that this costs nothing.
+    fn say_passed(&self, number: SegmentNumber, ears: &Ears<'_>) {
+        let what = format!("segment {} of {}", number.0, self.medium.path());
+        let why = self.passed.get(&number).map(String::as_str).unwrap_or_default();
+        ears.say(
+            Code::Adapted,
+            "media agent",
+            &what,
+            format!("it is damaged, which costs nothing: {why}"),
+        );
+    }
+
     fn say_missing(&self, ears: &Ears<'_>) {
         for missing in &self.missing {
             let what = format!("segment {} of {}", missing.number.0, self.medium.path());

@@ -55,7 +55,7 @@ pub enum DeviceError {
     #[error("{0} holds no Capstan medium; check the path, or back up to it first")]
     NoMedium(String),
     /// The medium's header cannot be read.
-    #[error("the medium in {path} cannot be used: {source}{}", header_hint(.source))]
+    #[error("the medium in {path} cannot be used: {source}{}", header_hint(.path, .source))]
     Medium {
         /// Where it is.
         path: String,
@@ -65,8 +65,8 @@ pub enum DeviceError {
     },
     /// The segments are there, their header file is not: nothing is written to such a medium.
     #[error(
-        "the medium in {path} has segments but no {name}: nothing is added to it; put that file back from a copy, or \
-         back up to another directory"
+        "the medium in {path} has segments but no {name} that can be read: nothing is added to it; `capstan media repair \
+         {path}` writes that file anew"
     )]
     HeaderLost {
         /// Where it is.
@@ -246,11 +246,17 @@ fn spool_hint(error: &io::Error) -> &'static str {
     }
 }
 
-fn header_hint(error: &FormatError) -> &'static str {
+/// What names of tapes begin with: their headers cannot be written anew without losing what is behind.
+const TAPES: [&str; 3] = ["vtape:", "scsi:", "iscsi:"];
+
+fn header_hint(path: &str, error: &FormatError) -> String {
     match error {
         // They say themselves what to do.
-        FormatError::Newer { .. } | FormatError::UnknownFeatures(_) => "",
-        _ => "; put its header file back from a copy, or name another directory",
+        FormatError::Newer { .. } | FormatError::UnknownFeatures(_) => String::new(),
+        _ if !TAPES.iter().any(|scheme| path.starts_with(scheme)) => {
+            format!("; `capstan media repair {path}` writes its header file anew")
+        }
+        _ => "; restore from a copy of what it holds, or name another device".to_owned(),
     }
 }
 

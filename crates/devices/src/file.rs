@@ -28,8 +28,10 @@ const PART_SUFFIX: &str = ".segment.part";
 /// after it.
 pub(crate) const GONE_SUFFIX: &str = ".gone";
 
+mod lost_header;
 mod manage;
 
+pub use lost_header::{LostHeader, lost_header, medium_of, rewrite_header};
 pub(crate) use manage::lock_header;
 pub use manage::{IDB_BACKUPS_KEPT, idb_backups, write_idb_backup};
 
@@ -194,19 +196,27 @@ fn header_from_segments(
     storage: &Arc<dyn Storage>,
     path: &str,
 ) -> Result<MediumHeader, DeviceError> {
+    let numbers = segments(&**storage, path)?;
+    // The newest: a medium that got another id has the former one in the segments before.
+    let found = numbers.iter().rev().find_map(|number| header_in_segment(&**storage, *number));
+    match found {
+        Some(header) => check(header, path),
+        None if numbers.is_empty() => Err(DeviceError::NoMedium(path.to_owned())),
+        None => Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME }),
+    }
+}
+
+/// The medium's header as a segment repeats it, if that can be read.
+fn header_in_segment(storage: &dyn Storage, number: SegmentNumber) -> Option<MediumHeader> {
     #[derive(serde::Deserialize)]
     struct OnlyMedium {
         medium: MediumHeader,
     }
-    for number in segments(&**storage, path)? {
-        let Ok(file) = storage.open(&segment_name(number, SUFFIX)) else { continue };
-        let mut bytes = vec![0; 256 << 10];
-        let Ok(n) = file.read_at(&mut bytes, 0) else { continue };
-        if let Ok((_, r)) = decode_record::<OnlyMedium>(BlockKind::SegmentHeader, &bytes[..n]) {
-            return check(r.medium, path);
-        }
-    }
-    Err(DeviceError::NoMedium(path.to_owned()))
+    let file = storage.open(&segment_name(number, SUFFIX)).ok()?;
+    let mut bytes = vec![0; 256 << 10];
+    let n = file.read_at(&mut bytes, 0).ok()?;
+    let record = decode_record::<OnlyMedium>(BlockKind::SegmentHeader, bytes.get(..n)?);
+    record.ok().map(|(_, record)| record.medium)
 }
 
 /// A medium in a directory, held for writing.
@@ -231,6 +241,10 @@ impl FileDevice {
         let device = Self::open_member(path, new, block_size)?;
         match device.medium.header.is_array() {
             true => Err(rait::open::member_alone(&device.medium.header, &device.medium.path)),
+            // What a segment repeats may be out of date: another label, another cell, even another medium.
+            false if device.medium.header_problem.is_some() => {
+                Err(DeviceError::HeaderLost { path: device.medium.path.clone(), name: HEADER_NAME })
+            }
             false => Ok(device),
         }
     }

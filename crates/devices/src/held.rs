@@ -131,9 +131,8 @@ impl HeldMedium {
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
         let at = path.display().to_string();
         let real = RealStorage::open(path).map_err(io_error("open", &at))?;
-        if !path.join(HEADER_NAME).exists() {
-            // Says what is wrong where there is no medium at all.
-            FileMedium::open(path)?;
+        // Says what is wrong where there is no medium at all.
+        if FileMedium::open(path)?.header_problem().is_some() {
             return Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME });
         }
         let lock = lock_header(&real, &at)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use capstan_format::id::{SegmentId, VersionId};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 
 use crate::Result;
 use crate::db::Idb;
@@ -48,6 +48,34 @@ impl Idb {
             .execute(conn)
             .await?;
             Ok(())
+        })
+    }
+
+    /// Segments of a medium of which another copy lies behind them on the same medium, with the number of the last one: a repair
+    /// wrote them anew.
+    pub fn replaced_on_medium(
+        &self,
+        medium: MediumId,
+    ) -> Result<Vec<(SegmentNumber, SegmentNumber)>> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let rows = sql::query(
+                "WITH here AS (SELECT l.number, COALESCE(c.origin_id, l.segment_id) AS origin \
+                 FROM segment_places l LEFT JOIN segment_copies c ON c.segment_id = l.segment_id \
+                 WHERE l.medium_id = $1) \
+                 SELECT a.number, MAX(b.number) AS anew FROM here a \
+                 JOIN here b ON b.origin = a.origin AND b.number > a.number \
+                 GROUP BY a.number ORDER BY a.number",
+            )
+            .bind(medium.to_string())
+            .fetch_all(conn)
+            .await?;
+            let pair = |row| {
+                Ok((
+                    SegmentNumber(decode::count(row, "number")?),
+                    SegmentNumber(decode::count(row, "anew")?),
+                ))
+            };
+            rows.iter().map(pair).collect()
         })
     }
 

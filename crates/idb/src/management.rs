@@ -19,7 +19,7 @@ pub struct Management {
     pub first_us: i64,
     /// Sessions that wrote on it before it was last recycled.
     pub passes: u64,
-    /// Failed writes, and verifications that found damage.
+    /// Failed writes, and damage that is there.
     pub errors: u64,
     /// When damage was found that no later verification took back.
     pub damaged_us: Option<i64>,
@@ -131,12 +131,14 @@ impl Idb {
         })
     }
 
-    /// Counts an error of a medium: a write that failed, or damage (found then).
+    /// Counts an error of a medium: a write that failed, or damage (found then). Damage is one error as long as it is there, however
+    /// often it is found.
     pub fn add_medium_error(&self, medium: MediumId, damaged_us: Option<i64>) -> Result<()> {
         self.write(format_args!("record an error of medium {}", medium.short()), async |conn| {
             ensure(conn, medium).await?;
-            let sql = "UPDATE media_management SET errors = errors + 1, \
-                       damaged_us = COALESCE($2, damaged_us) WHERE medium_id = $1";
+            let sql = "UPDATE media_management SET errors = errors + \
+                       CASE WHEN $2 IS NULL OR damaged_us IS NULL THEN 1 ELSE 0 END, \
+                       damaged_us = COALESCE(damaged_us, $2) WHERE medium_id = $1";
             sql::query(sql).bind(medium.to_string()).bind(damaged_us).execute(conn).await?;
             Ok(())
         })
@@ -169,11 +171,15 @@ impl Idb {
         })
     }
 
-    /// Records that a whole medium was read and found sound.
-    pub fn clear_medium_damage(&self, medium: MediumId) -> Result<()> {
+    /// Records that a medium has no damage any more. Where it was `mended` the error that the damage was is taken back; where it was
+    /// only read and found sound, nobody knows why it was not before.
+    pub fn clear_medium_damage(&self, medium: MediumId, mended: bool) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
-            let sql = "UPDATE media_management SET damaged_us = NULL WHERE medium_id = $1";
-            sql::query(sql).bind(medium.to_string()).execute(conn).await?;
+            let sql = "UPDATE media_management SET damaged_us = NULL, \
+                       errors = CASE WHEN errors > $2 THEN errors - $2 ELSE 0 END \
+                       WHERE medium_id = $1 AND damaged_us IS NOT NULL";
+            let query = sql::query(sql).bind(medium.to_string()).bind(i64::from(mended));
+            query.execute(conn).await?;
             Ok(())
         })
     }
@@ -249,6 +255,15 @@ impl Idb {
     pub fn retired_media(&self) -> Result<Vec<MediumId>> {
         self.read(format_args!("list the media that are retired"), async |conn| {
             let sql = "SELECT medium_id FROM media_management WHERE retired_us IS NOT NULL";
+            let rows = sql::query(sql).fetch_all(conn).await?;
+            rows.iter().map(|row| decode::parsed(row, "medium_id")).collect()
+        })
+    }
+
+    /// The media that left the house.
+    pub fn exported_media(&self) -> Result<Vec<MediumId>> {
+        self.read(format_args!("list the media that are out of the house"), async |conn| {
+            let sql = "SELECT medium_id FROM media_management WHERE exported_us IS NOT NULL";
             let rows = sql::query(sql).fetch_all(conn).await?;
             rows.iter().map(|row| decode::parsed(row, "medium_id")).collect()
         })

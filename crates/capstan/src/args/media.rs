@@ -157,10 +157,13 @@ Examples:
   capstan media repair monday --from off-site
 
 All that the medium holds is read. Segments of which something is damaged or missing are written anew on it, in new segments:
-from themselves, and what they lack from mirrors and copies that are at hand, an array's from its parity. What was written is
-read back. Then the damaged segments are removed from a directory; on tape they stay, and are read last. What is whole nowhere
+from themselves, and what they lack from mirrors and copies that are at hand. What was written is read back. Then the damaged segments are removed from a directory; on tape they stay, and are read last. What is whole nowhere
 is named: the exit code is 3, and the damaged segment stays. A tape cannot be read while it is written: another medium must have
-all of the segment.";
+all of the segment. A damaged segment that no version needs is removed from a directory.
+
+Where medium.capstan in a directory is damaged or missing, it is written anew first, from what the segments and the database say;
+also of a medium that this home does not know. A member of an array is written anew with `capstan rait rebuild`; what the array as
+a whole lacks comes from copies.";
 
 /// The commands of `media`.
 #[derive(Debug, Subcommand)]

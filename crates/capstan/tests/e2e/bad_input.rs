@@ -286,8 +286,8 @@ fn every_refusal_says_what_to_do() {
     for (args, words) in [
         ("backup tree --to file", ["Not a directory", "name a directory"]),
         ("backup tree --to /proc/foo", ["/proc/foo", "check the path"]),
-        ("backup tree --to empty", ["empty", "put its header file back"]),
-        ("backup tree --to headless", ["no medium.capstan", "back up to another directory"]),
+        ("backup tree --to empty", ["empty", "capstan media repair"]),
+        ("backup tree --to headless", ["no medium.capstan", "capstan media repair"]),
         ("import /nope", ["/nope", "check the path"]),
         ("import null:", ["null device", "name a directory"]),
         ("verify --medium nope", ["nope", "check the path"]),

@@ -27,6 +27,7 @@ mod find;
 mod full;
 mod guide;
 mod hangs;
+mod healing;
 mod idb;
 mod incomplete;
 mod incremental;

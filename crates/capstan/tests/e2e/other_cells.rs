@@ -53,6 +53,8 @@ fn a_home_that_only_imported_a_medium_changes_nothing_on_it() {
         ("media recycle m1", "media adopt"),
         ("media erase m1", "media adopt"),
         ("media label m1 mine", "media adopt"),
+        ("media repair m1", "media adopt"),
+        ("media repair rait1:a,b", "media adopt"),
         ("lock t --until 2090-01-01", "cannot be locked"),
         ("rait rebuild rait1:a,b --member 2 --onto new", "media adopt"),
         ("copy own --to m1", "media adopt"),

@@ -323,7 +323,12 @@ fn look(medium: &Medium) -> AtHand {
             found.absent = Some(format!("medium '{other}' is in its place"));
         }
         Ok(there) => {
-            found.problem = there.header_problem().map(|p| format!("its header file: {p}"));
+            found.problem = there.header_problem().map(|p| {
+                format!(
+                    "its header file: {p}; `capstan media repair {}` writes it anew",
+                    medium.label
+                )
+            });
             found.header = Some(there.header().clone());
             found.free_bytes = free_bytes(&path);
         }

@@ -290,6 +290,18 @@ impl Cell {
         })
     }
 
+    /// The versions that expired and that nothing holds any more: the next prune takes what only they have.
+    pub(crate) fn given_up(&self) -> Result<HashSet<VersionId>> {
+        let request = PruneRequest::default();
+        let rows = self.idb.prune_rows()?;
+        let decisions = self.asked(&request)?.decide(&rows);
+        let before = rows
+            .iter()
+            .zip(&decisions)
+            .filter(|(row, d)| d.action == Action::Remove && row.keeping.expired_us.is_some());
+        Ok(before.map(|(row, _)| row.version.id).collect())
+    }
+
     /// Versions of which a segment is on no medium any more, and those that build on them. A medium that is not at hand has
     /// what is recorded of it, and so has a tape: nothing is removed from one, and nobody loads it to look.
     fn lost_versions(&self) -> Result<HashSet<VersionId>> {

@@ -154,11 +154,12 @@ impl Cell {
         if there.header().medium != medium.id {
             return Ok(());
         }
+        let repair = format!("capstan media repair {}", medium.label);
         if let Some(problem) = there.header_problem() {
             each(Finding {
                 what: name.clone(),
                 problem: format!("its header file cannot be read: {problem}"),
-                advice: "put its header file back from a copy".to_owned(),
+                advice: format!("`{repair}` writes it anew"),
             });
         }
         // More than one of a number where a medium was set back and written to again.
@@ -176,7 +177,9 @@ impl Cell {
                 each(Finding {
                     what: format!("segment {} of {name}", number.0),
                     problem,
-                    advice: "`capstan verify --medium` reads it and names what is lost".to_owned(),
+                    advice: format!(
+                        "`{repair}` writes it anew from where it is whole, and names what is lost if it is whole nowhere"
+                    ),
                 });
             }
         }
@@ -209,8 +212,10 @@ impl Cell {
                     "it is recorded and not there{}",
                     of.map_or(String::new(), |of| format!(" ({of})"))
                 ),
-                advice: "put its file back from a copy; what needs it cannot be restored otherwise"
-                    .to_owned(),
+                advice: format!(
+                    "`{repair}` writes it anew from where it is whole, and names what is lost if it is whole nowhere; `capstan \
+                     import {address}` takes the medium as it is"
+                ),
             });
         }
         Ok(())

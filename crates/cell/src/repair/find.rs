@@ -1,0 +1,201 @@
+//! What of a medium is not whole: segments that are damaged or missing, what of them can be had, and what their loss costs.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_devices::file::FileMedium;
+use capstan_engine::message::Code;
+use capstan_engine::meter::Stage;
+use capstan_format::id::{SegmentId, SegmentNumber};
+use capstan_media_agent::reader::{Contents, ReadError, SegmentReader};
+use capstan_media_agent::scan::scan;
+
+use super::Repair;
+use super::unneeded::Unneeded;
+use crate::error::{Result, chain};
+use crate::judge::{Frames, Losses, Named};
+use crate::losses::{Lost, Range, unreadable};
+use crate::places::Place;
+use crate::stage::is_whole;
+use crate::transfers::watched;
+use crate::version::{VersionKeys, VersionView};
+
+/// A segment that is not whole on the medium.
+pub(super) struct Broken {
+    /// Which of the views, and which of its segments.
+    pub at: (usize, usize),
+    /// Its places on the medium, none of them whole.
+    pub places: Vec<Place>,
+    /// What is wrong there.
+    pub why: String,
+    /// What none of its places at hand has.
+    pub lost: Lost,
+    /// Whether writing it anew would gain something.
+    pub helps: bool,
+}
+
+impl Broken {
+    pub fn number(&self) -> u32 {
+        self.places.last().map_or(0, |(_, _, number)| number.0)
+    }
+}
+
+/// What is not whole.
+#[derive(Default)]
+pub(super) struct Found {
+    pub broken: Vec<Broken>,
+    /// Damaged places of segments that lie there whole besides: a repair was cut short, or somebody read them.
+    pub stale: Vec<(Place, u64)>,
+    /// Damaged segments that no version needs.
+    pub unneeded: Vec<Unneeded>,
+}
+
+impl Found {
+    /// Whether all is whole.
+    pub fn is_empty(&self) -> bool {
+        self.broken.is_empty() && self.stale.is_empty() && self.unneeded.is_empty()
+    }
+}
+
+impl Repair<'_> {
+    /// Reads all of the medium.
+    pub fn find(&self, medium: &FileMedium, views: &[VersionView<'_>]) -> Result<Found> {
+        let mut known: HashSet<SegmentId> = HashSet::new();
+        let mut needed: HashSet<SegmentNumber> = HashSet::new();
+        let mut all = Vec::new();
+        for (v, view) in views.iter().enumerate() {
+            for (s, place) in view.segments.iter().enumerate() {
+                let here: Vec<Place> =
+                    place.places().into_iter().filter(|at| at.1 == self.row.id).collect();
+                needed.extend(here.iter().map(|at| at.2));
+                if !here.is_empty() && known.insert(place.segment) {
+                    all.push(((v, s), here));
+                }
+            }
+        }
+        // In the order in which they lie there.
+        all.sort_by_key(|(_, here)| here.iter().map(|at| at.2).min());
+        let total = all.iter().map(|((v, s), _)| views[*v].segments[*s].bytes).sum();
+        let source = self.meters.of(Stage::Source);
+        let (found, _) = watched(&self.meters, self.ears, total, || {
+            let mut found = Found::default();
+            for ((v, s), places) in all {
+                if self.stop.0.load(Relaxed) {
+                    break;
+                }
+                let view = &views[v];
+                let bytes = view.segments[s].bytes;
+                source.bytes(bytes);
+                let flaw = |at: &Place| self.flaw(view, medium, *at).map(|why| (*at, why));
+                let flaws: Vec<(Place, String)> = places.iter().filter_map(flaw).collect();
+                // What was mended before lies there twice; one of them is whole.
+                if flaws.len() < places.len() {
+                    found.stale.extend(flaws.into_iter().map(|(at, _)| (at, bytes)));
+                } else if let Some((_, why)) = flaws.into_iter().next_back() {
+                    found.broken.push(self.examined(view, (v, s), places, why));
+                }
+            }
+            found.unneeded = self.unneeded(medium, &needed)?;
+            Ok(found)
+        });
+        found
+    }
+
+    /// What is wrong with a segment at a place, if anything is.
+    fn flaw(&self, view: &VersionView<'_>, medium: &FileMedium, at: Place) -> Option<String> {
+        let (segment, id, number) = at;
+        let on_tape = view.is_sequential(id).unwrap_or(false);
+        if !on_tape && medium.segment_at(number).is_some_and(|found| found != segment) {
+            return Some("another segment lies in its place".to_owned());
+        }
+        if let Err(e) = medium.check_spare(number) {
+            return Some(chain(&e));
+        }
+        match SegmentReader::open(medium, number).and_then(|reader| scan(&reader)) {
+            Ok(read) => is_whole(&read, segment).err(),
+            // It was not read to its end.
+            Err(ReadError::Stopped) => None,
+            Err(e) => Some(chain(&e)),
+        }
+    }
+
+    /// What of a segment that is not whole can be had.
+    fn examined(
+        &self,
+        view: &VersionView<'_>,
+        at: (usize, usize),
+        places: Vec<Place>,
+        why: String,
+    ) -> Broken {
+        let place = &view.segments[at.1];
+        let spans = data_of(view.contents(place).ok().as_deref(), &place.spans);
+        let keys = VersionKeys::default();
+        let lost_at = |at: Place| match view.open_place(place, at) {
+            Ok((reader, layout)) => {
+                unreadable(&reader, &layout, None, &spans, &mut Frames::new(&keys))
+            }
+            Err(_) => Lost::all(&spans),
+        };
+        let all = Lost::all(&spans);
+        let here = places.iter().fold(all, |lost, at| lost.and(&lost_at(*at)));
+        let mut lost = here.clone();
+        for other in place.places().into_iter().filter(|other| !places.contains(other)) {
+            if lost.is_empty() {
+                break;
+            }
+            lost = lost.and(&lost_at(other));
+        }
+        // Where data are lost and nobody has them, a new segment would have no more than the damaged one.
+        let helps = here.is_empty() || lost.bytes() < here.bytes();
+        Broken { at, places, why, lost, helps }
+    }
+
+    /// Says what is whole nowhere, and names the files that this costs, where their names can be read; returns how many they are.
+    pub fn name_lost(&self, views: &[VersionView<'_>], broken: &[Broken]) -> u64 {
+        let (cell, label, ears) = (self.cell, &self.row.label, self.ears);
+        let mut losses = Losses::default();
+        for b in broken.iter().filter(|b| !b.lost.is_empty()) {
+            let text = format!(
+                "segment {} cannot be mended: what is damaged there ({}) is whole nowhere at hand",
+                b.number(),
+                b.why
+            );
+            ears.say(Code::Damaged, "media agent", label, text);
+            losses.damaged.extend(&b.lost);
+        }
+        if losses.is_empty() {
+            return 0;
+        }
+        let mut named = Named::default();
+        let mut sealed = false;
+        let mut known: HashSet<SegmentId> = HashSet::new();
+        for view in views {
+            let mut keys = VersionKeys::default();
+            if cell.secrets.are_given()
+                && let Ok(records) = cell.key_records(view)
+                && let Ok(opened) = cell.open_keys_if_given(&records, false, label, "repair")
+            {
+                keys = opened.keys;
+            }
+            // Rows of what was passed on lie in other segments.
+            for place in view.segments.iter().filter(|place| known.insert(place.segment)) {
+                if let Ok(contents) = view.contents(place) {
+                    sealed |= named.take_rows(&contents, &keys, &losses).is_err();
+                }
+            }
+        }
+        if sealed {
+            let text = "the names of some files that this costs are encrypted".to_owned();
+            ears.say(Code::Damaged, "media agent", label, text);
+        }
+        named.say(ears)
+    }
+}
+
+/// What a segment must have of streams' data: not of those that a consolidation passed on in part.
+pub(super) fn data_of(contents: Option<&Contents>, spans: &[Range]) -> Vec<Range> {
+    let ends = contents.and_then(|c| c.end.as_ref()).map(|end| &end.streams);
+    let sparse: HashSet<_> =
+        ends.into_iter().flatten().filter(|e| e.sparse).map(|e| e.stream).collect();
+    spans.iter().copied().filter(|(stream, ..)| !sparse.contains(stream)).collect()
+}

@@ -1,0 +1,193 @@
+//! The header file of a medium in a directory, written anew where it is damaged or missing: from what the segments repeat of it,
+//! and from the database.
+
+use std::path::{Path, PathBuf};
+
+use capstan_devices::address::Address;
+use capstan_devices::file::{HEADER_NAME, LostHeader, lost_header, medium_of, rewrite_header};
+use capstan_engine::message::Code;
+use capstan_format::record::{MediumHeader, Protection};
+use capstan_idb::{Medium, Status};
+
+use super::{REPAIR, RepairRequest, close, report_of};
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::media::{recorded, shown};
+use crate::report::Report;
+use crate::session::Ears;
+
+/// What was done about a header file.
+pub(super) enum HeaderMended {
+    /// There was nothing to do.
+    Nothing,
+    /// It was written anew.
+    File,
+    /// The same, or it was only to be said; and nothing else can be done: the medium is not this cell's, or not known.
+    All(Box<Report>),
+}
+
+impl Cell {
+    /// Mends the header file of the medium that is named, if that is a directory and the file is damaged or missing.
+    pub(super) fn mend_header(
+        &self,
+        request: &RepairRequest,
+        started_us: i64,
+        ears: &Ears<'_>,
+    ) -> Result<HeaderMended> {
+        let Some(path) = self.directory_of(&request.medium)? else {
+            return Ok(HeaderMended::Nothing);
+        };
+        let Some(lost) = lost_header(&path)? else { return Ok(HeaderMended::Nothing) };
+        let (header, row) = self.header_of(&path, &lost)?;
+        let file = path.join(HEADER_NAME).display().to_string();
+        let name = shown(header.medium, &header.label);
+        let mut report = report_of(&header.label, started_us, request.dry_run);
+        if request.dry_run {
+            let text = format!("{file} would be written anew, as of {name}: {}", lost.problem);
+            report.notes.push(text);
+            close(&mut report, Status::Completed, ears);
+            return Ok(HeaderMended::All(Box::new(report)));
+        }
+        rewrite_header(&path, &header)?;
+        let text = format!("it was written anew, as of {name}; it was damaged: {}", lost.problem);
+        ears.say(Code::Repaired, "media agent", &file, text);
+        let next = match (self.other_cell(&header)?, row) {
+            (None, Some(_)) => return Ok(HeaderMended::File),
+            (Some(_), _) => format!(
+                "{name} belongs to another cell, so nothing else is done to it; `capstan import {0}` reads what it has, `capstan \
+                 media adopt {0}` makes it one of this cell",
+                path.display()
+            ),
+            (None, None) => format!(
+                "{name} is not known here; `capstan import {}` records what it has",
+                path.display()
+            ),
+        };
+        report.notes.extend([format!("{file} was written anew"), next]);
+        close(&mut report, Status::Completed, ears);
+        self.record(&mut report, REPAIR, started_us, Status::Completed)?;
+        Ok(HeaderMended::All(Box::new(report)))
+    }
+
+    /// The directory that somebody names: as such, or by the medium that is known to be in it.
+    fn directory_of(&self, text: &str) -> Result<Option<PathBuf>> {
+        let address = match self.idb.media_by_label_or_id_prefix(text)?.as_slice() {
+            [one] => one.device.parse().ok(),
+            [] => text.parse().ok(),
+            _ => None,
+        };
+        Ok(match address {
+            Some(Address::File(path)) if path.is_dir() => Some(path),
+            _ => None,
+        })
+    }
+
+    /// The header that the medium in a directory had, and what the database has of that medium. Refused where nothing says which
+    /// medium it is, or where what says so is not of one mind.
+    fn header_of(&self, path: &Path, lost: &LostHeader) -> Result<(MediumHeader, Option<Medium>)> {
+        if lost.headers.iter().any(MediumHeader::is_array) {
+            return Err(CellError::BadInput(format!(
+                "{} has a member of an array, whose header is written anew with the member: `capstan rait rebuild`",
+                path.display()
+            )));
+        }
+        let address = Address::File(path.to_owned());
+        let place = recorded(&address);
+        let known: Vec<Medium> =
+            self.idb.media()?.into_iter().filter(|row| row.device == place).collect();
+        let mut fitting = Vec::new();
+        for row in &known {
+            let header = self.header_by(row, lost)?;
+            if self.fits(&address, path, row, &header, lost)? {
+                fitting.push((header, row.clone()));
+            }
+        }
+        let mut ids: Vec<_> = lost.headers.iter().map(|h| h.medium).collect();
+        ids.dedup();
+        match (fitting.len(), ids.as_slice()) {
+            (1, _) => {}
+            // Nothing is known of that place: the segments alone say it, as of a disk that came from elsewhere.
+            (0, [id]) if known.is_empty() => {
+                let row = self.idb.medium(*id)?;
+                let last = lost.headers.iter().rfind(|h| h.medium == *id);
+                let header = match (&row, last) {
+                    (Some(row), _) => self.header_by(row, lost)?,
+                    (None, Some(last)) => {
+                        MediumHeader { protection: Protection::None, ..last.clone() }
+                    }
+                    (None, None) => return Err(no_header(path, lost)),
+                };
+                return Ok((header, row));
+            }
+            (0, []) => return Err(no_header(path, lost)),
+            _ => return Err(contradiction(path, &known, lost)),
+        }
+        let found = fitting.pop().map(|(header, row)| (header, Some(row)));
+        found.ok_or_else(|| no_header(path, lost))
+    }
+
+    /// The header of a medium that the database knows, with what only its segments say.
+    fn header_by(&self, row: &Medium, lost: &LostHeader) -> Result<MediumHeader> {
+        let own = lost.headers.iter().rfind(|h| h.medium == row.id);
+        let base = match own.or(lost.headers.last()) {
+            Some(base) => base.clone(),
+            None => self
+                .new_medium(&row.label, row.block_size)
+                .map_err(CellError::io("read", "/dev/urandom"))?,
+        };
+        let other = self.idb.management(row.id)?.other_cell.and_then(|cell| cell.parse().ok());
+        Ok(MediumHeader {
+            medium: row.id,
+            label: row.label.clone(),
+            block_size: row.block_size,
+            created_us: row.created_us,
+            protection: Protection::None,
+            cell: Some(other.unwrap_or(self.id())),
+            ..base
+        })
+    }
+
+    /// Whether what lies in a directory is the medium of that row.
+    fn fits(
+        &self,
+        address: &Address,
+        path: &Path,
+        row: &Medium,
+        header: &MediumHeader,
+        lost: &LostHeader,
+    ) -> Result<bool> {
+        if lost.headers.iter().all(|h| h.medium == row.id) && !lost.headers.is_empty() {
+            return Ok(true);
+        }
+        // It got its identity after these segments were written, or none of them says what it is: then those that are recorded
+        // of it have to be there.
+        let has_some = self.idb.last_segment_number(row.id)?.is_some();
+        if !has_some || lost.segments == 0 {
+            return Ok(!has_some && lost.segments == 0);
+        }
+        let there = medium_of(path, header.clone())?;
+        Ok(self.difference(address, &there)?.is_none())
+    }
+}
+
+fn no_header(path: &Path, lost: &LostHeader) -> CellError {
+    CellError::BadInput(format!(
+        "neither the {} segments in {} nor the database say which medium it is; restore from a copy of what it holds",
+        lost.segments,
+        path.display()
+    ))
+}
+
+fn contradiction(path: &Path, known: &[Medium], lost: &LostHeader) -> CellError {
+    let mut of_segments: Vec<String> =
+        lost.headers.iter().map(|h| shown(h.medium, &h.label)).collect();
+    of_segments.dedup();
+    let known: Vec<String> = known.iter().map(|row| shown(row.id, &row.label)).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    CellError::BadInput(format!(
+        "it is not certain which medium is in {}, so its header is not written anew: its segments are of {}, the database knows \
+         {known} there; bring back what belongs there, or move the segments of other media away",
+        path.display(),
+        of_segments.join(", ")
+    ))
+}

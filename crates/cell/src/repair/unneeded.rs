@@ -1,0 +1,167 @@
+//! Damaged segments that no version needs: what prune would take away, and what is recorded nowhere.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_devices::file::FileMedium;
+use capstan_engine::message::Code;
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
+use capstan_idb::{ExpiredSegment, Segment};
+use capstan_media_agent::reader::{ReadError, SegmentReader};
+use capstan_media_agent::scan::scan;
+
+use super::Repair;
+use crate::Cell;
+use crate::error::{Result, chain};
+use crate::observe::Silent;
+use crate::session::Ears;
+use crate::stage::is_whole;
+
+/// A damaged segment that no version needs.
+pub(super) struct Unneeded {
+    pub number: SegmentNumber,
+    /// What is recorded of it, if anything is.
+    recorded: Option<(SegmentId, u64)>,
+    /// Why it is not needed, and what is wrong with it.
+    pub why: String,
+    /// Whether it can go: nothing of it can be read, or it is known whose it was.
+    pub goes: bool,
+}
+
+impl Cell {
+    /// Records what lies on a medium and is not recorded, wherever among the others, as an import does.
+    pub(super) fn record_all_unknown(&self, medium: &FileMedium) -> Result<()> {
+        let recorded = self.recorded_on(medium.header().medium)?;
+        let unknown = medium.segments()?.into_iter().filter(|n| !recorded.contains(n)).collect();
+        // That something of it is damaged is what the repair finds.
+        self.record_numbers(medium, unknown, &Ears::new(&Silent))
+    }
+}
+
+impl Cell {
+    /// Segments of a medium of which nobody needs that they are whole, and why: they were written anew behind it, or lie on a tape,
+    /// from which nothing is removed, and no version needs them.
+    pub(crate) fn needless_on(&self, id: MediumId) -> Result<HashMap<SegmentNumber, String>> {
+        let mut passed = HashMap::new();
+        if self.idb.medium(id)?.is_some() && self.is_on_tape(id)? {
+            let given_up = self.given_up()?;
+            let is_gone = |s: &&ExpiredSegment| s.versions.iter().all(|v| given_up.contains(v));
+            let expired = self.idb.expired_segments()?;
+            for segment in expired.iter().filter(|s| s.medium == id).filter(is_gone) {
+                let why = "no version needs it, and it goes when the tape is recycled";
+                passed.insert(segment.number, why.to_owned());
+            }
+        }
+        for (number, anew) in self.idb.replaced_on_medium(id)? {
+            passed.insert(number, format!("it lies there anew as segment {}", anew.0));
+        }
+        Ok(passed)
+    }
+}
+
+impl Repair<'_> {
+    /// Damaged segments that are not among those that are needed.
+    pub(super) fn unneeded(
+        &self,
+        medium: &FileMedium,
+        needed: &HashSet<SegmentNumber>,
+    ) -> Result<Vec<Unneeded>> {
+        let recorded = self.cell.idb.segments_of_medium(self.row.id)?;
+        let recorded: HashMap<SegmentNumber, Segment> =
+            recorded.into_iter().map(|s| (s.number, s)).collect();
+        let mut found = Vec::new();
+        for number in medium.segments()?.into_iter().filter(|n| !needed.contains(n)) {
+            if self.stop.0.load(Relaxed) {
+                break;
+            }
+            if matches!(medium.attachment(number), Ok(Some(_))) {
+                continue;
+            }
+            found.extend(judged(medium, number, recorded.get(&number)));
+        }
+        Ok(found)
+    }
+
+    /// Removes them, as prune would; from a tape nothing is removed.
+    pub(super) fn remove_unneeded(&self, unneeded: &[Unneeded]) -> Result<()> {
+        let (label, ears) = (&self.row.label, self.ears);
+        for u in unneeded.iter().filter(|u| !u.goes) {
+            ears.say(Code::Damaged, "media agent", label, u.text("it stays"));
+        }
+        let going: Vec<&Unneeded> = unneeded.iter().filter(|u| u.goes).collect();
+        if going.is_empty() {
+            return Ok(());
+        }
+        if self.address.is_sequential() {
+            for u in going {
+                let text = u.text("it goes when the tape is recycled");
+                ears.say(Code::Repaired, "media agent", label, text);
+            }
+            return Ok(());
+        }
+        let there = going.iter().map(|u| u.number).collect();
+        let medium = self.row.id;
+        let recorded = |u: &&&Unneeded| {
+            let (segment, bytes) = u.recorded?;
+            Some(ExpiredSegment { segment, medium, number: u.number, bytes, versions: Vec::new() })
+        };
+        let expired: Vec<ExpiredSegment> = going.iter().filter_map(|u| recorded(&u)).collect();
+        let mut gone = self.give_up(&expired, &there)?;
+        let nobodys: Vec<SegmentNumber> =
+            going.iter().filter(|u| u.recorded.is_none()).map(|u| u.number).collect();
+        if !nobodys.is_empty() {
+            let held = self.cell.hold_medium(medium)?;
+            let (removed, failure) = held.remove_segments(&nobodys);
+            gone.extend(removed);
+            if let Some(e) = failure {
+                ears.say(Code::DeviceFailed, "media agent", label, chain(&e));
+            }
+        }
+        for u in going.iter().filter(|u| gone.contains(&u.number)) {
+            ears.say(Code::Repaired, "media agent", label, u.text("it was removed"));
+        }
+        Ok(())
+    }
+}
+
+impl Unneeded {
+    fn text(&self, what: &str) -> String {
+        format!("segment {} was not needed and is damaged: {what}; {}", self.number.0, self.why)
+    }
+}
+
+/// Reads a segment that no version needs; nothing, if it is whole.
+fn judged(
+    medium: &FileMedium,
+    number: SegmentNumber,
+    recorded: Option<&Segment>,
+) -> Option<Unneeded> {
+    let read = SegmentReader::open(medium, number).and_then(|reader| scan(&reader));
+    let (flaw, has_frames) = match &read {
+        Err(ReadError::Stopped) => return None,
+        Err(e) => (chain(e), false),
+        Ok(read) => {
+            let id = recorded.map(|s| s.id).or(read.contents.header.as_ref().map(|h| h.segment));
+            let flaw = match id {
+                Some(id) => is_whole(read, id).err()?,
+                None => "nothing of it can be read that says what it is".to_owned(),
+            };
+            (flaw, read.contents.streams.iter().any(|s| !s.index.is_empty()))
+        }
+    };
+    let (why, goes) = match (recorded, has_frames) {
+        (Some(_), _) => (format!("the versions that it was of have expired ({flaw})"), true),
+        (None, false) => {
+            (format!("it is not recorded, and none of its data can be read ({flaw})"), true)
+        }
+        // Whose these are nobody can say; who knows that nothing lacks removes its file.
+        (None, true) => (
+            format!(
+                "it is not recorded, and some of its data can be read ({flaw}); remove its file if nothing lacks"
+            ),
+            false,
+        ),
+    };
+    let recorded = recorded.map(|s| (s.id, s.bytes));
+    Some(Unneeded { number, recorded, why, goes })
+}

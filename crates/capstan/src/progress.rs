@@ -67,7 +67,7 @@ impl Console {
         }
         let state = self.state();
         for code in Code::ALL {
-            let more = state.counts.get(&code).copied().unwrap_or(0).saturating_sub(SHOWN_OF_CODE);
+            let more = state.counts.get(code).copied().unwrap_or(0).saturating_sub(SHOWN_OF_CODE);
             if more > 0 {
                 let (number, name, ..) = code.row();
                 self.line(&format!("… and {} more messages {number} {name}", grouped(more)));

@@ -14,9 +14,23 @@ pub enum Severity {
     Error,
 }
 
-/// What a message is about. Each has a name, a severity and a hint: the table that docs/errors.md prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
+/// Makes the codes, and the list of them all.
+macro_rules! codes {
+    ($($(#[$what:meta])* $code:ident,)*) => {
+        /// What a message is about. Each has a name, a severity and a hint: the table that docs/errors.md prints.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[$what])* $code,)*
+        }
+
+        impl Code {
+            /// All codes.
+            pub const ALL: &'static [Self] = &[$(Self::$code),*];
+        }
+    };
+}
+
+codes! {
     /// A file vanished between listing and reading.
     Vanished,
     /// A file changed while it was read.
@@ -118,59 +132,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// All codes.
-    pub const ALL: [Self; 49] = [
-        Self::Vanished,
-        Self::Changed,
-        Self::Short,
-        Self::Unreadable,
-        Self::NotOpened,
-        Self::InUse,
-        Self::Locked,
-        Self::NoMetadata,
-        Self::LeftOut,
-        Self::InputFailed,
-        Self::Damaged,
-        Self::Missing,
-        Self::ReplicaUsed,
-        Self::Repaired,
-        Self::BadName,
-        Self::Conflict,
-        Self::NotWritten,
-        Self::NotRestored,
-        Self::Sealed,
-        Self::NotEncrypted,
-        Self::NoBase,
-        Self::Anomaly,
-        Self::NotProved,
-        Self::Adapted,
-        Self::Stopped,
-        Self::DeviceFailed,
-        Self::MediumFailed,
-        Self::MirrorFailed,
-        Self::MirrorAway,
-        Self::HeaderDamaged,
-        Self::MemberLost,
-        Self::SpoolLost,
-        Self::NotKept,
-        Self::DriveDirty,
-        Self::TapeWanted,
-        Self::NotEjected,
-        Self::TapePoor,
-        Self::RobotBusy,
-        Self::DriveBusy,
-        Self::IdbNotSaved,
-        Self::IdbAway,
-        Self::NotLocked,
-        Self::ClockWrong,
-        Self::IsRead,
-        Self::IdbDamaged,
-        Self::MediumAway,
-        Self::BroughtBack,
-        Self::NotConsolidated,
-        Self::MediumChanged,
-    ];
-
     /// The code's number, name, severity, and the hint what to do.
     pub const fn row(self) -> (u16, &'static str, Severity, &'static str) {
         use Severity::{Error, Note, Warning};

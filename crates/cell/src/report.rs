@@ -361,7 +361,8 @@ impl Report {
     /// The same of a session that reads: all its tapes had to be brought.
     pub(crate) fn set_drives_read(&mut self, drives: &[DriveSession]) {
         self.set_drives(drives);
-        self.media_change_s = self.drives.iter().filter_map(|drive| drive.load_s).sum();
+        // A sum of nothing would be -0.0.
+        self.media_change_s = self.drives.iter().filter_map(|d| d.load_s).fold(0.0, |a, b| a + b);
     }
 
     /// This report with what an earlier one of the same kind says added to it.

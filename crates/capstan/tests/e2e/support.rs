@@ -309,7 +309,17 @@ pub fn report(run: Run) -> Value {
         other => panic!("status {other:?}"),
     };
     assert_eq!(run.code, code, "exit code and status differ: {json}");
+    assert!(!has_negative_zero(&json), "a sum of nothing is printed as -0.0: {json}");
     json
+}
+
+fn has_negative_zero(json: &Value) -> bool {
+    match json {
+        Value::Number(n) => n.as_f64().is_some_and(|n| n == 0.0 && n.is_sign_negative()),
+        Value::Array(list) => list.iter().any(has_negative_zero),
+        Value::Object(map) => map.values().any(has_negative_zero),
+        _ => false,
+    }
 }
 
 pub fn completed(report: Value) -> Value {

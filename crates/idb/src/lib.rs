@@ -64,7 +64,7 @@ pub use moving::{Moved, names_server, refuse_database};
 pub use order::credible;
 pub use pools::{Allocation, Pool, RotationSet};
 pub use protection::{Keeping, Protection};
-pub use pruning::{Claim, ExpiredSegment, Forgotten, PruneRow, VersionSize};
+pub use pruning::{Claim, Forgotten, PruneRow, VersionSize};
 pub use robots::RobotLease;
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
@@ -73,6 +73,7 @@ pub use sessions::Described;
 pub use stats::CountedTable;
 pub use store::{CatalogFile, CatalogStore};
 pub use tape_requests::TapeRequest;
+pub use used::ExpiredSegment;
 
 /// What every call returns.
 pub type Result<T> = std::result::Result<T, IdbError>;

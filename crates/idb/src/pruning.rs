@@ -14,6 +14,7 @@ use crate::leases;
 use crate::protection::{self, Keeping};
 use crate::rows::{Status, Version};
 use crate::sql;
+use crate::used::USES;
 
 /// How many identities go into one statement.
 pub(crate) const BATCH: usize = 500;
@@ -59,21 +60,6 @@ pub struct VersionSize {
     pub segments: u64,
     /// Their bytes.
     pub bytes: u64,
-}
-
-/// A segment, in one place, that a version which expired has something in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpiredSegment {
-    /// The segment.
-    pub segment: SegmentId,
-    /// The medium.
-    pub medium: MediumId,
-    /// Its number there.
-    pub number: SegmentNumber,
-    /// Its bytes.
-    pub bytes: u64,
-    /// All versions that have something in it, also those that did not expire.
-    pub versions: Vec<VersionId>,
 }
 
 /// What was removed from the database.
@@ -138,18 +124,16 @@ impl Idb {
     /// What each version has on each medium.
     pub fn version_sizes(&self) -> Result<Vec<VersionSize>> {
         self.read(format_args!("add up the segments of versions"), async |conn| {
-            let rows = sql::query(
+            let mut query = sql::Builder::new(
                 "SELECT u.version_id, l.medium_id, COUNT(*) AS segments, \
-                 CAST(SUM(g.bytes) AS BIGINT) AS bytes \
-                 FROM (SELECT segment_id, version_id FROM stream_parts \
-                 UNION SELECT g.id, s.version_id FROM segments g \
-                 JOIN sessions s ON s.id = g.session_id WHERE s.version_id IS NOT NULL) u \
-                 JOIN segments g ON g.id = u.segment_id \
+                 CAST(SUM(g.bytes) AS BIGINT) AS bytes FROM (",
+            );
+            query.push(USES).push(
+                ") u JOIN segments g ON g.id = u.segment_id \
                  JOIN segment_places l ON l.segment_id = u.segment_id \
                  GROUP BY u.version_id, l.medium_id",
-            )
-            .fetch_all(conn)
-            .await?;
+            );
+            let rows = query.build().fetch_all(conn).await?;
             let size = |row| {
                 Ok(VersionSize {
                     version: decode::parsed(row, "version_id")?,
@@ -183,49 +167,6 @@ impl Idb {
                 Ok((segment, medium, SegmentNumber(decode::count(row, "number")?)))
             };
             rows.iter().map(place).collect()
-        })
-    }
-
-    /// The segments that versions which expired have something in: by medium, the last first.
-    pub fn expired_segments(&self) -> Result<Vec<ExpiredSegment>> {
-        self.read(format_args!("look for segments of expired versions"), async |conn| {
-            let rows = sql::query(
-                "WITH gone AS (SELECT id FROM versions WHERE expired_us IS NOT NULL), \
-                 touched AS (SELECT segment_id AS id FROM stream_parts \
-                 WHERE version_id IN (SELECT id FROM gone) \
-                 UNION SELECT g.id FROM segments g JOIN sessions s ON s.id = g.session_id \
-                 WHERE s.version_id IN (SELECT id FROM gone)), \
-                 uses AS (SELECT segment_id, version_id FROM stream_parts \
-                 WHERE segment_id IN (SELECT id FROM touched) \
-                 UNION SELECT g.id, s.version_id FROM segments g \
-                 JOIN sessions s ON s.id = g.session_id \
-                 WHERE g.id IN (SELECT id FROM touched) AND s.version_id IS NOT NULL) \
-                 SELECT u.segment_id, u.version_id, g.bytes, l.medium_id, l.number FROM uses u \
-                 JOIN segments g ON g.id = u.segment_id \
-                 JOIN segment_places l ON l.segment_id = u.segment_id \
-                 ORDER BY l.medium_id, l.number DESC, u.segment_id",
-            )
-            .fetch_all(conn)
-            .await?;
-            let mut found: Vec<ExpiredSegment> = Vec::new();
-            for row in &rows {
-                let (segment, medium) =
-                    (decode::parsed(row, "segment_id")?, decode::parsed(row, "medium_id")?);
-                let version = decode::parsed(row, "version_id")?;
-                match found.last_mut() {
-                    Some(last) if (last.segment, last.medium) == (segment, medium) => {
-                        last.versions.push(version);
-                    }
-                    _ => found.push(ExpiredSegment {
-                        segment,
-                        medium,
-                        number: SegmentNumber(decode::count(row, "number")?),
-                        bytes: decode::count(row, "bytes")?,
-                        versions: vec![version],
-                    }),
-                }
-            }
-            Ok(found)
         })
     }
 

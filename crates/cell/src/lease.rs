@@ -7,8 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use capstan_engine::message::Code;
@@ -17,6 +16,7 @@ use capstan_idb::{Idb, IdbError, Reader};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::keeper::{Keeper, lease_name};
 use crate::observe::Stop;
 use crate::session::{Ears, boot_id, host, now_us};
 
@@ -41,8 +41,8 @@ const TERMS: Terms = Terms {
 pub(crate) struct Reading {
     idb: Arc<Idb>,
     reader: Reader,
-    /// Keeps the lease, until its other end is gone.
-    keeper: Option<(Sender<()>, JoinHandle<()>)>,
+    /// Keeps the lease.
+    keeper: Keeper,
 }
 
 impl Reading {
@@ -55,27 +55,18 @@ impl Reading {
     ) -> std::result::Result<Option<Self>, IdbError> {
         let reader = this_process();
         let Some(held) = idb.hold_versions(&reader, versions, living)? else { return Ok(None) };
-        let (end, ended) = mpsc::channel::<()>();
         let (of_keeper, kept) = (idb.clone(), reader.clone());
-        let keep = move || {
-            while ended.recv_timeout(terms.beat) == Err(RecvTimeoutError::Timeout) {
-                // If the database is away, others cannot remove anything either.
-                let _ = of_keeper.keep_holding(&kept, &held);
-            }
-        };
-        // Without the thread the lease holds on this machine, which is where most removing is done.
-        let keeper = thread::Builder::new().name("version lease".to_owned()).spawn(keep);
-        let keeper = keeper.ok().map(|keeper| (end, keeper));
+        let keeper = Keeper::begin("version lease", terms.beat, move || {
+            // If the database is away, others cannot remove anything either.
+            let _ = of_keeper.keep_holding(&kept, &held);
+        });
         Ok(Some(Self { idb: idb.clone(), reader, keeper }))
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        if let Some((end, keeper)) = self.keeper.take() {
-            drop(end);
-            let _ = keeper.join();
-        }
+        self.keeper.end();
         // If it cannot be said, the lease ends with the process.
         let _ = self.idb.free_versions(&self.reader);
     }
@@ -85,8 +76,7 @@ fn this_process() -> Reader {
     let now = now_us();
     let pid = std::process::id();
     Reader {
-        // No process has two at one time: no two calls give the same time.
-        lease: format!("{}-{pid}-{now}", boot_id()),
+        lease: lease_name(now),
         host: host(),
         place: place(),
         pid,

@@ -36,6 +36,7 @@ mod incremental;
 mod indexed;
 mod input;
 mod judge;
+mod keeper;
 pub mod keyring;
 mod lease;
 pub mod library;

@@ -6,9 +6,7 @@
 //! stays as it is for as long as it is given: clocks of hosts differ.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use capstan_devices::address::LibraryName;
@@ -20,6 +18,7 @@ use capstan_tape::{TapeError, leaving};
 
 use crate::Cell;
 use crate::error::chain;
+use crate::keeper::{Keeper, lease_name};
 use crate::session::{boot_id, host, is_alive, now_us};
 
 /// How leases are given.
@@ -97,8 +96,8 @@ impl Cell {
 pub(crate) struct Booked {
     idb: Arc<Idb>,
     lease: RobotLease,
-    /// Puts the lease off, until its other end is gone.
-    keeper: Option<(Sender<()>, JoinHandle<()>)>,
+    /// Puts the lease off.
+    keeper: Keeper,
 }
 
 /// Who would have leases, and how those of others were seen.
@@ -173,26 +172,18 @@ impl Booked {
     }
 
     fn keep(idb: Arc<Idb>, lease: RobotLease, terms: Terms) -> Self {
-        let (end, ended) = mpsc::channel::<()>();
         let (of_keeper, kept) = (idb.clone(), lease.clone());
-        let keep = move || {
-            while ended.recv_timeout(terms.lease / 3) == Err(RecvTimeoutError::Timeout) {
-                // If the database is away, others cannot book either.
-                let _ = of_keeper.prolong_robot(&kept, now_us() + micros(terms.lease));
-            }
-        };
-        // Without the thread the lease ends by itself, as that of a long move would.
-        let keeper = thread::Builder::new().name("robot lease".to_owned()).spawn(keep);
-        Self { idb, lease, keeper: keeper.ok().map(|keeper| (end, keeper)) }
+        let keeper = Keeper::begin("robot lease", terms.lease / 3, move || {
+            // If the database is away, others cannot book either.
+            let _ = of_keeper.prolong_robot(&kept, now_us() + micros(terms.lease));
+        });
+        Self { idb, lease, keeper }
     }
 }
 
 impl Drop for Booked {
     fn drop(&mut self) {
-        if let Some((end, keeper)) = self.keeper.take() {
-            drop(end);
-            let _ = keeper.join();
-        }
+        self.keeper.end();
         // If it cannot be said, the lease ends by itself.
         let _ = self.idb.free_robot(&self.lease);
     }
@@ -202,8 +193,7 @@ fn new_lease(robot: &str, terms: Terms) -> RobotLease {
     let now = now_us();
     RobotLease {
         robot: robot.to_owned(),
-        // No process has two at one time: no two calls give the same time.
-        lease: format!("{}-{}-{now}", boot_id(), std::process::id()),
+        lease: lease_name(now),
         host: host(),
         pid: std::process::id(),
         boot_id: boot_id(),
@@ -224,6 +214,7 @@ fn holder(held: &RobotLease) -> String {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::thread;
 
     const SHORT: Terms = Terms {
         lease: Duration::from_millis(300),

@@ -2,7 +2,8 @@
 //! command reads them: no panic, no more than 20 s and 256 MiB, nothing outside the target, and SIGTERM ends it.
 //!
 //! 500 of them in the gate, 100,000 with `CAPSTAN_SOAK=1`; `CAPSTAN_SEED=N` tries one again, `CAPSTAN_SEED=N..M` several. What fails
-//! is kept.
+//! is kept. Each mutant meets some of the commands in turn, one in [`WHOLE`] of them each command: all of them on all mutants would
+//! be six million processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,172 +13,36 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::clocks::{self, Clock};
 use crate::dice::{Dice, seeds_wanted};
 use crate::guard::{self, Ran};
+use crate::media::{KINDS, Media};
 use crate::mutate::{CHANGES, Container, Site, mutate};
 use crate::segment::Keys;
-use crate::support::{Lab, noise, soak};
+use crate::support::{Lab, free_bytes, noise, soak};
 use crate::values::ESCAPED;
 
-/// Media of a kind, with the home that knows them.
-struct Media {
-    name: &'static str,
-    container: Container,
-    /// What commands call them.
-    device: &'static str,
-    /// Directories that are changed.
-    dirs: &'static [&'static str],
-    key: bool,
-    make: fn(&Lab),
-}
+/// One mutant in so many meets each command, as it was made.
+const WHOLE: u64 = 100;
 
-const KINDS: &[Media] = &[
-    Media {
-        name: "plain",
-        container: Container::Directory,
-        device: "medium",
-        dirs: &["medium"],
-        key: false,
-        make: plain,
-    },
-    Media {
-        name: "encrypted",
-        container: Container::Directory,
-        device: "medium",
-        dirs: &["medium"],
-        key: true,
-        make: plain,
-    },
-    Media {
-        name: "copies",
-        container: Container::Directory,
-        device: "medium",
-        dirs: &["medium", "second"],
-        key: false,
-        make: copies,
-    },
-    Media {
-        name: "synthetic",
-        container: Container::Directory,
-        device: "medium",
-        dirs: &["medium"],
-        key: false,
-        make: synthetic,
-    },
-    Media {
-        name: "tape",
-        container: Container::Tape,
-        device: "vtape:vtl",
-        dirs: &["vtl"],
-        key: false,
-        make: on_tape,
-    },
-    Media {
-        name: "encrypted tape",
-        container: Container::Tape,
-        device: "vtape:vtl",
-        dirs: &["vtl"],
-        key: true,
-        make: on_tape,
-    },
-    Media {
-        name: "rait5",
-        container: Container::Array,
-        device: "rait5:a,b,c",
-        dirs: &["a", "b", "c"],
-        key: false,
-        make: array,
-    },
-    Media {
-        name: "rait1",
-        container: Container::Array,
-        device: "rait1:a,b",
-        dirs: &["a", "b"],
-        key: true,
-        make: mirror,
-    },
-];
+/// Commands that others meet.
+const SHARE: usize = 4;
 
-const TUNE: [&str; 6] = ["--block-size", "64K", "--segment-size", "1M", "--streams", "1"];
-
-fn tree(lab: &Lab) {
-    for i in 0..40 {
-        lab.file(&format!("tree/d{}/f{i}", i % 5), noise(i, 500 + 150 * i as usize));
-    }
-    lab.file("tree/big", noise(7, 150_000));
-    lab.sh("cd tree; seq 1 9000 >text; ln d1/f1 linked; ln -s d1/f1 symlink; mkfifo pipe; mkdir -p empty deep/er/than/that; \
-            truncate -s 40M sparse; echo end >>sparse; chmod 4755 d1/f6; setfattr -n user.note -v some d2/f2");
-}
-
-/// A full and an incremental, a lock, a backup of the database.
-fn backups(lab: &Lab, device: &str) {
-    tree(lab);
-    lab.file("code", lab.run(["idb", "recovery-key"]).ok().stdout.clone());
-    lab.backed_up([&["tree", "--name", "t", "--to", device][..], &TUNE].concat());
-    lab.sh("cd tree; echo more >>text; rm d2/f2; echo new >new; mv d3 moved; chmod 600 d1/f1");
-    lab.backed_up([&["tree", "--name", "t", "--incr", "--to", device][..], &TUNE].concat());
-    lab.run(["lock", "t", "--until", "2d"]).ok();
-}
-
-fn plain(lab: &Lab) {
-    backups(lab, "medium");
-    lab.sh("echo piped >in");
-    let input = fs::File::open(lab.path("in")).unwrap();
-    lab.backup_of(input.into(), ["--stdin", "--stdin-name", "s", "--name", "s", "--to", "medium"]);
-}
-
-fn copies(lab: &Lab) {
-    backups(lab, "medium");
-    lab.run(["copy", "--medium", "medium", "--to", "second"]).ok();
-}
-
-fn synthetic(lab: &Lab) {
-    backups(lab, "medium");
-    lab.run(["consolidate", "t"]).ok();
-}
-
-fn on_tape(lab: &Lab) {
-    lab.run([
-        "vtl",
-        "create",
-        "vtl",
-        "--drives",
-        "1",
-        "--tapes",
-        "2",
-        "--slots",
-        "4",
-        "--capacity",
-        "40M",
-        "--scale",
-        "1000000",
-    ])
-    .ok();
-    backups(lab, "vtape:vtl");
-}
-
-fn array(lab: &Lab) {
-    backups(lab, "rait5:a,b,c");
-}
-
-fn mirror(lab: &Lab) {
-    backups(lab, "rait1:a,b");
-}
-
-/// A command; `D` stands for the device, `M` for the first medium's directory.
+/// A command; `D` stands for the device, `L` for the library.
 struct Try {
     args: &'static str,
     /// Whether it may change media.
     writes: bool,
-    only: Option<Container>,
+    /// Where it means something.
+    fits: fn(Container) -> bool,
 }
 
 const fn read(args: &'static str) -> Try {
-    Try { args, writes: false, only: None }
+    Try { args, writes: false, fits: |_| true }
 }
 
 const fn write(args: &'static str) -> Try {
-    Try { args, writes: true, only: None }
+    Try { args, writes: true, fits: |_| true }
 }
 
 const TRIES: &[Try] = &[
@@ -239,14 +104,14 @@ const TRIES: &[Try] = &[
     write("media retire D --to copied"),
     write("media recycle D"),
     write("media erase D"),
-    Try { args: "rait status D", writes: false, only: Some(Container::Array) },
+    Try { args: "rait status D", writes: false, fits: Container::is_array },
     Try {
         args: "rait rebuild D --member a --onto new",
         writes: true,
-        only: Some(Container::Array),
+        fits: |c| c == Container::Array,
     },
-    Try { args: "library status D", writes: false, only: Some(Container::Tape) },
-    Try { args: "library inventory D --rescan", writes: false, only: Some(Container::Tape) },
+    Try { args: "library status L", writes: false, fits: Container::is_tape },
+    Try { args: "library inventory L --rescan", writes: false, fits: Container::is_tape },
 ];
 
 /// A place of one worker: what was made once, and where each mutant comes to.
@@ -257,7 +122,10 @@ struct Bench {
 
 impl Bench {
     fn new(media: &Media) -> Self {
-        let lab = Lab::new();
+        // In memory, where there is room: what is waited for on a disk would be most of the time.
+        let memory = Path::new("/dev/shm");
+        let has_room = memory.is_dir() && free_bytes(memory) > 8 << 30;
+        let lab = if has_room { Lab::within(memory) } else { Lab::new() };
         lab.file("key", noise(3, 64));
         if media.key {
             lab.run(["key", "init", "--key-file", "key"]).ok();
@@ -302,10 +170,11 @@ impl Bench {
     }
 
     /// Runs a command on the device.
-    fn run(&self, media: &Media, args: &str, stop_after: Option<Duration>) -> Ran {
+    fn run(&self, media: &Media, args: &str, clock: Clock, stop_after: Option<Duration>) -> Ran {
         let tree = self.lab.path("tree");
         let words = args.split(' ').map(|word| match word {
             "D" => media.device.to_owned(),
+            "L" => "vtape:vtl".to_owned(),
             // What was piped is on some media only.
             "s" if media.container != Container::Directory || media.name == "copies" => {
                 "t".to_owned()
@@ -316,6 +185,7 @@ impl Bench {
         });
         let mut command = self.lab.command();
         command.args(words);
+        clock.set(&mut command);
         if media.key {
             command.env("CAPSTAN_KEY_FILE", self.lab.path("key"));
         }
@@ -335,10 +205,11 @@ impl Bench {
             list(&entry.path(), &mut all);
         }
         // A library keeps account of what is moved and loaded.
-        if media.container == Container::Tape {
+        if media.container.is_tape() {
+            let libraries: Vec<_> = media.dirs.iter().map(|d| self.lab.path(d)).collect();
             all.retain(|path, _| {
-                !path.to_string_lossy().contains("/vtl/")
-                    || path.to_string_lossy().ends_with(".tape")
+                !libraries.iter().any(|l| path.starts_with(l) && path != l)
+                    || path.extension().is_some_and(|e| e == "tape")
             });
         }
         all
@@ -424,6 +295,7 @@ struct Counts {
     changes: BTreeMap<&'static str, u64>,
     codes: BTreeMap<i32, u64>,
     stopped: u64,
+    wrong_clocks: u64,
     longest: Duration,
     most_kib: u64,
     faults: Vec<String>,
@@ -432,23 +304,29 @@ struct Counts {
 /// One mutant.
 fn attack(bench: &Bench, media: &Media, seed: u64, counts: &Mutex<Counts>) {
     let (knows, done, mut dice) = bench.mutant(media, seed);
-    let mut tries: Vec<&Try> =
-        if knows { Vec::new() } else { TRIES.iter().filter(|t| t.args == "import D").collect() };
-    let fitting: Vec<_> =
-        TRIES.iter().filter(|t| t.only.is_none_or(|c| c == media.container)).collect();
-    for n in 0..4 {
+    let fitting: Vec<_> = TRIES.iter().filter(|t| (t.fits)(media.container)).collect();
+    let is_whole = (seed / KINDS.len() as u64).is_multiple_of(WHOLE);
+    let mut tries = if is_whole {
+        fitting
+    } else {
         // In turn, so that each has its share whatever the dice say.
-        let at = seed as usize / KINDS.len() * 4 + n;
-        tries.push(fitting[at % fitting.len()]);
-    }
+        let at = seed as usize / KINDS.len() * SHARE;
+        let in_turn = (at..at + SHARE).map(|n| fitting[n % fitting.len()]);
+        let first = TRIES.iter().filter(|t| !knows && t.args == "import D");
+        first.chain(in_turn).collect()
+    };
     // What reads comes before what writes.
     tries.sort_by_key(|t| (t.args != "import D", t.writes));
     let mut faults = Vec::new();
     for t in &tries {
+        if is_whole && t.writes {
+            bench.mutant(media, seed);
+        }
         let before = bench.around(media, !t.writes);
         let stop =
             dice.once_in(2).then(|| Duration::from_millis([5, 30, 300, 1000, 1000][dice.below(5)]));
-        let ran = bench.run(media, t.args, stop);
+        let clock = Clock::any(&mut dice);
+        let ran = bench.run(media, t.args, clock, stop);
         let after = bench.around(media, !t.writes);
         if seeds_wanted().is_some_and(|seeds| seeds.end - seeds.start == 1) {
             eprintln!(
@@ -467,10 +345,11 @@ fn attack(bench: &Bench, media: &Media, seed: u64, counts: &Mutex<Counts>) {
         *counts.commands.entry(t.args).or_default() += 1;
         *counts.codes.entry(ran.code.unwrap_or(-1)).or_default() += 1;
         counts.stopped += u64::from(ran.signal.is_some() || ran.code == Some(130));
+        counts.wrong_clocks += u64::from(clock != Clock::Right);
         counts.longest = counts.longest.max(ran.took);
         counts.most_kib = counts.most_kib.max(ran.peak_kib);
         if let Some(fault) = fault {
-            faults.push(format!("`{}` {fault}", t.args));
+            faults.push(format!("`{}` ({clock:?}) {fault}", t.args));
         }
     }
     let mut counts = counts.lock().unwrap();
@@ -502,7 +381,7 @@ fn no_hostile_medium_does_harm() {
     let begun = Instant::now();
     let counts = Mutex::new(Counts::default());
     let next = AtomicU64::new(seeds.start);
-    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
+    let workers = std::thread::available_parallelism().map_or(2, |n| (2 * n.get()).clamp(2, 8));
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
@@ -521,12 +400,16 @@ fn no_hostile_medium_does_harm() {
         }
     });
     let counts = counts.into_inner().unwrap();
+    let took = begun.elapsed();
+    let per_second = counts.mutants as f64 / took.as_secs_f64();
     eprintln!(
-        "{} mutants in {:?}, {} commands, {} of them ended by SIGTERM; the longest took {:?}, the largest {} MiB",
+        "{} mutants in {took:?}, {per_second:.1} in a second; {} commands, {} of them ended by SIGTERM, {} by wrong clocks ({}); \
+         the longest took {:?}, the largest {} MiB",
         counts.mutants,
-        begun.elapsed(),
         counts.commands.values().sum::<u64>(),
         counts.stopped,
+        counts.wrong_clocks,
+        clocks::told(),
         counts.longest,
         counts.most_kib >> 10
     );

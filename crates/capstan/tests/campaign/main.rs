@@ -11,6 +11,7 @@ mod fuse;
 mod guard;
 mod hostile;
 mod kills;
+mod media;
 mod mutate;
 mod rows;
 mod segment;

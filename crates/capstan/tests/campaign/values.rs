@@ -66,6 +66,37 @@ pub fn name(dice: &mut Dice) -> Vec<u8> {
     }
 }
 
+/// Changes some bytes, as varints and as words.
+pub fn change_bytes(bytes: &mut Vec<u8>, dice: &mut Dice) -> String {
+    // Heads are small and matter most.
+    let within = if dice.once_in(2) { bytes.len().min(64) } else { bytes.len() };
+    let at = dice.below(within);
+    match dice.below(6) {
+        0 if !bytes.is_empty() => bytes[at] ^= 1 << dice.below(8),
+        1 => bytes.truncate(at),
+        2 if !bytes.is_empty() => {
+            let mut varint = Vec::new();
+            capstan_format::bytes::put_varint(&mut varint, number(dice, bytes[at].into()));
+            bytes.splice(at..at + 1, varint);
+        }
+        3 => {
+            let more = bytes[at..].to_vec();
+            bytes.extend(more);
+        }
+        4 => {
+            let len = dice.below(300);
+            let some: Vec<u8> = (0..len).map(|_| dice.next() as u8).collect();
+            bytes.splice(at..at, some);
+        }
+        _ => {
+            let word = number(dice, 0).to_le_bytes();
+            let end = (at + 8).min(bytes.len());
+            bytes.splice(at..end, word);
+        }
+    }
+    format!("at byte {at}")
+}
+
 /// Changes one value somewhere in a record; says which. `ids` are such as occur on the medium.
 pub fn change_json(value: &mut Value, dice: &mut Dice, ids: &[String]) -> String {
     let mut places = Vec::new();

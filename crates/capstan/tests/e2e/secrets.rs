@@ -39,7 +39,7 @@ fn commands_that_it_runs_inherit_no_secret() {
     let lab = Lab::new();
     lab.file("tree/a", "a");
     let mut init = lab.command();
-    init.args(["key", "init", "--no-names-key"]).env(SECRETS[0].0, SECRETS[0].1);
+    init.args(["key", "init"]).env(SECRETS[0].0, SECRETS[0].1);
     finish(&mut init).ok();
     let input = look(&lab, "input");
     let mut backup = lab.command();

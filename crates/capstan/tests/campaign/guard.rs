@@ -116,6 +116,16 @@ pub fn wait(pid: libc::pid_t, block: bool) -> Option<(i32, u64)> {
     (ended == pid).then_some((status, usage.ru_maxrss as u64))
 }
 
+/// Seconds that processors worked: for us, or for children that ended.
+pub fn worked_s(of: libc::c_int) -> f64 {
+    // SAFETY: plain numbers, which may be zeros.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the place is there while it runs.
+    assert_eq!(unsafe { libc::getrusage(of, &mut usage) }, 0);
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
 fn high_water(status: &str) -> u64 {
     let text = fs::read_to_string(status).unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));

@@ -317,12 +317,20 @@ fn attack(bench: &Bench, media: &Media, seed: u64, counts: &Mutex<Counts>) {
     };
     // What reads comes before what writes.
     tries.sort_by_key(|t| (t.args != "import D", t.writes));
-    let mut faults = Vec::new();
+    let (mut faults, mut seen) = (Vec::new(), None);
     for t in &tries {
         if is_whole && t.writes {
             bench.mutant(media, seed);
+            if !knows {
+                bench.run(media, "import D", Clock::Right, None);
+            }
+            seen = None;
         }
-        let before = bench.around(media, !t.writes);
+        // What a command that reads left is what the next one finds.
+        let before = match seen.take() {
+            Some(seen) if !t.writes => seen,
+            _ => bench.around(media, !t.writes),
+        };
         let stop =
             dice.once_in(2).then(|| Duration::from_millis([5, 30, 300, 1000, 1000][dice.below(5)]));
         let clock = Clock::any(&mut dice);
@@ -341,6 +349,7 @@ fn attack(bench: &Bench, media: &Media, seed: u64, counts: &Mutex<Counts>) {
             .clone()
             .or_else(|| outside.map(|(path, _)| format!("makes or changes {}", path.display())))
             .or_else(|| gone.map(|path| format!("removes {}", path.display())));
+        seen = (!t.writes).then_some(after);
         let mut counts = counts.lock().unwrap();
         *counts.commands.entry(t.args).or_default() += 1;
         *counts.codes.entry(ran.code.unwrap_or(-1)).or_default() += 1;
@@ -413,6 +422,9 @@ fn no_hostile_medium_does_harm() {
         counts.longest,
         counts.most_kib >> 10
     );
+    let (own, commands) =
+        (guard::worked_s(libc::RUSAGE_SELF), guard::worked_s(libc::RUSAGE_CHILDREN));
+    eprintln!("processors worked {commands:.0} s for commands, {own:.0} s for the campaign itself");
     eprintln!(
         "changes: {:?}\ncommands: {:?}\nexit codes: {:?}",
         counts.changes, counts.commands, counts.codes

@@ -130,7 +130,7 @@ fn fetch(item: &WalkItem) -> bool {
     if let Some(base) = &item.base {
         let Ok(stat) = source::stat_at(&item.dir, &item.listed.name) else { return false };
         let is_same = base.complete && base.is_of(&stat);
-        let _ = item.stat.set(stat);
+        let _ = item.stat.set(Box::new(stat));
         if is_same {
             return false;
         }

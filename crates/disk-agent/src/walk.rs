@@ -50,7 +50,7 @@ pub struct WalkItem {
     /// Its contents were brought into the page cache for us: they are dropped when they were read.
     pub ours: AtomicBool,
     /// What stat said of it, where that was asked ahead.
-    pub stat: OnceLock<Stat>,
+    pub stat: OnceLock<Box<Stat>>,
 }
 
 impl WalkItem {

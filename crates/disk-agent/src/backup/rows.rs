@@ -190,8 +190,15 @@ impl StreamReader<'_> {
         // Of a file that nobody writes to, and that is as it was, the rest is enough.
         let saved = item.base.as_ref().filter(|b| !in_use && is_alike(b, &before, &entry));
         let saved = saved.map(|b| b.saved.as_slice()).unwrap_or_default();
+        let is_sparse = source::may_be_sparse(&before);
+        // Most files are read from begin to end.
+        if !is_sparse && saved.is_empty() && (entry.size < HUGE || self.single || in_use) {
+            let size = entry.size;
+            opened.push(Opened { fd, before, ranges: Vec::new(), in_use, size, item: index });
+            return Ok(Some(entry));
+        }
         let mut ranges = vec![(0, entry.size)];
-        if source::may_be_sparse(&before) {
+        if is_sparse {
             ranges = source::data_ranges(&fd, entry.size)?;
         }
         let rest = Rest::of(&ranges, saved);
@@ -355,7 +362,7 @@ enum Glance {
 /// What stat says of a name, which may have been asked ahead.
 fn stat_of(item: &WalkItem) -> Result<Stat, Errno> {
     match item.stat.get() {
-        Some(stat) => Ok(*stat),
+        Some(stat) => Ok(**stat),
         None => source::stat_at(&item.dir, &item.listed.name),
     }
 }

@@ -93,11 +93,12 @@ impl Ahead {
         let mut slept = Duration::ZERO;
         while let Some(group) = self.groups.take(&mut slept) {
             // The others help with this group: it is put back until all of it is taken.
-            let first = group.fetched.fetch_add(CHUNK, Relaxed);
-            if first + CHUNK < group.items.len() {
+            let chunk = chunk(&group);
+            let first = group.fetched.fetch_add(chunk, Relaxed);
+            if first + chunk < group.items.len() {
                 let _ = self.groups.give_first(group.clone());
             }
-            let end = (first + CHUNK).min(group.items.len());
+            let end = (first + chunk).min(group.items.len());
             let Some(items) = group.items.get(first..end) else { continue };
             let stalls = stalls.get_or_insert_with(Stalls::of_this_thread);
             let begun = stalls.now();
@@ -122,8 +123,15 @@ impl Ahead {
     }
 }
 
-/// Items a fetcher takes at once.
+/// Items a fetcher takes at once: each may wait for the disk twice.
 const CHUNK: usize = 4;
+/// The same of items that a base has, few of which are opened: one block of an ext4 holds so many inodes of 256 bytes.
+const CHUNK_OF_BASE: usize = 16;
+
+fn chunk(group: &Group) -> usize {
+    let is_of_base = group.items.first().is_some_and(|item| item.base.is_some());
+    if is_of_base { CHUNK_OF_BASE } else { CHUNK }
+}
 
 /// Looks at an item as its stream will; whether that brought contents into the page cache.
 fn fetch(item: &WalkItem) -> bool {

@@ -2,8 +2,9 @@
 """Reads Capstan media without Capstan: lists, checks and extracts what lies on directories and tapes.
 
 It is written from docs/format.md and docs/keys.md alone, not from the Rust code, so that it proves that the
-documents are enough, and serves when the program is not at hand. It needs Python 3.11 and the modules of
-tools/requirements.txt. What is written "format.md: X" names the section of that document.
+documents are enough, and serves when the program is not at hand. It needs Python 3.11, and of the modules of
+tools/requirements.txt those that the medium asks for: zstandard or lz4 where it is compressed so, cryptography where it is
+encrypted. One that lacks is named. What is written "format.md: X" names the section of that document.
 
     read_medium.py list MEDIUM... [--session ID]
     read_medium.py check MEDIUM...
@@ -30,6 +31,7 @@ import grp
 import hashlib
 import heapq
 import hmac
+import importlib
 import json
 import os
 import pwd
@@ -42,14 +44,6 @@ from bisect import bisect_right
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass, field
 
-import lz4.block
-import zstandard
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 STEP, MAX_BLOCK, MIB = 4096, 8 << 20, 1 << 20
 SEGMENT_HEADER, DATA, CATALOG, SEGMENT_END, MEDIUM_HEADER, LOCK = 1, 2, 3, 4, 5, 6  # kinds of blocks
 ATTACHMENT, ATTACHED, ATTACHMENT_END = 7, 8, 9
@@ -60,7 +54,7 @@ TYPE_BITS = [stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO, stat.S_IFSO
 CHANGED, SHORT, UNREADABLE, REPLACED, IN_USE, VANISHED = range(1, 7)
 OUTCOMES = ["", "changed while it was read", "was shorter than its row says", "could not be read", "replaced",
             "was in use while it was read", "vanished"]
-CIPHERS = {"aes-256-gcm": (1, AESGCM), "chacha20-poly1305": (2, ChaCha20Poly1305)}
+CIPHERS = {"aes-256-gcm": (1, "AESGCM"), "chacha20-poly1305": (2, "ChaCha20Poly1305")}
 FOR_NAMES, FOR_CONTENTS = 1, 2  # purposes of keys
 
 
@@ -70,6 +64,19 @@ class Damage(Exception):
 
 class Failure(Exception):
     """The request cannot be carried out."""
+
+
+def module(name, pip, why):
+    """A module that not every medium asks for; where it is not installed, that is said."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise Failure(f"{why}, and the Python module {pip} is not installed; `pip install {pip}` does that, on Debian "
+                      f"`apt install python3-{pip}`") from None
+
+
+def cryptography(name):
+    return module("cryptography." + name, "cryptography", "the medium is encrypted")
 
 
 class Report:
@@ -291,50 +298,79 @@ def open_payload(stream, frame, stored, keys, label):
         cipher = keys.frame_cipher(label["key"], purpose, stream)
         if cipher is None:
             return None
-        try:
-            stored = cipher.decrypt(bytes(4) + struct.pack("<Q", frame.sequence), stored, frame.raw[:40])
-        except InvalidTag:
-            raise Damage("the payload does not open with the session's key") from None
+        nonce = bytes(4) + struct.pack("<Q", frame.sequence)
+        stored = open_sealed(cipher, nonce, stored, frame.raw[:40], "the payload does not open with the session's key")
     return decompress(frame.codec, stored, frame.length)
 
 
 def decompress(codec, stored, length):
-    try:
-        if codec == 0:
-            plain = stored
-        elif codec == 1:
-            plain = lz4.block.decompress(stored, uncompressed_size=length)
-        elif codec == 2:
-            if zstandard.get_frame_parameters(stored).content_size not in (length, 2**64 - 1):
-                raise Damage("length of the Zstandard frame")
-            plain = zstandard.ZstdDecompressor().decompress(stored, max_output_size=length, allow_extra_data=False)
-        else:
-            raise Damage(f"unknown codec {codec}")
-    except (zstandard.ZstdError, lz4.block.LZ4BlockError, ValueError) as error:
-        raise Damage(f"the payload does not decompress: {error}") from None
+    if codec == 0:
+        plain = stored
+    elif codec == 1:
+        plain = of_lz4(stored, length)
+    elif codec == 2:
+        plain = of_zstandard(stored, length)
+    else:
+        raise Damage(f"unknown codec {codec}")
     if len(plain) != length:
         raise Damage("length of the opened payload")
     return plain
 
 
+def of_lz4(stored, length):
+    lz4 = module("lz4.block", "lz4", "the medium is compressed with lz4")
+    try:
+        return lz4.decompress(stored, uncompressed_size=length)
+    except (lz4.LZ4BlockError, ValueError) as error:
+        raise Damage(f"the payload does not decompress: {error}") from None
+
+
+def of_zstandard(stored, length):
+    zstandard = module("zstandard", "zstandard", "the medium is compressed with Zstandard")
+    try:
+        if zstandard.get_frame_parameters(stored).content_size not in (length, 2**64 - 1):
+            raise Damage("length of the Zstandard frame")
+        return zstandard.ZstdDecompressor().decompress(stored, max_output_size=length, allow_extra_data=False)
+    except (zstandard.ZstdError, ValueError) as error:
+        raise Damage(f"the payload does not decompress: {error}") from None
+
+
 # ---- Keys (keys.md)
 
+def aead(kind, key):
+    return getattr(cryptography("hazmat.primitives.ciphers.aead"), kind)(key)
+
+
+def open_sealed(cipher, nonce, sealed, context, failure):
+    try:
+        return cipher.decrypt(nonce, sealed, context)
+    except cryptography("exceptions").InvalidTag:
+        raise Damage(failure) from None
+
+
 def hkdf(material, info, salt=None):
-    return HKDF(hashes.SHA256(), 32, salt, info).derive(material)
+    sha256 = cryptography("hazmat.primitives.hashes").SHA256()
+    return cryptography("hazmat.primitives.kdf.hkdf").HKDF(sha256, 32, salt, info).derive(material)
 
 
 def unseal(key, context, sealed):
-    return ChaCha20Poly1305(key).decrypt(bytes(12), sealed, context)
+    return open_sealed(aead("ChaCha20Poly1305", key), bytes(12), sealed, context, "it does not open")
+
+
+def x25519():
+    return cryptography("hazmat.primitives.asymmetric.x25519")
 
 
 def public_of(private):
-    key = X25519PrivateKey.from_private_bytes(private).public_key()
-    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    raw = cryptography("hazmat.primitives.serialization")
+    key = x25519().X25519PrivateKey.from_private_bytes(private).public_key()
+    return key.public_bytes(raw.Encoding.Raw, raw.PublicFormat.Raw)
 
 
 def open_wrap(wrap, private, context):
     ephemeral = base64.b64decode(wrap["ephemeral"])
-    shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(ephemeral))
+    public = x25519().X25519PublicKey.from_public_bytes(ephemeral)
+    shared = x25519().X25519PrivateKey.from_private_bytes(private).exchange(public)
     key = hkdf(shared, b"capstan wrap v1" + ephemeral + public_of(private))
     return unseal(key, context, base64.b64decode(wrap["sealed"]))
 
@@ -344,8 +380,18 @@ def argon2id(password, salt, m_kib, passes, lanes):
         from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
         return Argon2id(salt=salt, length=32, iterations=passes, lanes=lanes, memory_cost=m_kib).derive(password)
     except ImportError:
-        from argon2.low_level import Type, hash_secret_raw
-        return hash_secret_raw(password, salt, passes, m_kib, lanes, 32, Type.ID, version=0x13)
+        argon2 = argon2_of_its_own()
+        return argon2.hash_secret_raw(password, salt, passes, m_kib, lanes, 32, argon2.Type.ID, version=0x13)
+
+
+def argon2_of_its_own():
+    """The module that has Argon2 where cryptography is too old for it."""
+    cryptography("hazmat")
+    try:
+        return importlib.import_module("argon2.low_level")
+    except ImportError:
+        raise Failure("a passphrase is opened with Argon2, which this cryptography module has not; `pip install argon2-cffi` adds "
+                      "it, on Debian `apt install python3-argon2`") from None
 
 
 def parse_recovery_code(text):
@@ -389,7 +435,7 @@ class Keys:
             key, record = self.sessions[key_id].get(purpose), self.records.get(key_id)
             if key is not None:
                 number, kind = CIPHERS[record["cipher"]]
-                key = kind(hkdf(key, b"capstan frame v1" + bytes([purpose]) + stream + bytes([number])))
+                key = aead(kind, hkdf(key, b"capstan frame v1" + bytes([purpose]) + stream + bytes([number])))
             self.ciphers[at] = key
         return self.ciphers[at]
 
@@ -419,7 +465,7 @@ class Keys:
                         found[purpose] = key
                 if len(found) == 2:
                     break
-        except (Damage, KeyError, TypeError, ValueError, AttributeError, InvalidTag) as error:
+        except (Damage, KeyError, TypeError, ValueError, AttributeError) as error:
             self.report.damage(where, str(error) or type(error).__name__)
         return found
 
@@ -441,7 +487,7 @@ class Keys:
                         if public_of(private) != publics[purpose]:
                             raise Damage("what it holds is not the pair's")
                         halves[purpose] = private
-                except (Damage, InvalidTag, KeyError, ValueError) as error:
+                except (Damage, KeyError, ValueError) as error:
                     self.report.damage(where, f"lock {lock.get('id')}: {error or 'it does not open'}")
         return opened
 

@@ -114,6 +114,55 @@ fn encrypted_media() {
     holds(Some("correct horse battery staple"), &[]);
 }
 
+/// Without the modules that it does not need it reads; one that it needs is named, in a sentence.
+#[test]
+fn a_module_that_lacks_is_named_where_a_medium_asks_for_it() {
+    let Some(reader) = Reader::find() else {
+        return skip("tools/read_medium.py or its venv is missing: make setup");
+    };
+    let without = |lab: &Lab, lacks: &[&str], args: &[&str]| {
+        // A directory in front of all others has modules that are not to be had.
+        for name in ["lz4", "zstandard", "cryptography"] {
+            let _ = std::fs::remove_file(lab.path(format!("lacks/{name}.py")));
+        }
+        for name in lacks {
+            lab.file(&format!("lacks/{name}.py"), "raise ImportError('not installed')\n");
+        }
+        let mut command = Command::new(&reader.python);
+        command.arg(&reader.script).args(args).current_dir(lab.path(""));
+        command.env("PYTHONPATH", lab.path("lacks")).env("PYTHONDONTWRITEBYTECODE", "1");
+        finish(command.env("CAPSTAN_PASSPHRASE", "correct horse battery staple"))
+    };
+    let extract = |medium, into| ["extract", medium, "--into", into];
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 300_000));
+    lab.file("tree/b", "compressible ".repeat(20_000));
+    lab.mkdir("lacks");
+    lab.backed_up(["tree", "--to", "zstd", "--name", "z", "--compress", "zstd"]);
+    lab.backed_up(["tree", "--to", "lz4", "--name", "l", "--compress", "lz4"]);
+    without(&lab, &["lz4", "cryptography"], &extract("zstd", "out")).ok();
+    without(&lab, &["cryptography"], &extract("lz4", "lz4-out")).ok();
+    for out in ["out", "lz4-out"] {
+        assert!(below(&lab.path(out), &lab.path("tree/a")).exists());
+    }
+    let lacks = |run: Run, module: &str| {
+        assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
+        let names = [format!("pip install {module}"), format!("python3-{module}")];
+        assert!(names.iter().all(|name| run.stderr.contains(name)), "{}", run.stderr);
+        assert!(!run.stderr.contains("Traceback"), "{}", run.stderr);
+    };
+    for command in ["check", "list"] {
+        lacks(without(&lab, &["zstandard"], &[command, "zstd"]), "zstandard");
+    }
+    lacks(without(&lab, &["lz4"], &extract("lz4", "none")), "lz4");
+    let lab = Lab::with_passphrase(Some("correct horse battery staple"));
+    lab.file("tree/a", noise(1, 300_000));
+    lab.mkdir("lacks");
+    lab.backed_up(["tree", "--to", "sealed", "--name", "s"]);
+    lacks(without(&lab, &["cryptography"], &extract("sealed", "out")), "cryptography");
+    without(&lab, &["lz4"], &extract("sealed", "out")).ok();
+}
+
 #[test]
 fn lz4_without_payload_checksums_in_small_blocks() {
     let Some(reader) = Reader::find() else {

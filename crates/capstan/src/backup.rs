@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use capstan_cell::Cell;
+use capstan_cell::observe::Stop;
 use capstan_cell::request::{BackupRequest, Level, Source};
 
 use crate::args::{BackupArgs, Global, split_paths};
 use crate::exit::Failure;
+use crate::progress::Console;
 use crate::session::{self, Show};
 
 /// Most bytes of a file of paths or patterns: some ten million paths.
@@ -21,23 +24,47 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
         None => "backup",
     };
     let show = Show { method, json: args.json, to_stderr: false };
-    session::run(global, &show, |cell, console, stop| {
+    let backup = |cell: &Cell, console: &Console, stop: &Stop| {
         let request = request(args)?;
         Ok(cell.backup(&request, console, stop)?)
+    };
+    session::run_or(global, &show, backup, |cell, report| {
+        // Where the database is what fails, the error says so.
+        let _ = cell.record_unbegun(&bare(args), false, report);
     })
 }
 
 /// The request that options mean.
 pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
-    let (select, busy, tune) = (&args.select, &args.busy, &args.tune);
     let mut exclude = Vec::new();
-    for file in &select.exclude_from {
+    for file in &args.select.exclude_from {
         exclude.extend(patterns(file)?);
     }
     // What is typed overrides what is in files: later patterns decide.
-    exclude.extend_from_slice(&select.exclude);
-    Ok(BackupRequest {
-        source: source(args)?,
+    exclude.extend_from_slice(&args.select.exclude);
+    let mut paths = args.paths.clone();
+    if let Some(file) = &args.input.files_from {
+        paths.extend(split_paths(&read_list(file)?));
+        if paths.is_empty() {
+            return Err(Failure::bad_input(
+                format!("{} names no path", shown(file)),
+                "give one path per line",
+            ));
+        }
+    }
+    let bare = bare(args);
+    let source = match bare.source {
+        Source::Paths(_) => Source::Paths(paths),
+        input => input,
+    };
+    Ok(BackupRequest { source, exclude, ..bare })
+}
+
+/// The same without what stands in files, which may be what is wrong.
+pub fn bare(args: &BackupArgs) -> BackupRequest {
+    let (select, busy, tune) = (&args.select, &args.busy, &args.tune);
+    BackupRequest {
+        source: source(args),
         mirrors: args.mirror.clone(),
         device: args.to.device(),
         pool: args.to.pool(),
@@ -59,7 +86,7 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
         encrypt: tune.encrypt.map(Into::into),
         crc: !tune.no_crc,
         read: tune.read.into(),
-        exclude,
+        exclude: select.exclude.clone(),
         include: select.include.clone(),
         exclude_caches: select.exclude_caches,
         exclude_if_present: select.exclude_if_present.clone(),
@@ -70,7 +97,7 @@ pub fn request(args: &BackupArgs) -> Result<BackupRequest, Failure> {
         locked: busy.locked.into(),
         retries: busy.retries,
         retry_wait: busy.retry_wait,
-    })
+    }
 }
 
 fn level(args: &BackupArgs) -> Option<Level> {
@@ -81,25 +108,13 @@ fn level(args: &BackupArgs) -> Option<Level> {
     }
 }
 
-fn source(args: &BackupArgs) -> Result<Source, Failure> {
+fn source(args: &BackupArgs) -> Source {
     let input = &args.input;
-    if let Some(command) = &input.from_command {
-        return Ok(Source::Command(command.clone(), input.stdin_name.clone()));
+    match &input.from_command {
+        Some(command) => Source::Command(command.clone(), input.stdin_name.clone()),
+        None if input.stdin => Source::Stdin(input.stdin_name.clone()),
+        None => Source::Paths(args.paths.clone()),
     }
-    if input.stdin {
-        return Ok(Source::Stdin(input.stdin_name.clone()));
-    }
-    let mut paths: Vec<PathBuf> = args.paths.clone();
-    if let Some(file) = &input.files_from {
-        paths.extend(split_paths(&read_list(file)?));
-        if paths.is_empty() {
-            return Err(Failure::bad_input(
-                format!("{} names no path", shown(file)),
-                "give one path per line",
-            ));
-        }
-    }
-    Ok(Source::Paths(paths))
 }
 
 /// The lines of a file of patterns.

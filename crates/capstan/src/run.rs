@@ -5,11 +5,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
-use capstan_cell::prune::{KeepRules, PruneRequest};
+use capstan_cell::prune::{Action, KeepRules, PruneRequest};
 use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
+use capstan_cell::{Cell, CellError};
+use capstan_devices::WAYS_TO_ROOM;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -120,22 +121,26 @@ impl Run {
         };
         let home = home::home(global)?;
         let cell = home::open_at(&home, secrets)?;
-        for objects in together(&spec.objects, spec.together) {
-            if stop.0.load(Ordering::SeqCst) {
-                self.error(FAILED, "stopped before all was backed up".to_owned());
-                break;
-            }
-            for report in back_up(&cell, global, objects, stop)? {
-                show(&report, json)?;
-                self.worse(report.exit_code());
-                self.report.sessions.push(report);
+        let all: Vec<_> = spec.objects.iter().map(|args| (args, false)).collect();
+        let groups = together(&all, spec.together);
+        let mut without_room = self.back_up_all(&cell, global, groups, json, stop)?;
+        if let Some(rules) = &spec.keep {
+            let pruned = self.prune(&cell, global, rules, json, stop);
+            let gave_back = pruned.unwrap_or_else(|failure| {
+                let why = format!("nothing was pruned: {}", failure.error);
+                self.error(COMPLETED_WITH_ERRORS, why);
+                false
+            });
+            if gave_back && !stop.0.load(Ordering::SeqCst) {
+                let again: Vec<_> = without_room.iter().map(|of| (of.args, of.begun)).collect();
+                let groups = together(&again, spec.together);
+                without_room.iter().for_each(WithoutRoom::say_again);
+                without_room = self.back_up_all(&cell, global, groups, json, stop)?;
+            } else {
+                without_room.iter().for_each(|of| self.error(of.code, of.text()));
             }
         }
-        if let Some(rules) = &spec.keep
-            && let Err(failure) = self.prune(&cell, global, rules, json, stop)
-        {
-            self.error(COMPLETED_WITH_ERRORS, format!("nothing was pruned: {}", failure.error));
-        }
+        without_room.iter().for_each(|of| self.worse(of.code));
         if let Some(args) = &spec.stage
             && !stop.0.load(Ordering::SeqCst)
             && let Err(failure) = self.stage(&cell, global, args, json, stop)
@@ -143,6 +148,36 @@ impl Run {
             self.error(COMPLETED_WITH_ERRORS, format!("nothing was staged: {}", failure.error));
         }
         Ok(())
+    }
+
+    /// Backs up groups. Those that had no room are given back: their codes do not count yet.
+    fn back_up_all<'a>(
+        &mut self,
+        cell: &Cell,
+        global: &Global,
+        groups: Vec<Vec<Object<'a>>>,
+        json: bool,
+        stop: &Stop,
+    ) -> Result<Vec<WithoutRoom<'a>>, Failure> {
+        let mut without_room = Vec::new();
+        for objects in groups {
+            if stop.0.load(Ordering::SeqCst) {
+                self.error(FAILED, "stopped before all was backed up".to_owned());
+                break;
+            }
+            let args: Vec<_> = objects.iter().map(|(args, _)| *args).collect();
+            for (args, report) in args.into_iter().zip(back_up(cell, global, objects, stop)?) {
+                show(&report, json)?;
+                let (name, code) = (report.name.clone(), report.exit_code());
+                let begun = !report.media.is_empty();
+                match report.device_full {
+                    true => without_room.push(WithoutRoom { args, name, code, begun }),
+                    false => self.worse(code),
+                }
+                self.report.sessions.push(report);
+            }
+        }
+        Ok(without_room)
     }
 
     /// Stages, also where a backup failed: what lies on disk longer than it should has its own schedule.
@@ -164,7 +199,8 @@ impl Run {
         Ok(())
     }
 
-    /// Applies the keep rules to the objects that were backed up now: of one whose backup failed nothing goes.
+    /// Applies the keep rules to the objects that were backed up now: of one whose backup failed nothing goes, unless it failed
+    /// for want of the room that they give back. Returns whether they gave anything back.
     fn prune(
         &mut self,
         cell: &Cell,
@@ -172,14 +208,14 @@ impl Run {
         rules: &KeepRules,
         json: bool,
         stop: &Stop,
-    ) -> Result<(), Failure> {
-        let done = |r: &&Report| r.exit_code() != FAILED;
-        let names: Vec<_> =
-            self.report.sessions.iter().filter(done).map(|r| r.name.clone()).collect();
+    ) -> Result<bool, Failure> {
+        let done = |r: &&Report| r.exit_code() != FAILED || r.device_full && !r.name.is_empty();
+        let names = self.report.sessions.iter().filter(done).map(|r| r.name.clone());
+        let names: Vec<_> = names.filter(|name| cell.is_known(name).unwrap_or(false)).collect();
         if names.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        let request = PruneRequest { names, rules: rules.clone(), dry_run: false };
+        let request = PruneRequest { names, rules: rules.clone(), ..PruneRequest::default() };
         let console = Console::new(global)?;
         let pruned = cell.prune(&request, &console, stop)?;
         console.finish();
@@ -190,7 +226,8 @@ impl Run {
         }
         self.worse(prune::exit_code(&pruned));
         self.report.pruned = Some(prune::json_of(&pruned));
-        Ok(())
+        // A tape that holds nothing more that must stay is had again as a whole.
+        Ok(pruned.freed_bytes > 0 || pruned.count(Action::Remove) > 0)
     }
 
     /// The commands after: all of them, whatever happened.
@@ -227,6 +264,34 @@ impl Run {
     }
 }
 
+/// A backup that had no room.
+struct WithoutRoom<'a> {
+    args: &'a BackupArgs,
+    name: String,
+    code: u8,
+    /// Whether it began, so that another session goes on with it.
+    begun: bool,
+}
+
+impl WithoutRoom<'_> {
+    /// That it is tried again.
+    fn say_again(&self) {
+        say(&format!(
+            "'{}' had no room, and is backed up again: the keep rules gave some back",
+            self.name
+        ));
+    }
+
+    /// Why it is not tried again, and what to do.
+    fn text(&self) -> String {
+        format!(
+            "'{}' was not backed up, as there is no room, and the keep rules gave nothing back; keep fewer versions, or \
+             {WAYS_TO_ROOM}",
+            self.name
+        )
+    }
+}
+
 impl RunReport {
     /// Takes a further code into account: failed is worse than completed with errors.
     fn worse(&mut self, code: u8) {
@@ -252,11 +317,13 @@ fn show(report: &Report, json: bool) -> Result<(), Failure> {
 /// An object of the specification, with what is asked for, or why that cannot be.
 type Object<'a> = (&'a BackupArgs, Result<BackupRequest, Failure>);
 
-/// The objects in their order, those together that go to the same media, at most so many.
-fn together(objects: &[BackupArgs], most: usize) -> Vec<Vec<Object<'_>>> {
-    let mut groups: Vec<Vec<Object<'_>>> = Vec::new();
-    for args in objects {
+/// The objects in their order, those together that go to the same media, at most so many. With each comes whether it goes on with
+/// what was begun.
+fn together<'a>(objects: &[(&'a BackupArgs, bool)], most: usize) -> Vec<Vec<Object<'a>>> {
+    let mut groups: Vec<Vec<Object<'a>>> = Vec::new();
+    for (args, resume) in objects.iter().copied() {
         let request = backup::request(args);
+        let request = request.map(|r| BackupRequest { resume: r.resume || resume, ..r });
         let has_room = |group: &&mut Vec<Object<'_>>| {
             let first = group.first().map(|(_, first)| first);
             group.len() < most
@@ -281,27 +348,30 @@ fn back_up(
     let console = Console::new(global)?;
     let requests: Vec<BackupRequest> =
         objects.iter().filter_map(|(_, request)| request.as_ref().ok().cloned()).collect();
+    let refused = |e: CellError| (e.is_of_room(), Failure::from(e));
     let mut results = match cell.backup_together(&requests, &console, stop) {
-        Ok(results) => results.into_iter().map(|r| r.map_err(Failure::from)).collect(),
-        Err(e) => vec![Err(Failure::from(e)); requests.len()],
+        Ok(results) => results.into_iter().map(|r| r.map_err(refused)).collect(),
+        Err(e) => {
+            let refused = refused(e);
+            requests.iter().map(|_| Err(refused.clone())).collect::<Vec<_>>()
+        }
     }
     .into_iter();
     console.finish();
     let report = |(args, request): Object<'_>| {
         let result = match &request {
-            Ok(_) => results
-                .next()
-                .unwrap_or_else(|| Err(Failure::bad_input("it was not begun", "run it again"))),
-            Err(failure) => Err(failure.clone()),
+            Ok(_) => results.next().unwrap_or_else(|| {
+                Err((false, Failure::bad_input("it was not begun", "run it again")))
+            }),
+            Err(failure) => Err((false, failure.clone())),
         };
-        result.unwrap_or_else(|failure| {
+        result.unwrap_or_else(|(device_full, failure)| {
             failure.say();
             let mut report = failed("backup", start, &failure);
             report.name = args.name.clone().unwrap_or_default();
+            report.device_full = device_full;
             // On record, so that `status` knows of it; where the database is what fails, the report says so.
-            if let Ok(request) = &request {
-                let _ = cell.record_unbegun(request, &mut report);
-            }
+            let _ = cell.record_unbegun(&backup::bare(args), true, &mut report);
             report
         })
     };

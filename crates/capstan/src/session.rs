@@ -36,17 +36,37 @@ pub fn run(
     show: &Show,
     session: impl FnOnce(&Cell, &Console, &Stop) -> Result<Report, Failure>,
 ) -> Result<u8, Failure> {
+    run_or(global, show, session, |_, _| ())
+}
+
+/// The same; `refused` gets the report of one that could not begin.
+pub fn run_or(
+    global: &Global,
+    show: &Show,
+    session: impl FnOnce(&Cell, &Console, &Stop) -> Result<Report, Failure>,
+    refused: impl FnOnce(&Cell, &mut Report),
+) -> Result<u8, Failure> {
     let start = Timestamp::now();
-    let result = watched(global, session);
-    match result {
+    let result = watched(global, |cell, console, stop| {
+        Ok(session(cell, console, stop).map_err(|failure| {
+            let mut report = failed(show.method, start, &failure);
+            refused(cell, &mut report);
+            (failure, Box::new(report))
+        }))
+    });
+    let without_home = |failure: Failure| {
+        let report = failed(show.method, start, &failure);
+        Err((failure, Box::new(report)))
+    };
+    match result.unwrap_or_else(without_home) {
         Ok(report) => {
             print(show, &report)?;
             Ok(report.exit_code())
         }
-        Err(failure) => {
+        Err((failure, report)) => {
             if show.json {
                 // Programs get their one object, whatever happened.
-                print(show, &failed(show.method, start, &failure))?;
+                print(show, &report)?;
             }
             Err(failure)
         }

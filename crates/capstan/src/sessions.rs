@@ -78,6 +78,8 @@ fn kept(session: &SessionInfo) -> String {
     match &session.kept {
         Some(kept) => kept_text(kept),
         None if session.is_removed => "removed".to_owned(),
+        // There is nothing to keep.
+        None if session.is_writer => "-".to_owned(),
         None => String::new(),
     }
 }
@@ -175,6 +177,7 @@ mod tests {
             report: report.map(str::to_owned),
             kept: None,
             is_removed: true,
+            is_writer: true,
             committed: None,
         }
     }

@@ -16,6 +16,9 @@ pub enum CellError {
     /// A medium is not as it was last written; nothing was written to it.
     #[error("{0}")]
     Changed(String),
+    /// No medium takes more; nothing was written.
+    #[error("{0}")]
+    NoMedium(String),
     /// Others have what would do; nothing was written.
     #[error("{0}")]
     InUse(String),
@@ -74,6 +77,7 @@ impl CellError {
         match self {
             Self::BadInput(_)
             | Self::Changed(_)
+            | Self::NoMedium(_)
             | Self::InUse(_)
             | Self::Key(_)
             | Self::NoKey(_)
@@ -93,6 +97,15 @@ impl CellError {
         match self {
             Self::InUse(_) => true,
             Self::Device(e) => e.is_busy(),
+            _ => false,
+        }
+    }
+
+    /// Whether there is no room on what was to be written.
+    pub fn is_of_room(&self) -> bool {
+        match self {
+            Self::NoMedium(_) => true,
+            Self::Device(e) => e.is_full() || matches!(e, DeviceError::NoRoom { .. }),
             _ => false,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
 use capstan_format::id::{KeyId, SessionId};
 use capstan_format::keys::KeyRecord;
-use capstan_idb::{Described, Keeping, Session, Version};
+use capstan_idb::{Described, Keeping, Session, Status, Version};
 
 use crate::Cell;
 use crate::clock;
@@ -132,6 +132,8 @@ pub struct SessionInfo {
     pub kept: Option<Keeping>,
     /// Whether it made a version, and that is no more.
     pub is_removed: bool,
+    /// Whether it was to make a version.
+    pub is_writer: bool,
     /// What a backup committed, where it came to no end that would say so.
     pub committed: Option<Committed>,
 }
@@ -365,7 +367,8 @@ impl Cell {
             tags: s.tags.clone(),
             parent: s.parent.map(|p| p.to_string()),
             report: s.report.clone(),
-            is_removed: is_writer && kept.is_none(),
+            is_removed: is_writer && kept.is_none() && s.status != Status::Failed,
+            is_writer,
             kept,
             committed: self.committed(s)?,
         })

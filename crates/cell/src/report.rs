@@ -314,8 +314,8 @@ pub struct Report {
     /// What is worth knowing once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Whether it ended since its medium is full.
-    #[serde(skip)]
+    /// Whether its medium is full: it ended since, or could not begin.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub device_full: bool,
     /// Whether it ended since its medium could not be written.
     #[serde(skip)]

@@ -89,6 +89,11 @@ impl Cell {
         Ok(all)
     }
 
+    /// Whether an object of that name is known.
+    pub fn is_known(&self, name: &str) -> Result<bool> {
+        Ok(!self.idb.objects_by_name(name)?.is_empty())
+    }
+
     fn objects_named(&self, names: &[String]) -> Result<Vec<Object>> {
         let mut found = Vec::new();
         for name in names {

@@ -98,6 +98,19 @@ pub enum DeviceError {
         /// What has to be free, in MiB.
         least_mib: u64,
     },
+    /// The disk of a medium is full.
+    #[error(
+        "the disk of medium '{label}' in {path} is full: less than {least_mib} MiB are free; {}",
+        WAYS_TO_ROOM
+    )]
+    MediumFull {
+        /// The medium's label.
+        label: String,
+        /// Where it is.
+        path: String,
+        /// What has to be free, in MiB.
+        least_mib: u64,
+    },
     /// The null device was asked for what it took.
     #[error("the null device keeps nothing; name a directory or a tape that holds a medium")]
     KeepsNothing,
@@ -219,6 +232,10 @@ pub enum DeviceError {
     },
 }
 
+/// What gives room back on the disk of a medium.
+pub const WAYS_TO_ROOM: &str = "`capstan prune` with keep rules removes what need not stay, `capstan consolidate NAME --to DIRECTORY` on another disk lets \
+     go what only newer versions need; or make room";
+
 fn hint(action: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound if action == "create the directory" => {
@@ -267,7 +284,7 @@ impl DeviceError {
             Self::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }
-            Self::Tape(TapeError::EndOfMedium { .. }) => true,
+            Self::Tape(TapeError::EndOfMedium { .. }) | Self::MediumFull { .. } => true,
             Self::ArrayBroken { source, .. } => source.is_full(),
             _ => false,
         }

@@ -25,7 +25,7 @@ pub mod shared;
 pub mod storage;
 pub mod tape;
 
-pub use error::DeviceError;
+pub use error::{DeviceError, WAYS_TO_ROOM};
 
 use capstan_format::id::SegmentNumber;
 use capstan_tape::{DriveSession, Speeds};

@@ -183,6 +183,158 @@ fn another_medium_of_the_pool_takes_what_has_no_room() {
     lab.run(["verify", "t"]).ok();
 }
 
+/// The command that a text names, without the program's name.
+fn advised(text: &str, begins: &str) -> Vec<String> {
+    let all = text.split('`').skip(1).step_by(2);
+    let command = all.filter_map(|c| c.strip_prefix("capstan ")).find(|c| c.starts_with(begins));
+    let command = command.unwrap_or_else(|| panic!("no `capstan {begins}` in: {text}"));
+    command.replace("DIRECTORY", "elsewhere").split(' ').map(str::to_owned).collect()
+}
+
+/// Versions that were given up and stay on a full disk are said, with the command that lets them go.
+#[test]
+fn what_stays_on_a_full_disk_is_said_however_little_of_it_is_dead() {
+    // A quarter of the chain is dead; next to nothing; and there is no chain but a full.
+    for (count, stays, changes) in
+        [(4, 10_000_000, 2_000_000), (4, 20_000_000, 50_000), (2, 9_000_000, 50_000)]
+    {
+        let Some(small) = Small::new() else { return };
+        let lab = &small.lab;
+        days(lab, "t", count, stays, changes);
+        small.fill(3_000_000);
+        for args in [&["--dry-run"][..], &[]] {
+            let (code, done, said) = prune(lab, args);
+            assert_eq!(code, 3, "{args:?}: {done:#}{said}");
+            for word in ["not-consolidated", "medium 'medium'", " MB are", "consolidate t@"] {
+                assert!(said.contains(word), "'{word}' is not in: {said}");
+            }
+        }
+        // Also when it was marked before.
+        let (_, _, said) = prune(lab, &[]);
+        lab.run(advised(&said, "consolidate")).ok();
+        let (code, done, said) = prune(lab, &[]);
+        assert_eq!(code, 0, "{done:#}{said}");
+        assert!(done["freed_bytes"].as_u64() > Some(9_000_000), "{done:#}");
+        lab.file("tree-t/new", "new");
+        lab.backed_up(["tree-t", "--to", "disk/medium", "--name", "t"]);
+        comes_back(lab, "t");
+        lab.run(["idb", "check"]).ok();
+    }
+}
+
+#[test]
+fn where_there_is_room_nothing_is_said_of_what_stays() {
+    let Some(small) = Small::new() else { return };
+    days(&small.lab, "t", 4, 20_000_000, 50_000);
+    let (code, done, said) = prune(&small.lab, &[]);
+    assert_eq!((code, said.contains("not-consolidated")), (0, false), "{done:#}{said}");
+}
+
+#[test]
+fn a_backup_to_a_full_disk_names_the_medium_and_is_on_record() {
+    let Some(small) = Small::new() else { return };
+    let lab = &small.lab;
+    days(lab, "t", 1, 4_000_000, 1_000);
+    small.fill(3_000_000);
+    let refused = lab.run(["backup", "tree-t", "--to", "disk/medium", "--name", "t"]);
+    refused.refused(&[
+        "the disk of medium 'medium'",
+        "is full",
+        "capstan prune",
+        "capstan consolidate",
+    ]);
+    let sessions = lab.run(["sessions"]).ok().stdout.clone();
+    let line = sessions.lines().find(|line| line.contains("failed")).expect(&sessions);
+    assert!(line.split_whitespace().any(|word| word == "-") && !line.contains("removed"), "{line}");
+    let status = lab.run(["status", "--max-age", "1d"]);
+    assert_ne!(status.code, 0);
+    assert!(status.stdout.contains("did not complete"), "{}", status.stdout);
+    // One that runs out of room in the middle says the same.
+    lab.sh("rm disk/filler");
+    lab.file("tree-t/large", noise(77, 60_000_000));
+    small.fill(30_000_000);
+    let failed = lab.backup(["tree-t", "--to", "disk/medium", "--name", "t", "--compress", "off"]);
+    assert_eq!(failed["device_full"], true, "{failed:#}");
+    let said = failed["errors"].to_string();
+    assert!(
+        said.contains("the disk of medium 'medium' is full") && said.contains("capstan prune"),
+        "{said}"
+    );
+}
+
+#[test]
+fn every_refusal_of_a_known_object_is_on_record() {
+    let lab = Lab::new();
+    lab.file("tree/a", "a");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.backed_up(["tree", "--to", "medium"]);
+    let failed = || {
+        let all = lab.run(["sessions", "--json"]).ok().stdout.clone();
+        all.lines().filter(|line| line.contains("\"failed\"")).count()
+    };
+    for (n, args) in [
+        &["backup", "gone", "--to", "medium", "--name", "t"][..],
+        &["backup", "tree", "--to", "medium", "--name", "t", "--exclude-from", "gone"],
+        &["backup", "tree", "--to", "tree/a", "--name", "t"],
+        &["backup", "tree", "--to", "tree/a"],
+        &["backup", "tree", "--to", "medium", "--name", "t", "--block-size", "64K", "--json"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_ne!(lab.run(args).code, 0, "{args:?}");
+        assert_eq!(failed(), n + 1, "{args:?}");
+    }
+    // What nobody knows, or asks only, leaves nothing.
+    lab.run(["backup", "gone", "--to", "medium", "--name", "typo"]).refused(&["gone"]);
+    lab.run(["backup", "gone", "--to", "medium", "--name", "t", "--dry-run"]).refused(&["gone"]);
+    assert_eq!(failed(), 5);
+    assert!(!lab.run(["status"]).stdout.contains("typo"));
+}
+
+/// A run of one object whose backups are fulls of 30 MB, with `keep.last = 1`.
+fn run_of_fulls(lab: &Lab) -> (i32, Value) {
+    let at = |path: &str| lab.path(path).display().to_string();
+    let text = format!(
+        "device = \"{}\"\n[[object]]\nname = \"t\"\npaths = [\"{}\"]\nfull = true\ncompress = \"off\"\n[keep]\nlast = 1\n",
+        at("disk/medium"),
+        at("tree-t")
+    );
+    lab.file("spec.toml", text);
+    let run = lab.run(["run", "spec.toml", "--json"]);
+    (
+        run.code,
+        serde_json::from_str(&run.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}{}", run.stdout, run.stderr)),
+    )
+}
+
+#[test]
+fn a_run_that_has_no_room_prunes_and_backs_up_again() {
+    let Some(small) = Small::new() else { return };
+    let lab = &small.lab;
+    lab.file("tree-t/a", noise(3, 30_000_000));
+    let full = ["tree-t", "--to", "disk/medium", "--name", "t", "--full", "--compress", "off"];
+    lab.backed_up(full);
+    lab.backed_up(full);
+    let (code, report) = run_of_fulls(lab);
+    let of = |n: usize| report["sessions"][n]["status"].as_str();
+    assert_eq!((of(0), of(1)), (Some("failed"), Some("completed")), "{report:#}");
+    assert_eq!((code, &report["pruned"]["removed_versions"]), (0, &1.into()), "{report:#}");
+    comes_back(lab, "t");
+    // Where the rules give nothing back, it says what does.
+    small.fill(3_000_000);
+    lab.run(["prune", "--keep-last", "1"]);
+    lab.sh("fallocate -l $(($(stat -f -c '%a*%S' disk) - 3000000)) disk/more");
+    let (code, report) = run_of_fulls(lab);
+    assert_eq!((code, report["sessions"].as_array().map(Vec::len)), (1, Some(1)), "{report:#}");
+    let errors = report["errors"].to_string();
+    assert!(
+        errors.contains("gave nothing back") && errors.contains("capstan consolidate"),
+        "{errors}"
+    );
+}
+
 fn has_segments(medium: &Path) -> bool {
     let names = std::fs::read_dir(medium).unwrap().map(|e| e.unwrap().file_name());
     names.into_iter().any(|name| name.to_string_lossy().ends_with(".segment"))

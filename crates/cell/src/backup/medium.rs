@@ -4,6 +4,7 @@ use std::path::Path;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
 use capstan_devices::open;
@@ -410,6 +411,7 @@ fn is_unavailable(error: &CellError) -> bool {
                 | DeviceError::Spool { .. }
                 | DeviceError::NoRoom { .. }
                 | DeviceError::Busy { .. }
+                | DeviceError::MediumFull { .. }
                 | DeviceError::ArrayBroken { .. }
         ),
         CellError::Io { .. } | CellError::Changed(_) => true,
@@ -422,9 +424,15 @@ fn check_space(path: &Path) -> Result<()> {
     let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("."));
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     // File systems that store nothing (proc, sysfs) count no blocks; they refuse for themselves.
-    if free_bytes(existing).is_some_and(|free| free < LEAST_SPACE) {
-        let (path, least_mib) = (path.display().to_string(), LEAST_SPACE >> 20);
-        return Err(DeviceError::NoRoom { path, least_mib }.into());
+    if free_bytes(existing).is_none_or(|free| free >= LEAST_SPACE) {
+        return Ok(());
     }
-    Ok(())
+    let least_mib = LEAST_SPACE >> 20;
+    let there = FileMedium::open(path).map(|medium| medium.header().label.clone());
+    let path = path.display().to_string();
+    Err(match there {
+        Ok(label) => DeviceError::MediumFull { label, path, least_mib },
+        Err(_) => DeviceError::NoRoom { path, least_mib },
+    }
+    .into())
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use capstan_devices::WAYS_TO_ROOM;
 use capstan_devices::held::HeldMedium;
 use capstan_disk_agent::squeeze::Ladder;
 use capstan_engine::message::Code;
@@ -457,7 +458,16 @@ impl Cell {
             ears.say(code, "media agent", &device, text);
             return Ok(());
         }
-        ears.say(Code::DeviceFailed, "media agent", &device, crate::error::chain(why));
+        let mut text = crate::error::chain(why);
+        if full && !request.device.is_sequential() {
+            // What is said of any device that is full leaves out what this one is.
+            let what = text.split("; ").next().unwrap_or_default();
+            text = format!(
+                "the disk of medium '{}' is full, what was committed is kept: {what}; {WAYS_TO_ROOM}",
+                medium.label
+            );
+        }
+        ears.say(Code::DeviceFailed, "media agent", &device, text);
         Ok(())
     }
 

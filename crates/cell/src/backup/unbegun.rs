@@ -1,4 +1,8 @@
-//! A backup that a specification asked for and that could not begin: it is on record, so that silence is noticed.
+//! A backup that could not begin: it is on record, so that silence is noticed.
+
+use std::path::PathBuf;
+
+use capstan_disk_agent::backup::roots;
 
 use capstan_format::id::{ObjectId, SessionId};
 use capstan_idb::{Object, Session, Status, Totals};
@@ -13,16 +17,23 @@ use super::devices_of;
 
 impl Cell {
     /// Records a backup that was refused before it was a session, with what its report says, and gives the report the id.
-    /// An object that was never backed up becomes known by it: `status` says that it has no complete version.
-    pub fn record_unbegun(&self, request: &BackupRequest, report: &mut Report) -> Result<()> {
+    /// An object that was never backed up `becomes_known` by it, so that `status` says that it has no complete version; else
+    /// nothing is recorded of one: somebody may have mistyped its name.
+    pub fn record_unbegun(
+        &self,
+        request: &BackupRequest,
+        becomes_known: bool,
+        report: &mut Report,
+    ) -> Result<()> {
         if request.dry_run || request.device.keeps_nothing() {
             return Ok(());
         }
-        report.name = request.name.clone().unwrap_or_else(|| unresolved_name(&request.source));
+        report.name = request.name.clone().unwrap_or_else(|| name_of(&request.source));
         let (name, host) = (&report.name, host());
         let known = self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host);
         let object = match known {
             Some(object) => object.id,
+            None if !becomes_known || name.is_empty() => return Ok(()),
             None => {
                 let id = ObjectId(self.new_id()?);
                 let (name, host) = (name.clone(), host.clone());
@@ -47,12 +58,18 @@ impl Cell {
     }
 }
 
-/// The name that the object has by default, as far as its paths are as they are written.
-fn unresolved_name(source: &Source) -> String {
-    match source {
-        Source::Paths(paths) => {
-            paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(",")
+/// The name that the object has by default; where its paths do not resolve, as far as they are as they are written.
+fn name_of(source: &Source) -> String {
+    let paths = match source {
+        Source::Paths(paths) => paths,
+        Source::Stdin(name) | Source::Command(_, name) => return name.clone(),
+    };
+    let names: Vec<String> = match roots(paths) {
+        Ok(roots) => roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r))).collect(),
+        Err(_) => {
+            let absolute = |p: &PathBuf| std::path::absolute(p).unwrap_or_else(|_| p.clone());
+            paths.iter().map(|p| absolute(p).display().to_string()).collect()
         }
-        Source::Stdin(name) | Source::Command(_, name) => name.clone(),
-    }
+    };
+    names.join(",")
 }

@@ -35,8 +35,8 @@ use crate::error::{CellError, Result, chain};
 use crate::media::{WriteFailure, refuse_new_medium_of};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::request::ConsolidateRequest;
-use crate::session::Ears;
+use crate::request::{ConsolidateRequest, VersionName};
+use crate::session::{Ears, writes_versions};
 use crate::version::VersionView;
 
 /// Kind of the sessions that make synthetic fulls.
@@ -64,7 +64,11 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        let source = self.version(&request.version)?;
+        let source = match self.version(&request.version) {
+            // What newer versions build on is there though it was given up, and is what a full is made of in its place.
+            Err(e) => self.given_up_version(&request.version)?.ok_or(e)?,
+            Ok(source) => source,
+        };
         let name = request.version.name.clone();
         if source.base.is_none() {
             return Err(CellError::BadInput(format!(
@@ -82,6 +86,28 @@ impl Cell {
         let mut report = done.report;
         self.retire_poor_tapes(&mut report, observer, stop);
         Ok(report)
+    }
+
+    /// The version of a session that is named, where it was given up and is there for those that build on it.
+    fn given_up_version(&self, name: &VersionName) -> Result<Option<Version>> {
+        let Some(prefix) = &name.session else { return Ok(None) };
+        let mut found: Option<Version> = None;
+        for session in self.idb.sessions_by_prefix(prefix)? {
+            let Some(version) = session.version.filter(|_| writes_versions(&session.kind)) else {
+                continue;
+            };
+            let Some(version) = self.idb.version(version)? else { continue };
+            let object = self.idb.object(version.object)?;
+            let is_expired = self.idb.keeping(version.id)?.expired_us.is_some();
+            if !is_expired || object.is_none_or(|object| object.name != name.name) {
+                continue;
+            }
+            if found.as_ref().is_some_and(|known| known.id != version.id) {
+                return Ok(None);
+            }
+            found = Some(version);
+        }
+        Ok(found)
     }
 
     /// The same for a version that may have been given up.

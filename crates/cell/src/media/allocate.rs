@@ -167,7 +167,7 @@ fn needed(pool: &Pool, set: Option<RotationSet>, unfit: &[String]) -> CellError 
         true => "it has none".to_owned(),
         false => unfit.join(", "),
     };
-    CellError::BadInput(format!(
+    CellError::NoMedium(format!(
         "pool '{}' has no usable medium{of}: {why}; make one of them usable, or add a free one: `capstan media init DEVICE \
          --pool {}`",
         pool.name, pool.name

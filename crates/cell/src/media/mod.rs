@@ -413,3 +413,18 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
 pub(crate) fn shown(id: MediumId, label: &str) -> String {
     format!("medium '{label}' ({})", id.short())
 }
+/// Bytes, as sentences have them.
+pub(crate) fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// The error where a text names several media.
+pub(crate) fn ambiguous(text: &str, media: &[Medium]) -> CellError {
+    let each = media.iter().map(|m| format!("{} in {}", m.id.short(), m.device));
+    CellError::BadInput(format!(
+        "'{text}' names {} media: {}; give the id of the one that is meant",
+        media.len(),
+        each.collect::<Vec<_>>().join(", ")
+    ))
+}
+

@@ -1,7 +1,7 @@
 //! Bases that were given up: what newer versions build on stays on the media, however little of it they still have. Where
 //! more than half of such a chain is dead, its last version is consolidated, what built on it builds on the new full, and
-//! the chain goes. Until that was done nothing of the chain is marked: where it cannot be done, as there is no room or something is
-//! damaged, all of it stays as it is, and that is said.
+//! the chain goes; on a medium that is full, much less is worth it. Until that was done nothing of the chain is marked: where it
+//! cannot be done, as there is no room or something is damaged, all of it stays as it is, and that is said.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,6 @@ use crate::Cell;
 use crate::backup::Wanted;
 use crate::consolidate::{Consolidated, To};
 use crate::error::{CellError, Result, chain};
-use crate::media::{LEAST_SPACE, free_bytes};
 use crate::observe::{Observer, Stop};
 use crate::session::{Ears, now_us};
 use crate::version::VersionView;
@@ -25,8 +24,8 @@ use crate::version::VersionView;
 /// Share of a chain that is dead from which on it is consolidated, in percent of its data: below, more bytes would be
 /// written than are given back.
 const DEAD_PERCENT: u64 = 50;
-/// Room that is left on a medium beside what a full takes.
-const SPARE: u64 = 1 << 20;
+/// The same on a medium that is full: there any room counts.
+const DEAD_PERCENT_FULL: u64 = 5;
 
 /// A base that became a full of its own, or would.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,11 +74,11 @@ impl Base {
 }
 
 /// What is to be done about a base.
-struct Plan {
+pub(super) struct Plan {
     base: Base,
-    of: ConsolidatedBase,
-    medium: MediumId,
-    to: To,
+    pub of: ConsolidatedBase,
+    pub medium: MediumId,
+    pub to: To,
 }
 
 /// What becomes of bases.
@@ -131,15 +130,6 @@ pub(super) fn versions_of(bases: &[Base]) -> HashSet<VersionId> {
     bases.iter().flat_map(Base::versions).collect()
 }
 
-/// A word of a command line.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._/-+:,".contains(c);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 /// What builds on a version builds on what stands for it, in these rows.
 fn adopt(rows: &mut [PruneRow], from: VersionId, to: VersionId, now_us: i64) {
     for row in rows {
@@ -156,16 +146,6 @@ impl Bases {
     fn fail(&mut self, base: Base, name: String, why: String) {
         let session = base.session.clone();
         self.failed.push((base, UnconsolidatedBase { name, session, why }));
-    }
-}
-
-impl Plan {
-    /// Bytes free where it goes, as far as anybody knows.
-    fn room(&self) -> Result<Option<u64>> {
-        Ok(match &self.to.device {
-            Address::File(path) => free_bytes(path),
-            _ => None,
-        })
     }
 }
 
@@ -232,7 +212,11 @@ impl Cell {
         }
         self.add_keys(&mut view, false)?;
         let weight = crate::consolidate::weigh(&view)?;
-        if weight.dead_percent() < DEAD_PERCENT {
+        let least = match self.free_if_full(medium, base.version.object, (0, 0))? {
+            Some(_) => DEAD_PERCENT_FULL,
+            None => DEAD_PERCENT,
+        };
+        if weight.dead_percent() < least {
             return Ok(None);
         }
         let of = ConsolidatedBase {
@@ -261,7 +245,7 @@ impl Cell {
         for plan in std::mem::take(&mut bases.plans) {
             let taken = taken.entry(plan.medium).or_default();
             let back = freed(gone, plan.medium);
-            let room = plan.room()?.map(|room| (room + back).saturating_sub(*taken));
+            let room = plan.room().map(|room| (room + back).saturating_sub(*taken));
             if let Some(lack) = self.lack_of_room(&plan, room)? {
                 bases.fail(plan.base, plan.of.name, lack);
                 continue;
@@ -286,11 +270,11 @@ impl Cell {
             if stop.0.load(Relaxed) {
                 break;
             }
-            if !is_free && self.lack_of_room(&plan, plan.room()?)?.is_some() {
+            if !is_free && self.lack_of_room(&plan, plan.room())?.is_some() {
                 free()?;
                 is_free = true;
             }
-            if let Some(lack) = self.lack_of_room(&plan, plan.room()?)? {
+            if let Some(lack) = self.lack_of_room(&plan, plan.room())? {
                 match self.pool_of(plan.medium)? {
                     Some(pool) => plan.to = To::other_of_pool(pool, plan.medium),
                     None => {
@@ -408,26 +392,6 @@ impl Cell {
                 of.why.push("consolidated".to_owned());
             }
         }
-    }
-
-    /// Why there is no room for a consolidation, and what to do; nothing if there is, or nobody knows.
-    fn lack_of_room(&self, plan: &Plan, room: Option<u64>) -> Result<Option<String>> {
-        let takes = plan.of.takes_bytes;
-        let needed = takes.saturating_add(takes / 50).saturating_add(SPARE).max(LEAST_SPACE);
-        let Some(room) = room.filter(|room| *room < needed) else {
-            return Ok(None);
-        };
-        let medium = self.labels([plan.medium].iter())?.concat();
-        let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
-        let session = plan.of.session.get(..8).unwrap_or_default();
-        Ok(Some(format!(
-            "its full takes {}, for which {} are to be free on medium '{medium}', and {} are; use `capstan consolidate {} \
-             --to DIRECTORY` with a directory on another disk, or make room, and prune again",
-            mb(takes),
-            mb(needed),
-            mb(room),
-            quoted(&format!("{}@{session}", plan.of.name))
-        )))
     }
 
     fn pool_of(&self, medium: MediumId) -> Result<Option<String>> {

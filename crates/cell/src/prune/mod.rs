@@ -5,6 +5,7 @@
 mod bases;
 mod decide;
 mod foresee;
+mod room;
 mod rules;
 mod still;
 
@@ -183,7 +184,9 @@ impl Cell {
                 again(&mut pruned)?;
             }
         }
-        self.settle_bases(bases, request, &Ears::new(observer), &mut pruned)?;
+        let ears = Ears::new(observer);
+        self.settle_bases(bases, request, &ears, &mut pruned)?;
+        self.say_crowded(request, &self.asked(request)?, &ears, &mut pruned)?;
         if request.dry_run {
             return Ok(pruned);
         }

@@ -28,8 +28,12 @@ pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
     let console = Arc::new(Console::new(global)?);
     let stop = Arc::new(Stop::default());
     on_signals(&stop, &console)?;
-    let request =
-        PruneRequest { names: args.names.clone(), rules: args.rules(), dry_run: args.dry_run };
+    let request = PruneRequest {
+        names: args.names.clone(),
+        rules: args.rules(),
+        give_up: args.give_up,
+        dry_run: args.dry_run,
+    };
     let observer: &dyn Observer = console.as_ref();
     let pruned = cell.prune(&request, observer, &stop)?;
     console.finish();

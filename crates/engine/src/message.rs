@@ -339,8 +339,8 @@ impl Code {
                 411,
                 "clock-wrong",
                 Error,
-                "set the clock (NTP); versions stay in the order in which they were committed. One whose date is wrong goes by \
-                 `capstan protect NAME@SESSION --none` and `capstan prune NAME`",
+                "set the clock (NTP); versions stay in the order in which they were committed. One whose date is wrong goes, \
+                 once a later one is there, by `capstan protect NAME@SESSION --none` and `capstan prune NAME`",
             ),
             Self::IsRead => {
                 (412, "is-read", Note, "nothing to do: what is read goes when that is done")

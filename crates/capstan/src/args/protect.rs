@@ -160,12 +160,14 @@ Examples:
   capstan prune --keep-daily 7 --keep-weekly 4 --keep-monthly 12 --dry-run
   capstan prune desk --keep-within 30d --keep-tag audit
   capstan prune
+  capstan prune olddesk --give-up --dry-run
 
 Each rule is applied to each object on its own, from its newest version on: --keep-daily 7 keeps the newest version of each
 of the last 7 days that have one. A version stays if any rule keeps it, if it is protected or locked, while a session uses
 it, and as its object's last complete one; what a version that stays builds on is only marked, and goes later: where most of
 such a chain is dead it is consolidated into a new full, and goes at once. Without any
-rule only versions go whose protection has ended. Segments in which nothing that stays has data are removed, which gives
+rule only versions go whose protection has ended. The last complete version of an object never goes so: --give-up removes all of
+the objects that are named, but what is protected, locked or in use. Segments in which nothing that stays has data are removed, which gives
 their space back; of a medium that was exported they go at a later prune.
 
 Where a medium is not at hand although nobody took it away, a disk that is not mounted say, nothing of the objects that have
@@ -203,6 +205,9 @@ pub struct PruneArgs {
     /// Keep versions that have this tag, or all of these, joined by commas; can be given several times
     #[arg(long, value_name = "TAG[,TAG]")]
     keep_tag: Vec<String>,
+    /// Remove all of the objects that are named, their last complete versions too; what is protected, locked or in use stays
+    #[arg(long, requires = "names", conflicts_with_all = KEEP_RULES)]
+    pub give_up: bool,
     /// Only say what would go, and why
     #[arg(long)]
     pub dry_run: bool,
@@ -210,6 +215,18 @@ pub struct PruneArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// The rules, which say nothing of an object that is given up.
+const KEEP_RULES: [&str; 8] = [
+    "keep_last",
+    "keep_hourly",
+    "keep_daily",
+    "keep_weekly",
+    "keep_monthly",
+    "keep_yearly",
+    "keep_within",
+    "keep_tag",
+];
 
 impl PruneArgs {
     /// The rules that are asked for.

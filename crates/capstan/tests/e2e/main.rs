@@ -25,6 +25,7 @@ mod feed;
 mod filesystems;
 mod find;
 mod full;
+mod give_up;
 mod guide;
 mod hangs;
 mod healing;

@@ -55,6 +55,8 @@ pub(crate) enum MediumLock {
 /// What is asked for, and when.
 pub(crate) struct Asked<'a> {
     pub rules: &'a KeepRules,
+    /// Whether all of the objects goes that nothing holds.
+    pub give_up: bool,
     /// Only versions of these objects; all, if none are named.
     pub objects: Option<HashSet<ObjectId>>,
     /// Locks found on media.
@@ -107,8 +109,10 @@ impl Asked<'_> {
             }
             // All that keeps it is said, also where one reason would do.
             let mut why = held;
-            why.extend(by_rules.remove(&i).unwrap_or_default());
-            why.extend(self.stays(row, i, last).map(str::to_owned));
+            if !self.give_up {
+                why.extend(by_rules.remove(&i).unwrap_or_default());
+                why.extend(self.stays(row, i, last).map(str::to_owned));
+            }
             match why.is_empty() {
                 true => Decision { action: Action::Remove, why: vec![self.why_it_goes(row)] },
                 false => Decision { action: Action::Keep, why },
@@ -157,16 +161,12 @@ impl Asked<'_> {
 
     /// Why a version stays that no rule keeps; `last` is the object's last complete one.
     fn stays(&self, row: &PruneRow, index: usize, last: Option<usize>) -> Option<&'static str> {
-        let is_last = Some(index) == last;
-        if self.rules.is_empty() {
-            return match row.keeping.protection {
-                Protection::Rules => Some("no keep rule is given"),
-                Protection::UntilUs(_) if is_last => Some("last complete version"),
-                _ => None,
-            };
-        }
-        if is_last {
+        if Some(index) == last {
             return Some("last complete version");
+        }
+        if self.rules.is_empty() {
+            let by_rules = row.keeping.protection == Protection::Rules;
+            return by_rules.then_some("no keep rule is given");
         }
         let newer = last.is_some_and(|last| last < index);
         let has_data = !row.version.null_device;
@@ -176,6 +176,7 @@ impl Asked<'_> {
     fn why_it_goes(&self, row: &PruneRow) -> String {
         match row.keeping.protection {
             _ if row.version.null_device => "it went to the null device".to_owned(),
+            _ if self.give_up => "its object is given up".to_owned(),
             Protection::UntilUs(until) => format!("protection ended {}", local(until)),
             Protection::None if self.rules.is_empty() => "not protected".to_owned(),
             _ if self.lost.contains(&row.version.id) => {
@@ -268,7 +269,8 @@ mod tests {
         let (objects, locks, lost) = (None, HashMap::new(), HashSet::new());
         let (still, of_others) = (HashMap::new(), HashSet::new());
         let (now_us, here) = (NOW, TimeZone::UTC);
-        Asked { rules, objects, locks, lost, still, of_others, now_us, here }
+        let give_up = false;
+        Asked { rules, give_up, objects, locks, lost, still, of_others, now_us, here }
     }
 
     #[test]
@@ -311,10 +313,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_complete_version_goes_only_when_it_is_told_to() {
+    fn the_last_complete_version_goes_only_when_all_of_its_object_is_given_up() {
         let none = KeepRules::default();
         assert_eq!(actions(&[protected(1, Protection::UntilUs(NOW - 1))], &none), "k");
-        assert_eq!(actions(&[protected(1, Protection::None)], &none), "r");
+        let unprotected = [protected(1, Protection::None), protected(2, Protection::None)];
+        assert_eq!(actions(&unprotected, &none), "kr");
+        let mut asked = asked(&none);
+        asked.give_up = true;
+        assert_eq!(letters(&asked.decide(&unprotected)), "rr");
+        let read = with(3, |row| row.readers.push("process 1 on h".to_owned()));
+        let locked = with(4, |row| row.keeping.locked_until_us = Some(NOW + 1));
+        let rows = [row(1), protected(2, Protection::Permanent), read, locked, row(5)];
+        assert_eq!(letters(&asked.decide(&rows)), "rkkkr");
         let tags = KeepRules { tags: vec![vec!["x".to_owned()]], ..KeepRules::default() };
         assert_eq!(actions(&[protected(1, Protection::None), row(2)], &tags), "kr");
     }

@@ -42,6 +42,8 @@ pub struct PruneRequest {
     pub names: Vec<String>,
     /// Which of their versions are kept.
     pub rules: KeepRules,
+    /// Whether all of the objects that are named goes, but what is protected, locked or read; without rules.
+    pub give_up: bool,
     /// Only say what would be done.
     pub dry_run: bool,
 }
@@ -271,6 +273,11 @@ impl Cell {
     }
 
     fn asked<'a>(&self, request: &'a PruneRequest) -> Result<Asked<'a>> {
+        if request.give_up && (request.names.is_empty() || !request.rules.is_empty()) {
+            return Err(CellError::BadInput(
+                "to give objects up they are named, and no keep rule is given; name them, and leave the rules out".to_owned(),
+            ));
+        }
         let mut objects = HashSet::new();
         for name in &request.names {
             let found = self.idb.objects_by_name(name)?;
@@ -283,6 +290,7 @@ impl Cell {
         }
         Ok(Asked {
             rules: &request.rules,
+            give_up: request.give_up,
             objects: (!request.names.is_empty()).then_some(objects),
             locks: HashMap::new(),
             lost: self.lost_versions()?,

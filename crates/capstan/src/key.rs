@@ -184,7 +184,7 @@ impl Keys {
     ) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
         self.refuse_ring()?;
-        let ring = ring_of_medium(device, &self.secrets(secret)?)?;
+        let (ring, unlocked) = ring_of_medium(device, &self.secrets(secret)?)?;
         let id = ring.active().map_err(CellError::from)?.id();
         keyring::save(&self.home, &ring)?;
         let path = self.home.join(FILE_NAME);
@@ -195,7 +195,12 @@ impl Keys {
         say(
             "what you gave opens this key itself, so only who knows it can have made it; compare the id with your recovery sheet or with `capstan key list` of another machine",
         );
-        self.names_key_if(names_key)
+        self.names_key_if(names_key)?;
+        // What was imported before opens to the names key too: the next backup builds on it with nobody at hand.
+        match names_key {
+            true => self.rewrap_with(&ring, &unlocked),
+            false => Ok(()),
+        }
     }
 
     /// Makes the names key, or removes what an earlier ring left.

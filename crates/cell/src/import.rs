@@ -207,6 +207,9 @@ impl Cell {
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
         self.import_locks(&medium, &ears)?;
+        if opened.opened > 0 {
+            self.grant_to_names_key()?;
+        }
         self.idb.raise_locks(&found.locks)?;
         self.bring_back(header.medium, (!device.is_sequential()).then_some(&medium), &ears)?;
         Self::say_problems(&medium, &ears);

@@ -18,6 +18,10 @@ use crate::resume::Cursor;
 use crate::session::Ears;
 use crate::version::{SegmentPlace, VersionView};
 
+/// What makes incrementals run where no secret is at hand.
+const NAMES_KEY_HELPS: &str = "; `capstan key names`, with a secret at hand, makes or completes the key with which incrementals run \
+                               unattended";
+
 /// What an incremental builds on.
 pub(crate) struct Based<'a> {
     pub version: VersionId,
@@ -59,13 +63,14 @@ impl Cell {
             }
             Ok(based) => Ok(Some(based)),
             Err(e) => {
-                if e.is_of_keys() {
-                    notes.push(self.full_for_want_of_keys());
-                }
-                let text = format!(
+                let mut text = format!(
                     "a full backup is made, as what {level} builds on is not all at hand: {}",
                     crate::error::chain(&e)
                 );
+                if e.is_of_keys() {
+                    notes.push(self.full_for_want_of_keys());
+                    text.push_str(NAMES_KEY_HELPS);
+                }
                 ears.say(Code::NoBase, "cell", &object.name, text);
                 Ok(None)
             }
@@ -76,7 +81,8 @@ impl Cell {
     fn full_for_want_of_keys(&self) -> String {
         match names_key::load(&self.home) {
             Ok(Some(_)) => "this is a full backup: the names of the last one are encrypted, and the names key of this home, \
-                            which was made later, does not open them; those that follow build on this one"
+                            which was made later, does not open them; those that follow build on this one. `capstan key names`, \
+                            with a secret, lets it open the earlier ones too"
                 .to_owned(),
             _ => "this is a full backup: the names of the last one are encrypted, and nothing at hand opens them; give \
                   CAPSTAN_PASSPHRASE or a key file, or let `capstan key names` make a names key, with which incrementals \

@@ -9,9 +9,10 @@ use capstan_engine::entropy::Entropy;
 use capstan_format::keys::{MAX_NAMES_KEY_JSON, NamesKey};
 use zeroize::Zeroizing;
 
+use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::guard::guard;
-use crate::keyring::{with_randomness, write_as};
+use crate::keyring::{self, with_randomness, write_as};
 
 /// Its file below the home, readable for the home's owner alone.
 pub const FILE_NAME: &str = "names.key";
@@ -58,5 +59,24 @@ pub fn remove(home: &Path) -> Result<bool> {
         }
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
         Err(e) => Err(CellError::io("remove the names key", path.display())(e)),
+    }
+}
+
+impl Cell {
+    /// Lets the names key of the home open what the secrets at hand do, so that the next backup builds on what was imported though
+    /// nobody is there who knows them. Without a names key, a ring or a secret of it nothing is done.
+    pub(crate) fn grant_to_names_key(&self) -> Result<()> {
+        if !self.secrets.are_given() {
+            return Ok(());
+        }
+        let (Some(ring), Some(names)) = (keyring::load(&self.home)?, load(&self.home)?) else {
+            return Ok(());
+        };
+        // What opened the medium may be of another ring.
+        if let Ok(unlocked) = keyring::unlock(&ring, &self.secrets) {
+            let _lock = keyring::lock(&self.home)?;
+            keyring::rewrap(&self.idb, &unlocked, &ring, Some(&names))?;
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
-use capstan_format::keys::{KeyRing, Scope};
+use capstan_format::keys::{KeyRing, Scope, Unlocked};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -13,11 +13,11 @@ use crate::keyring::{self, Secrets};
 use crate::session::Ears;
 use crate::unlock::more_helpful;
 
-/// The newest key ring of a medium whose active pair a secret opens.
+/// The newest key ring of a medium whose active pair a secret opens, with what that opens.
 ///
 /// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
 /// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
-pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<KeyRing> {
+pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<(KeyRing, Unlocked)> {
     let medium = capstan_devices::open::medium(device)?;
     let mut rings: Vec<KeyRing> = Vec::new();
     let records = match medium.header().drive_key_record() {
@@ -44,7 +44,7 @@ pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<KeyRing> {
         match keyring::unlock(ring, secrets) {
             Ok(open) if open.scope(&active) == Some(Scope::All) => {
                 return match rings.iter().find_map(|other| successor(other, ring)) {
-                    None => Ok(ring.clone()),
+                    None => Ok((ring.clone(), open)),
                     Some(newer) => Err(CellError::BadInput(format!(
                         "key {active} was replaced by key {newer} on this medium, which what was given does not \
                          open; give what opens the newest key, or make a new ring with `capstan key init`"

@@ -120,3 +120,35 @@ fn a_machine_that_cannot_read_its_backups_makes_incrementals_too() {
     with(&theirs, SECRET, &["restore", "t", "--into", "out"]).ok();
     same_by_rsync(&lab.path("tree"), &below(&theirs.path("out"), &lab.path("tree")));
 }
+
+/// After the loss of a home: with a secret at hand for the ring and the import, in whatever order, incrementals run on unattended.
+#[test]
+fn the_first_backup_after_the_loss_of_a_home_is_an_incremental() {
+    for order in [["import", "key"], ["key", "import"]] {
+        let lab = lab(&[]);
+        assert_eq!(unattended(&lab).0, "full");
+        fs::remove_dir_all(lab.path("home")).unwrap();
+        for command in order {
+            match command {
+                "key" => with(&lab, SECRET, &["key", "import", "medium"]).ok(),
+                _ => with(&lab, SECRET, &["import", "medium"]).ok(),
+            };
+        }
+        lab.run(["media", "adopt", "medium"]).ok();
+        lab.file("tree/new", "new");
+        let (method, notes) = unattended(&lab);
+        assert_eq!(method, "incr", "{order:?}: {notes}");
+        with(&lab, SECRET, &["restore", "t", "--into", "out"]).ok();
+        same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    }
+    // Where no secret was at hand for the import, the message says what helps.
+    let lab = lab(&[]);
+    unattended(&lab);
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    with(&lab, SECRET, &["key", "import", "medium", "--no-names-key"]).ok();
+    with(&lab, SECRET, &["import", "medium"]).ok();
+    lab.run(["media", "adopt", "medium"]).ok();
+    let full = lab.backup(["tree", "--to", "medium", "--name", "t"]);
+    let said = full["errors"].to_string();
+    assert!(said.contains("no-base") && said.contains("capstan key names"), "{full:#}");
+}

@@ -227,11 +227,6 @@ fn killed_commands_lose_nothing() {
     let mut faults = Vec::new();
     for round in 0..rounds {
         for (n, step) in STEPS.iter().enumerate() {
-            // A recovery that is killed may leave the settings of a server beside tables in a file: `idb move` is to be given
-            // then, and brings tables that are not whole.
-            if server::is_wanted() && step.args.starts_with("idb recover") {
-                continue;
-            }
             let clock = Clock::any(&mut dice);
             let what = format!("round {round}, `{}`, {clock:?}", step.args);
             // One that fails does not hide what the others do.

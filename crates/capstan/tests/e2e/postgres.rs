@@ -176,3 +176,46 @@ fn tables_move_to_a_server_and_come_back_from_a_medium() {
     comes_back(&lab, "file");
     assert!(lab.run(["idb", "check"]).ok().stdout.contains("all agrees"));
 }
+
+/// Wherever it is killed, the recovery of a home whose tables go to a server can be given again.
+#[test]
+fn a_recovery_to_a_server_that_is_killed_is_given_again() {
+    let server = Server::shared();
+    let lab = lab_on(server, "");
+    lab.file("sheet", lab.run(["idb", "recovery-key"]).ok().stdout.clone());
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let recover = || {
+        let mut command = lab.command();
+        command.args(["idb", "recover", "medium", "--code-file", "sheet"]);
+        command
+    };
+    let lose_home = || {
+        fs::remove_dir_all(lab.path("home")).unwrap();
+        use_server(&lab, server, "");
+    };
+    lose_home();
+    let begun = std::time::Instant::now();
+    finish(&mut recover()).ok();
+    let took = begun.elapsed();
+    let mut killed = 0;
+    for n in 1..10 {
+        lose_home();
+        let mut child = recover().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(took * n / 10);
+        killed += u32::from(child.try_wait().unwrap().is_none());
+        let _ = child.kill();
+        child.wait().unwrap();
+        let again = finish(&mut recover());
+        if again.code == 2 {
+            // All was done but the end of the process.
+            again.refused(&["already"]);
+        } else {
+            again.ok();
+        }
+        assert!(!lab.path("home/capstan.db").exists(), "killed after {n} tenths");
+        lab.run(["idb", "check"]).ok();
+        assert!(lab.run(["ls", "t"]).ok().stdout.contains("tree/7"), "killed after {n} tenths");
+    }
+    assert!(killed > 3, "{killed} were killed");
+    comes_back(&lab, "out");
+}

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, idb_backups};
@@ -24,6 +25,8 @@ use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::Ears;
 
+/// The file of a home whose recovery was begun, until that is done.
+const BEGUN: &str = "recovery.begun";
 /// The largest backup that is read, in bytes.
 const BACKUP_MAX: u64 = 2 << 30;
 
@@ -62,18 +65,35 @@ pub fn recover(
     observer: &dyn Observer,
     stop: &Stop,
 ) -> Result<Recovered> {
-    capstan_idb::refuse_database(home)?;
+    // One that was cut short is gone on with: its tables are there, or are brought there once more.
+    let goes_on = home.join(BEGUN).exists();
+    let has_tables = match capstan_idb::refuse_database(home) {
+        Ok(()) => false,
+        Err(e) if goes_on && e.is_bad_input() => true,
+        Err(e) => return Err(e.into()),
+    };
     let ears = Ears::new(observer);
     let tapes = Tapes::of(device)?;
     let Opened { from, manifest, files } = match &tapes {
         Some(tapes) => tapes.newest(recovery, &secrets, &ears)?,
         None => newest(&in_directory(device)?, recovery, &ears)?,
     };
-    put_files(home, &files)?;
-    if capstan_idb::names_server(home)? {
+    if !has_tables {
+        put_files(home, &files)?;
+    }
+    if capstan_idb::names_server(home)? && home.join(DATABASE_FILE).exists() {
         super::move_database(home)?;
     }
     let cell = Cell::open(home, secrets)?;
+    if has_tables && cell.id != manifest.cell {
+        return Err(CellError::BadInput(format!(
+            "a recovery into {} was begun from a backup of cell {}, and this one is of cell {}; name a medium of the first, or \
+             another home",
+            home.display(),
+            cell.id.short(),
+            manifest.cell.short()
+        )));
+    }
     // What is at hand may lie elsewhere than it did.
     let here = tapes.map_or_else(|| vec![device.clone()], |tapes| tapes.of_cell(cell.id));
     let mut media: Vec<(Option<MediumId>, RecoveredMedium)> = Vec::new();
@@ -93,6 +113,10 @@ pub fn recover(
         }
     }
     let media = media.into_iter().map(|(_, row)| row).collect();
+    let begun = home.join(BEGUN);
+    if !stop.0.load(Relaxed) && begun.exists() {
+        std::fs::remove_file(&begun).map_err(CellError::io("remove", begun.display()))?;
+    }
     Ok(Recovered { cell: cell.id.to_string(), created_us: manifest.created_us, from, media })
 }
 
@@ -197,12 +221,15 @@ pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Resu
     Err(failed.unwrap_or_else(|| CellError::BadInput("no backup can be read".to_owned())))
 }
 
-/// Writes the files of a home, each durably; the database last: as long as that is not there, it can be done again.
+/// Writes the files of a home, each durably; the database last. Before them it is noted that a recovery was begun, so that one that
+/// was cut short can be gone on with.
 fn put_files(home: &Path, files: &Files) -> Result<()> {
     let io = |action| CellError::io(action, home.display());
     durable::create_directories(home, 0o700).map_err(io("create the home"))?;
-    for wanted in [keyring::FILE_NAME, RECOVERY_FILE, DATABASE_FILE] {
-        let Some((_, bytes)) = files.iter().find(|(name, _)| name == wanted) else { continue };
+    let begun = (BEGUN.to_owned(), Vec::new());
+    for wanted in [BEGUN, keyring::FILE_NAME, RECOVERY_FILE, DATABASE_FILE] {
+        let mut all = files.iter().chain([&begun]);
+        let Some((_, bytes)) = all.find(|(name, _)| name == wanted) else { continue };
         let (path, temporary) = (home.join(wanted), home.join(format!(".{wanted}.new")));
         let write = || -> std::io::Result<()> {
             let mut options = OpenOptions::new();

@@ -29,6 +29,7 @@ use crate::media::shown;
 use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
+use crate::request::Level;
 use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionKeys;
 
@@ -226,7 +227,7 @@ impl Cell {
             files,
             dirs,
             bytes_read: bytes,
-            media: vec![header.label],
+            media: vec![label.clone()],
             elapsed_s: elapsed,
             rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
             peak_rss_bytes: peak_rss(),
@@ -249,6 +250,12 @@ impl Cell {
             }
         }
         report.notes.extend(lost);
+        report.notes.extend((label != header.label).then(|| {
+            format!(
+                "another medium is called '{}' here, so this one is called '{label}'",
+                header.label
+            )
+        }));
         ears.fill(&mut report);
         self.record(&mut report, "import", started_us, status)?;
         Ok(report)
@@ -457,7 +464,7 @@ impl Cell {
             id: label.version,
             object: label.object,
             status,
-            method: names.map_or("full".to_owned(), |n| n.method.clone()),
+            method: names.map_or_else(|| method_of(label), |n| n.method.clone()),
             base: label.base,
             key: label.key,
             null_device: false,

@@ -13,6 +13,17 @@ use crate::rows::{Session, Status, Totals, Version};
 use crate::sql;
 
 impl Idb {
+    /// Says of sessions without a host that they are of their object's: of an imported one that wrote no data nothing else says it.
+    pub fn complete_hosts(&self) -> Result<()> {
+        self.write(format_args!("complete the hosts of sessions"), async |conn| {
+            let sql = "UPDATE sessions SET host = \
+                       (SELECT o.host FROM objects o WHERE o.id = sessions.object_id) \
+                       WHERE host = '' AND object_id IN (SELECT id FROM objects WHERE host <> '')";
+            sql::query(sql).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     /// Records that a session begins and, in the same transaction, the version it writes.
     ///
     /// To resume, `new_version` is the incomplete version with status `Running`; a session that

@@ -75,3 +75,50 @@ fn a_home_that_only_imported_a_medium_changes_nothing_on_it() {
     let refused = first("prune t --keep-last 1");
     assert!(refused.stdout.contains("another cell"), "{}{}", refused.stdout, refused.stderr);
 }
+
+#[test]
+fn a_medium_of_another_cell_is_forgotten_when_it_is_gone_only() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 50_000));
+    let mut first = lab.command();
+    first
+        .env("CAPSTAN_HOME", lab.path("first"))
+        .args(["backup", "tree", "--to", "m", "--name", "t"]);
+    finish(&mut first).ok();
+    lab.run(["import", "m"]).ok();
+    lab.run(["media", "forget", "m"]).refused(&["at hand", "another cell"]);
+    lab.restored(["t", "--into", "out"]);
+    lab.sh("mv m away");
+    lab.run(["media", "forget", "m"]).ok();
+    lab.run(["import", "away"]).ok();
+}
+
+#[test]
+fn what_wrote_no_data_is_imported_with_its_host_and_method() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 50_000));
+    // The second medium has the end of a session that found nothing new, and no more.
+    for _ in 0..2 {
+        lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    }
+    lab.backed_up(["tree", "--to", "n", "--name", "t", "--incr"]);
+    let of = |lab: &Lab| {
+        let all = lab.run(["sessions", "--json"]).ok().stdout.clone();
+        let all = all.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let mut all: Vec<_> = all.filter(|s| s["kind"] == "backup").collect();
+        all.sort_by_key(|s| s["id"].as_str().map(str::to_owned));
+        let what = |s: &serde_json::Value| {
+            (s["id"].clone(), s["host"].clone(), s["name"].clone(), s["method"].clone())
+        };
+        all.iter().map(what).collect::<Vec<_>>()
+    };
+    let before = of(&lab);
+    assert_eq!(before.len(), 3);
+    for order in [["m", "n"], ["n", "m"]] {
+        let other = Lab::new();
+        for medium in order {
+            other.run(["import", lab.path(medium).to_str().unwrap()]).ok();
+        }
+        assert_eq!(of(&other), before, "{order:?}");
+    }
+}

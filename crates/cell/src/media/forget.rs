@@ -24,29 +24,39 @@ pub struct Forgotten {
 
 impl Cell {
     /// Forgets a medium, and the versions that need what only it has. Nothing is removed from it: an import brings it back.
-    /// Refused where it is at hand as it was last written.
+    /// Refused where it is at hand as it was last written, also where it is another cell's.
     pub fn media_forget(&self, name: &str) -> Result<Forgotten> {
         let medium = self.find_medium(name)?;
         let management = self.idb.management(medium.id)?;
-        let foreign = management.is_other_cells();
         // What is in its place is not what was recorded.
         let changed = management.changed_us.is_some();
         let by_hand =
             matches!(medium.device.parse(), Ok(Address::Tape(TapeAddress { tape: None, .. })));
-        let called = shown(medium.id, &medium.label);
-        if !foreign && !changed && !by_hand && look(&medium).absent.is_none() {
+        if !changed && !by_hand && look(&medium).absent.is_none() {
+            let (called, label) = (shown(medium.id, &medium.label), &medium.label);
+            let way = match management.is_other_cells() {
+                true => "it belongs to another cell: bring it away first".to_owned(),
+                false => format!(
+                    "`capstan media recycle '{label}'` or `capstan media erase '{label}'` gives up what it holds"
+                ),
+            };
             return Err(CellError::BadInput(format!(
-                "{called} is in {}, and one that is at hand is not forgotten; `capstan media recycle` or `capstan media erase` \
-                 gives up what it holds",
+                "{called} is in {}, and one that is at hand is not forgotten; {way}",
                 medium.device
             )));
         }
+        self.forget_lost(medium)
+    }
+
+    /// The same of one that is known to be lost.
+    pub(super) fn forget_lost(&self, medium: Medium) -> Result<Forgotten> {
         for id in self.idb.versions_on_medium(medium.id)? {
             if let Some(version) = self.idb.version(id)?
                 && self.idb.is_in_use(version.object)?
             {
                 return Err(CellError::BadInput(format!(
-                    "a session that runs uses what {called} holds; forget it when that is done"
+                    "a session that runs uses what {} holds; forget it when that is done",
+                    shown(medium.id, &medium.label)
                 )));
             }
         }

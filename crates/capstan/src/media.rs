@@ -55,7 +55,9 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         MediaCommand::Export { medium, to } => {
             print(&home::open(global)?.media_export(medium, to)?, false)?;
         }
-        MediaCommand::Recycle { medium, json } => recycle(global, medium, *json)?,
+        MediaCommand::Recycle { medium, foreign, json } => {
+            recycle(global, medium, *foreign, *json)?;
+        }
         MediaCommand::Forget { medium, json } => forget(global, medium, *json)?,
         MediaCommand::Erase { medium, secure, foreign: false, json } => {
             erase(global, medium, *secure, *json)?;
@@ -114,8 +116,12 @@ fn adopted(media: &[MediumInfo]) -> Result<(), Failure> {
     out.finish()
 }
 
-fn recycle(global: &Global, medium: &str, as_json: bool) -> Result<(), Failure> {
-    let done = home::open(global)?.media_recycle(medium)?;
+fn recycle(global: &Global, medium: &str, foreign: bool, as_json: bool) -> Result<(), Failure> {
+    let cell = home::open(global)?;
+    let done = match foreign {
+        true => cell.media_recycle_foreign(medium)?,
+        false => cell.media_recycle(medium)?,
+    };
     let mut out = Output::new();
     if as_json {
         out.json(&json!({

@@ -370,8 +370,8 @@ impl Code {
                 221,
                 "medium-changed",
                 Error,
-                "somebody else wrote to it, or cut it: `capstan media show` says what differs; then `capstan import` takes it as it is, \
-                 or `capstan media recycle` or `forget` gives it up",
+                "somebody else wrote to it, or cut it: the message says what differs, and which commands take the medium as it is or give \
+                 up what it held",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

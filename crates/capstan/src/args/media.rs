@@ -92,11 +92,15 @@ Example:
 
 A restore that needs it says where it went. `capstan media import DEVICE` takes it back.";
 const AFTER_RECYCLE: &str = "\
-Example:
+Examples:
   capstan media recycle monday
+  capstan media recycle A00007L9 --foreign
 
 All that it holds is given up, and it is free again, under a new identity. Refused while anything on it is protected, or a
-version that must stay builds on it.";
+version that must stay builds on it.
+
+--foreign is for a tape that another program wrote over: what it held is lost, and given up; what is on it is erased. Refused where
+a medium of a Capstan is on it.";
 const AFTER_ERASE: &str = "\
 Examples:
   capstan media erase monday
@@ -274,6 +278,9 @@ pub enum MediaCommand {
         /// Its label, the begin of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
+        /// Something else was written over its tape: erase that, and make the tape a free medium again
+        #[arg(long)]
+        foreign: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,

@@ -135,6 +135,86 @@ fn a_tape_that_was_cut_is_taken_as_it_is_by_an_import() {
     lab.run(["idb", "check"]).ok();
 }
 
+/// The commands that a text names.
+fn advised(text: &str) -> Vec<Vec<String>> {
+    let all = text.split('`').skip(1).step_by(2).filter_map(|c| c.strip_prefix("capstan "));
+    all.map(|c| c.split(' ').map(|word| word.trim_matches('\'').to_owned()).collect()).collect()
+}
+
+/// Another home of another cell erases a tape and backs up to it.
+fn written_by_another(lab: &Lab) {
+    let to = format!("vtape:vtl?tape={TAPE}");
+    for args in [
+        vec!["media", "erase", &to, "--foreign"],
+        vec!["backup", "tree", "--to", &to, "--name", "theirs"],
+    ] {
+        run_of(lab, "another", &args).ok();
+    }
+}
+
+/// What the advice about a tape names works, each command for itself, whoever gives it.
+#[test]
+fn each_command_that_is_advised_for_a_changed_tape_works() {
+    let by_drive =
+        |change: fn(&mut dyn TapeDrive)| move |lab: &Lab| on_tape(&lab.path("vtl"), TAPE, change);
+    type Change = Box<dyn Fn(&Lab)>;
+    let changes: [Change; 3] =
+        [Box::new(by_drive(overwrite)), Box::new(by_drive(cut)), Box::new(written_by_another)];
+    for change in changes {
+        for by_status in [false, true] {
+            let mut tried = 0;
+            loop {
+                let lab = Lab::new();
+                library(&lab, 1, 2);
+                lab.file("tree/a", noise(1, 3_000_000));
+                let to = format!("vtape:vtl?tape={TAPE}");
+                lab.backed_up(["tree", "--to", &to, "--name", "t"]);
+                change(&lab);
+                let refused = lab.run(["backup", "tree", "--to", &to]);
+                refused.refused(&["not as it was last written"]);
+                let pruned = lab.run(["prune", "--keep-last", "1"]);
+                let text = if by_status { pruned.stderr.as_str() } else { refused.stderr.as_str() };
+                let commands = advised(text);
+                assert!(!commands.is_empty(), "{text}");
+                let Some(command) = commands.get(tried) else { break };
+                // What is another's is made known when what was there before is forgotten.
+                for earlier in
+                    commands.iter().take(tried).filter(|_| text.contains("is on its tape now"))
+                {
+                    lab.run(earlier).ok();
+                }
+                let run = lab.run(command);
+                assert!([0, 3].contains(&run.code), "{command:?}: {}{}", run.stdout, run.stderr);
+                if command.contains(&"recycle".to_owned()) {
+                    assert_eq!(state(&lab, TAPE), "free");
+                    lab.backed_up(["tree", "--to", &to, "--name", "t"]);
+                    comes_back(&lab, "t", &lab.path("tree"));
+                }
+                let (_, said) = status(&lab);
+                assert!(!said.contains("not as it was last written"), "{said}");
+                lab.run(["idb", "check"]).ok();
+                tried += 1;
+            }
+            assert!(tried > 1, "{tried} commands were advised");
+        }
+    }
+}
+
+#[test]
+fn a_tape_with_another_medium_or_its_own_is_not_recycled_as_foreign() {
+    let lab = Lab::new();
+    library(&lab, 1, 2);
+    lab.file("tree/a", noise(1, 3_000_000));
+    let to = format!("vtape:vtl?tape={TAPE}");
+    lab.backed_up(["tree", "--to", &to, "--name", "t"]);
+    lab.run(["media", "recycle", TAPE, "--foreign"]).refused(&["leave --foreign out"]);
+    written_by_another(&lab);
+    lab.run(["media", "recycle", TAPE, "--foreign"]).refused(&["is on its tape now"]);
+    run_of(&lab, "another", &["verify", "theirs"]).ok();
+    lab.run(["media", "init", "m"]).ok();
+    lab.run(["media", "recycle", "m", "--foreign"]).refused(&["no tape"]);
+}
+
 /// Two media of a pool, of which the first has three segments.
 fn lab_of_directories() -> Lab {
     let lab = Lab::new();

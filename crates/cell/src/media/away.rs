@@ -11,6 +11,7 @@ use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
 use capstan_idb::{Medium, Object};
 
+use super::changed::ways;
 use super::{look, shown};
 use crate::Cell;
 use crate::error::{Result, chain};
@@ -47,16 +48,14 @@ impl AwayMedium {
     /// What to do about it.
     pub fn hint(&self) -> String {
         let label = &self.medium.label;
-        if self.changed {
-            return format!(
-                "bring back the one that was written, or take it as it is with `capstan import '{}'`; `capstan media recycle {label}` \
-                 or `capstan media forget {label}` gives it up",
-                self.medium.device
-            );
+        if self.changed
+            && let Ok(address) = self.medium.device.parse()
+        {
+            return ways(&self.medium, &address, &self.why);
         }
         format!(
-            "mount it there or import it from where it is now; `capstan media export {label}` records that it was taken away, \
-             `capstan media forget {label}` gives it up"
+            "mount it there or import it from where it is now; `capstan media export '{label}'` records that it was taken away, \
+             `capstan media forget '{label}'` gives it up"
         )
     }
 }

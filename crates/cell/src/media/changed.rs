@@ -81,7 +81,7 @@ impl Cell {
         Ok(CellError::Changed(format!(
             "{} in {address} is not as it was last written: {what}; nothing is written to it. {}",
             shown(row.id, &row.label),
-            ways(row, address)
+            ways(row, address, what)
         )))
     }
 
@@ -229,20 +229,16 @@ impl Cell {
             return Ok(());
         }
         let (what, is_blank) = match found {
-            Ok(header) => {
-                (format!("{} is on its tape now", shown(header.medium, &header.label)), false)
-            }
+            Ok(header) => (format!("{} {ON_IT}", shown(header.medium, &header.label)), false),
             Err(DeviceError::NoMedium(_)) => {
                 let is_blank = open::is_blank(address)?;
-                (if is_blank { "its tape is blank" } else { OTHERS }.to_owned(), is_blank)
+                (if is_blank { BLANK } else { OTHERS }.to_owned(), is_blank)
             }
             Err(DeviceError::Medium {
                 source: FormatError::Newer { .. } | FormatError::UnknownFeatures(_),
                 ..
             }) => return Ok(()),
-            Err(DeviceError::ArrayMember { .. }) => {
-                ("its tape is a part of an array".to_owned(), true)
-            }
+            Err(DeviceError::ArrayMember { .. }) => (PART.to_owned(), true),
             Err(e) if e.is_no_medium() => (OTHERS.to_owned(), false),
             // What is wrong with the drive or the library, says who opens it.
             Err(_) => return Ok(()),
@@ -268,6 +264,12 @@ impl Cell {
 
 /// What is on a tape that has no header of ours.
 const OTHERS: &str = "something else was written over it";
+/// What is on one that has nothing.
+const BLANK: &str = "its tape is blank";
+/// What is on one that was made a member of an array.
+const PART: &str = "its tape is a part of an array";
+/// What follows the name of another medium that is there.
+const ON_IT: &str = "is on its tape now";
 
 /// Whether a medium is recorded as lying there. A tape is the one with its barcode, wherever that is.
 fn is_place_of(row: &Medium, address: &Address) -> bool {
@@ -300,18 +302,28 @@ fn is_same_directory(a: &Path, b: &Path) -> bool {
     of(a).is_some_and(|found| Some(found) == of(b))
 }
 
-/// What can be done about a medium that was changed where it is.
-fn ways(row: &Medium, address: &Address) -> String {
+/// What can be done about a medium that was changed where it is, by what was found there.
+pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
     let label = &row.label;
-    match address {
-        Address::File(path) => format!(
-            "If another disk or directory is the one that was written, bring that back; `capstan media adopt {0} --as-new` makes \
-             this one a medium of its own; `capstan import {0}` takes it as it is, and forgets what is lost",
+    if let Address::File(path) = address {
+        return format!(
+            "If another disk or directory is the one that was written, bring that back; `capstan media adopt '{0}' --as-new` makes \
+             this one a medium of its own; `capstan import '{0}'` takes it as it is, and forgets what is lost",
             path.display()
+        );
+    }
+    let forget = format!("`capstan media forget '{label}'` gives up what it held");
+    match found {
+        OTHERS | BLANK => format!(
+            "`capstan media recycle '{label}' --foreign` gives up what it held, erases the tape and makes it a free medium; \
+             {forget} and leaves the tape as it is"
         ),
+        PART => forget,
+        found if found.ends_with(ON_IT) => {
+            format!("{forget}; `capstan import '{address}'` makes known what is there now")
+        }
         _ => format!(
-            "`capstan import '{address}'` takes it as it is, and forgets what is lost; `capstan media recycle '{label}'` or \
-             `capstan media forget '{label}'` gives it up"
+            "`capstan import '{address}'` takes it as it is, and forgets what is lost; {forget} and leaves the tape as it is"
         ),
     }
 }

@@ -91,10 +91,18 @@ impl Cell {
                     t.tape == tape.tape && t.library.resolved() == tape.library.resolved()
                 });
             if is_it || is_member || was_here {
+                let label = &medium.label;
+                let way = match self.idb.management(medium.id)?.changed_us {
+                    Some(_) => format!(
+                        "`capstan media recycle '{label}' --foreign` or `capstan media forget '{label}'` gives up what that held"
+                    ),
+                    None => format!(
+                        "`capstan media erase '{label}'` erases it, `capstan media retire '{label}'` gives up one that is destroyed"
+                    ),
+                };
                 return Err(CellError::BadInput(format!(
-                    "the tape is of {}, which the database knows; `capstan media erase` with its label erases it, \
-                     `capstan media retire` gives up one that is destroyed",
-                    shown(medium.id, &medium.label)
+                    "the tape is of {}, which the database knows; {way}",
+                    shown(medium.id, label)
                 )));
             }
         }

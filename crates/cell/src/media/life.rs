@@ -1,7 +1,7 @@
 //! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
 use capstan_devices::open;
@@ -10,7 +10,7 @@ use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
-use super::{MediumInfo, label_of, shown};
+use super::{MediumInfo, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::session::now_us;
@@ -103,7 +103,10 @@ impl Cell {
             )));
         }
         self.refuse_taken(address, wanted.new_medium)?;
-        let label = wanted.label.clone().unwrap_or_else(|| label_of(address));
+        let label = match &wanted.label {
+            Some(label) => label.clone(),
+            None => self.new_label(address)?,
+        };
         self.check_label(&label)?;
         let device = open::writable(address, || self.new_medium(&label, size), None)?;
         let row = self.put_medium_of(address, device.medium().header())?;
@@ -178,6 +181,75 @@ impl Cell {
             segments: info.holdings.segments,
             bytes: info.holdings.bytes,
             versions: lost.len() as u64,
+        })
+    }
+
+    /// Gives up what a tape held on which something else is now, erases it and makes it a free medium of the same label. Refused
+    /// where another medium of a Capstan is on it.
+    pub fn media_recycle_foreign(&self, name: &str) -> Result<Recycled> {
+        let medium = self.find_medium(name)?;
+        let called = shown(medium.id, &medium.label);
+        let address: Address = medium.device.parse()?;
+        let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = &address else {
+            return Err(CellError::BadInput(format!(
+                "{called} is no tape of a library; what is in another place is removed by hand, and `capstan media forget '{}'` \
+                 gives up what it held",
+                medium.label
+            )));
+        };
+        let management = self.idb.management(medium.id)?;
+        if management.is_other_cells() {
+            return Err(CellError::BadInput(format!(
+                "{called} belongs to another cell, so nothing is removed from its tape; `capstan media forget '{}'` forgets it here",
+                medium.label
+            )));
+        }
+        self.refuse_retired(medium.id, &medium.label)?;
+        // What cannot be read as ours may be ours and damaged: a lock holds it all the same.
+        for id in self.idb.versions_on_medium(medium.id)? {
+            if let Some(until) = self.idb.keeping(id)?.lock_at(now_us()) {
+                return Err(CellError::BadInput(format!(
+                    "{called} held {}, which is locked until {}; `capstan media forget '{}'` gives it up and leaves the tape as it is",
+                    self.name_of_version(id)?,
+                    crate::protect::local(until),
+                    medium.label
+                )));
+            }
+        }
+        // A tape that has another medium is none to erase.
+        match open::member(tape) {
+            Ok(there) if there.header().medium == medium.id => {
+                return Err(CellError::BadInput(format!(
+                    "{called} is on its tape; leave --foreign out"
+                )));
+            }
+            Ok(there) => {
+                let header = there.header();
+                self.refuse_overwritten(&address, Ok(header))?;
+                return Err(CellError::BadInput(format!(
+                    "{} is on that tape; `capstan media forget '{}'` gives up what {called} held",
+                    shown(header.medium, &header.label),
+                    medium.label
+                )));
+            }
+            Err(e) if e.is_no_medium() => {}
+            Err(e) => return Err(e.into()),
+        }
+        self.refuse_read(medium.id)?;
+        let holdings = self.idb.holdings(medium.id)?;
+        let forgotten = self.forget_lost(medium.clone())?;
+        capstan_devices::tape::erase(tape, false)?;
+        let wanted = Initialise {
+            label: Some(medium.label),
+            pool: management.pool,
+            block_size: Some(medium.block_size),
+            new_medium: true,
+        };
+        Ok(Recycled {
+            medium: self.media_init(&address, &wanted)?.medium,
+            segments: holdings.segments,
+            bytes: holdings.bytes,
+            versions: forgotten.versions + forgotten.given_up,
         })
     }
 

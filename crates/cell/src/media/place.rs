@@ -137,7 +137,7 @@ fn taken(medium: &Medium, place: &str) -> CellError {
     let label = &medium.label;
     CellError::BadInput(format!(
         "{} is known to be in {place}, and nothing is there now, so no other one is made there by itself; mount or bring back \
-         the one that is known, or say {ON_PURPOSE} if another is to be made in its place (`capstan media forget {label}` gives \
+         the one that is known, or say {ON_PURPOSE} if another is to be made in its place (`capstan media forget '{label}'` gives \
          up one that is lost)",
         shown(medium.id, label)
     ))

@@ -174,9 +174,10 @@ impl Cell {
         let lost = self.take_as_it_is(device, &medium, &ears)?;
         let without_lost = ears.error_count();
         // What a segment repeats of the medium may be out of date.
-        if medium.header_problem().is_none() || self.idb.medium(header.medium)?.is_none() {
-            self.put_medium_of(&placed(device), &header)?;
-        }
+        let label = match self.idb.medium(header.medium)? {
+            Some(known) if medium.header_problem().is_some() => known.label,
+            _ => self.put_medium_of(&placed(device), &header)?.label,
+        };
         self.idb.set_medium_changed(header.medium, None)?;
         // It is here, wherever it was.
         self.idb.set_medium_exported(header.medium, None)?;
@@ -207,10 +208,10 @@ impl Cell {
             self.warn_without_ring(device, &header.label, &ears)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
-        self.import_locks(&medium, &ears)?;
         if opened.opened > 0 {
             self.grant_to_names_key()?;
         }
+        self.import_locks(&medium, &ears)?;
         self.idb.raise_locks(&found.locks)?;
         self.bring_back(header.medium, (!device.is_sequential()).then_some(&medium), &ears)?;
         Self::say_problems(&medium, &ears);
@@ -218,7 +219,7 @@ impl Cell {
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
         let elapsed = begun.elapsed().as_secs_f64();
         let mut report = Report {
-            name: header.label.clone(),
+            name: label.clone(),
             host: host(),
             method: "import".to_owned(),
             status: status.to_string(),
@@ -502,6 +503,7 @@ impl Cell {
             Ok::<_, CellError>((files.saturating_add(f), dirs.saturating_add(d)))
         })?;
         self.idb.adopt_stand_ins()?;
+        self.idb.complete_hosts()?;
         if !sessions.is_empty() {
             self.idb.order_found(now_us())?;
         }
@@ -520,6 +522,12 @@ impl Cell {
         }
         Ok(s.end.as_ref().map_or((0, 0), |e| (e.files, e.dirs)))
     }
+}
+
+/// The method of a session that wrote no data, whose streams would say it.
+fn method_of(label: &SessionLabel) -> String {
+    let level = if label.base.is_some() { Level::Incremental } else { Level::Full };
+    level.to_string()
 }
 
 /// The wrapped keys of those segments' sessions, each once. What cannot be read is left out: it is named when its contents

@@ -27,6 +27,7 @@ use crate::hold::wanted;
 use crate::import::key_records;
 use crate::judge::{self, Frames};
 use crate::lease::Reading;
+use crate::media::ambiguous;
 use crate::missing::MissingSegment;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -347,10 +348,7 @@ impl Cell {
     pub(crate) fn known_medium(&self, text: &str) -> Result<Option<capstan_idb::Medium>> {
         let known = self.idb.media_by_label_or_id_prefix(text)?;
         if known.len() > 1 {
-            return Err(CellError::BadInput(format!(
-                "{} media are called '{text}'; give an id or a device",
-                known.len()
-            )));
+            return Err(ambiguous(text, &known));
         }
         Ok(known.into_iter().next())
     }

@@ -38,6 +38,7 @@ mod inputs_on_tape;
 mod kernel_drivers;
 mod keys;
 mod kills;
+mod labels;
 mod leases;
 mod library;
 mod listing;

@@ -304,11 +304,12 @@ impl Cell {
                 };
                 let device = open::writable(address, new, wanted.block_size)?;
                 let device = self.as_wanted(device, address, wanted.by_drive)?;
-                let header = device.medium().header().clone();
+                let mut header = device.medium().header().clone();
                 if !wanted.as_it_is {
                     self.refuse_changed(&device.address(address), device.medium())?;
                 }
-                self.put_medium_of(&device.address(address), &header)?;
+                // By the label that it has here: its own may be another medium's.
+                header.label = self.put_medium_of(&device.address(address), &header)?.label;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
                 Ok((Member::new(device.into_device()?, header), held))
@@ -410,8 +411,8 @@ fn is_unavailable(error: &CellError) -> bool {
             DeviceError::Io { .. }
                 | DeviceError::Spool { .. }
                 | DeviceError::NoRoom { .. }
-                | DeviceError::Busy { .. }
                 | DeviceError::MediumFull { .. }
+                | DeviceError::Busy { .. }
                 | DeviceError::ArrayBroken { .. }
         ),
         CellError::Io { .. } | CellError::Changed(_) => true,

@@ -8,7 +8,7 @@ use capstan_devices::open;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
-use super::{MediumInfo, label_of, recorded, shown};
+use super::{MediumInfo, recorded, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
@@ -51,7 +51,7 @@ impl Cell {
         let device = open::writable(&address, nobody, None)?;
         let new = MediumHeader {
             medium: MediumId(self.new_id()?),
-            label: self.label_of_copy(&address)?,
+            label: self.new_label(&address)?,
             cell: Some(self.id),
             ..old.clone()
         };
@@ -69,15 +69,5 @@ impl Cell {
             ))
         })?;
         self.medium_info(&row)
-    }
-
-    /// What the copy is called: as its directory, where no medium is called so.
-    fn label_of_copy(&self, address: &Address) -> Result<String> {
-        let media = self.idb.media()?;
-        let is_free = |label: &String| media.iter().all(|medium| medium.label != *label);
-        let first = label_of(address);
-        let numbered = (2..u32::MAX).map(|n| format!("{first}-{n}"));
-        let mut labels = std::iter::once(first.clone()).chain(numbered);
-        Ok(labels.find(is_free).unwrap_or(first))
     }
 }

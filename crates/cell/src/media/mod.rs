@@ -122,12 +122,7 @@ impl Cell {
         match known.as_slice() {
             [one] => return Ok(one.clone()),
             [] => {}
-            _ => {
-                return Err(CellError::BadInput(format!(
-                    "{} media are called '{text}'; give an id or a device",
-                    known.len()
-                )));
-            }
+            several => return Err(ambiguous(text, several)),
         }
         let unknown = || {
             CellError::BadInput(format!(
@@ -290,17 +285,35 @@ pub(crate) fn label_of(address: &Address) -> String {
     label.unwrap_or_else(|| "medium".to_owned())
 }
 
+/// A label that is free, made of one that may not be.
+fn numbered(first: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let next = |n: u32| if n == 1 { first.to_owned() } else { format!("{first}-{n}") };
+    (1..u32::MAX).map(next).find(|label| is_free(label)).unwrap_or_default()
+}
+
+/// Whether a label was made of another one so.
+fn is_numbered(label: &str, first: &str) -> bool {
+    let number = label.strip_prefix(first).and_then(|rest| rest.strip_prefix('-'));
+    number.is_some_and(|n| n.parse::<u32>().is_ok())
+}
+
 impl Cell {
-    /// What a new medium there is called: as its directory or tape, where no medium elsewhere is called so.
+    /// What a new medium there is called: as its directory or tape, where no other medium is called so.
     pub(crate) fn new_label(&self, address: &Address) -> Result<String> {
-        let (media, here) = (self.idb.media()?, recorded(address));
-        let is_free = |label: &String| {
-            media.iter().all(|medium| medium.label != *label || medium.device == here)
-        };
-        let first = label_of(address);
-        let numbered = (2..u32::MAX).map(|n| format!("{first}-{n}"));
-        let label = std::iter::once(first.clone()).chain(numbered).find(is_free);
-        Ok(label.unwrap_or(first))
+        let media = self.idb.media()?;
+        let is_free = |label: &str| media.iter().all(|medium| medium.label != label);
+        Ok(numbered(&label_of(address), is_free))
+    }
+
+    /// The label by which a medium is recorded: its own, or, where another medium of the cell has that, its own with a number. A label
+    /// names one medium.
+    pub(crate) fn label_for(&self, id: MediumId, own: &str) -> Result<String> {
+        let media = self.idb.media()?;
+        let is_free = |label: &str| media.iter().all(|m| m.label != label || m.id == id);
+        let known = media.iter().find(|m| m.id == id).map(|m| m.label.as_str());
+        // One that got a number keeps it, as others may have written it down.
+        let kept = known.filter(|known| is_numbered(known, own) && !is_free(own) && is_free(known));
+        Ok(kept.map_or_else(|| numbered(own, is_free), str::to_owned))
     }
 }
 
@@ -409,10 +422,6 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// How a medium is named in messages.
-pub(crate) fn shown(id: MediumId, label: &str) -> String {
-    format!("medium '{label}' ({})", id.short())
-}
 /// Bytes, as sentences have them.
 pub(crate) fn mb(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
@@ -428,3 +437,7 @@ pub(crate) fn ambiguous(text: &str, media: &[Medium]) -> CellError {
     ))
 }
 
+/// How a medium is named in messages.
+pub(crate) fn shown(id: MediumId, label: &str) -> String {
+    format!("medium '{label}' ({})", id.short())
+}

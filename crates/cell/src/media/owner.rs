@@ -8,7 +8,7 @@ use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium};
 
-use super::{Condition, MediumInfo, shown};
+use super::{Condition, MediumInfo, ambiguous, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::import::key_records;
@@ -142,7 +142,8 @@ impl Cell {
         let known = self.idb.media_by_label_or_id_prefix(what)?;
         let address = match known.as_slice() {
             [one] => one.device.parse()?,
-            _ => what.parse::<Address>()?,
+            [] => what.parse::<Address>()?,
+            several => return Err(ambiguous(what, several)),
         };
         match &address {
             Address::Tape(library) if library.tape.is_none() && !open::is_by_hand(library)? => {
@@ -230,7 +231,7 @@ impl Cell {
         let device = whole(address)?;
         let row = Medium {
             id: header.medium,
-            label: bounded(header.label.clone(), TEXT_MAX),
+            label: self.label_for(header.medium, &bounded(header.label.clone(), TEXT_MAX))?,
             device: device.to_string(),
             block_size: header.block_size,
             created_us: header.created_us,

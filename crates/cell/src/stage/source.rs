@@ -90,6 +90,10 @@ impl Cell {
             None => (text, false),
         };
         let pool = self.idb.pool(name)?.is_some();
+        if !explicit {
+            // Several of that label are said.
+            self.known_medium(text)?;
+        }
         let medium = if explicit { None } else { self.find_medium(text).ok() };
         let (rows, pool) = match (pool, medium) {
             (true, Some(_)) => {

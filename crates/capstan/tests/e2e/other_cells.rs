@@ -96,12 +96,21 @@ fn a_medium_of_another_cell_is_forgotten_when_it_is_gone_only() {
 #[test]
 fn what_wrote_no_data_is_imported_with_its_host_and_method() {
     let lab = Lab::new();
-    lab.file("tree/a", noise(1, 50_000));
-    // The second medium has the end of a session that found nothing new, and no more.
-    for _ in 0..2 {
-        lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    let at = |path: &str| lab.path(path).display().to_string();
+    let mut objects = String::new();
+    for name in ["a", "b"] {
+        lab.file(&format!("tree/{name}/file"), noise(1, 50_000));
+        let paths = at(&format!("tree/{name}"));
+        objects.push_str(&format!(
+            "[[object]]\nname = \"{name}\"\npaths = [\"{paths}\"]\nincr = true\n"
+        ));
     }
-    lab.backed_up(["tree", "--to", "n", "--name", "t", "--incr"]);
+    // Of sessions that found nothing new together the second medium has the ends, and no more.
+    for medium in ["m", "m", "n"] {
+        let device = at(medium);
+        lab.file("spec.toml", format!("device = \"{device}\"\ntogether = 2\n{objects}"));
+        lab.run(["run", "spec.toml"]).ok();
+    }
     let of = |lab: &Lab| {
         let all = lab.run(["sessions", "--json"]).ok().stdout.clone();
         let all = all.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -113,7 +122,7 @@ fn what_wrote_no_data_is_imported_with_its_host_and_method() {
         all.iter().map(what).collect::<Vec<_>>()
     };
     let before = of(&lab);
-    assert_eq!(before.len(), 3);
+    assert_eq!(before.len(), 6);
     for order in [["m", "n"], ["n", "m"]] {
         let other = Lab::new();
         for medium in order {

@@ -16,7 +16,7 @@ use capstan_format::attachment::Attachment;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Status, Totals};
-use capstan_media_agent::reader::{ReadError, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan_with;
 
 use self::damage::Damage;
@@ -138,7 +138,8 @@ impl Cell {
                     closed += frames.closed;
                     lap.busy(meters.of(Stage::Device));
                     match scanned {
-                        Err(ReadError::Stopped) => break,
+                        // It was not read to its end.
+                        Err(_) if stop.0.load(Relaxed) => break,
                         Ok((bytes, scan)) if passed.is_some() && !scan.damage.is_empty() => {
                             meters.of(Stage::Device).bytes(bytes);
                             part.say_passed(*number, &ears);

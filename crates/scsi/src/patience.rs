@@ -1,11 +1,22 @@
-//! How long a device that is not ready is waited for: not longer than somebody wants what it does.
+//! How long a device is waited for: not longer than somebody wants what it does.
+//!
+//! Who waits until a device is ready asks between commands. Of the commands themselves only those are left alone that move the tape
+//! and nothing else, which take minutes; none that writes, none that reads. What is left alone ends by itself in the device, and the
+//! way to it is closed: nobody knows where the tape stands.
 
 use std::sync::OnceLock;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How soon who waits hears of it.
+pub(crate) const SLICE: Duration = Duration::from_millis(100);
+/// As long a command that is at work may still end.
+const GRACE: Duration = Duration::from_secs(1);
 
 static ENDS: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Says how who waits for a device learns that nobody wants it any more. It is asked between commands; none that is at work is
-/// broken off. The first that is given holds.
+/// Says how who waits for a device learns that nobody wants it any more. The first that is given holds.
 pub fn ends_when(nobody_waits: fn() -> bool) {
     let _ = ENDS.set(nobody_waits);
 }
@@ -13,4 +24,93 @@ pub fn ends_when(nobody_waits: fn() -> bool) {
 /// Whether nobody waits any more.
 pub(crate) fn is_over() -> bool {
     ENDS.get().is_some_and(|nobody_waits| nobody_waits())
+}
+
+/// Why the way to a device that was left alone is closed.
+pub(crate) const LEFT: &str = "it was at work when the session was told to end, and was left to it";
+
+/// Looks, while a command is at work, whether somebody still waits for it. One that was sent after the session was told to end is a
+/// part of its end.
+pub(crate) struct Watch {
+    may_leave: bool,
+    over: Option<Instant>,
+}
+
+impl Watch {
+    /// Of a command that is sent now.
+    pub fn of(cdb: &[u8]) -> Self {
+        Self {
+            may_leave: cdb.first().is_some_and(|code| only_moves(*code)) && !is_over(),
+            over: None,
+        }
+    }
+
+    /// Whether the command may be left alone at all.
+    pub fn may_leave(&self) -> bool {
+        self.may_leave
+    }
+
+    /// Whether it is to be left alone now.
+    pub fn leaves(&mut self) -> bool {
+        self.may_leave && is_over() && self.over.get_or_insert_with(Instant::now).elapsed() >= GRACE
+    }
+}
+
+/// REWIND, SPACE, LOAD UNLOAD, LOCATE.
+fn only_moves(code: u8) -> bool {
+    matches!(code, 0x01 | 0x11 | 0x91 | 0x1b | 0x2b | 0x92)
+}
+
+/// Runs a command in a thread of its own, and waits for it as long as somebody wants it; nothing, if it was left alone.
+pub(crate) fn beside<T: Send + 'static>(
+    mut watch: Watch,
+    command: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, ended) = channel();
+    thread::spawn(move || {
+        // Nobody may be there any more to hear it.
+        let _ = done.send(command());
+    });
+    loop {
+        match ended.recv_timeout(SLICE) {
+            Ok(result) => return Some(result),
+            Err(RecvTimeoutError::Timeout) if !watch.leaves() => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// Whether nobody waits any more, of each test by itself.
+        pub static OVER: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Has [`OVER`] asked.
+    pub fn asks_over() {
+        ends_when(|| OVER.get());
+    }
+
+    #[test]
+    fn what_only_moves_the_tape_is_left_alone_and_nothing_else() {
+        asks_over();
+        let slow = || thread::sleep(Duration::from_secs(5));
+        assert_eq!(beside(Watch::of(&[0x01]), || 7), Some(7));
+        let watch = Watch::of(&[0x92]);
+        OVER.set(true);
+        let begun = Instant::now();
+        assert_eq!(beside(watch, slow), None);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        // What was sent after that belongs to the end, and writes are never left.
+        assert!(!Watch::of(&[0x01]).may_leave());
+        OVER.set(false);
+        for code in [0x08, 0x0a, 0x10, 0x19, 0x15, 0xb5, 0xa5] {
+            assert!(!Watch::of(&[code]).may_leave(), "{code:#x}");
+        }
+    }
 }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::node::{self, Nodes};
+use crate::patience::{self, Watch};
 use crate::transport::{Data, Outcome, Transport, TransportError};
 use crate::{Error, holders};
 
@@ -95,7 +96,18 @@ impl Transport for Sg {
         let Some(open) = &self.open else {
             return Err(TransportError::Lost("the device is not open".to_owned()));
         };
-        execute(&open.generic, cdb, data, timeout)
+        let watch = Watch::of(cdb);
+        if !watch.may_leave() || !data.is_empty() {
+            return execute(&open.generic, cdb, data, timeout);
+        }
+        let generic =
+            open.generic.try_clone().map_err(|e| TransportError::NotSent(e.to_string()))?;
+        let cdb = cdb.to_vec();
+        let done = patience::beside(watch, move || execute(&generic, &cdb, Data::None, timeout));
+        done.unwrap_or_else(|| {
+            self.open = None;
+            Err(TransportError::Lost(patience::LEFT.to_owned()))
+        })
     }
 
     fn reconnect(&mut self) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! What a failure to write means for the medium that was written.
 
+use capstan_devices::operator;
 use capstan_format::id::MediumId;
 use capstan_media_agent::writer::WriteError;
 
@@ -41,6 +42,8 @@ impl Cell {
             WriteFailure::Full if is_sequential() => {
                 Ok(self.idb.set_medium_full(medium, now_us())?)
             }
+            // A drive that was left at work, as the session was told to end, says nothing of the tape.
+            WriteFailure::Medium if operator::has_left() => Ok(()),
             WriteFailure::Medium => Ok(self.idb.add_medium_error(medium, None)?),
             _ => Ok(()),
         }

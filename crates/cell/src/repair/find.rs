@@ -7,7 +7,7 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{SegmentId, SegmentNumber};
-use capstan_media_agent::reader::{Contents, ReadError, SegmentReader};
+use capstan_media_agent::reader::{Contents, SegmentReader};
 use capstan_media_agent::scan::scan;
 
 use super::Repair;
@@ -114,7 +114,7 @@ impl Repair<'_> {
         match SegmentReader::open(medium, number).and_then(|reader| scan(&reader)) {
             Ok(read) => is_whole(&read, segment).err(),
             // It was not read to its end.
-            Err(ReadError::Stopped) => None,
+            Err(_) if self.stop.0.load(Relaxed) => None,
             Err(e) => Some(chain(&e)),
         }
     }

@@ -7,7 +7,7 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_idb::{ExpiredSegment, Segment};
-use capstan_media_agent::reader::{ReadError, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan;
 
 use super::Repair;
@@ -77,7 +77,9 @@ impl Repair<'_> {
             if matches!(medium.attachment(number), Ok(Some(_))) {
                 continue;
             }
-            found.extend(judged(medium, number, recorded.get(&number)));
+            let judged = judged(medium, number, recorded.get(&number));
+            // What was not read to its end is not damaged.
+            found.extend(judged.filter(|_| !self.stop.0.load(Relaxed)));
         }
         Ok(found)
     }
@@ -138,7 +140,6 @@ fn judged(
 ) -> Option<Unneeded> {
     let read = SegmentReader::open(medium, number).and_then(|reader| scan(&reader));
     let (flaw, has_frames) = match &read {
-        Err(ReadError::Stopped) => return None,
         Err(e) => (chain(e), false),
         Ok(read) => {
             let id = recorded.map(|s| s.id).or(read.contents.header.as_ref().map(|h| h.segment));

@@ -278,7 +278,9 @@ impl Cell {
         };
         let read = || prepared.and_then(|_| restore.run(workers));
         let (result, seen) = watch::watched(&watched, read);
-        self.note_damage(&view, &restore.hurt.lock())?;
+        if !stop.0.load(Relaxed) {
+            self.note_damage(&view, &restore.hurt.lock())?;
+        }
         match &result {
             Err(CellError::TargetFull(text)) => {
                 ears.say(Code::NotWritten, "disk agent", &run.destination(), text.clone());

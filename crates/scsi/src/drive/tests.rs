@@ -463,8 +463,8 @@ fn waiting_for_a_medium() {
 
 #[test]
 fn who_ends_waits_for_no_drive() {
-    thread_local!(static OVER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
-    crate::patience::ends_when(|| OVER.get());
+    use crate::patience::tests::{OVER, asks_over};
+    asks_over();
     let model = Model::new();
     let mut drive = ready(&model);
     OVER.set(true);

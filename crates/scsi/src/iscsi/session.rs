@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 use super::Target;
 use super::library::{Context, Library};
+use crate::patience::{LEFT, SLICE, Watch};
 use crate::transport::{Data, Outcome, TransportError};
 
 /// Where a callback leaves its status.
@@ -35,6 +36,8 @@ enum Ended {
     Done(c_int),
     Broken,
     TimedOut,
+    /// It is at work, and nobody waits for it any more.
+    Left,
 }
 
 /// A session with a logical unit.
@@ -124,10 +127,10 @@ impl Session {
         if sent != 0 {
             return Err(self.error());
         }
-        match self.wait(self.login, end.saturating_duration_since(Instant::now())) {
+        match self.wait(self.login, end.saturating_duration_since(Instant::now()), Watch::of(&[])) {
             Ended::Done(status) => Ok(status),
             Ended::Broken => Err(self.error()),
-            Ended::TimedOut => Err("no answer in time".to_owned()),
+            Ended::TimedOut | Ended::Left => Err("no answer in time".to_owned()),
         }
     }
 
@@ -216,7 +219,8 @@ impl Session {
         if sent != 0 {
             return Err(self.lost(self.error()));
         }
-        match self.wait(at, timeout) {
+        match self.wait(at, timeout, Watch::of(cdb)) {
+            Ended::Left => Err(self.lost(LEFT.to_owned())),
             // Statuses beyond a byte are the library's own: cancelled, failed.
             Ended::Done(status @ 0..=0xff) => Ok(task.outcome(status, len)),
             Ended::TimedOut => {
@@ -236,8 +240,9 @@ impl Session {
     }
 
     /// Serves the connection until the callback came. Signals do not end it.
-    fn wait(&mut self, pending: *const Pending, timeout: Duration) -> Ended {
+    fn wait(&mut self, pending: *const Pending, timeout: Duration, mut watch: Watch) -> Ended {
         const TICK_MS: u128 = 1000;
+        let tick_ms = if watch.may_leave() { SLICE.as_millis() } else { TICK_MS };
         let f = &self.library.0;
         let end = Instant::now() + timeout;
         loop {
@@ -249,6 +254,9 @@ impl Session {
             if left.is_zero() {
                 return Ended::TimedOut;
             }
+            if watch.leaves() {
+                return Ended::Left;
+            }
             // SAFETY: the context is alive; poll gets one entry.
             let served = unsafe {
                 let fd = (f.iscsi_get_fd)(self.context);
@@ -257,7 +265,7 @@ impl Session {
                 }
                 let events = (f.iscsi_which_events)(self.context) as i16;
                 let mut poll = libc::pollfd { fd, events, revents: 0 };
-                let wait_ms = (left.as_millis() + 1).min(TICK_MS) as c_int;
+                let wait_ms = (left.as_millis() + 1).min(tick_ms) as c_int;
                 if libc::poll(&raw mut poll, 1, wait_ms) < 0 {
                     continue;
                 }
@@ -306,7 +314,7 @@ impl Drop for Session {
                         == 0
             };
         if sent {
-            self.wait(at, PATIENCE);
+            self.wait(at, PATIENCE, Watch::of(&[]));
         }
         self.destroy();
         // SAFETY: made from a box in `connect`, and the context that knew it is gone.

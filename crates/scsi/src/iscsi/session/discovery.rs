@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Ended, Pending, Session};
 use crate::iscsi::Target;
 use crate::iscsi::library::{Context, Library};
+use crate::patience::Watch;
 
 /// Nobody has more targets than this; a list without an end is left.
 const TARGETS_MAX: usize = 65_536;
@@ -62,7 +63,8 @@ impl Session {
             (library.0.iscsi_discovery_async)(session.context, take, at.cast_mut().cast())
         };
         let ended = if sent == 0 {
-            session.wait(&raw const answer.pending, end.saturating_duration_since(Instant::now()))
+            let left = end.saturating_duration_since(Instant::now());
+            session.wait(&raw const answer.pending, left, Watch::of(&[]))
         } else {
             Ended::Broken
         };
@@ -71,7 +73,7 @@ impl Session {
         drop(session);
         match ended {
             Ended::Done(0) => Ok(answer.names.take()),
-            Ended::TimedOut => Err("no answer in time".to_owned()),
+            Ended::TimedOut | Ended::Left => Err("no answer in time".to_owned()),
             Ended::Done(_) | Ended::Broken => Err(error),
         }
     }

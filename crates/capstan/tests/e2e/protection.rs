@@ -240,9 +240,8 @@ fn a_catalog_goes_before_its_version() {
 #[test]
 fn numbers_are_not_given_again() {
     let lab = Lab::new();
-    let first = step(&lab, 0, &[]);
-    lab.run(["protect", &format!("t@{first}"), "--none"]).ok();
-    assert_eq!(letters(&prune(&lab, &[])), "r");
+    step(&lab, 0, &[]);
+    assert_eq!(letters(&prune(&lab, &["t", "--give-up"])), "r");
     assert!(names(&lab, ".segment").is_empty());
     let before = BTreeSet::new();
     let second = step(&lab, 1, &[]);
@@ -313,8 +312,8 @@ fn a_segment_that_cannot_be_removed_stays() {
 #[test]
 fn another_segment_of_that_number_stays() {
     let lab = Lab::new();
-    step(&lab, 0, &[]);
-    let old = step(&lab, 1, &[]);
+    let kept = step(&lab, 0, &[]);
+    step(&lab, 1, &[]);
     lab.sh("rm medium/00000002.segment; cp -a home kept");
     let tables = lab.keep_tables();
     assert_eq!(lab.run(["import", "medium"]).code, 3);
@@ -322,8 +321,8 @@ fn another_segment_of_that_number_stays() {
     assert!(lab.path("medium/00000002.segment").exists());
     lab.sh("rm -rf home; mv kept home");
     lab.put_tables_back(&tables);
-    lab.run(["protect", "--session", &old, "--none"]).ok();
-    let pruned = prune(&lab, &[]);
+    lab.run(["protect", "--session", &kept, "--permanent"]).ok();
+    let pruned = prune(&lab, &["t", "--give-up"]);
     assert_eq!((letters(&pruned), pruned["removed_segments"].as_u64()), ("kr".into(), Some(0)));
     assert_eq!(pruned["removed_versions"], 1);
     lab.run(["import", "medium"]);
@@ -446,10 +445,8 @@ fn a_version_that_is_gone_from_its_medium_pushes_none_out() {
     // The home is put back as it was before a prune took the two newest.
     lab.sh("cp -a home before");
     let tables = lab.keep_tables();
-    for n in [1, 2] {
-        lab.run(["protect", &format!("t@{}", sessions[n]), "--none"]).ok();
-    }
-    prune(&lab, &[]);
+    lab.run(["protect", &format!("t@{}", sessions[0]), "--permanent"]).ok();
+    prune(&lab, &["t", "--give-up"]);
     lab.sh("rm -r home; mv before home");
     lab.put_tables_back(&tables);
     let pruned = prune(&lab, &["--keep-last", "1"]);
@@ -464,7 +461,8 @@ fn what_was_pruned_does_not_come_back_with_the_database() {
     fs::write(lab.path("sheet"), sheet).unwrap();
     let kept = step(&lab, 0, &[]);
     step(&lab, 1, &["--protect", "none"]);
-    assert_eq!(letters(&prune(&lab, &[])), "kr");
+    lab.run(["protect", &format!("t@{kept}"), "--permanent"]).ok();
+    assert_eq!(letters(&prune(&lab, &["t", "--give-up"])), "kr");
     fs::remove_dir_all(lab.path("home")).unwrap();
     lab.run(["idb", "recover", "medium", "--code-file", "sheet"]).ok();
     lab.restored(["t", "--into", "newest"]);

@@ -125,7 +125,10 @@ pub fn library(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
     let dir = dice.pick(&site.dirs).clone();
     let name = *dice.pick(&["inventory.json", "library.toml"]);
     let path = dir.join(name);
-    let old = fs::read_to_string(&path).ok()?;
+    let text_of = fs::read_to_string(&path).ok()?;
+    // How slow it is stays as it is: who sets that is waited for as long as he says.
+    let (scale, old): (Vec<_>, Vec<_>) = text_of.lines().partition(|l| l.starts_with("scale"));
+    let old = old.join("\n");
     let mut bytes = old.clone().into_bytes();
     let what = match dice.below(3) {
         0 => change_bytes(&mut bytes, dice),
@@ -156,6 +159,9 @@ pub fn library(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
             what?
         }
     };
+    if let Some(scale) = scale.first() {
+        bytes.extend(format!("\n{scale}\n").bytes());
+    }
     fs::write(&path, bytes).ok()?;
     Some(format!("{name}: {what}"))
 }

@@ -137,19 +137,21 @@ fn a_header_is_not_guessed() {
     lab.run(["media", "adopt", "c", "--as-new"]).ok();
     let whole = fs::read(lab.path("c/medium.capstan")).unwrap();
     lab.sh("rm c/medium.capstan");
-    completed(repair(&lab, &["c"]));
+    completed(repair(&lab, &["./c"]));
     assert_eq!(fs::read(lab.path("c/medium.capstan")).unwrap(), whole);
     // Segments of two media, of which the database knows neither there.
-    lab.sh("mkdir d; cp a/00000001.segment d; cp b/00000001.segment d/00000002.segment");
-    lab.run(["media", "repair", "d"]).refused(&["not certain which medium"]);
+    lab.sh(
+        "mkdir mixed; cp a/00000001.segment mixed; cp b/00000001.segment mixed/00000002.segment",
+    );
+    lab.run(["media", "repair", "mixed"]).refused(&["not certain which medium"]);
     // The segments of another medium in the place of a known one.
     lab.sh("rm -r b; mkdir b; cp a/00000001.segment b");
-    lab.run(["media", "repair", "b"]).refused(&["not certain which medium"]);
+    lab.run(["media", "repair", "./b"]).refused(&["not certain which medium"]);
     assert!(!lab.path("b/medium.capstan").exists());
     // Nothing is left that says it.
     lab.sh("rm b/*");
     lab.file("b/00000001.segment", noise(1, 100_000));
-    lab.run(["media", "repair", "b"]).refused(&["say which medium it is"]);
+    lab.run(["media", "repair", "./b"]).refused(&["say which medium it is"]);
 }
 
 #[test]

@@ -400,6 +400,9 @@ fn why_unfit(e: CellError) -> Result<String> {
         CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
             " is write-protected".to_owned()
         }
+        CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_no_tape) => {
+            format!(": {}", chain(&e))
+        }
         // Another tape goes into another drive.
         CellError::Device(e) if e.blames_drive() => format!(": {}", chain(&e)),
         CellError::Device(DeviceError::NotOurs(_)) => " is not blank and not of Capstan".to_owned(),

@@ -93,15 +93,16 @@ impl Cartridge {
 
     /// Takes a tape from its file.
     pub fn open(path: &Path) -> Result<Self, TapeError> {
-        let label = read_label(path)?;
-        is_regular(path)?;
+        let label = read_label(path).map_err(|e| no_tape(path, e))?;
+        is_regular(path).map_err(|e| no_tape(path, e))?;
         let file = OpenOptions::new().read(true).write(true).open(path);
         let file = file.map_err(failed("open the tape", path))?;
         let length = file.metadata().map_err(failed("examine the tape", path))?.len();
         let mut magic = [0; 16];
         let has_magic = file.read_exact_at(&mut magic, 0).is_ok() && &magic == MAGIC;
         if !has_magic {
-            return Err(damaged(path, "it is not the file of a virtual tape"));
+            let e = damaged(path, "it is not the file of a virtual tape");
+            return Err(no_tape(path, e));
         }
         let mut this = Self {
             label,
@@ -333,6 +334,18 @@ fn is_regular(path: &Path) -> Result<(), TapeError> {
         true => Ok(()),
         false => Err(damaged(path, "it is not a regular file")),
     }
+}
+
+/// What should be a tape is none, as that says. What else went wrong stays what it is.
+fn no_tape(path: &Path, e: TapeError) -> TapeError {
+    let problem = match e {
+        TapeError::Damaged { problem, .. } => problem,
+        TapeError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            "it is not there".to_owned()
+        }
+        other => return other,
+    };
+    TapeError::NotATape { path: path.display().to_string(), problem }
 }
 
 fn read_label(path: &Path) -> Result<Label, TapeError> {

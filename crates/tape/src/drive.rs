@@ -130,6 +130,16 @@ pub enum TapeError {
         /// What is wrong.
         problem: String,
     },
+    /// The file of a virtual tape is gone, or is none.
+    #[error(
+        "{path} is no virtual tape: {problem}; bring its file back, or take the tape out of the library"
+    )]
+    NotATape {
+        /// Its file.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The drive says that the tape is bad, in words that say what to do.
     #[error("tape {tape}: {source}")]
     BadTape {
@@ -183,7 +193,12 @@ impl TapeError {
 
     /// Whether the tape is at fault, so that another one may do in the same drive.
     pub fn blames_tape(&self) -> bool {
-        matches!(self, Self::Medium { .. } | Self::BadTape { .. })
+        matches!(self, Self::Medium { .. } | Self::BadTape { .. }) || self.is_no_tape()
+    }
+
+    /// Whether what should be a virtual tape is none: its file is gone, or something else.
+    pub fn is_no_tape(&self) -> bool {
+        matches!(self, Self::NotATape { .. })
     }
 }
 

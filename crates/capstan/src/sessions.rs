@@ -73,9 +73,10 @@ fn list(sessions: &[SessionInfo]) -> String {
     table(head, sessions.iter().map(row).collect())
 }
 
-/// Until when a backup's version is kept, or that it is no more.
+/// Until when a backup's version is kept, or that it is no more, or not whole any more.
 fn kept(session: &SessionInfo) -> String {
     match &session.kept {
+        Some(_) if session.is_lost => "not whole".to_owned(),
         Some(kept) => kept_text(kept),
         None if session.is_removed => "removed".to_owned(),
         // There is nothing to keep.
@@ -140,6 +141,7 @@ fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
         protect::put(&mut object, kept);
     }
     object.insert("removed".to_owned(), session.is_removed.into());
+    object.insert("lost_data".to_owned(), session.is_lost.into());
     let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
     if let Some(c) = &session.committed {
         put("committed_rows", c.rows.into());
@@ -178,6 +180,7 @@ mod tests {
             kept: None,
             is_removed: true,
             is_writer: true,
+            is_lost: false,
             committed: None,
         }
     }

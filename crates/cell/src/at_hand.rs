@@ -8,10 +8,10 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::open::is_by_hand;
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
+use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_tape::TapeError;
 
 use crate::error::{CellError, Result, chain, plain};
-use crate::hold::wanted;
 use crate::places::{Place, SegmentPlace, recall};
 use crate::session::Ears;
 use crate::version::VersionView;
@@ -28,8 +28,7 @@ impl VersionView<'_> {
             CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
         })?;
         let address = row.device.parse::<Address>()?;
-        let opened = capstan_devices::open::known(&address, wanted(&row));
-        let medium = opened.map_err(|e| not_there(self.idb, e, &row))?;
+        let medium = self.cell.open_known(&row, &address)?;
         if medium.header().medium != id {
             if let Some(e) = exported(self.idb, &row) {
                 return Err(e);
@@ -58,6 +57,23 @@ impl VersionView<'_> {
                 self.in_use.lock().insert(id, chain(e));
             }
         })
+    }
+
+    /// Opens a segment that is recorded of a medium. Where it is not there, the error says what became of the medium, and what can be
+    /// done.
+    pub(crate) fn open_segment(
+        &self,
+        there: &FileMedium,
+        (segment, id, number): Place,
+    ) -> Result<SegmentReader> {
+        let e = match SegmentReader::open(there, number) {
+            Ok(reader) => return Ok(reader),
+            Err(e) => e,
+        };
+        let Some(row) = self.idb.medium(id)?.filter(|_| is_not_there(&e)) else {
+            return Err(e.into());
+        };
+        Err(self.cell.segment_gone(there, &row, (segment, number)))
     }
 
     /// Notes that a segment was opened on a medium.
@@ -186,6 +202,18 @@ impl VersionView<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a segment is not where it was listed or recorded.
+fn is_not_there(e: &ReadError) -> bool {
+    match e {
+        ReadError::Device(e @ DeviceError::Io { source, .. }) => {
+            let beyond = matches!(e.of_tape(), Some(TapeError::BeyondEnd { .. }));
+            beyond || source.kind() == std::io::ErrorKind::NotFound
+        }
+        ReadError::Device(DeviceError::Tape(TapeError::BeyondEnd { .. })) => true,
+        _ => false,
     }
 }
 

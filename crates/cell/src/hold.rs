@@ -16,10 +16,16 @@ impl Cell {
     /// A known medium, if it is where it was last seen.
     pub(crate) fn medium_at_hand(&self, id: MediumId) -> Result<FileMedium> {
         let (row, address) = self.place_of(id)?;
-        let medium =
-            open::known(&address, wanted(&row)).map_err(|e| not_there(&self.idb, e, &row))?;
+        let medium = self.open_known(&row, &address)?;
         is_it(&medium, &row)?;
         Ok(medium)
+    }
+
+    /// Opens what is where a known medium was last seen. A tape on which nothing or something else is now is marked, and said.
+    pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<FileMedium> {
+        let opened = open::known(address, wanted(row));
+        self.refuse_overwritten(address, opened.as_ref().map(FileMedium::header))?;
+        opened.map_err(|e| not_there(&self.idb, e, row))
     }
 
     /// The same, of this cell: to say what a change would be.

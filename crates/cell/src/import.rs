@@ -155,7 +155,10 @@ impl Cell {
     ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
-        let medium = capstan_devices::open::medium(device)?;
+        let opened = capstan_devices::open::medium(device);
+        // One that was imported before, and is not on its tape any more, is marked; what is there now is imported.
+        let changed = self.refuse_overwritten(device, opened.as_ref().map(FileMedium::header));
+        let medium = opened.map_err(|e| changed.err().unwrap_or_else(|| e.into()))?;
         let header = medium.header().clone();
         if let Some(problem) = medium.header_problem() {
             let what = format!("{}/{HEADER_NAME}", medium.path());

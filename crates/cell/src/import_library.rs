@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::open::{header_on, is_by_hand};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
@@ -96,8 +95,15 @@ impl Cell {
                 Ok(_) => {
                     self.import_one(&Address::Tape(tape), &barcode, &mut all, observer, stop)?
                 }
-                Err(e) if e.is_no_medium() => all.others.push(barcode),
-                Err(e) => all.unread(&barcode, e),
+                Err(e) => {
+                    // It may have had a medium that is known.
+                    let tape = Address::Tape(tape);
+                    let changed = self.refuse_overwritten(&tape, Err(&e)).err();
+                    match changed {
+                        None if e.is_no_medium() => all.others.push(barcode),
+                        changed => all.unread(&barcode, changed.unwrap_or_else(|| e.into())),
+                    }
+                }
             }
         }
         let library = Address::Tape(library.clone());
@@ -184,8 +190,8 @@ impl Cell {
 }
 
 impl All {
-    fn unread(&mut self, name: &str, why: DeviceError) {
-        let why = CellError::from(why);
+    fn unread(&mut self, name: &str, why: impl Into<CellError>) {
+        let why = why.into();
         self.unread.push(format!("{name} was not imported, or not all of it: {}", chain(&why)));
         self.why_unread.get_or_insert(why);
     }

@@ -57,7 +57,11 @@ impl Cell {
             }
             return Ok(None);
         };
-        match self.open_base(&base) {
+        let opened = match self.lost_of(base.id)? {
+            Some(why) => Err(CellError::BadInput(format!("the last version is not whole: {why}"))),
+            None => self.open_base(&base),
+        };
+        match opened {
             Ok(based) if asked.is_none() && !self.is_alike(&based.cursor, media, encrypted)? => {
                 Ok(None)
             }

@@ -134,6 +134,8 @@ pub struct SessionInfo {
     pub is_removed: bool,
     /// Whether it was to make a version.
     pub is_writer: bool,
+    /// Whether a medium has lost something of its version for good.
+    pub is_lost: bool,
     /// What a backup committed, where it came to no end that would say so.
     pub committed: Option<Committed>,
 }
@@ -369,6 +371,10 @@ impl Cell {
             report: s.report.clone(),
             is_removed: is_writer && kept.is_none() && s.status != Status::Failed,
             is_writer,
+            is_lost: match s.version.filter(|_| is_writer) {
+                Some(version) => self.lost_of(version)?.is_some(),
+                None => false,
+            },
             kept,
             committed: self.committed(s)?,
         })

@@ -43,7 +43,7 @@ impl VersionView<'_> {
         (segment, medium, number): Place,
     ) -> Result<(SegmentReader, Arc<Contents>)> {
         let there = self.medium_once(medium)?;
-        let reader = SegmentReader::open(&there, number)?;
+        let reader = self.open_segment(&there, (segment, medium, number))?;
         // A tape would have to go there; frames of another stream do not pass their checks there either.
         if !self.is_sequential(medium)?
             && there.segment_at(number).is_some_and(|found| found != segment)
@@ -93,8 +93,8 @@ impl VersionView<'_> {
     pub fn contents_on_media(&self, place: &SegmentPlace) -> Result<Contents> {
         let mut readers = Vec::new();
         let mut failed = None;
-        for (_, medium, number) in place.places() {
-            let opened = self.medium(medium).and_then(|m| Ok(SegmentReader::open(&m, number)?));
+        for at in place.places() {
+            let opened = self.medium(at.1).and_then(|m| self.open_segment(&m, at));
             match opened {
                 Ok(reader) => match reader.catalog() {
                     Ok(contents) => return Ok(contents),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use capstan_engine::message::Code;
-use capstan_format::id::{MediumId, ObjectId};
-use capstan_idb::{Object, Session, Status, Version};
+use capstan_format::id::{MediumId, ObjectId, VersionId};
+use capstan_idb::{LostData, Object, Session, Status, Version};
 use serde::Deserialize;
 
 use crate::Cell;
@@ -12,7 +12,7 @@ use crate::error::{CellError, Result};
 use crate::media::{AwayMedium, Condition};
 use crate::report::DrillReport;
 use crate::restore::is_complete_by;
-use crate::session::{now_us, rfc3339};
+use crate::session::{Ears, now_us, rfc3339};
 
 /// Backups that are looked back on for one that did not go to the null device.
 const LOOKED_BACK: usize = 50;
@@ -117,7 +117,11 @@ impl Cell {
     ) -> Result<Option<ObjectStatus>> {
         let mut versions = self.idb.versions_of(object.id)?;
         versions.retain(|v| !v.null_device);
-        let complete = versions.iter().find(|v| is_complete_by(v, None));
+        let lost = self.idb.lost_versions()?;
+        let lost_of = |v: &Version| lost.iter().find(|of| of.version == v.id);
+        let mut all = versions.iter().filter(|v| is_complete_by(v, None));
+        let newest = all.clone().next();
+        let complete = all.find(|v| lost_of(v).is_none());
         let backups = self.idb.sessions_of_object(object.id, Some("backup"), LOOKED_BACK)?;
         let kept = backups.iter().find(|s| !s.device.starts_with("null:"));
         if versions.is_empty() && kept.is_none() {
@@ -137,6 +141,10 @@ impl Cell {
         for (_, why) in self.clock_faults(object.id)? {
             status.say(Health::Warning, format!("{why} ({})", Code::ClockWrong));
         }
+        if let Some((newest, lost)) = newest.and_then(|v| Some((v, lost_of(v)?))) {
+            let name = self.name_of_version(newest.id)?;
+            status.say(Health::Warning, format!("{name} is not whole: {}", lost_text(lost)));
+        }
         let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
         for why in self.faults_of(&media)? {
             status.say(Health::Warning, why);
@@ -149,7 +157,11 @@ impl Cell {
                 true => (Health::Critical, ", and its last version needs it"),
                 false => (Health::Warning, ""),
             };
-            status.say(health, format!("{}{and}: its keep rules stand still", of.text()));
+            let still = match of.still.iter().any(|o| o.id == object.id) {
+                true => ": its keep rules stand still",
+                false => "; other media have what it lacks",
+            };
+            status.say(health, format!("{}{and}{still}", of.text()));
         }
         Ok(Some(status))
     }
@@ -187,6 +199,29 @@ impl Cell {
             }
         }
         Ok(media)
+    }
+
+    /// Why a version is not whole, if it is not: a medium was taken as it is that had lost something of it.
+    pub(crate) fn lost_of(&self, version: VersionId) -> Result<Option<String>> {
+        let lost = self.idb.lost_versions()?;
+        Ok(lost.iter().find(|of| of.version == version).map(lost_text))
+    }
+
+    /// Those of these versions of which no medium lost anything for good.
+    pub(crate) fn whole_of(&self, versions: &[Version]) -> Result<Vec<Version>> {
+        let lost = self.idb.lost_versions()?;
+        let is_whole = |v: &&Version| lost.iter().all(|of| of.version != v.id);
+        Ok(versions.iter().filter(is_whole).cloned().collect())
+    }
+
+    /// Says of a version that is read that it is not whole, if it is not.
+    pub(crate) fn say_lost(&self, version: VersionId, name: &str, ears: &Ears<'_>) -> Result<()> {
+        if let Some(why) = self.lost_of(version)? {
+            let text =
+                format!("it is not whole, and files of it may lack that nobody can name: {why}");
+            ears.say(Code::Missing, "cell", name, text);
+        }
+        Ok(())
     }
 
     fn last_of(&self, object: ObjectId, kind: &str) -> Result<Option<LastSession>> {
@@ -243,6 +278,15 @@ impl ObjectStatus {
         self.health = self.health.max(health);
         self.why.push(why);
     }
+}
+
+/// Why a version is not whole.
+pub(crate) fn lost_text(lost: &LostData) -> String {
+    format!(
+        "medium '{}' was imported as it is on {}, and had lost something of it",
+        lost.medium,
+        crate::protect::local(lost.lost_us)
+    )
 }
 
 /// What of a report status asks for.

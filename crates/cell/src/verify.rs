@@ -23,7 +23,6 @@ use self::damage::Damage;
 use crate::Cell;
 use crate::at_hand::another_in_its_place;
 use crate::error::{CellError, Result};
-use crate::hold::wanted;
 use crate::import::key_records;
 use crate::judge::{self, Frames};
 use crate::lease::Reading;
@@ -53,6 +52,8 @@ struct Asked {
     name: String,
     parts: Vec<Part>,
     version: Option<VersionId>,
+    /// What of media is not as it was last written.
+    changed: Vec<String>,
     _reading: Option<Reading>,
 }
 
@@ -66,7 +67,13 @@ impl Cell {
     ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
-        let Asked { name, parts, version, _reading } = self.parts(request)?;
+        let Asked { name, parts, version, changed, _reading } = self.parts(request)?;
+        for text in changed {
+            ears.say(Code::MediumChanged, "cell", &name, text);
+        }
+        if let Some(version) = version {
+            self.say_lost(version, &name, &ears)?;
+        }
         let streams = version.map(|version| self.streams_of(version)).transpose()?;
         let asked: &dyn Fn(StreamId) -> bool =
             &|stream| streams.as_ref().is_none_or(|streams| streams.contains(&stream));
@@ -318,17 +325,31 @@ impl Cell {
                         return Err(e);
                     }
                 }
-                let parts = parts.into_iter().map(|(_, p)| p).collect();
+                let parts: Vec<Part> = parts.into_iter().map(|(_, p)| p).collect();
+                let mut changed = Vec::new();
+                for part in &parts {
+                    changed.extend(self.note_changed_known(&part.medium)?);
+                }
                 let (name, version) = (name.name.clone(), Some(version.id));
-                Ok(Asked { name, parts, version, _reading: reading })
+                Ok(Asked { name, parts, version, changed, _reading: reading })
             }
             VerifyRequest::Medium(text) => {
                 // By itself: what is recorded of where its segments lie is no help here, but what others will not have.
-                let medium = match self.known_medium(text)? {
-                    Some(known) => open::known(&known.device.parse()?, wanted(&known))?,
-                    None => open::medium(&text.parse()?)?,
+                let (address, medium) = match self.known_medium(text)? {
+                    Some(known) => {
+                        let address = known.device.parse()?;
+                        let medium = self.open_known(&known, &address)?;
+                        (address, medium)
+                    }
+                    None => {
+                        let address = text.parse()?;
+                        let opened = open::medium(&address);
+                        self.refuse_overwritten(&address, opened.as_ref().map(FileMedium::header))?;
+                        (address, opened?)
+                    }
                 };
                 self.open_drive_key(medium.header())?;
+                let changed = self.note_changed(&address, &medium)?.into_iter().collect();
                 let id = medium.header().medium;
                 let reading = self.hold_versions(&self.idb.versions_on_medium(id)?)?;
                 let recorded = self.recorded_on(id)?;
@@ -340,7 +361,8 @@ impl Cell {
                 let passed = self.needless_on(id)?;
                 let part = Part { medium, segments, missing, recorded, passed };
                 let name = part.medium.header().label.clone();
-                Ok(Asked { name, parts: vec![part], version: None, _reading: reading })
+                let parts = vec![part];
+                Ok(Asked { name, parts, version: None, changed, _reading: reading })
             }
         }
     }

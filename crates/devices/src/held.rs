@@ -3,6 +3,7 @@
 //! Segments are removed whole, the last first: the end of a session is in its last segment, so a removal that is cut short
 //! leaves a session without its end, which nobody takes for complete.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -78,6 +79,21 @@ impl FileMedium {
     pub fn segment_length(&self, number: SegmentNumber) -> Result<u64, DeviceError> {
         let name = format!("{}/{}", self.path, segment_name(number, SUFFIX));
         self.open_segment(number)?.len().map_err(io_error("read", &name))
+    }
+
+    /// The complete segments, with the bytes that each has where that is known without opening it.
+    pub fn lengths(&self) -> Result<BTreeMap<SegmentNumber, Option<u64>>, DeviceError> {
+        let mut lengths = BTreeMap::new();
+        for number in self.segments()? {
+            let name = segment_name(number, SUFFIX);
+            match self.storage.length(&name) {
+                Ok(length) => drop(lengths.insert(number, length)),
+                // It was removed since it was listed.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(io_error("examine", &format!("{}/{name}", self.path))(e)),
+            }
+        }
+        Ok(lengths)
     }
 
     /// Which segment has that number, wherever in it that can be read; `None` if nothing in it says so.

@@ -32,6 +32,11 @@ pub trait Storage: Send + Sync {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals durable.
     fn sync(&self) -> io::Result<()>;
+    /// The length of a file in bytes, where that is known without opening it. What is no file has none.
+    fn length(&self, name: &str) -> io::Result<Option<u64>> {
+        let _ = name;
+        Ok(None)
+    }
     /// Whether it is an array of storages.
     fn is_array(&self) -> bool {
         false
@@ -225,6 +230,12 @@ impl Storage for RealStorage {
 
     fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    fn length(&self, name: &str) -> io::Result<Option<u64>> {
+        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_file = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
+        Ok(Some(u64::try_from(stat.st_size).ok().filter(|_| is_file).unwrap_or(0)))
     }
 }
 

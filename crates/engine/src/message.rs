@@ -129,6 +129,8 @@ codes! {
     NotConsolidated,
     /// A medium is not as it was last written.
     MediumChanged,
+    /// A version is not whole, as a medium was taken as it is that had lost something of it.
+    LostData,
 }
 
 impl Code {
@@ -372,6 +374,12 @@ impl Code {
                 Error,
                 "somebody else wrote to it, or cut it: the message says what differs, and which commands take the medium as it is or give \
                  up what it held",
+            ),
+            Self::LostData => (
+                218,
+                "lost-data",
+                Warning,
+                "import the medium that has what is missing, if there is one; name a version that is whole to restore all of it",
             ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (

@@ -62,6 +62,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (13, "order of commits", include_str!("../migrations/0013_order_of_commits.sql")),
     (14, "version leases", include_str!("../migrations/0014_version_leases.sql")),
     (15, "changed media", include_str!("../migrations/0015_changed_media.sql")),
+    (16, "lost segments", include_str!("../migrations/0016_lost_segments.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

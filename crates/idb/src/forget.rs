@@ -6,6 +6,7 @@ use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
 use crate::leases;
+use crate::lost::put_lost;
 use crate::management::ensure;
 use crate::rows::Medium;
 use crate::sql;
@@ -43,18 +44,24 @@ impl Idb {
         gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
     }
 
-    /// Forgets that these segments lie on a medium, where they are not any more, and `versions`, which need them. A segment that
-    /// has no other place goes with its catalog. Sessions stay for the record.
+    /// Forgets that these segments lie on a medium, where they are not any more, and `versions`, of which nothing else is known. Of
+    /// those in `torn` it notes which segment they lack from now on. A segment that has no other place goes with its catalog.
+    /// Sessions stay for the record.
     pub fn forget_segments_of_medium(
         &self,
         medium: MediumId,
         segments: &[SegmentId],
         versions: &[VersionId],
+        torn: &[(SegmentId, VersionId)],
+        now_us: i64,
     ) -> Result<()> {
         let what = format_args!("forget what medium {} has lost", medium.short());
         let gone = self.write(what, async |conn| {
             for version in versions {
                 forget_version(conn, *version).await?;
+            }
+            for of in torn {
+                put_lost(conn, medium, *of, now_us).await?;
             }
             let mut gone = Vec::new();
             for segment in segments {
@@ -71,28 +78,6 @@ impl Idb {
             Ok(gone)
         })?;
         gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
-    }
-
-    /// The versions that have something in a segment of which neither it nor a copy lies anywhere but on this medium.
-    pub fn versions_only_in(&self, segment: SegmentId, medium: MediumId) -> Result<Vec<VersionId>> {
-        self.read(format_args!("look up segment {}", segment.short()), async |conn| {
-            let rows = sql::query(
-                "SELECT DISTINCT p.version_id FROM stream_parts p \
-                 LEFT JOIN segment_copies c ON c.segment_id = p.segment_id \
-                 WHERE p.segment_id = $1 \
-                 AND NOT EXISTS (SELECT 1 FROM segment_places o WHERE o.medium_id <> $2 AND \
-                 (o.segment_id = p.segment_id OR o.segment_id = c.origin_id)) \
-                 AND COALESCE(c.origin_id, p.segment_id) NOT IN (SELECT k.origin_id \
-                 FROM segment_copies k JOIN segment_places o ON o.segment_id = k.segment_id \
-                 WHERE o.medium_id <> $2) \
-                 ORDER BY p.version_id",
-            )
-            .bind(segment.to_string())
-            .bind(medium.to_string())
-            .fetch_all(conn)
-            .await?;
-            rows.iter().map(|row| decode::parsed(row, "version_id")).collect()
-        })
     }
 
     /// Records that a medium has a new identity: it was recycled. Pool and history stay with it.
@@ -191,6 +176,7 @@ async fn forget_version(conn: &mut Conn<'_>, version: VersionId) -> std::result:
     for sql in [
         "UPDATE sessions SET version_id = NULL WHERE version_id = $1",
         "DELETE FROM stream_parts WHERE version_id = $1",
+        "DELETE FROM lost_segments WHERE version_id = $1",
         "DELETE FROM versions WHERE id = $1",
     ] {
         sql::query(sql).bind(version.to_string()).execute(&mut *conn).await?;

@@ -41,8 +41,10 @@ pub struct PruneRow {
 pub struct Claim {
     /// The version.
     pub version: VersionId,
-    /// The segment, or the one that it is a copy of.
+    /// The segment that lies there.
     pub segment: SegmentId,
+    /// The one that it is a copy of, or it itself.
+    pub origin: SegmentId,
     /// The medium.
     pub medium: MediumId,
     /// Its number there.
@@ -100,19 +102,30 @@ impl Idb {
 
     /// Every place of data that versions have.
     pub fn claims(&self) -> Result<Vec<Claim>> {
+        self.claims_in("stream_parts p", "p.version_id", "p.segment_id")
+    }
+
+    /// Every place of segments without data, which say of a version that a session of it ended.
+    pub fn claims_of_ends(&self) -> Result<Vec<Claim>> {
+        let ends = "sessions s JOIN segments g ON g.session_id = s.id AND s.version_id IS NOT NULL \
+                    AND NOT EXISTS (SELECT 1 FROM stream_parts p WHERE p.segment_id = g.id)";
+        self.claims_in(ends, "s.version_id", "g.id")
+    }
+
+    fn claims_in(&self, from: &str, version: &str, segment: &str) -> Result<Vec<Claim>> {
         self.read(format_args!("list where versions lie"), async |conn| {
-            let rows = sql::query(
-                "SELECT DISTINCT p.version_id, COALESCE(c.origin_id, p.segment_id) AS origin_id, \
-                 l.medium_id, l.number FROM stream_parts p \
-                 JOIN segment_places l ON l.segment_id = p.segment_id \
-                 LEFT JOIN segment_copies c ON c.segment_id = p.segment_id",
-            )
-            .fetch_all(conn)
-            .await?;
+            let sql = format!(
+                "SELECT DISTINCT {version} AS version_id, {segment} AS segment_id, \
+                 COALESCE(c.origin_id, {segment}) AS origin_id, l.medium_id, l.number FROM {from} \
+                 JOIN segment_places l ON l.segment_id = {segment} \
+                 LEFT JOIN segment_copies c ON c.segment_id = {segment}"
+            );
+            let rows = sql::query(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
             let claim = |row| {
                 Ok(Claim {
                     version: decode::parsed(row, "version_id")?,
-                    segment: decode::parsed(row, "origin_id")?,
+                    segment: decode::parsed(row, "segment_id")?,
+                    origin: decode::parsed(row, "origin_id")?,
                     medium: decode::parsed(row, "medium_id")?,
                     number: SegmentNumber(decode::count(row, "number")?),
                 })
@@ -349,6 +362,7 @@ async fn forget_versions(
     }
     for statement in [
         "UPDATE sessions SET version_id = NULL WHERE version_id IN (",
+        "DELETE FROM lost_segments WHERE version_id IN (",
         "DELETE FROM versions WHERE id IN (",
     ] {
         let mut query = sql::Builder::new(statement);

@@ -45,17 +45,30 @@ fn what_a_medium_has_lost_is_forgotten_with_what_needs_it() {
     let last = idb.last_segments_of_medium(first, 2).unwrap();
     assert_eq!(last.iter().map(|s| s.number.0).collect::<Vec<_>>(), [3, 2]);
     let (lost, mirrored) = (SegmentId(nth(3)), SegmentId(nth(2)));
-    assert_eq!(idb.versions_only_in(mirrored, first).unwrap(), []);
-    let versions = idb.versions_only_in(lost, first).unwrap();
-    assert_eq!(versions, [VersionId(nth(1))]);
-    idb.forget_segments_of_medium(first, &[mirrored], &[]).unwrap();
-    assert_eq!(idb.segments_of_version(versions[0]).unwrap().len(), 3, "the mirror has it");
-    idb.forget_segments_of_medium(first, &[lost], &versions).unwrap();
-    assert_eq!(idb.version(versions[0]).unwrap(), None);
+    let version = VersionId(nth(1));
+    let at = |n: u8| {
+        let claims = idb.claims().unwrap();
+        claims.iter().filter(|c| c.origin == SegmentId(nth(n))).count()
+    };
+    assert_eq!((at(1), at(2), at(3)), (1, 2, 1));
+    idb.forget_segments_of_medium(first, &[mirrored], &[], &[], 7).unwrap();
+    assert_eq!(idb.segments_of_version(version).unwrap().len(), 3, "the mirror has it");
+    assert_eq!(idb.lost_versions().unwrap(), []);
+    idb.forget_segments_of_medium(first, &[lost], &[], &[(lost, version)], 8).unwrap();
+    let found = idb.lost_versions().unwrap();
+    assert_eq!((found.len(), found[0].version, found[0].lost_us), (1, version, 8));
     assert_eq!(idb.last_segment_number(first).unwrap(), Some(SegmentNumber(1)));
     assert_eq!(idb.last_segment_number(second).unwrap(), Some(SegmentNumber(1)));
-    // A copy elsewhere is as good.
+    // A copy elsewhere is as good, and so is the segment itself when it turns up.
+    idb.put_copy(SegmentId(nth(4)), lost).unwrap();
     idb.commit_segments(&[(segment(4, 2, 2, 1), vec![])]).unwrap();
-    idb.put_copy(SegmentId(nth(4)), SegmentId(nth(1))).unwrap();
-    assert_eq!(idb.versions_only_in(SegmentId(nth(1)), first).unwrap(), []);
+    assert_eq!(idb.lost_versions().unwrap(), []);
+    idb.forget_segments_of_medium(second, &[SegmentId(nth(4))], &[], &[], 9).unwrap();
+    assert_eq!(idb.lost_versions().unwrap().len(), 1);
+    idb.commit_segments(&[(segment(3, 1, 3, 1), vec![part(3, 1, 1, 70, 90)])]).unwrap();
+    assert_eq!(idb.lost_versions().unwrap(), []);
+    // What is forgotten is not missed.
+    idb.forget_segments_of_medium(first, &[lost], &[], &[(lost, version)], 10).unwrap();
+    idb.forget_segments_of_medium(first, &[], &[version], &[], 11).unwrap();
+    assert_eq!((idb.version(version).unwrap(), idb.lost_versions().unwrap()), (None, vec![]));
 }

@@ -11,10 +11,10 @@ use crate::server::write_settings;
 use crate::support::{Lab, Run, finish, noise, report};
 use crate::tape::{comes_back, library, media};
 
-const TAPE: &str = "V00001L9";
+pub const TAPE: &str = "V00001L9";
 
 /// Has a tape of the library in its drive, as another program would.
-fn on_tape(dir: &Path, barcode: &str, work: impl FnOnce(&mut dyn TapeDrive)) {
+pub fn on_tape(dir: &Path, barcode: &str, work: impl FnOnce(&mut dyn TapeDrive)) {
     let mut robot = Library::open(dir).unwrap();
     let held = robot.inventory().unwrap();
     if let Some(other) = held.iter().find(|h| h.place == Place::Drive(1)) {
@@ -32,7 +32,7 @@ fn on_tape(dir: &Path, barcode: &str, work: impl FnOnce(&mut dyn TapeDrive)) {
     robot.move_tape(Place::Drive(1), place).unwrap();
 }
 
-fn overwrite(drive: &mut dyn TapeDrive) {
+pub fn overwrite(drive: &mut dyn TapeDrive) {
     drive.locate(Spot::BEGIN).unwrap();
     for _ in 0..3 {
         drive.write_block(&[b't'; 10_240]).unwrap();
@@ -53,16 +53,16 @@ fn status(lab: &Lab) -> (i32, String) {
     (run.code, run.stdout)
 }
 
-fn state(lab: &Lab, label: &str) -> String {
+pub fn state(lab: &Lab, label: &str) -> String {
     media(lab).into_iter().find(|m| m.0 == label).unwrap_or_else(|| panic!("{label}")).1
 }
 
-fn codes(report: &Value) -> Vec<&str> {
+pub fn codes(report: &Value) -> Vec<&str> {
     report["errors"].as_array().unwrap().iter().map(|e| e["code"].as_str().unwrap()).collect()
 }
 
 /// Makes a copy of our home, with tables of its own.
-fn copy_home(lab: &Lab) {
+pub fn copy_home(lab: &Lab) {
     lab.sh("cp -a home other");
     if let Some(url) = lab.keep_tables() {
         write_settings(&lab.path("other"), &format!("database = \"{url}\"\n"));
@@ -70,7 +70,7 @@ fn copy_home(lab: &Lab) {
 }
 
 /// One run with another home, which is a copy of ours: of the same cell.
-fn run_of(lab: &Lab, home: &str, args: &[&str]) -> Run {
+pub fn run_of(lab: &Lab, home: &str, args: &[&str]) -> Run {
     finish(lab.command().env("CAPSTAN_HOME", lab.path(home)).args(args))
 }
 

@@ -26,6 +26,8 @@ mod filesystems;
 mod find;
 mod full;
 mod give_up;
+mod gone_media;
+mod gone_tapes;
 mod guide;
 mod hangs;
 mod healing;

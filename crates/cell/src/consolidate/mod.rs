@@ -123,6 +123,11 @@ impl Cell {
         let ears = Ears::new(observer);
         // Through all that it takes: sessions that go on with each other have views of their own.
         let _reading = self.hold_version(source.id)?;
+        if let Some(why) = self.lost_of(source.id)? {
+            return Err(CellError::BadInput(format!(
+                "that version of '{name}' is not whole, and no full is made of it: {why}; name another version"
+            )));
+        }
         let mut view = VersionView::open(self, source.id)?;
         self.add_keys(&mut view, false)?;
         self.open_drive_keys(&view)?;

@@ -9,14 +9,16 @@ use std::collections::{HashMap, HashSet};
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
-use capstan_idb::{Medium, Object};
+use capstan_idb::{Claim, Medium, Object};
 
 use super::changed::ways;
-use super::{look, shown};
+use super::gone::{Gone, torn};
+use super::shown;
 use crate::Cell;
 use crate::error::{Result, chain};
 
-/// A medium that is not where it was last seen, though nobody is on record as having taken it away.
+/// A medium that is not where it was last seen, though nobody is on record as having taken it away; or that lacks something of what
+/// was written to it.
 #[derive(Debug, Clone)]
 pub struct AwayMedium {
     /// What the database has of it, with its place.
@@ -25,8 +27,12 @@ pub struct AwayMedium {
     pub why: String,
     /// Whether it is there and not as it was last written.
     pub changed: bool,
-    /// The objects of which it has something that was not given up.
+    /// The objects of which it has, or lacks, something that was not given up.
     pub objects: Vec<Object>,
+    /// Those of which what it lacks is nowhere else at hand: their keep rules stand still.
+    pub still: Vec<Object>,
+    /// The segments that it lacks; all of them, where none are named.
+    segments: Option<HashSet<SegmentId>>,
 }
 
 impl AwayMedium {
@@ -47,9 +53,15 @@ impl AwayMedium {
 
     /// What to do about it.
     pub fn hint(&self) -> String {
-        let label = &self.medium.label;
+        let Medium { label, device, .. } = &self.medium;
+        if self.changed && self.still.is_empty() {
+            return format!(
+                "other media have what it lacks: `capstan media repair '{label}'` writes it anew, or bring back the one that was \
+                 written; `capstan import '{device}'` takes it as it is"
+            );
+        }
         if self.changed
-            && let Ok(address) = self.medium.device.parse()
+            && let Ok(address) = device.parse()
         {
             return ways(&self.medium, &address, &self.why);
         }
@@ -58,53 +70,72 @@ impl AwayMedium {
              `capstan media forget '{label}'` gives it up"
         )
     }
+
+    /// Whether a segment that is recorded of a medium is to be had there, as far as it is this one.
+    fn lacks(&self, medium: MediumId, segment: SegmentId) -> bool {
+        self.medium.id == medium && self.segments.as_ref().is_none_or(|of| of.contains(&segment))
+    }
 }
 
 /// Barcodes of the tapes in libraries, or why a library cannot be asked; each is asked once.
 type Libraries = HashMap<LibraryName, std::result::Result<HashSet<String>, Option<String>>>;
 
 impl Cell {
-    /// The media that are away so, of which objects still need something.
+    /// The media that are away so, or lack something, of which objects still need something.
     pub fn media_away(&self) -> Result<Vec<AwayMedium>> {
         let mut libraries = Libraries::new();
-        let mut away = Vec::new();
-        for medium in self.idb.media()? {
+        let mut gone: HashMap<MediumId, Gone> = HashMap::new();
+        let mut media = self.idb.media()?;
+        for medium in &media {
             let management = self.idb.management(medium.id)?;
             let on_purpose = management.exported_us.is_some() || management.retired_us.is_some();
-            if on_purpose || management.is_other_cells() {
+            if !on_purpose && !management.is_other_cells() {
+                let of =
+                    self.gone(medium, &management, &mut |tape| tape_away(tape, &mut libraries))?;
+                gone.extend(of.map(|of| (medium.id, of)));
+            }
+        }
+        media.retain(|medium| gone.contains_key(&medium.id));
+        if media.is_empty() {
+            return Ok(Vec::new());
+        }
+        let needed = self.needed()?;
+        let mut claims = match gone.values().any(|of| of.changed) {
+            true => self.all_claims()?,
+            false => Vec::new(),
+        };
+        let is_gone = |c: &Claim| gone.get(&c.medium).is_some_and(|of| of.has(c.segment));
+        claims.retain(|c| needed.contains_key(&c.version));
+        let torn = torn(&claims, is_gone);
+        claims.retain(is_gone);
+        let all = self.idb.objects()?;
+        let mut away = Vec::new();
+        for medium in media {
+            let Some(of) = gone.get(&medium.id) else { continue };
+            let lacking = || claims.iter().filter(|c| c.medium == medium.id);
+            let objects: HashSet<ObjectId> = match of.changed && !of.is_marked {
+                true => lacking().map(|c| needed[&c.version]).collect(),
+                false => {
+                    let versions = self.idb.versions_on_medium(medium.id)?;
+                    versions.iter().filter_map(|id| needed.get(id).copied()).collect()
+                }
+            };
+            let is_torn = |c: &&Claim| torn.contains(&(c.version, c.origin));
+            let still: HashSet<ObjectId> = match of.changed {
+                true => lacking().filter(is_torn).map(|c| needed[&c.version]).collect(),
+                false => objects.clone(),
+            };
+            if objects.is_empty() || of.is_moved && still.is_empty() {
                 continue;
             }
-            let changed = management.changed_us.is_some();
-            let found = management.changed_why.filter(|_| changed);
-            let Some(why) = found.or_else(|| why_away(&medium, &mut libraries)) else { continue };
-            let objects = self.objects_on(medium.id)?;
-            if !objects.is_empty() {
-                away.push(AwayMedium { medium, why, changed, objects });
-            }
+            let named = |ids: &HashSet<ObjectId>| -> Vec<Object> {
+                all.iter().filter(|object| ids.contains(&object.id)).cloned().collect()
+            };
+            let (objects, still) = (named(&objects), named(&still));
+            let (why, changed, segments) = (of.why.clone(), of.changed, of.segments.clone());
+            away.push(AwayMedium { medium, why, changed, objects, still, segments });
         }
         Ok(away)
-    }
-
-    /// The objects of which something on a medium was not given up, or is needed by what was not.
-    fn objects_on(&self, medium: MediumId) -> Result<Vec<Object>> {
-        let mut ids: Vec<ObjectId> = Vec::new();
-        for id in self.idb.versions_on_medium(medium)? {
-            let Some(version) = self.idb.version(id)? else { continue };
-            if !ids.contains(&version.object) && self.is_needed(id)? {
-                ids.push(version.object);
-            }
-        }
-        let objects = ids.into_iter().filter_map(|id| self.idb.object(id).transpose());
-        Ok(objects.collect::<std::result::Result<_, capstan_idb::IdbError>>()?)
-    }
-
-    fn is_needed(&self, version: VersionId) -> Result<bool> {
-        for dependant in self.idb.with_dependants(&[version])? {
-            if self.idb.keeping(dependant)?.expired_us.is_none() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Whether a version cannot be restored without media that are away.
@@ -112,15 +143,15 @@ impl Cell {
         if away.is_empty() {
             return Ok(false);
         }
-        let is_away = |id: &MediumId| away.iter().any(|a| a.medium.id == *id);
         for version in crate::version::chain(&self.idb, version)? {
             let origins = self.idb.copies_of_version(version.id)?;
-            let mut media: HashMap<SegmentId, Vec<MediumId>> = HashMap::new();
+            let mut is_there: HashMap<SegmentId, bool> = HashMap::new();
             for (segment, _) in self.idb.segments_of_version(version.id)? {
                 let origin = origins.get(&segment.id).copied().unwrap_or(segment.id);
-                media.entry(origin).or_default().push(segment.medium);
+                *is_there.entry(origin).or_default() |=
+                    !away.iter().any(|of| of.lacks(segment.medium, segment.id));
             }
-            if media.values().any(|of| of.iter().all(is_away)) {
+            if is_there.values().any(|is_there| !is_there) {
                 return Ok(true);
             }
         }
@@ -128,20 +159,18 @@ impl Cell {
     }
 }
 
-/// What is found where a medium was last seen, if it is not there.
-fn why_away(medium: &Medium, libraries: &mut Libraries) -> Option<String> {
-    match medium.device.parse() {
-        Ok(Address::Null { .. }) => None,
-        // The tapes of a drive that stands alone lie on a shelf.
-        Ok(Address::Tape(TapeAddress { tape: None, .. })) => None,
-        Ok(Address::Tape(TapeAddress { tape: Some(barcode), library, .. })) => {
-            match libraries.entry(library.clone()).or_insert_with(|| barcodes_in(&library)) {
-                Ok(held) if held.contains(&barcode) => None,
+/// Why a tape is not in its library, if it is not.
+fn tape_away(tape: &Address, libraries: &mut Libraries) -> Option<String> {
+    match tape {
+        Address::Tape(TapeAddress { tape: Some(barcode), library, .. }) => {
+            match libraries.entry(library.clone()).or_insert_with(|| barcodes_in(library)) {
+                Ok(held) if held.contains(barcode) => None,
                 Ok(_) => Some("it is not in the library".to_owned()),
                 Err(why) => why.clone(),
             }
         }
-        _ => look(medium).absent,
+        // The tapes of a drive that stands alone lie on a shelf.
+        _ => None,
     }
 }
 

@@ -4,6 +4,8 @@
 //! What others wrote behind the last recorded segment is theirs to write, and becomes known. What was recorded and is missing, shorter
 //! or another one is not: somebody cut the medium or wrote over it, or it is a copy of the one that was written. Readers may use either.
 
+use std::collections::HashSet;
+use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -12,23 +14,32 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::{DeviceError, open};
 use capstan_engine::message::Code;
 use capstan_format::FormatError;
-use capstan_format::id::{MediumId, SegmentId, VersionId};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_format::record::MediumHeader;
-use capstan_idb::{Medium, Segment};
+use capstan_idb::{Claim, Medium, Segment};
+use capstan_tape::TapeError;
 
+use super::gone::torn as torn_of;
 use super::{absent_tape, recorded, shown};
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::session::{Ears, now_us};
 
 /// So many of the last recorded segments are looked up at first.
 const LOOKED_UP: u32 = 16;
 
 /// What is recorded of a segment and not found where it should be.
-struct Lost {
-    segment: Segment,
+pub(crate) struct Lost {
+    pub segment: Segment,
     /// In words that follow its number.
     what: String,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Segment { number, id, .. } = &self.segment;
+        write!(f, "segment {} ({}) {}", number.0, id.short(), self.what)
+    }
 }
 
 impl Cell {
@@ -44,9 +55,53 @@ impl Cell {
                 }
                 Ok(())
             }
-            Some(what) if here => Err(self.mark_changed(&row, address, &what)?),
-            Some(what) => Err(self.unlike(&row, address, &what)),
+            Some(what) if here => Err(self.mark_changed(&row, address, &what.to_string())?),
+            Some(what) => Err(self.unlike(&row, address, &what.to_string())),
         }
+    }
+
+    /// Marks a medium that is read, if its end is not what was written last. Returns what differs.
+    pub(crate) fn note_changed(
+        &self,
+        address: &Address,
+        medium: &FileMedium,
+    ) -> Result<Option<String>> {
+        match self.refuse_changed(address, medium) {
+            Ok(()) => Ok(None),
+            Err(CellError::Changed(text)) => Ok(Some(text)),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The same, of a medium that was opened where it is recorded.
+    pub(crate) fn note_changed_known(&self, medium: &FileMedium) -> Result<Option<String>> {
+        match self.idb.medium(medium.header().medium)? {
+            Some(row) => self.note_changed(&row.device.parse()?, medium),
+            None => Ok(None),
+        }
+    }
+
+    /// The error for a segment that is recorded of a medium and is not there. The medium is marked if it is its last.
+    pub(crate) fn segment_gone(
+        &self,
+        there: &FileMedium,
+        row: &Medium,
+        (segment, number): (SegmentId, SegmentNumber),
+    ) -> CellError {
+        let address = match row.device.parse::<Address>() {
+            Ok(address) => address,
+            Err(e) => return e.into(),
+        };
+        if let Err(e) = self.refuse_changed(&address, there) {
+            return e;
+        }
+        CellError::Changed(format!(
+            "{} in {address} is not as it was last written: segment {} ({}) is missing. {}",
+            shown(row.id, &row.label),
+            number.0,
+            segment.short(),
+            ways(row, &address, "")
+        ))
     }
 
     /// The error for a copy of a medium that was written elsewhere. What is wrong with the copy is nothing to mark that medium for.
@@ -85,12 +140,12 @@ impl Cell {
         )))
     }
 
-    /// What of the end of a medium is not as it is recorded, in words; nothing, if all is.
+    /// What of the end of a medium is not as it is recorded; nothing, if all is.
     pub(crate) fn difference(
         &self,
         address: &Address,
         medium: &FileMedium,
-    ) -> Result<Option<String>> {
+    ) -> Result<Option<Lost>> {
         let id = medium.header().medium;
         let mut recorded = self.idb.last_segments_of_medium(id, LOOKED_UP)?;
         let (numbers, removed) = (medium.segments()?, medium.last_removed()?);
@@ -105,15 +160,7 @@ impl Cell {
         // What a prune that was killed has removed is gone on purpose.
         let Some(last) = recorded.into_iter().find(|s| !is_removed(s)) else { return Ok(None) };
         let is_there = numbers.binary_search(&last.number).is_ok();
-        Ok(self.lost(address, medium, last, is_there)?.map(|lost| {
-            let Segment { number, id, .. } = lost.segment;
-            format!(
-                "segment {} ({}), the last that is recorded, {}",
-                number.0,
-                id.short(),
-                lost.what
-            )
-        }))
+        self.lost(address, medium, last, is_there)
     }
 
     /// Whether a segment is not where it is recorded.
@@ -161,43 +208,57 @@ impl Cell {
         if !is_place_of(&row, address) {
             return match difference {
                 None => Ok(None),
-                Some(what) => Err(self.unlike(&row, address, &what)),
+                Some(what) => Err(self.unlike(&row, address, &what.to_string())),
             };
         }
-        if difference.is_none() && !is_marked {
+        let lacks = || match address.is_sequential() {
+            true => Ok(false),
+            false => self.lacking_segments(medium).map(|lacking| !lacking.segments.is_empty()),
+        };
+        if difference.is_none() && !is_marked && !lacks()? {
             return Ok(None);
         }
         let lost = self.lost_segments(address, medium)?;
-        let mut versions: Vec<VersionId> = Vec::new();
-        for (segment, text) in &lost {
-            ears.say(Code::MediumChanged, "cell", &row.label, format!("{text}, and is forgotten"));
-            versions.extend(self.idb.versions_only_in(*segment, row.id)?);
+        for of in &lost {
+            ears.say(Code::MediumChanged, "cell", &row.label, format!("{of}, and is forgotten"));
         }
+        let ids: Vec<SegmentId> = lost.iter().map(|of| of.segment.id).collect();
+        let is_lost = |claim: &Claim| claim.medium == row.id && ids.contains(&claim.segment);
+        let claims = self.all_claims()?;
+        let mut torn: HashSet<(SegmentId, VersionId)> = HashSet::new();
+        for (version, segment) in torn_of(&claims, is_lost) {
+            let versions = self.idb.with_dependants(&[version])?;
+            torn.extend(versions.into_iter().map(|version| (segment, version)));
+        }
+        let mut versions: Vec<VersionId> = torn.iter().map(|(_, version)| *version).collect();
         versions.sort_unstable();
         versions.dedup();
-        let versions = self.idb.with_dependants(&versions)?;
         let names =
             versions.iter().map(|id| self.name_of_version(*id)).collect::<Result<Vec<_>>>()?;
-        let segments: Vec<SegmentId> = lost.iter().map(|(segment, _)| *segment).collect();
-        self.idb.forget_segments_of_medium(row.id, &segments, &versions)?;
+        let mut nothing_left = Vec::new();
+        for version in versions {
+            let places = self.idb.places_of_version(version)?;
+            if places.iter().all(|(id, on, _)| *on == row.id && ids.contains(id)) {
+                nothing_left.push(version);
+            }
+        }
+        torn.retain(|(_, version)| !nothing_left.contains(version));
+        let torn: Vec<_> = torn.into_iter().collect();
+        self.idb.forget_segments_of_medium(row.id, &ids, &nothing_left, &torn, now_us())?;
         Ok((!names.is_empty()).then(|| {
             format!("with what is lost these are not whole any more, and known as far as media have them: {}", names.join(", "))
         }))
     }
 
-    /// The recorded segments of a medium that are not on it any more, each with what is there instead, in words.
-    pub(crate) fn lost_segments(
-        &self,
-        address: &Address,
-        medium: &FileMedium,
-    ) -> Result<Vec<(SegmentId, String)>> {
+    /// The recorded segments of a medium that are not on it any more. What was given up is gone on purpose.
+    fn lost_segments(&self, address: &Address, medium: &FileMedium) -> Result<Vec<Lost>> {
         let numbers = medium.segments()?;
+        let leaving = self.leaving()?;
         let mut all = Vec::new();
         for segment in self.idb.segments_of_medium(medium.header().medium)? {
             let is_there = numbers.binary_search(&segment.number).is_ok();
-            if let Some(Lost { segment, what }) = self.lost(address, medium, segment, is_there)? {
-                let text = format!("segment {} ({}) {what}", segment.number.0, segment.id.short());
-                all.push((segment.id, text));
+            if is_there || !leaving.contains(&segment.id) {
+                all.extend(self.lost(address, medium, segment, is_there)?);
             }
         }
         Ok(all)
@@ -240,6 +301,7 @@ impl Cell {
             }) => return Ok(()),
             Err(DeviceError::ArrayMember { .. }) => (PART.to_owned(), true),
             Err(e) if e.is_no_medium() => (OTHERS.to_owned(), false),
+            Err(e) if e.of_tape().is_some_and(TapeError::is_no_tape) => (chain(e), false),
             // What is wrong with the drive or the library, says who opens it.
             Err(_) => return Ok(()),
         };

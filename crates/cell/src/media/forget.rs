@@ -28,11 +28,10 @@ impl Cell {
     pub fn media_forget(&self, name: &str) -> Result<Forgotten> {
         let medium = self.find_medium(name)?;
         let management = self.idb.management(medium.id)?;
-        // What is in its place is not what was recorded.
-        let changed = management.changed_us.is_some();
         let by_hand =
             matches!(medium.device.parse(), Ok(Address::Tape(TapeAddress { tape: None, .. })));
-        if !changed && !by_hand && look(&medium).absent.is_none() {
+        // What is in its place may not be what was recorded.
+        if !by_hand && look(&medium).absent.is_none() && self.changed_at_hand(&medium)?.is_none() {
             let (called, label) = (shown(medium.id, &medium.label), &medium.label);
             let way = match management.is_other_cells() {
                 true => "it belongs to another cell: bring it away first".to_owned(),

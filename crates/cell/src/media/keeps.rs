@@ -44,7 +44,7 @@ impl Cell {
                         Some(away) => away,
                         away => away.insert(self.media_away()?),
                     };
-                    let is_of = |of: &AwayMedium| of.objects.iter().any(|o| o.id == version.object);
+                    let is_of = |of: &AwayMedium| of.still.iter().any(|o| o.id == version.object);
                     longest = away.iter().any(is_of).then_some(Kept::ForEver);
                 }
             }

@@ -9,6 +9,7 @@ mod condition;
 mod erase;
 mod failure;
 mod forget;
+mod gone;
 mod keeps;
 mod life;
 mod owner;
@@ -92,6 +93,8 @@ struct AtHand {
     problem: Option<String>,
     absent: Option<String>,
     free_bytes: Option<u64>,
+    /// The medium, where it is at hand on disk.
+    there: Option<FileMedium>,
 }
 
 impl Cell {
@@ -344,6 +347,7 @@ fn look(medium: &Medium) -> AtHand {
             });
             found.header = Some(there.header().clone());
             found.free_bytes = free_bytes(&path);
+            found.there = Some(there);
         }
         Err(capstan_devices::DeviceError::Io { source, .. }) => found.absent = Some(plain(&source)),
         Err(capstan_devices::DeviceError::NoMedium(_)) => {
@@ -373,6 +377,7 @@ fn look_at_array(medium: &Medium, address: &Address, mut found: AtHand) -> AtHan
             // The fullest member is full first.
             let free = address.directories().iter().filter_map(|path| free_bytes(path)).min();
             found.free_bytes = free;
+            found.there = Some(there);
         }
         Err(e) => found.absent = Some(crate::error::chain(&e)),
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_format::id::{ObjectId, VersionId};
-use capstan_idb::{Protection, PruneRow, Status};
+use capstan_idb::{LostData, Protection, PruneRow, Status};
 use jiff::tz::TimeZone;
 
 use super::rules::{KeepRules, Seen};
@@ -61,8 +61,8 @@ pub(crate) struct Asked<'a> {
     pub objects: Option<HashSet<ObjectId>>,
     /// Locks found on media.
     pub locks: HashMap<VersionId, MediumLock>,
-    /// Versions that are not whole any more: media that are at hand do not have all of them.
-    pub lost: HashSet<VersionId>,
+    /// Versions that are not whole any more: somebody took a medium as it is that had lost something of them.
+    pub lost: HashMap<VersionId, LostData>,
     /// Objects of which nothing goes now, and why.
     pub still: HashMap<ObjectId, String>,
     /// Versions that are on media of other cells: these decide on them.
@@ -86,8 +86,8 @@ impl Asked<'_> {
     }
 
     fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
-        let is_gone = |id| self.lost.contains(id) || self.of_others.contains(id);
-        let whole = |i: &usize| is_complete(&rows[*i]) && !is_gone(&rows[*i].version.id);
+        let is_ours = |row: &PruneRow| !self.of_others.contains(&row.version.id);
+        let whole = |i: &usize| self.is_whole(&rows[*i]) && is_ours(&rows[*i]);
         let complete: Vec<usize> = (0..rows.len()).filter(whole).collect();
         let seen =
             |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
@@ -119,6 +119,11 @@ impl Asked<'_> {
             }
         };
         rows.iter().enumerate().map(each).collect()
+    }
+
+    /// Whether a version is complete, and nothing of it was lost since.
+    fn is_whole(&self, row: &PruneRow) -> bool {
+        is_complete(row) && !self.lost.contains_key(&row.version.id)
     }
 
     /// Whether a version is held whatever the rules say.
@@ -170,7 +175,7 @@ impl Asked<'_> {
         }
         let newer = last.is_some_and(|last| last < index);
         let has_data = !row.version.null_device;
-        (has_data && !is_complete(row) && !newer).then_some("not complete, but none after it is")
+        (has_data && !self.is_whole(row) && !newer).then_some("not whole, but none after it is")
     }
 
     fn why_it_goes(&self, row: &PruneRow) -> String {
@@ -179,8 +184,11 @@ impl Asked<'_> {
             _ if self.give_up => "its object is given up".to_owned(),
             Protection::UntilUs(until) => format!("protection ended {}", local(until)),
             Protection::None if self.rules.is_empty() => "not protected".to_owned(),
-            _ if self.lost.contains(&row.version.id) => {
-                "its data are gone from the media".to_owned()
+            _ if let Some(lost) = self.lost.get(&row.version.id) => {
+                format!(
+                    "medium '{}' has lost some of its data, and a later one is whole",
+                    lost.medium
+                )
             }
             _ if !is_complete(row) => "not complete, and a later one is".to_owned(),
             _ => "no rule keeps it".to_owned(),
@@ -266,7 +274,7 @@ mod tests {
     }
 
     fn asked(rules: &KeepRules) -> Asked<'_> {
-        let (objects, locks, lost) = (None, HashMap::new(), HashSet::new());
+        let (objects, locks, lost) = (None, HashMap::new(), HashMap::new());
         let (still, of_others) = (HashMap::new(), HashSet::new());
         let (now_us, here) = (NOW, TimeZone::UTC);
         let give_up = false;
@@ -274,15 +282,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_any_more_keeps_nothing_and_pushes_nothing_out() {
+    fn what_is_not_whole_any_more_pushes_nothing_out_and_stays_until_something_is() {
         let rules = last(1);
         let rows = [row(3), row(2), row(1)];
         let mut asked = asked(&rules);
         assert_eq!(letters(&asked.decide(&rows)), "krr");
-        asked.lost = HashSet::from([rows[0].version.id]);
-        assert_eq!(letters(&asked.decide(&rows)), "rkr", "the last that restores stays");
-        asked.lost = rows.iter().map(|r| r.version.id).collect();
-        assert_eq!(letters(&asked.decide(&rows)), "rrr");
+        let lost = |rows: &[PruneRow]| {
+            let of = |row: &PruneRow| {
+                let version = row.version.id;
+                (version, LostData { version, medium: "m".to_owned(), lost_us: NOW })
+            };
+            rows.iter().map(of).collect()
+        };
+        asked.lost = lost(&rows[..1]);
+        assert_eq!(letters(&asked.decide(&rows)), "kkr", "the last that restores stays");
+        asked.lost = lost(&rows[1..2]);
+        let decided = asked.decide(&rows);
+        assert_eq!(letters(&decided), "krr");
+        assert!(decided[1].why[0].contains("medium 'm' has lost"), "{:?}", decided[1].why);
+        asked.lost = lost(&rows);
+        assert_eq!(letters(&asked.decide(&rows)), "kkk");
     }
 
     /// The actions' first letters.

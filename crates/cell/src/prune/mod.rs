@@ -248,6 +248,7 @@ impl Cell {
             rows = now;
             decisions
         };
+        self.say_lost_that_go(&rows, &decisions, &asked, &ears)?;
         let versions = self.described(&rows, &decisions, &sizes, &asked)?;
         let mut of_bases = match consolidates {
             true => self.plan_bases(bases::given_up(&rows, &decisions, &asked))?,
@@ -293,7 +294,7 @@ impl Cell {
             give_up: request.give_up,
             objects: (!request.names.is_empty()).then_some(objects),
             locks: HashMap::new(),
-            lost: self.lost_versions()?,
+            lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),
             still: self.standing_still()?,
             of_others: self.versions_of_others()?,
             now_us: now_us(),
@@ -311,31 +312,6 @@ impl Cell {
             .zip(&decisions)
             .filter(|(row, d)| d.action == Action::Remove && row.keeping.expired_us.is_some());
         Ok(before.map(|(row, _)| row.version.id).collect())
-    }
-
-    /// Versions of which a segment is on no medium any more, and those that build on them. A medium that is not at hand has
-    /// what is recorded of it, and so has a tape: nothing is removed from one, and nobody loads it to look.
-    fn lost_versions(&self) -> Result<HashSet<VersionId>> {
-        let mut there: HashMap<MediumId, HashSet<SegmentNumber>> = HashMap::new();
-        for medium in self.idb.media()? {
-            if !self.is_on_tape(medium.id)?
-                && let Ok(at_hand) = self.medium_at_hand(medium.id)
-            {
-                there.insert(medium.id, at_hand.segments()?.into_iter().collect());
-            }
-        }
-        let mut found: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
-        let changed = self.idb.changed_media()?;
-        for claim in self.idb.claims()? {
-            // What was put in the place of a medium says nothing of what is on that.
-            let at_hand = there.get(&claim.medium).filter(|_| !changed.contains(&claim.medium));
-            let is_there = at_hand.is_none_or(|of| of.contains(&claim.number));
-            *found.entry((claim.version, claim.segment)).or_default() |= is_there;
-        }
-        let lost =
-            found.into_iter().filter(|(_, is_there)| !is_there).map(|((version, _), _)| version);
-        let lost: Vec<VersionId> = lost.collect();
-        Ok(self.idb.with_dependants(&lost)?.into_iter().collect())
     }
 
     /// All versions, held by none who died.
@@ -383,6 +359,9 @@ impl Cell {
                 media.entry(*id).or_insert_with(|| match to_read {
                     _ if self.is_on_tape(*id)? => {
                         Err(CellError::BadInput(GIVEN_UP_AS_A_WHOLE.to_owned()))
+                    }
+                    _ if self.idb.management(*id)?.changed_us.is_some() => {
+                        Err(CellError::Changed(NOT_AS_WRITTEN.to_owned()))
                     }
                     true => self.medium_to_change(*id).map(AtHand::ToRead),
                     false => self.hold_medium(*id).map(AtHand::Held),
@@ -510,6 +489,9 @@ fn gone(rows: &[PruneRow], decisions: &[Decision]) -> HashSet<VersionId> {
 /// Why nothing of a tape is removed.
 const GIVEN_UP_AS_A_WHOLE: &str =
     "a tape is given up as a whole: `capstan media recycle` does it when nothing on it must stay";
+
+/// Why nothing is removed from a medium that was changed.
+const NOT_AS_WRITTEN: &str = "it is not as it was last written; `capstan import` takes it as it is";
 
 /// By version: medium, segments and bytes there.
 type Sizes = HashMap<VersionId, Vec<(MediumId, u64, u64)>>;

@@ -1,11 +1,13 @@
-//! Objects of which nothing may go now: some of it is on a medium that is away though nobody took it away.
+//! Objects of which nothing may go now: some of it is on a medium that is away though nobody took it away, or that lacks something.
 
 use std::collections::{HashMap, HashSet};
 
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
+use capstan_idb::PruneRow;
 
 use super::PruneRequest;
+use super::decide::{Action, Asked, Decision};
 use crate::Cell;
 use crate::error::Result;
 use crate::media::AwayMedium;
@@ -21,11 +23,11 @@ impl Cell {
         let mut away = self.media_away()?;
         for of in &mut away {
             let is_asked = |name: &String| request.names.is_empty() || request.names.contains(name);
-            of.objects.retain(|object| is_asked(&object.name));
+            of.still.retain(|object| is_asked(&object.name));
         }
-        away.retain(|of| !of.objects.is_empty());
+        away.retain(|of| !of.still.is_empty());
         for of in &away {
-            let names: Vec<_> = of.objects.iter().map(|o| format!("'{}'", o.name)).collect();
+            let names: Vec<_> = of.still.iter().map(|o| format!("'{}'", o.name)).collect();
             let text = format!(
                 "{}: the keep rules of {} stand still, and nothing is given up or removed of what they keep; {}",
                 of.text(),
@@ -42,7 +44,7 @@ impl Cell {
     pub(super) fn standing_still(&self) -> Result<HashMap<ObjectId, String>> {
         let mut still: HashMap<ObjectId, String> = HashMap::new();
         for of in self.media_away()? {
-            for object in &of.objects {
+            for object in &of.still {
                 still.entry(object.id).or_insert_with(|| {
                     let what = if of.changed { "was changed" } else { "is away" };
                     format!("keep rules stand still: medium '{}' {what}", of.medium.label)
@@ -50,6 +52,25 @@ impl Cell {
             }
         }
         Ok(still)
+    }
+
+    /// Says which versions go as they are not whole any more.
+    pub(super) fn say_lost_that_go(
+        &self,
+        rows: &[PruneRow],
+        decisions: &[Decision],
+        asked: &Asked<'_>,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        for (row, decision) in rows.iter().zip(decisions) {
+            let is_lost = asked.lost.contains_key(&row.version.id);
+            if is_lost && decision.action == Action::Remove && row.keeping.expired_us.is_none() {
+                let name = self.name_of_version(row.version.id)?;
+                let text = format!("what is left of it goes: {}", decision.why.join(", "));
+                ears.say(Code::LostData, "cell", &name, text);
+            }
+        }
+        Ok(())
     }
 
     /// Versions of which a segment lies on media of other cells alone: these are theirs.
@@ -65,7 +86,7 @@ impl Cell {
         }
         let mut own: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
         for claim in self.idb.claims()? {
-            *own.entry((claim.version, claim.segment)).or_default() |=
+            *own.entry((claim.version, claim.origin)).or_default() |=
                 !others.contains(&claim.medium);
         }
         Ok(own.into_iter().filter(|(_, own)| !own).map(|((version, _), _)| version).collect())

@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::address::Address;
-use capstan_devices::open;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, SessionId};
@@ -22,9 +21,7 @@ use capstan_idb::{Medium, Status, Version};
 use self::find::Found;
 use self::header::HeaderMended;
 use crate::Cell;
-use crate::at_hand::not_there;
 use crate::error::{CellError, Result, chain};
-use crate::hold::wanted;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
@@ -97,10 +94,10 @@ impl Cell {
             )));
         }
         let address: Address = row.device.parse()?;
-        let medium =
-            open::known(&address, wanted(&row)).map_err(|e| not_there(&self.idb, e, &row))?;
+        let medium = self.open_known(&row, &address)?;
         self.refuse_other_cells(medium.header(), &row.device)?;
         self.open_drive_key(medium.header())?;
+        self.note_changed(&address, &medium)?;
         if !request.dry_run {
             self.refuse_read(row.id)?;
             self.record_all_unknown(&medium)?;

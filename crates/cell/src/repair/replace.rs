@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::file::FileMedium;
-use capstan_devices::open;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{SegmentId, SegmentNumber};
@@ -14,12 +13,10 @@ use capstan_media_agent::scan::scan;
 
 use super::find::{Broken, Found, data_of};
 use super::{Outcome, Repair};
-use crate::at_hand::not_there;
 use crate::backup::Wanted;
 use crate::copy::{Work, add_ends};
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
-use crate::hold::wanted;
 use crate::judge::Frames;
 use crate::losses::{Lost, Range, unreadable};
 use crate::observe::Silent;
@@ -99,8 +96,7 @@ impl Repair<'_> {
         if tried.is_empty() && found.stale.is_empty() {
             return Ok(());
         }
-        let medium =
-            open::known(&self.address, wanted(row)).map_err(|e| not_there(&cell.idb, e, row))?;
+        let medium = cell.open_known(row, &self.address)?;
         cell.open_drive_key(medium.header())?;
         let mut fresh = Vec::new();
         for version in &self.versions {

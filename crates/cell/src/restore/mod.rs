@@ -94,11 +94,14 @@ impl Cell {
             found.reverse();
         }
         let Some(prefix) = &name.session else {
-            let wanted = match name.as_of_us {
-                Some(at) => clock::newest_by(&found, at),
-                None => found.iter().find(|v| is_complete_by(v, None)),
+            // One that is not whole is taken where nothing else is there.
+            let whole = self.whole_of(&found)?;
+            let newest = |of: &[Version]| match name.as_of_us {
+                Some(at) => clock::newest_by(of, at).cloned(),
+                None => of.iter().find(|v| is_complete_by(v, None)).cloned(),
             };
-            return wanted.cloned().ok_or_else(|| {
+            let wanted = newest(&whole).or_else(|| newest(&found));
+            return wanted.ok_or_else(|| {
                 if let Some(first) = found.iter().rfind(|v| is_complete_by(v, None)) {
                     return CellError::BadInput(format!(
                         "'{}' has no complete version of that time: its first is of {}",
@@ -163,6 +166,7 @@ impl Cell {
         let media: BTreeSet<_> = hurt.iter().filter_map(first).map(|id| id.0).collect();
         for id in media {
             self.idb.add_medium_error(MediumId(id), Some(now_us()))?;
+            self.note_changed_known(&view.medium(MediumId(id))?)?;
         }
         Ok(())
     }
@@ -204,6 +208,7 @@ impl Cell {
         tape::read_through(request.spool.clone())?;
         let version = self.version(&request.version)?;
         self.say_clock(&request.version, &version, ears)?;
+        self.say_lost(version.id, &request.version.name, ears)?;
         let mut view = VersionView::open(self, version.id)?;
         // A wrong or missing key is said before anything is written.
         self.add_keys(&mut view, true)?;

@@ -223,17 +223,12 @@ impl Cell {
 }
 
 impl Cell {
-    /// Segments that only versions which expired have something in: prune takes them away.
+    /// Segments that only versions have something in which were given up, and that nothing needs: prune takes them away.
     pub(crate) fn leaving(&self) -> Result<HashSet<SegmentId>> {
-        let mut leaving = HashSet::new();
-        for segment in self.idb.expired_segments()? {
-            let expired = |id: &VersionId| Ok(self.idb.keeping(*id)?.expired_us.is_some());
-            let all: Result<Vec<bool>> = segment.versions.iter().map(expired).collect();
-            if all?.into_iter().all(|expired| expired) {
-                leaving.insert(segment.segment);
-            }
-        }
-        Ok(leaving)
+        let needed = self.needed()?;
+        let mut segments = self.idb.expired_segments()?;
+        segments.retain(|segment| segment.versions.iter().all(|id| !needed.contains_key(id)));
+        Ok(segments.into_iter().map(|segment| segment.segment).collect())
     }
 }
 

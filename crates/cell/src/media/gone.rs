@@ -1,0 +1,267 @@
+//! What media lack of what is recorded of them. Who decides on versions looks at the media at hand himself, each time, so this has to be
+//! cheap: a directory is listed once, and of its segments only the last is opened. A tape is not loaded for it: of one that was found
+//! changed nothing is relied on.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_format::id::{ObjectId, SegmentId, VersionId};
+use capstan_idb::{Claim, Management, Medium, Segment};
+
+use super::{AtHand, look};
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::session::now_us;
+
+/// So many segments are named, others are counted.
+const NAMED: usize = 3;
+
+/// What cannot be relied on of a medium.
+pub(crate) struct Gone {
+    /// What is found, in words.
+    pub why: String,
+    /// Whether the medium is there and not as it was last written.
+    pub changed: bool,
+    /// Whether its end is not what was written last, so that nothing is written to it.
+    pub is_marked: bool,
+    /// The segments that it lacks; all of them, where none are named.
+    pub segments: Option<HashSet<SegmentId>>,
+    /// Whether all that it lacks was removed by a command, and is recorded elsewhere too: so a stage or a repair leaves it that was
+    /// interrupted before it could record what it did.
+    pub is_moved: bool,
+}
+
+/// What a medium on disk lacks.
+pub(crate) struct Lacking {
+    /// These segments.
+    pub segments: Vec<Segment>,
+    is_moved: bool,
+}
+
+impl Gone {
+    /// Whether a segment that is recorded of the medium is not to be had there.
+    pub fn has(&self, segment: SegmentId) -> bool {
+        self.segments.as_ref().is_none_or(|segments| segments.contains(&segment))
+    }
+}
+
+/// What versions lost, each with the segment that has no place any more: the original, of a copy.
+pub(crate) fn torn<'a>(
+    claims: &'a [Claim],
+    is_gone: impl Fn(&Claim) -> bool + 'a,
+) -> HashSet<(VersionId, SegmentId)> {
+    let mut is_there: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
+    for claim in claims {
+        *is_there.entry((claim.version, claim.origin)).or_default() |= !is_gone(claim);
+    }
+    is_there.into_iter().filter(|(_, is_there)| !is_there).map(|(of, _)| of).collect()
+}
+
+impl Cell {
+    /// What of a medium that should be where it was last seen cannot be relied on; `why_away` says why a tape is not in its library.
+    /// One whose end is not what was written last is marked; one that was marked, and is as recorded, is marked no more.
+    pub(crate) fn gone(
+        &self,
+        medium: &Medium,
+        management: &Management,
+        why_away: &mut dyn FnMut(&Address) -> Option<String>,
+    ) -> Result<Option<Gone>> {
+        let is_marked = management.changed_us.is_some();
+        let gone = |why, changed| {
+            Some(Gone { why, changed, is_marked: changed, segments: None, is_moved: false })
+        };
+        let marked = || gone(management.changed_why.clone().unwrap_or_default(), true);
+        let address = match medium.device.parse::<Address>() {
+            Ok(Address::Null { .. }) => return Ok(None),
+            Ok(Address::Tape(_)) if is_marked => return Ok(marked()),
+            Ok(address @ Address::Tape(_)) => {
+                return Ok(why_away(&address).and_then(|why| gone(why, false)));
+            }
+            Ok(address) => address,
+            Err(e) => return Ok(gone(e.to_string(), false)),
+        };
+        let AtHand { absent, there, .. } = look(medium);
+        if let Some(why) = absent {
+            return Ok(gone(why, false));
+        }
+        let Some(there) = there.filter(|_| !address.is_sequential()) else {
+            return Ok(is_marked.then(marked).flatten());
+        };
+        match self.lacking(&address, &there, is_marked) {
+            Ok(lacking) => Ok(lacking),
+            // It went away, or cannot be read now.
+            Err(CellError::Device(e)) => Ok(gone(chain(&e), false)),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn lacking(
+        &self,
+        address: &Address,
+        there: &FileMedium,
+        was_marked: bool,
+    ) -> Result<Option<Gone>> {
+        let id = there.header().medium;
+        let last = self.difference(address, there)?;
+        let Lacking { segments: mut lacking, is_moved } = self.lacking_segments(there)?;
+        let mut segments: HashSet<SegmentId> = lacking.iter().map(|s| s.id).collect();
+        let text = last.as_ref().map(ToString::to_string);
+        if last.is_some() != was_marked {
+            self.idb.set_medium_changed(id, text.as_deref().map(|text| (now_us(), text)))?;
+        }
+        if let Some(last) = &last {
+            lacking.retain(|s| s.id != last.segment.id);
+            segments.insert(last.segment.id);
+        }
+        let others = in_words(&lacking);
+        let why = match (text, others) {
+            (None, None) => return Ok(None),
+            (Some(text), None) => text,
+            (None, Some(others)) => others,
+            (Some(text), Some(others)) => format!("{text}, and {others}"),
+        };
+        let (segments, is_marked) = (Some(segments), last.is_some());
+        Ok(Some(Gone { why, changed: true, is_marked, segments, is_moved: is_moved && !is_marked }))
+    }
+
+    /// The recorded segments that versions have on a medium on disk and that are not there, or not all of them. What was given up is
+    /// gone on purpose.
+    pub(crate) fn lacking_segments(&self, there: &FileMedium) -> Result<Lacking> {
+        let id = there.header().medium;
+        // What others commit after this is not missed, as it is not known.
+        let recorded = self.idb.segments_of_medium(id)?;
+        let lengths = there.lengths()?;
+        let is_whole = |s: &Segment| {
+            let length = lengths.get(&s.number);
+            length.is_some_and(|length| length.is_none_or(|length| length >= s.bytes))
+        };
+        let mut segments: Vec<Segment> = recorded.into_iter().filter(|s| !is_whole(s)).collect();
+        if segments.is_empty() {
+            return Ok(Lacking { segments, is_moved: false });
+        }
+        // What others removed meanwhile is recorded no more, or was given up before.
+        let now: HashSet<SegmentId> =
+            self.idb.segments_of_medium(id)?.into_iter().map(|s| s.id).collect();
+        let leaving = self.leaving()?;
+        let claims = self.all_claims()?;
+        let mut origins: HashMap<SegmentId, SegmentId> = HashMap::new();
+        for claim in claims.iter().filter(|c| c.medium == id) {
+            origins.insert(claim.segment, claim.origin);
+        }
+        segments.retain(|s| {
+            now.contains(&s.id) && !leaving.contains(&s.id) && origins.contains_key(&s.id)
+        });
+        let lacking: HashSet<SegmentId> = segments.iter().map(|s| s.id).collect();
+        let others: HashSet<SegmentId> = claims
+            .iter()
+            .filter(|c| c.medium != id || !lacking.contains(&c.segment))
+            .map(|c| c.origin)
+            .collect();
+        let removed = there.last_removed()?;
+        let is_moved = segments.iter().all(|s| {
+            let is_gone = !lengths.contains_key(&s.number);
+            is_gone && removed >= Some(s.number) && others.contains(&origins[&s.id])
+        });
+        Ok(Lacking { segments, is_moved })
+    }
+
+    /// Every place of what versions have, also of segments that say no more than that a session ended.
+    pub(crate) fn all_claims(&self) -> Result<Vec<Claim>> {
+        let mut claims = self.idb.claims()?;
+        claims.extend(self.idb.claims_of_ends()?);
+        Ok(claims)
+    }
+
+    /// The versions that were not given up, or are locked, and those that they build on, each with its object.
+    pub(crate) fn needed(&self) -> Result<HashMap<VersionId, ObjectId>> {
+        let rows = self.idb.prune_rows()?;
+        let now_us = now_us();
+        let by_id: HashMap<VersionId, _> = rows.iter().map(|row| (row.version.id, row)).collect();
+        let mut needed = HashMap::new();
+        for row in &rows {
+            if row.keeping.expired_us.is_some() && row.keeping.lock_at(now_us).is_none() {
+                continue;
+            }
+            let mut at = Some(row);
+            while let Some(row) = at
+                && needed.insert(row.version.id, row.version.object).is_none()
+            {
+                at = row.version.base.and_then(|base| by_id.get(&base).copied());
+            }
+        }
+        Ok(needed)
+    }
+
+    /// Why a medium that is at hand is not as it was last written, if so.
+    pub(crate) fn changed_at_hand(&self, medium: &Medium) -> Result<Option<String>> {
+        let management = self.idb.management(medium.id)?;
+        let gone = self.gone(medium, &management, &mut |_| None)?;
+        Ok(gone.filter(|gone| gone.changed).map(|gone| gone.why))
+    }
+}
+
+fn in_words(lacking: &[Segment]) -> Option<String> {
+    let numbers: BTreeSet<u32> = lacking.iter().map(|s| s.number.0).collect();
+    let mut named: Vec<String> = numbers.iter().take(NAMED).map(u32::to_string).collect();
+    let last = match numbers.len() {
+        0 => return None,
+        1 => return Some(format!("segment {} is missing or cut short", named.concat())),
+        n if n > NAMED => format!("{} others", n - NAMED),
+        _ => named.pop().unwrap_or_default(),
+    };
+    Some(format!("segments {} and {last} are missing or cut short", named.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_format::id::{MediumId, SegmentNumber};
+
+    fn claim(version: u8, segment: u8, origin: u8, medium: u8) -> Claim {
+        Claim {
+            version: VersionId([version; 16]),
+            segment: SegmentId([segment; 16]),
+            origin: SegmentId([origin; 16]),
+            medium: MediumId([medium; 16]),
+            number: SegmentNumber(1),
+        }
+    }
+
+    #[test]
+    fn what_a_mirror_or_a_copy_has_is_not_lost() {
+        let claims = [claim(1, 1, 1, 1), claim(1, 1, 1, 2), claim(1, 2, 2, 1), claim(1, 3, 2, 1)];
+        let all = |_: &Claim| true;
+        let first = |c: &Claim| c.medium == MediumId([1; 16]);
+        let copied = |c: &Claim| c.segment == SegmentId([2; 16]);
+        let of = |n: u8| (VersionId([1; 16]), SegmentId([n; 16]));
+        assert_eq!(torn(&claims, all), HashSet::from([of(1), of(2)]));
+        assert_eq!(torn(&claims, first), HashSet::from([of(2)]), "the mirror has the other");
+        assert_eq!(torn(&claims, copied), HashSet::new(), "its copy is on the same medium");
+    }
+
+    #[test]
+    fn not_all_that_lacks_is_named() {
+        let segment = |n: u8| Segment {
+            id: SegmentId([n; 16]),
+            medium: MediumId([1; 16]),
+            number: SegmentNumber(n.into()),
+            session: capstan_format::id::SessionId([1; 16]),
+            blocks: 1,
+            bytes: 1,
+            committed_us: 0,
+            object: None,
+        };
+        let text = |numbers: &[u8]| {
+            in_words(&numbers.iter().map(|n| segment(*n)).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        assert_eq!(text(&[]), "");
+        assert_eq!(text(&[7]), "segment 7 is missing or cut short");
+        assert_eq!(text(&[2, 1]), "segments 1 and 2 are missing or cut short");
+        assert_eq!(text(&[1, 2, 3]), "segments 1, 2 and 3 are missing or cut short");
+        assert_eq!(
+            text(&[1, 2, 3, 4, 5]),
+            "segments 1, 2, 3 and 2 others are missing or cut short"
+        );
+    }
+}

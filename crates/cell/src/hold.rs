@@ -25,7 +25,13 @@ impl Cell {
     pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<FileMedium> {
         let opened = open::known(address, wanted(row));
         self.refuse_overwritten(address, opened.as_ref().map(FileMedium::header))?;
-        opened.map_err(|e| not_there(&self.idb, e, row))
+        let medium = opened.map_err(|e| not_there(&self.idb, e, row))?;
+        // One that is itself again is marked no more; where that cannot be told now, the mark stays.
+        let is_it = medium.header().medium == row.id;
+        if is_it && self.idb.management(row.id)?.changed_us.is_some() {
+            let _ = self.note_changed(address, &medium);
+        }
+        Ok(medium)
     }
 
     /// The same, of this cell: to say what a change would be.

@@ -162,7 +162,7 @@ fn what_cannot_be_read_now_is_not_consolidated() {
     let at_first = newest();
     lab.sh("mv vtl/tapes/V00001L9.tape away");
     let failed = lab.run(["consolidate", "t"]);
-    assert!(failed.code == 1 && failed.stderr.contains("V00001L9"), "{}", failed.stderr);
+    assert!(failed.code != 0 && failed.stderr.contains("V00001L9"), "{}", failed.stderr);
     assert_eq!(newest(), at_first);
     lab.sh("mv away vtl/tapes/V00001L9.tape");
     // It is there, and every block of it fails, in either drive.

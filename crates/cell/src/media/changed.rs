@@ -149,9 +149,15 @@ impl Cell {
         let id = medium.header().medium;
         let mut recorded = self.idb.last_segments_of_medium(id, LOOKED_UP)?;
         let (numbers, removed) = (medium.segments()?, medium.last_removed()?);
+        let is_there = |s: &Segment| numbers.binary_search(&s.number).is_ok();
+        // What was given up may be gone, as after a prune that was killed.
+        let leaving = match recorded.iter().all(is_there) {
+            true => HashSet::new(),
+            false => self.leaving()?,
+        };
         let is_removed = |s: &Segment| {
-            removed.is_some_and(|last| s.number <= last)
-                && numbers.binary_search(&s.number).is_err()
+            let on_purpose = removed.is_some_and(|last| s.number <= last);
+            (on_purpose || leaving.contains(&s.id)) && !is_there(s)
         };
         if recorded.len() as u32 == LOOKED_UP && recorded.iter().all(is_removed) {
             recorded = self.idb.segments_of_medium(id)?;
@@ -159,7 +165,7 @@ impl Cell {
         }
         // What a prune that was killed has removed is gone on purpose.
         let Some(last) = recorded.into_iter().find(|s| !is_removed(s)) else { return Ok(None) };
-        let is_there = numbers.binary_search(&last.number).is_ok();
+        let is_there = is_there(&last);
         self.lost(address, medium, last, is_there)
     }
 

@@ -88,6 +88,11 @@ impl Cell {
         let Some(there) = there.filter(|_| !address.is_sequential()) else {
             return Ok(is_marked.then(marked).flatten());
         };
+        if let Some(other) = self.other_cell(there.header())? {
+            // Another cell adopted it meanwhile: what goes there is for that one to say.
+            self.idb.set_medium_other_cell(medium.id, Some(&other.to_string()))?;
+            return Ok(None);
+        }
         match self.lacking(&address, &there, is_marked) {
             Ok(lacking) => Ok(lacking),
             // It went away, or cannot be read now.

@@ -481,7 +481,13 @@ mod tests {
             fs::write(&path, &bad).unwrap();
             let opened = Cartridge::open(&path);
             let lost = opened.as_ref().is_ok_and(|t| contents(t) != "onetwo$");
-            assert!(lost || matches!(opened, Err(TapeError::Damaged { .. })), "{at}");
+            // Without the file's first bytes it is no tape at all.
+            let named = match &opened {
+                Err(TapeError::NotATape { .. }) => at == 0,
+                Err(TapeError::Damaged { .. }) => at != 0,
+                _ => false,
+            };
+            assert!(lost || named, "{at}");
         }
     }
 }

@@ -86,9 +86,11 @@ impl Overview {
                 {
                     o.take_late(view, index, stream, before)?;
                 }
+                let mut late = Vec::new();
                 for aside in &outline.aside {
-                    o.take_aside(view, index, place, &outline, aside)?;
+                    o.take_aside(index, place, &outline, aside, &mut late);
                 }
+                rows_at(view, index, stream, late, &mut |row| o.add_late(row))?;
                 let rows = outline.ahead.into_iter();
                 ahead.extend(rows.map(|(row, start)| Ahead { index, stream, row, start }));
                 if let Some(key) = outline.last {
@@ -103,11 +105,12 @@ impl Overview {
             }
             Ok(())
         })?;
-        for a in ahead {
-            // Else it came again where its data are.
-            if !o.is_on_media(a.stream, a.start, 1) {
-                o.loose.extend(row_at(view, a.index, a.stream, a.row)?);
-            }
+        // Else it came again where its data are.
+        ahead.retain(|a| !o.is_on_media(a.stream, a.start, 1));
+        for of in ahead.chunk_by(|a, b| (a.index, a.stream) == (b.index, b.stream)) {
+            let Some(Ahead { index, stream, .. }) = of.first() else { continue };
+            let rows = of.iter().map(|a| a.row).collect();
+            rows_at(view, *index, *stream, rows, &mut |row| o.loose.push(row))?;
         }
         o.loose.sort_by(|a, b| {
             path_order((&a.entry.dir, &a.entry.name), (&b.entry.dir, &b.entry.name))
@@ -187,14 +190,15 @@ impl Overview {
         self.loose.push(row);
     }
 
+    /// Takes what is to be known of a row that is out of order; one that is to be read whole is left to who asks.
     fn take_aside(
         &mut self,
-        view: &VersionView<'_>,
         index: u32,
         place: &SegmentPlace,
         outline: &Outline,
         aside: &Aside,
-    ) -> Result<()> {
+        late: &mut Vec<u32>,
+    ) {
         let e = &aside.entry;
         let ordinal = Ordinal {
             session: place.session,
@@ -222,13 +226,8 @@ impl Overview {
                     self.parts.entry(e.path()).or_default().push(part);
                 }
             }
-            _ => {
-                if let Some(row) = row_at(view, index, outline.stream, aside.row)? {
-                    self.add_late(row);
-                }
-            }
+            _ => late.push(aside.row),
         }
-        Ok(())
     }
 
     /// Whether all rows of a stream's part of a segment come before a path.
@@ -452,21 +451,28 @@ impl Overview {
     }
 }
 
-/// One row, by its number in its stream's part of a segment.
-fn row_at(
+/// Rows by their numbers in one stream's part of a segment. Each batch is read once, however many of its rows are asked for.
+fn rows_at(
     view: &VersionView<'_>,
     index: u32,
     stream: StreamId,
-    number: u32,
-) -> Result<Option<Row>> {
+    mut numbers: Vec<u32>,
+    each: &mut dyn FnMut(Row),
+) -> Result<()> {
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    numbers.sort_unstable();
     let mut batches = view.batches(index, stream, true)?;
-    let mut found = None;
-    let (batch, mut opener) = ((number >> 16) as usize, BatchOpener::default());
-    view.batch(&mut batches, batch, &mut opener, &mut |row| {
-        if row.ordinal.row == number {
-            found = Some(row);
-        }
-        Ok(())
-    })?;
-    Ok(found)
+    let mut opener = BatchOpener::default();
+    for wanted in numbers.chunk_by(|a, b| a >> 16 == b >> 16) {
+        let batch = wanted.first().map_or(0, |number| number >> 16) as usize;
+        view.batch(&mut batches, batch, &mut opener, &mut |row| {
+            if wanted.binary_search(&row.ordinal.row).is_ok() {
+                each(row);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }

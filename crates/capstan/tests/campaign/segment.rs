@@ -120,30 +120,30 @@ impl Segment {
         let short = blocks.iter().enumerate().filter(|(_, b)| b.len() != self.block_size);
         let short: Vec<_> = short.map(|(n, b)| json!([n, b.len()])).collect();
         let mut end = self.end.clone();
-        end["data_blocks"] = json!(blocks.len() - 1);
-        end["catalog_at"] = json!(catalog_at);
-        end["short_blocks"] = json!(short);
+        put(&mut end, "data_blocks", json!(blocks.len() - 1));
+        put(&mut end, "catalog_at", json!(catalog_at));
+        put(&mut end, "short_blocks", json!(short));
         let catalog = blocks.len();
         let mut writer = BlockWriter::new(self, BlockKind::Catalog, StreamId(self.id.0), 0);
         let old_end = end.clone();
         let mut change = derived.end;
         // The number of blocks is known when the catalog is laid, whose length the record in it does not change by much.
         let mut summary = end.clone();
-        summary["blocks"] = json!(0);
+        put(&mut summary, "blocks", json!(0));
         if !derived.old_copies
             && let Some(change) = change.take()
         {
             change(&mut end);
             summary = end.clone();
-            summary["blocks"] = json!(0);
-            if let Some(blocks) = end.get("blocks").filter(|b| **b != old_end["blocks"]) {
-                summary["blocks"] = blocks.clone();
+            put(&mut summary, "blocks", json!(0));
+            if let Some(blocks) = end.get("blocks").filter(|b| Some(*b) != old_end.get("blocks")) {
+                put(&mut summary, "blocks", blocks.clone());
             }
         }
         let frames = self.catalog(&places, &summary, derived.catalog, derived.index);
         writer.write(&frames, &mut blocks);
-        if end.get("blocks") == old_end.get("blocks") && end.is_object() {
-            end["blocks"] = json!(blocks.len() + 1);
+        if end.get("blocks") == old_end.get("blocks") {
+            put(&mut end, "blocks", json!(blocks.len() + 1));
         }
         if let Some(change) = change {
             change(&mut end);
@@ -386,5 +386,12 @@ impl BlockWriter {
         self.payload.clear();
         self.first = NO_FRAME;
         blocks.push(block);
+    }
+}
+
+/// Sets a field of a record; of what a mutant made something else than a record it has none.
+fn put(record: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = record.as_object_mut() {
+        fields.insert(field.to_owned(), value);
     }
 }

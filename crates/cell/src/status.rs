@@ -108,7 +108,7 @@ impl Cell {
         Ok(found)
     }
 
-    /// `None` for an object of which nothing was ever to be kept: it only measured.
+    /// `None` for an object of which nothing is to be kept: it only measured, or it was given up and not backed up since.
     fn status_of(
         &self,
         object: &Object,
@@ -124,7 +124,9 @@ impl Cell {
         let complete = all.find(|v| lost_of(v).is_none());
         let backups = self.idb.sessions_of_object(object.id, Some("backup"), LOOKED_BACK)?;
         let kept = backups.iter().find(|s| !s.device.starts_with("null:"));
-        if versions.is_empty() && kept.is_none() {
+        let is_before = |at: i64| kept.is_none_or(|s| s.started_us <= at);
+        let is_given_up = self.idb.object_given_up(object.id)?.is_some_and(is_before);
+        if versions.is_empty() && (kept.is_none() || is_given_up) {
             return Ok(None);
         }
         let mut status = ObjectStatus {

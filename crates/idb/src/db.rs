@@ -63,6 +63,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (14, "version leases", include_str!("../migrations/0014_version_leases.sql")),
     (15, "changed media", include_str!("../migrations/0015_changed_media.sql")),
     (16, "lost segments", include_str!("../migrations/0016_lost_segments.sql")),
+    (17, "given up objects", include_str!("../migrations/0017_given_up_objects.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

@@ -56,6 +56,26 @@ impl Idb {
         })
     }
 
+    /// Records that these objects were given up: of what is not backed up again nobody expects anything.
+    pub fn give_up_objects(&self, objects: &[ObjectId], now_us: i64) -> Result<()> {
+        self.write(format_args!("record that objects were given up"), async |conn| {
+            for id in objects {
+                let query = sql::query("UPDATE objects SET given_up_us = $2 WHERE id = $1");
+                query.bind(id.to_string()).bind(now_us).execute(&mut *conn).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// When an object was given up, in microseconds since 1970, if it was.
+    pub fn object_given_up(&self, id: ObjectId) -> Result<Option<i64>> {
+        self.read(format_args!("look up object {}", id.short()), async |conn| {
+            let sql = "SELECT given_up_us FROM objects WHERE id = $1";
+            let row = sql::query(sql).bind(id.to_string()).fetch_optional(conn).await?;
+            Ok(row.map(|row| row.try_get("given_up_us")).transpose()?.flatten())
+        })
+    }
+
     /// The versions of an object that did not expire, newest first: in the order in which they were committed, whatever clocks
     /// said.
     pub fn versions_of(&self, object: ObjectId) -> Result<Vec<Version>> {

@@ -55,6 +55,14 @@ fn an_object_is_given_up_by_its_name_alone() {
     lab.run(["restore", "t", "--into", "out"]).refused(&["'t'"]);
     lab.restored(["other", "--into", "out"]);
     lab.run(["idb", "check"]).ok();
+    // Nobody waits for its backups any more, until it is backed up again.
+    let status = lab.run(["status"]).ok().stdout.clone();
+    assert!(status.contains("other") && !status.contains(" t "), "{status}");
+    lab.run(["status", "t"]).ok();
+    lab.run(["backup", "nowhere", "--to", "medium", "--name", "t"]);
+    assert_ne!(lab.run(["status", "t"]).code, 0);
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    assert!(lab.run(["status", "t"]).ok().stdout.contains('t'));
 }
 
 #[test]

@@ -186,6 +186,10 @@ impl Cell {
                 again(&mut pruned)?;
             }
         }
+        if request.give_up && !request.dry_run {
+            let objects: Vec<_> = self.asked(request)?.objects.into_iter().flatten().collect();
+            self.idb.give_up_objects(&objects, now_us())?;
+        }
         let ears = Ears::new(observer);
         self.settle_bases(bases, request, &ears, &mut pruned)?;
         self.say_crowded(request, &self.asked(request)?, &ears, &mut pruned)?;

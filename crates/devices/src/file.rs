@@ -201,7 +201,10 @@ fn header_from_segments(
     let found = numbers.iter().rev().find_map(|number| header_in_segment(&**storage, *number));
     match found {
         Some(header) => check(header, path),
-        None if numbers.is_empty() => Err(DeviceError::NoMedium(path.to_owned())),
+        // On a tape any file is taken for a segment, also one of somebody else.
+        None if numbers.is_empty() || !Path::new(path).is_dir() => {
+            Err(DeviceError::NoMedium(path.to_owned()))
+        }
         None => Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME }),
     }
 }

@@ -166,7 +166,7 @@ fn each_command_that_is_advised_for_a_changed_tape_works() {
             loop {
                 let lab = Lab::new();
                 library(&lab, 1, 2);
-                lab.file("tree/a", noise(1, 3_000_000));
+                lab.file("tree/a", noise(1, 8_000_000));
                 let to = format!("vtape:vtl?tape={TAPE}");
                 lab.backed_up(["tree", "--to", &to, "--name", "t"]);
                 change(&lab);

@@ -136,9 +136,15 @@ impl Cell {
                 .map_err(CellError::io("read", "/dev/urandom"))?,
         };
         let other = self.idb.management(row.id)?.other_cell.and_then(|cell| cell.parse().ok());
+        // A cell that adopted it wrote what nobody knows here. What is recorded here may be older than an adoption of ours.
+        let recorded = self.recorded_on(row.id)?;
+        let is_news = lost.newest.is_some_and(|number| !recorded.contains(&number));
+        let said = own.and_then(|header| header.cell).filter(|_| is_news);
+        let other = said.or(other).filter(|cell| *cell != self.id());
         Ok(MediumHeader {
             medium: row.id,
-            label: row.label.clone(),
+            // Its own cell calls it as it says itself.
+            label: if other.is_some() { base.label.clone() } else { row.label.clone() },
             block_size: row.block_size,
             created_us: row.created_us,
             protection: Protection::None,

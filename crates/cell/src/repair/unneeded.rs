@@ -108,17 +108,7 @@ impl Repair<'_> {
             Some(ExpiredSegment { segment, medium, number: u.number, bytes, versions: Vec::new() })
         };
         let expired: Vec<ExpiredSegment> = going.iter().filter_map(|u| recorded(&u)).collect();
-        let mut gone = self.give_up(&expired, &there)?;
-        let nobodys: Vec<SegmentNumber> =
-            going.iter().filter(|u| u.recorded.is_none()).map(|u| u.number).collect();
-        if !nobodys.is_empty() {
-            let held = self.cell.hold_medium(medium)?;
-            let (removed, failure) = held.remove_segments(&nobodys);
-            gone.extend(removed);
-            if let Some(e) = failure {
-                ears.say(Code::DeviceFailed, "media agent", label, chain(&e));
-            }
-        }
+        let gone = self.give_up(&expired, &there)?;
         for u in going.iter().filter(|u| gone.contains(&u.number)) {
             ears.say(Code::Repaired, "media agent", label, u.text("it was removed"));
         }
@@ -152,13 +142,11 @@ fn judged(
     };
     let (why, goes) = match (recorded, has_frames) {
         (Some(_), _) => (format!("the versions that it was of have expired ({flaw})"), true),
-        (None, false) => {
-            (format!("it is not recorded, and none of its data can be read ({flaw})"), true)
-        }
-        // Whose these are nobody can say; who knows that nothing lacks removes its file.
-        (None, true) => (
+        // Whose it is nobody can say, and a newer program may read it; who knows that nothing lacks removes its file.
+        (None, _) => (
             format!(
-                "it is not recorded, and some of its data can be read ({flaw}); remove its file if nothing lacks"
+                "it is not recorded, and {} of its data can be read ({flaw}); remove its file if nothing lacks",
+                if has_frames { "some" } else { "none" }
             ),
             false,
         ),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_SIZE_MAX, BlockKind};
+use capstan_format::id::SegmentNumber;
 use capstan_format::record::{MediumHeader, decode_record};
 
 use super::manage::{lock_header, write_header};
@@ -20,6 +21,8 @@ pub struct LostHeader {
     pub problem: String,
     /// The medium's header as its segments repeat it, each different one once, the newest last.
     pub headers: Vec<MediumHeader>,
+    /// The segment that has the last of them.
+    pub newest: Option<SegmentNumber>,
     /// How many segments there are, also such as cannot be read.
     pub segments: usize,
 }
@@ -50,13 +53,15 @@ pub fn lost_header(path: &Path) -> Result<Option<LostHeader>, DeviceError> {
         Err(_) => "it is missing".to_owned(),
     };
     let mut headers: Vec<MediumHeader> = Vec::new();
+    let mut newest = None;
     for number in &numbers {
         if let Some(header) = header_in_segment(&storage, *number) {
             headers.retain(|known| *known != header);
             headers.push(header);
+            newest = Some(*number);
         }
     }
-    Ok(Some(LostHeader { problem, headers, segments: numbers.len() }))
+    Ok(Some(LostHeader { problem, headers, newest, segments: numbers.len() }))
 }
 
 /// The medium in a directory as one of this header, whatever its header file says.

@@ -15,7 +15,7 @@ use capstan_format::record::{
     Follows, MediumHeader, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel, StreamExtent,
     StreamNames,
 };
-use capstan_idb::{Object, Protection, Segment, Session, Status, Version};
+use capstan_idb::{Medium, Object, Protection, Segment, Session, Status, Version};
 use capstan_media_agent::catalog::rebuild;
 use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
 use capstan_media_agent::scan::scan;
@@ -173,12 +173,14 @@ impl Cell {
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
-        let before = ears.error_count();
         let lost = self.take_as_it_is(device, &medium, &ears)?;
-        let without_lost = ears.error_count();
         // What a segment repeats of the medium may be out of date.
         let label = match self.idb.medium(header.medium)? {
-            Some(known) if medium.header_problem().is_some() => known.label,
+            Some(known) if medium.header_problem().is_some() => {
+                let row = Medium { device: placed(device).to_string(), ..known };
+                self.idb.put_medium(&row)?;
+                row.label
+            }
             _ => self.put_medium_of(&placed(device), &header)?.label,
         };
         self.idb.set_medium_changed(header.medium, None)?;
@@ -191,10 +193,6 @@ impl Cell {
                 break;
             }
             bytes += self.import_number(&medium, number, &mut found, &ears)?;
-        }
-        // What was found damaged was what is forgotten now, as far as is known.
-        if without_lost > before && ears.error_count() == without_lost {
-            self.idb.clear_medium_damage(header.medium, true)?;
         }
         found.say_gaps(&ears);
         let sessions = std::mem::take(&mut found.sessions);

@@ -27,6 +27,8 @@ use crate::session::Ears;
 
 /// The file of a home whose recovery was begun, until that is done.
 const BEGUN: &str = "recovery.begun";
+/// So many of the last sessions are looked at for what a home was used for.
+const SESSIONS_SINCE: usize = 1000;
 /// The largest backup that is read, in bytes.
 const BACKUP_MAX: u64 = 2 << 30;
 
@@ -66,7 +68,8 @@ pub fn recover(
     stop: &Stop,
 ) -> Result<Recovered> {
     // One that was cut short is gone on with: its tables are there, or are brought there once more.
-    let goes_on = home.join(BEGUN).exists();
+    let begun = Begun::load(home)?;
+    let goes_on = begun.is_some();
     let has_tables = match capstan_idb::refuse_database(home) {
         Ok(()) => false,
         Err(e) if goes_on && e.is_bad_input() => true,
@@ -78,8 +81,10 @@ pub fn recover(
         Some(tapes) => tapes.newest(recovery, &secrets, &ears)?,
         None => newest(&in_directory(device)?, recovery, &ears)?,
     };
-    if !has_tables {
-        put_files(home, &files)?;
+    match begun.filter(|_| has_tables) {
+        Some(begun) if begun.from != from => return Err(begun.of_another(home, &from)),
+        Some(_) => {}
+        None => put_files(home, &files, &from)?,
     }
     if capstan_idb::names_server(home)? && home.join(DATABASE_FILE).exists() {
         super::move_database(home)?;
@@ -94,6 +99,7 @@ pub fn recover(
             manifest.cell.short()
         )));
     }
+    Begun::hold(home, &cell, has_tables)?;
     // What is at hand may lie elsewhere than it did.
     let here = tapes.map_or_else(|| vec![device.clone()], |tapes| tapes.of_cell(cell.id));
     let mut media: Vec<(Option<MediumId>, RecoveredMedium)> = Vec::new();
@@ -121,6 +127,72 @@ pub fn recover(
 }
 
 type Files = Vec<(String, Vec<u8>)>;
+
+/// What a home notes of a recovery that was begun and not ended.
+struct Begun {
+    /// The backup of the internal database that it was of.
+    from: String,
+    /// The last session that this knew. Nothing, if the recovery was cut short before that was asked.
+    last: Option<String>,
+}
+
+impl Begun {
+    fn load(home: &Path) -> Result<Option<Self>> {
+        let path = home.join(BEGUN);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(CellError::io("read", path.display())(e)),
+        };
+        let mut lines = text.lines();
+        let from = lines.next().unwrap_or_default().to_owned();
+        Ok(Some(Self { from, last: lines.next().map(str::to_owned) }))
+    }
+
+    fn of_another(&self, home: &Path, from: &str) -> CellError {
+        CellError::BadInput(format!(
+            "a recovery of {} from the backup {} was begun, and the newest one there is {from}; name the device of the first, or \
+             another home",
+            home.display(),
+            self.from
+        ))
+    }
+
+    /// Notes where the recovery begins; of one that goes on it looks whether the home was used since: then it is no recovery's.
+    fn hold(home: &Path, cell: &Cell, goes_on: bool) -> Result<()> {
+        let Some(begun) = Self::load(home)? else { return Ok(()) };
+        let Some(last) = begun.last.filter(|_| goes_on) else {
+            let last = cell.idb.sessions(1)?.pop().map(|s| s.id.to_string()).unwrap_or_default();
+            return put_file(home, BEGUN, format!("{}\n{last}", begun.from).as_bytes());
+        };
+        let since = cell.idb.sessions(SESSIONS_SINCE)?;
+        let mut since = since.iter().take_while(|s| s.id.to_string() != last);
+        match since.find(|s| s.kind != "import") {
+            None => Ok(()),
+            Some(used) => Err(CellError::BadInput(format!(
+                "{} was used since a recovery into it was cut short ({} {}); import the media that lack with `capstan import`, and remove {}",
+                home.display(),
+                used.kind,
+                used.id.short(),
+                home.join(BEGUN).display()
+            ))),
+        }
+    }
+}
+
+/// Writes a file of a home, durably.
+fn put_file(home: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let (path, temporary) = (home.join(name), home.join(format!(".{name}.new")));
+    let write = || -> std::io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        durable::rename(&temporary, &path)
+    };
+    write().map_err(CellError::io("write", path.display()))
+}
 
 /// A backup of an internal database that was opened.
 pub(super) struct Opened {
@@ -223,23 +295,14 @@ pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Resu
 
 /// Writes the files of a home, each durably; the database last. Before them it is noted that a recovery was begun, so that one that
 /// was cut short can be gone on with.
-fn put_files(home: &Path, files: &Files) -> Result<()> {
+fn put_files(home: &Path, files: &Files, from: &str) -> Result<()> {
     let io = |action| CellError::io(action, home.display());
     durable::create_directories(home, 0o700).map_err(io("create the home"))?;
-    let begun = (BEGUN.to_owned(), Vec::new());
+    let begun = (BEGUN.to_owned(), from.as_bytes().to_vec());
     for wanted in [BEGUN, keyring::FILE_NAME, RECOVERY_FILE, DATABASE_FILE] {
         let mut all = files.iter().chain([&begun]);
         let Some((_, bytes)) = all.find(|(name, _)| name == wanted) else { continue };
-        let (path, temporary) = (home.join(wanted), home.join(format!(".{wanted}.new")));
-        let write = || -> std::io::Result<()> {
-            let mut options = OpenOptions::new();
-            let mut file =
-                options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            durable::rename(&temporary, &path)
-        };
-        write().map_err(CellError::io("write", path.display()))?;
+        put_file(home, wanted, bytes)?;
     }
     if !home.join(DATABASE_FILE).exists() {
         return Err(CellError::BadInput(

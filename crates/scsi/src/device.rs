@@ -202,7 +202,7 @@ impl Device {
                 GOOD => return Ok(Reply { sense: None, residual: outcome.residual }),
                 CHECK_CONDITION => Sense::decode(&outcome.sense).unwrap_or_default(),
                 BUSY | TASK_SET_FULL
-                    if start.elapsed() < BUSY_MAX && !crate::patience::is_over() =>
+                    if start.elapsed() < BUSY_MAX && !crate::patience::gives_up(cdb.bytes()) =>
                 {
                     std::thread::sleep(PAUSE);
                     continue;

@@ -26,6 +26,13 @@ pub(crate) fn is_over() -> bool {
     ENDS.get().is_some_and(|nobody_waits| nobody_waits())
 }
 
+/// Whether nobody waits any more for a device that is too busy for this command. What writes or reads is waited for: the end of a
+/// session is written after it was told to end.
+pub(crate) fn gives_up(cdb: &[u8]) -> bool {
+    const TEST_UNIT_READY: u8 = 0;
+    is_over() && cdb.first().is_some_and(|code| *code == TEST_UNIT_READY || only_moves(*code))
+}
+
 /// Why the way to a device that was left alone is closed.
 pub(crate) const LEFT: &str = "it was at work when the session was told to end, and was left to it";
 

@@ -293,3 +293,20 @@ fn a_look_at_a_medium_opens_only_its_last_segment() {
         assert!(!opened.is_empty(), "{trace}");
     }
 }
+
+#[test]
+fn a_medium_of_which_nothing_can_be_read_costs_no_version() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 200_000));
+    let first = full(&lab, "first", "t");
+    full(&lab, "m", "t");
+    // As a power cut may leave them.
+    lab.sh("for f in m/*; do : > $f; done");
+    let (code, said) = status(&lab);
+    assert_eq!(code, 6, "{said:#}");
+    stands_still(&lab, "medium 'm'");
+    restores(&lab, &first);
+    lab.run(["media", "forget", "m"]).ok();
+    lab.run(["prune", "--keep-last", "1"]).ok();
+    restores(&lab, "t");
+}

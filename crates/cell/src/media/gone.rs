@@ -81,9 +81,13 @@ impl Cell {
             Ok(address) => address,
             Err(e) => return Ok(gone(e.to_string(), false)),
         };
-        let AtHand { absent, there, .. } = look(medium);
+        let AtHand { absent, problem, there, .. } = look(medium);
         if let Some(why) = absent {
             return Ok(gone(why, false));
+        }
+        // Its place is there, and nothing in it that says which medium it is.
+        if let Some(why) = problem.filter(|_| there.is_none()) {
+            return Ok(gone(why, true));
         }
         let Some(there) = there.filter(|_| !address.is_sequential()) else {
             return Ok(is_marked.then(marked).flatten());

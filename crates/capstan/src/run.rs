@@ -215,7 +215,9 @@ impl Run {
         if names.is_empty() {
             return Ok(false);
         }
-        let request = PruneRequest { names, rules: rules.clone(), ..PruneRequest::default() };
+        // Another host's object of that name has rules of its own.
+        let host = Some(self.report.host.clone());
+        let request = PruneRequest { names, host, rules: rules.clone(), ..PruneRequest::default() };
         let console = Console::new(global)?;
         let pruned = cell.prune(&request, &console, stop)?;
         console.finish();

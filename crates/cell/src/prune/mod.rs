@@ -15,7 +15,7 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::held::{FoundLock, HeldMedium};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
-use capstan_idb::{ExpiredSegment, PruneRow, Status};
+use capstan_idb::{ExpiredSegment, Object, PruneRow, Status};
 
 use self::bases::Bases;
 pub use self::bases::{ConsolidatedBase, UnconsolidatedBase};
@@ -40,6 +40,8 @@ const READERS: usize = 16;
 pub struct PruneRequest {
     /// Names of objects; all, if none is given.
     pub names: Vec<String>,
+    /// Only objects of this host; of all, if none is given.
+    pub host: Option<String>,
     /// Which of their versions are kept.
     pub rules: KeepRules,
     /// Whether all of the objects that are named goes, but what is protected, locked or read; without rules.
@@ -291,7 +293,8 @@ impl Cell {
                     "no object is called '{name}'; `capstan sessions` lists what there is"
                 )));
             }
-            objects.extend(found.into_iter().map(|o| o.id));
+            let is_asked = |o: &Object| request.host.as_ref().is_none_or(|host| *host == o.host);
+            objects.extend(found.into_iter().filter(is_asked).map(|o| o.id));
         }
         Ok(Asked {
             rules: &request.rules,

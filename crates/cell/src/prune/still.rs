@@ -22,8 +22,10 @@ impl Cell {
     ) -> Result<Vec<AwayMedium>> {
         let mut away = self.media_away()?;
         for of in &mut away {
-            let is_asked = |name: &String| request.names.is_empty() || request.names.contains(name);
-            of.still.retain(|object| is_asked(&object.name));
+            of.still.retain(|object| {
+                let is_named = request.names.is_empty() || request.names.contains(&object.name);
+                is_named && request.host.as_ref().is_none_or(|host| *host == object.host)
+            });
         }
         away.retain(|of| !of.still.is_empty());
         for of in &away {

@@ -124,8 +124,7 @@ impl Cell {
         let complete = all.find(|v| lost_of(v).is_none());
         let backups = self.idb.sessions_of_object(object.id, Some("backup"), LOOKED_BACK)?;
         let kept = backups.iter().find(|s| !s.device.starts_with("null:"));
-        let is_before = |at: i64| kept.is_none_or(|s| s.started_us <= at);
-        let is_given_up = self.idb.object_given_up(object.id)?.is_some_and(is_before);
+        let is_given_up = self.idb.object_given_up(object.id)?.is_some();
         if versions.is_empty() && (kept.is_none() || is_given_up) {
             return Ok(None);
         }

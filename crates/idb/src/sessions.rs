@@ -36,6 +36,11 @@ impl Idb {
             if let Some(version) = session.version {
                 objects::refuse_expired(conn, version).await?;
             }
+            // Who backs it up again expects it again.
+            if let Some(object) = session.object.filter(|_| session.kind == "backup") {
+                let again = "UPDATE objects SET given_up_us = NULL WHERE id = $1";
+                sql::query(again).bind(object.to_string()).execute(&mut *conn).await?;
+            }
             put_session(conn, session, Comes::Now).await
         })
     }

@@ -32,6 +32,8 @@ impl Cell {
         let (name, host) = (&report.name, host());
         let known = self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host);
         let object = match known {
+            // The one that runs is its last backup.
+            Some(object) if self.idb.is_in_use(object.id)? => return Ok(()),
             Some(object) => object.id,
             None if !becomes_known || name.is_empty() => return Ok(()),
             None => {

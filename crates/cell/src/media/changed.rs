@@ -258,10 +258,12 @@ impl Cell {
 
     /// The recorded segments of a medium that are not on it any more. What was given up is gone on purpose.
     fn lost_segments(&self, address: &Address, medium: &FileMedium) -> Result<Vec<Lost>> {
-        let numbers = medium.segments()?;
+        // In this order: what a backup commits meanwhile is on the medium and not recorded, which is nothing lost.
+        let recorded = self.idb.segments_of_medium(medium.header().medium)?;
         let leaving = self.leaving()?;
+        let numbers = medium.segments()?;
         let mut all = Vec::new();
-        for segment in self.idb.segments_of_medium(medium.header().medium)? {
+        for segment in recorded {
             let is_there = numbers.binary_search(&segment.number).is_ok();
             if is_there || !leaving.contains(&segment.id) {
                 all.extend(self.lost(address, medium, segment, is_there)?);

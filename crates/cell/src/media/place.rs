@@ -66,7 +66,10 @@ impl Cell {
                 };
                 let mut here = self.idb.media()?;
                 here.retain(was_here);
-                here.into_iter().max_by_key(|row| row.created_us).map(|row| (row.id, row.label))
+                // Where disks take turns, one that should be there may be missing while another left the house.
+                let out = self.idb.exported_media()?;
+                let all_left = here.iter().all(|row| out.contains(&row.id));
+                here.pop().filter(|_| all_left).map(|row| (row.id, row.label))
             }
         };
         let Some((id, label)) = last else { return Ok(None) };

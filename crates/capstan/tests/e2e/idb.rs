@@ -197,6 +197,19 @@ fn a_recovered_database_restores_what_is_not_encrypted_without_any_secret() {
     run(&lab, "idb check").ok();
     comes_back(&lab, "t", "out");
     run(&lab, "idb recover nowhere").refused(&["already"]);
+    // What says that a recovery was cut short makes none of a home with the tables of another.
+    lab.file("home/recovery.begun", "idb-of-another");
+    run(&lab, "idb recover m1 --code-file sheet").refused(&["was begun", "idb-of-another"]);
+    // Nor of one that was used since.
+    let used = serde_json::from_str::<Value>(
+        run(&lab, "sessions --json").ok().stdout.lines().next().unwrap(),
+    )
+    .unwrap();
+    let used = used["id"].as_str().unwrap().to_owned();
+    lab.backed_up(["tree", "--to", "m2", "--name", "t"]);
+    let from = back["from"].as_str().unwrap();
+    lab.file("home/recovery.begun", format!("{from}\n{used}"));
+    run(&lab, "idb recover m1 --code-file sheet").refused(&["was used since"]);
     fs::remove_dir_all(lab.path("home")).unwrap();
     lab.mkdir("empty");
     run(&lab, "idb recover empty").refused(&["empty", "no backup"]);

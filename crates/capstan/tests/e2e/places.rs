@@ -286,3 +286,15 @@ fn no_medium_is_made_in_an_empty_mount_point() {
     }
     run(&["media", "init", "my disk", "--new-medium"]).ok();
 }
+
+#[test]
+fn where_disks_take_turns_one_that_is_missing_was_not_taken_away() {
+    let lab = lab();
+    let pair = ["tree", "--name", "t", "--to", "first", "--mirror", "usb"];
+    lab.backed_up(pair);
+    lab.sh("mv usb usb-a");
+    lab.backed_up([&pair[..], &["--new-medium"]].concat());
+    lab.run(["media", "export", "usb-2"]).ok();
+    lab.sh("mv usb usb-b");
+    lab.run([&["backup"], &pair[..]].concat()).refused(&["is known to be in", "--new-medium"]);
+}

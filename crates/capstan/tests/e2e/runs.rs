@@ -4,7 +4,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -243,4 +244,45 @@ fn the_package_has_all_that_belongs_to_it() {
     verify.arg(units.join("capstan@.service")).arg(units.join("capstan@.timer"));
     let verified = finish(&mut verify);
     assert_eq!((verified.code, verified.stderr.as_str()), (0, ""), "{}", verified.stdout);
+}
+
+#[test]
+fn the_rules_of_a_run_are_not_those_of_another_host() {
+    let lab = lab();
+    for _ in 0..3 {
+        lab.backed_up(["tree", "--to", "m", "--name", "x", "--full"]);
+    }
+    // They are of a host whose name is longer by a 0 now.
+    lab.edit_tables("UPDATE objects SET host = host || 0");
+    let text =
+        "device = \"LAB/m\"\n[keep]\nlast = 1\n[[object]]\nname = \"x\"\npaths = [\"LAB/tree\"]\n";
+    for _ in 0..2 {
+        assert_eq!(run(&lab, text).0.code, 0);
+    }
+    let segments = fs::read_dir(lab.path("m")).unwrap();
+    let is_segment = |name: &str| name.ends_with(".segment");
+    let left = segments.filter(|s| is_segment(&s.as_ref().unwrap().file_name().to_string_lossy()));
+    // A full and an incremental of this host, or the last alone; three of the other one.
+    assert!(left.count() >= 4, "versions of another host went");
+}
+
+#[test]
+fn a_backup_beside_a_running_one_is_no_failure_of_the_object() {
+    let lab = lab();
+    let args = [
+        "backup",
+        "--from-command",
+        "sleep 3; echo hi",
+        "--stdin-name",
+        "z",
+        "--name",
+        "o",
+        "--to",
+        "m",
+    ];
+    let first = lab.command().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_ne!(lab.run(args).code, 0, "the medium is in use");
+    assert!(first.unwrap().wait().unwrap().success());
+    lab.run(["status", "o"]).ok();
 }

@@ -172,6 +172,7 @@ impl Lines {
         if let Err(failure) = write(&mut self.out, self.terminal) {
             if failure.error.is_empty() {
                 // The reader went away, as `head` does: nothing that follows is of use, and nothing is being written.
+                crate::drives::give_back();
                 std::process::exit(failure.code.into());
             }
             self.failure = Some(failure);

@@ -9,6 +9,7 @@ mod copy;
 mod diff;
 #[cfg(test)]
 mod docs;
+mod drives;
 mod environment;
 mod exit;
 mod export;
@@ -65,7 +66,10 @@ fn main() -> ExitCode {
 /// Does what the command line asks for, and returns the exit code.
 fn command() -> u8 {
     let result = match Cli::try_parse() {
-        Ok(cli) => run(&cli),
+        Ok(cli) => {
+            let _drives = drives::GivenBack;
+            run(&cli)
+        }
         Err(error) if exit::is_help(&error) => {
             // Where nobody reads it, there is nothing to say.
             let _ = error.print();
@@ -73,7 +77,6 @@ fn command() -> u8 {
         }
         Err(error) => Err(Failure::usage(&error)),
     };
-    capstan_cell::release_drives();
     result.unwrap_or_else(|failure| {
         failure.say();
         failure.code

@@ -6,8 +6,10 @@
 mod alone;
 mod changer;
 mod cleaning;
+mod counted;
 mod drive;
 mod errors;
+mod owed;
 mod place;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use changer::info_of;
 pub(crate) use errors::explain;
+pub use owed::settle;
 
 /// Where the secret of an iSCSI login is: not in a device's name, which others see.
 pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";

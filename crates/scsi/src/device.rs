@@ -10,8 +10,8 @@ use crate::inquiry::{self, Identity, Inquiry, Kind};
 use crate::opcodes::{self, Opcodes};
 use crate::sense::{ILLEGAL_REQUEST, Sense, UNIT_ATTENTION};
 use crate::transport::{
-    BUSY, CHECK_CONDITION, Data, GOOD, Outcome, RESERVATION_CONFLICT, TASK_SET_FULL, Transport,
-    TransportError,
+    BUSY, CHECK_CONDITION, Data, GOOD, Left, Outcome, RESERVATION_CONFLICT, TASK_SET_FULL,
+    Transport, TransportError,
 };
 
 /// A device with somebody who speaks its language.
@@ -94,6 +94,19 @@ impl Device {
     /// What kind of device it is.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Gives the way to the device to somebody else. Here it is closed.
+    pub fn hand_over(&mut self) -> Self {
+        let closed = Closed(self.transport.name().to_owned());
+        let identity = self.identity.clone();
+        let here = Self { kind: self.kind, identity, ..Self::unknown(Box::new(closed)) };
+        std::mem::replace(self, here)
+    }
+
+    /// Whether a command was left at work, and still is.
+    pub fn left(&mut self, patience: Duration) -> Left {
+        self.transport.left(patience)
     }
 
     /// The most bytes that one command can carry.
@@ -262,5 +275,35 @@ impl Device {
     /// An error about an answer that makes no sense.
     pub fn senseless(&self, cdb: Cdb, why: impl Into<String>) -> Error {
         Error::Answer { device: self.name().to_owned(), doing: cdb.doing(), why: why.into() }
+    }
+}
+
+/// What is left here of a way that another has.
+struct Closed(String);
+
+impl Closed {
+    const WHY: &str = "the way to it was given up";
+}
+
+impl Transport for Closed {
+    fn execute(&mut self, _: &[u8], _: Data<'_>, _: Duration) -> Result<Outcome, TransportError> {
+        Err(TransportError::Lost(Self::WHY.to_owned()))
+    }
+
+    fn left(&mut self, _: Duration) -> Left {
+        Left::No
+    }
+
+    fn reconnect(&mut self) -> Result<(), Error> {
+        let (device, doing) = (self.0.clone(), "opening it again");
+        Err(Error::Lost { device, doing, why: Self::WHY.to_owned() })
+    }
+
+    fn max_transfer(&self) -> usize {
+        cdb::TRANSFER_MAX
+    }
+
+    fn name(&self) -> &str {
+        &self.0
     }
 }

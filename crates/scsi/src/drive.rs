@@ -22,7 +22,7 @@ use crate::Error;
 use crate::cdb::{self, Cdb};
 use crate::device::{Device, Reply};
 use crate::inquiry::{Identity, Kind};
-use crate::transport::{Data, Transport};
+use crate::transport::{Data, Left, Transport};
 
 /// A tape drive.
 pub struct Drive {
@@ -52,14 +52,29 @@ impl Drive {
                 wanted: "tape drive",
             });
         }
-        Ok(Self {
+        Ok(Self::of(device))
+    }
+
+    /// A drive of which no more is known than what it is.
+    fn of(device: Device) -> Self {
+        Self {
             device,
             at: standing::Standing::NEW,
             limits: None,
             form: places::Form::Untried,
             key: keys::KeyState::None,
             unset: true,
-        })
+        }
+    }
+
+    /// Gives the drive to somebody else, who opens the way to it again ([`Self::reconnect`]). Here it is closed.
+    pub fn hand_over(&mut self) -> Self {
+        Self::of(self.device.hand_over())
+    }
+
+    /// Whether a command was left at work, as the process was told to end; one that is gets so long to end.
+    pub fn left(&mut self, patience: Duration) -> Left {
+        self.device.left(patience)
     }
 
     /// The drive's name for messages.

@@ -16,10 +16,12 @@ use std::time::Duration;
 use session::Session;
 
 use crate::Error;
-use crate::transport::{Data, Outcome, Transport, TransportError};
+use crate::transport::{Data, Left, Outcome, Transport, TransportError};
 
 /// Connecting and logging in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same where the process is to end.
+const CONNECT_AT_END: Duration = Duration::from_secs(5);
 /// Where the system's own initiator keeps the name by which targets know this host.
 const INITIATOR_NAME: &str = "/etc/iscsi/initiatorname.iscsi";
 
@@ -30,13 +32,15 @@ pub struct Iscsi {
     initiator: String,
     /// `None` while the connection is lost.
     session: Option<Session>,
+    /// A command was left at work, and the connection closed.
+    has_left: bool,
 }
 
 impl Iscsi {
     /// Connects and logs in.
     pub fn open(target: Target) -> Result<Self, Error> {
         let (name, initiator) = (target.to_string(), initiator_name());
-        let mut iscsi = Self { target, name, initiator, session: None };
+        let mut iscsi = Self { target, name, initiator, session: None, has_left: false };
         iscsi.reconnect()?;
         Ok(iscsi)
     }
@@ -65,17 +69,25 @@ impl Transport for Iscsi {
         };
         let result = session.execute(cdb, data, timeout);
         if matches!(result, Err(TransportError::Lost(_) | TransportError::TimedOut)) {
+            self.has_left |= session.has_left();
             self.session = None;
         }
         result
     }
 
+    /// Whether the target is still at it shows when it is asked for something.
+    fn left(&mut self, _: Duration) -> Left {
+        if self.has_left { Left::Over } else { Left::No }
+    }
+
     fn reconnect(&mut self) -> Result<(), Error> {
         self.session = None;
         let library = library::get().map_err(|why| Error::NoLibiscsi(why.to_owned()))?;
-        let session = Session::connect(library, &self.target, &self.initiator, CONNECT_TIMEOUT);
+        let patience = if self.has_left { CONNECT_AT_END } else { CONNECT_TIMEOUT };
+        let session = Session::connect(library, &self.target, &self.initiator, patience);
         self.session =
             Some(session.map_err(|why| Error::Connect { device: self.name.clone(), why })?);
+        self.has_left = false;
         Ok(())
     }
 

@@ -2,10 +2,11 @@
 //!
 //! Who waits until a device is ready asks between commands. Of the commands themselves only those are left alone that move the tape
 //! and nothing else, which take minutes; none that writes, none that reads. What is left alone ends by itself in the device, and the
-//! way to it is closed: nobody knows where the tape stands.
+//! way to it is closed: nobody knows where the tape stands. What the drive has of us then, a key above all, is taken from it when it is
+//! done ([`crate::Drive::hand_over`]).
 
 use std::sync::OnceLock;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,21 +69,41 @@ fn only_moves(code: u8) -> bool {
     matches!(code, 0x01 | 0x11 | 0x91 | 0x1b | 0x2b | 0x92)
 }
 
-/// Runs a command in a thread of its own, and waits for it as long as somebody wants it; nothing, if it was left alone.
+/// A command that was left alone, and what will come of it.
+pub(crate) struct AtWork<T>(Receiver<T>);
+
+impl<T> AtWork<T> {
+    /// Whether it ends in that time.
+    pub fn ends_within(&self, patience: Duration) -> bool {
+        // A thread that is gone without a word has ended too.
+        !matches!(self.0.recv_timeout(patience), Err(RecvTimeoutError::Timeout))
+    }
+}
+
+/// Why a command that runs in a thread of its own came to nothing here.
+pub(crate) enum Apart<T> {
+    /// It was left alone.
+    Left(AtWork<T>),
+    /// The kernel has no thread for it: it was not run.
+    NoThread,
+}
+
+/// Runs a command in a thread of its own, and waits for it as long as somebody wants it.
 pub(crate) fn beside<T: Send + 'static>(
     mut watch: Watch,
     command: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
+) -> Result<T, Apart<T>> {
     let (done, ended) = channel();
-    thread::spawn(move || {
+    let thread = thread::Builder::new().name("scsi".to_owned()).spawn(move || {
         // Nobody may be there any more to hear it.
         let _ = done.send(command());
     });
+    thread.map_err(|_| Apart::NoThread)?;
     loop {
         match ended.recv_timeout(SLICE) {
-            Ok(result) => return Some(result),
+            Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Timeout) if !watch.leaves() => {}
-            Err(_) => return None,
+            Err(_) => return Err(Apart::Left(AtWork(ended))),
         }
     }
 }
@@ -107,12 +128,14 @@ pub(crate) mod tests {
     fn what_only_moves_the_tape_is_left_alone_and_nothing_else() {
         asks_over();
         let slow = || thread::sleep(Duration::from_secs(5));
-        assert_eq!(beside(Watch::of(&[0x01]), || 7), Some(7));
+        assert!(matches!(beside(Watch::of(&[0x01]), || 7), Ok(7)));
         let watch = Watch::of(&[0x92]);
         OVER.set(true);
         let begun = Instant::now();
-        assert_eq!(beside(watch, slow), None);
+        let Err(Apart::Left(at_work)) = beside(watch, slow) else { panic!("it was waited for") };
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(!at_work.ends_within(Duration::ZERO));
+        assert!(at_work.ends_within(Duration::from_secs(20)), "who waits on hears of its end");
         // What was sent after that belongs to the end, and writes are never left.
         assert!(!Watch::of(&[0x01]).may_leave());
         OVER.set(false);

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::node::{self, Nodes};
-use crate::patience::{self, Watch};
-use crate::transport::{Data, Outcome, Transport, TransportError};
+use crate::patience::{self, Apart, AtWork, Watch};
+use crate::transport::{Data, Left, Outcome, Transport, TransportError};
 use crate::{Error, holders};
 
 const SG_IO: c_uint = 0x2285;
@@ -69,7 +69,11 @@ pub struct Sg {
     path: PathBuf,
     /// `None` after a reconnect that failed.
     open: Option<Open>,
+    /// The command that was left at work: until it ends it holds the device.
+    left: Option<AtWork<Answer>>,
 }
+
+type Answer = Result<Outcome, TransportError>;
 
 struct Open {
     generic: File,
@@ -82,7 +86,7 @@ impl Sg {
     /// Opens the device that a node belongs to: `/dev/sgN`, `/dev/nstN`, `/dev/stN`, `/dev/schN`, or a link to one.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let open = Some(open(path)?);
-        Ok(Self { name: path.display().to_string(), path: path.to_owned(), open })
+        Ok(Self { name: path.display().to_string(), path: path.to_owned(), open, left: None })
     }
 }
 
@@ -102,18 +106,36 @@ impl Transport for Sg {
         }
         let generic =
             open.generic.try_clone().map_err(|e| TransportError::NotSent(e.to_string()))?;
-        let cdb = cdb.to_vec();
-        let done = patience::beside(watch, move || execute(&generic, &cdb, Data::None, timeout));
-        done.unwrap_or_else(|| {
-            self.open = None;
-            Err(TransportError::Lost(patience::LEFT.to_owned()))
-        })
+        let own = cdb.to_vec();
+        let done = patience::beside(watch, move || execute(&generic, &own, Data::None, timeout));
+        match done {
+            Ok(answer) => answer,
+            // Then it is waited for.
+            Err(Apart::NoThread) => execute(&open.generic, cdb, Data::None, timeout),
+            Err(Apart::Left(at_work)) => {
+                (self.open, self.left) = (None, Some(at_work));
+                Err(TransportError::Lost(patience::LEFT.to_owned()))
+            }
+        }
+    }
+
+    fn left(&mut self, patience: Duration) -> Left {
+        match &self.left {
+            None => Left::No,
+            Some(at_work) if at_work.ends_within(patience) => Left::Over,
+            Some(_) => Left::AtWork,
+        }
     }
 
     fn reconnect(&mut self) -> Result<(), Error> {
+        if self.left(Duration::ZERO) == Left::AtWork {
+            let (device, doing) = (self.name.clone(), "opening it again");
+            return Err(Error::Lost { device, doing, why: patience::LEFT.to_owned() });
+        }
         // Closed first: it is held exclusively, against ourselves too.
         self.open = None;
         self.open = Some(open(&self.path)?);
+        self.left = None;
         Ok(())
     }
 

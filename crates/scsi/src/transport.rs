@@ -76,6 +76,17 @@ pub enum TransportError {
     NotSent(String),
 }
 
+/// Whether a command was left at work, as the process was told to end ([`crate::patience`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// None was, since the way was opened last.
+    No,
+    /// It is still at work, as far as that is known: the way cannot be opened again.
+    AtWork,
+    /// One was, and the way can be opened again.
+    Over,
+}
+
 /// A way to a device.
 pub trait Transport: Send {
     /// Sends a command and waits for its end. After an error that is not [`TransportError::NotSent`] nobody knows where
@@ -86,6 +97,8 @@ pub trait Transport: Send {
         data: Data<'_>,
         timeout: Duration,
     ) -> Result<Outcome, TransportError>;
+    /// Whether a command was left at work; one that is gets so long to end.
+    fn left(&mut self, patience: Duration) -> Left;
     /// Opens the way again after it was lost. Never done unasked.
     fn reconnect(&mut self) -> Result<(), crate::Error>;
     /// The most bytes that one command can carry.

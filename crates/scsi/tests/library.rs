@@ -7,10 +7,13 @@ mod support;
 use capstan_scsi::element::ElementKind;
 use capstan_scsi::inquiry::Kind;
 use capstan_scsi::iscsi::{Iscsi, Target};
-use capstan_scsi::transport::{Data, GOOD, Transport, TransportError};
-use capstan_scsi::{BLOCK_MAX, Changer, Drive, Error, Position, Read, Written, cdb, find};
+use capstan_scsi::transport::{Data, GOOD, Left, Transport, TransportError};
+use capstan_scsi::{
+    BLOCK_MAX, Changer, Drive, Error, Position, Read, Written, cdb, find, patience,
+};
 use signals::under_signals;
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 use support::block;
 use support::tgt::{CHANGER, Library};
 
@@ -366,6 +369,42 @@ fn a_target_that_hangs_is_not_waited_for_forever() {
     assert!(matches!(ask(&mut iscsi), Err(TransportError::Lost(_))));
     iscsi.reconnect().unwrap();
     assert!(ask(&mut iscsi).is_ok());
+}
+
+thread_local! {
+    /// When nobody waits any more, of each test by itself.
+    static OVER: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+#[test]
+fn what_was_left_at_work_gives_the_way_back_when_it_answers() {
+    patience::ends_when(|| OVER.get().is_some_and(|over| Instant::now() >= over));
+    let Some(library) = Library::start(4, None) else { return };
+    let (mut changer, mut drive) = loaded(&library);
+    drive.prevent_removal(true).unwrap();
+    library.hang(true);
+    OVER.set(Some(Instant::now() + Duration::from_millis(300)));
+    let begun = Instant::now();
+    assert!(drive.rewind().unwrap_err().is_lost());
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    // Somebody else tells it what is to be told.
+    let mut later = drive.hand_over();
+    assert!(drive.rewind().unwrap_err().is_lost() && drive.reconnect().is_err());
+    assert_eq!(later.left(Duration::ZERO), Left::Over);
+    let begun = Instant::now();
+    assert!(later.reconnect().is_err(), "it hangs");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    library.hang(false);
+    later.reconnect().unwrap();
+    assert_eq!(later.left(Duration::ZERO), Left::No);
+    later.prevent_removal(false).unwrap();
+    OVER.set(None);
+    // As soon as the target has noticed that the first connection is gone.
+    let begun = Instant::now();
+    while let Err(e) = changer.move_medium(DRIVE_1, SLOT_1) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{e}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use capstan_scsi::log::Statistics as Counted;
+use capstan_scsi::sense::Sense;
+use capstan_scsi::transport::Left;
 use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, alerts, encryption};
 use capstan_tape::lock;
 use capstan_tape::mechanics::Statistics;
@@ -13,7 +16,9 @@ use capstan_tape::{
     Written,
 };
 
+use super::counted::{counted_since, model_of};
 use super::errors::explain;
+use super::owed::{self, Debt, Owed};
 use super::{lock_path, transport};
 
 /// Loading takes minutes, and for a new LTO-9 tape, which the drive first gets to know, up to two hours.
@@ -58,14 +63,19 @@ pub(super) struct ScsiDrive {
     reserved: bool,
     /// The key that it was given.
     key: Option<DriveKey>,
-    _lock: File,
+    /// It may have a key of ours, also where giving or taking it failed.
+    may_have_key: bool,
+    lock_path: PathBuf,
+    lock: Option<File>,
 }
 
 /// Unloads what is in a drive, whether it can be read or not.
 pub(super) fn eject(device: &str, name: &str) -> Result<(), TapeError> {
     let why = |e| explain(e, &format!("in {name}"));
     let mut drive = transport(device).and_then(Drive::on).map_err(why)?;
-    let _lock = lock::take(&lock_path("drive", drive.identity(), device), name)?;
+    let path = lock_path("drive", drive.identity(), device);
+    owed::take_up(&path, name)?;
+    let _lock = lock::take(&path, name)?;
     // Whoever locked it in, perhaps, was killed.
     let _ = drive.prevent_removal(false);
     match drive.unload() {
@@ -93,10 +103,12 @@ impl ScsiDrive {
         };
         let why = |e| explain(e, &tape);
         let path = lock_path("drive", drive.identity(), device);
+        owed::take_up(&path, name)?;
         let lock = lock::take(&path, name)?;
-        // Some answer neither without a tape.
+        // Some answer neither without a tape, nor while who was killed still has it moved.
         let block_max = match drive.block_limits() {
             Err(Error::NoMedium { .. }) => BLOCK_MAX,
+            Err(e) if e.sense().is_some_and(Sense::is_becoming_ready) => BLOCK_MAX,
             limits => limits.map_err(why)?.max,
         };
         let reserved = match drive.reserve() {
@@ -121,7 +133,9 @@ impl ScsiDrive {
             gone: false,
             reserved,
             key: None,
-            _lock: lock,
+            may_have_key: false,
+            lock_path: path,
+            lock: Some(lock),
         };
         this.loaded = this.wait_for_tape(expect).map_err(|e| this.failed(e))?;
         if this.loaded {
@@ -182,13 +196,14 @@ impl ScsiDrive {
 
     /// Takes away a key that somebody left in the drive, who was killed perhaps: what we write without one is in clear.
     fn forget_left_key(&mut self) -> Result<(), Error> {
-        self.key = None;
         match self.drive.encryption_status() {
-            Ok(Some(now)) if now.encrypts => self.drive.clear_encryption_key(),
-            Err(e) if e.is_lost() => Err(e),
+            Ok(Some(now)) if now.encrypts => self.drive.clear_encryption_key()?,
+            Err(e) if e.is_lost() => return Err(e),
             // One that cannot say it has none of ours.
-            _ => Ok(()),
+            _ => {}
         }
+        (self.key, self.may_have_key) = (None, false);
+        Ok(())
     }
 
     pub(super) fn failed(&mut self, error: Error) -> TapeError {
@@ -397,20 +412,24 @@ impl TapeDrive for ScsiDrive {
 
     fn set_key(&mut self, key: Option<&DriveKey>) -> Result<(), TapeError> {
         // One that it lost is given again.
-        if self.key.as_ref() == key && self.drive.has_key() == key.is_some() {
+        let has_it = if key.is_some() { self.drive.has_key() } else { !self.may_have_key };
+        if self.key.as_ref() == key && has_it {
             return Ok(());
         }
+        let had_key = self.may_have_key;
+        self.may_have_key |= key.is_some();
         let told = match key {
             Some(key) => self.drive.set_encryption_key(&encryption::DriveKey::new(*key.bytes())),
             None => self.drive.clear_encryption_key(),
         };
         match told {
             Err(e) if e.is_unsupported() => {
+                self.may_have_key = had_key;
                 Err(TapeError::CannotEncrypt { drive: self.name.clone() })
             }
             told => {
                 told.map_err(|e| self.failed(e))?;
-                self.key = key.cloned();
+                (self.key, self.may_have_key) = (key.cloned(), key.is_some());
                 Ok(())
             }
         }
@@ -419,15 +438,22 @@ impl TapeDrive for ScsiDrive {
 
 impl Drop for ScsiDrive {
     fn drop(&mut self) {
-        if self.gone {
+        // The tape stays in the drive, and others may have both now.
+        let mut owed =
+            Owed { key: self.may_have_key, removal: self.loaded, reservation: self.reserved };
+        if !self.gone && owed.tell(&mut self.drive).is_ok() {
             return;
         }
-        // The tape stays in the drive, and others may have both now. Who cannot be told will find out.
-        if self.loaded {
-            let _ = self.drive.prevent_removal(false);
-        }
-        if self.reserved {
-            let _ = self.drive.release();
+        // One that is lost, and has no key, is no more ours to tell.
+        if owed.key || self.drive.left(Duration::ZERO) != Left::No {
+            owed::later(Debt {
+                drive: self.drive.hand_over(),
+                name: std::mem::take(&mut self.name),
+                tape: std::mem::take(&mut self.tape),
+                owed,
+                path: std::mem::take(&mut self.lock_path),
+                _lock: self.lock.take(),
+            });
         }
     }
 }
@@ -442,85 +468,5 @@ fn alert(raised: alerts::Alert) -> Alert {
         text: raised.to_string(),
         wants_cleaning: raised.wants_cleaning(),
         blames_tape: raised.blames_medium(),
-    }
-}
-
-/// What was counted since then. Counters that were cleared meanwhile are taken as they are.
-fn counted_since(before: &Counted, now: &Counted) -> Counters {
-    let since = |before: Option<u64>, now: Option<u64>| {
-        now.map(|now| now.checked_sub(before.unwrap_or(0)).unwrap_or(now))
-    };
-    let both = |write: Option<u64>, read: Option<u64>| match (write, read) {
-        (None, None) => None,
-        (write, read) => Some(write.unwrap_or(0) + read.unwrap_or(0)),
-    };
-    let bytes_written = since(before.bytes_written, now.bytes_written);
-    let bytes_on_tape = since(before.bytes_on_tape, now.bytes_on_tape);
-    let counted = match (bytes_written, bytes_on_tape) {
-        (Some(from), Some(to)) if to > 0 && from > 0 => Some(from as f64 / to as f64),
-        _ => None,
-    };
-    Counters {
-        bytes_written,
-        bytes_on_tape,
-        compression_ratio: counted.or(now.compression_ratio),
-        corrected_errors: both(
-            since(before.write.corrected, now.write.corrected),
-            since(before.read.corrected, now.read.corrected),
-        ),
-        hard_errors: both(
-            since(before.write.uncorrected, now.write.uncorrected),
-            since(before.read.uncorrected, now.read.uncorrected),
-        ),
-    }
-}
-
-/// The drives that write that density: of LTO, whose makers share the codes.
-fn model_of(density: u8) -> Option<&'static DriveModel> {
-    let model = match density {
-        0x40 => "lto-1",
-        0x42 => "lto-2",
-        0x44 => "lto-3",
-        0x46 => "lto-4",
-        0x58 => "lto-5",
-        0x5a => "lto-6",
-        0x5c => "lto-7",
-        0x5e => "lto-8",
-        0x60 => "lto-9",
-        _ => return None,
-    };
-    DriveModel::named(model)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use capstan_scsi::log::ErrorCounters;
-
-    #[test]
-    fn counters_are_those_since_the_drive_was_opened() {
-        let counted = |written, on_tape, corrected| Counted {
-            bytes_written: Some(written),
-            bytes_on_tape: Some(on_tape),
-            compression_ratio: Some(9.0),
-            write: ErrorCounters { corrected: Some(corrected), ..ErrorCounters::default() },
-            ..Counted::default()
-        };
-        let done = counted_since(&counted(1000, 900, 3), &counted(4000, 1900, 5));
-        assert_eq!((done.bytes_written, done.bytes_on_tape), (Some(3000), Some(1000)));
-        assert_eq!((done.compression_ratio, done.corrected_errors), (Some(3.0), Some(2)));
-        assert_eq!(done.hard_errors, None);
-        // A new tape: the drive began to count anew.
-        let anew = counted_since(&counted(4000, 1900, 5), &counted(10, 10, 0));
-        assert_eq!((anew.bytes_written, anew.corrected_errors), (Some(10), Some(0)));
-        assert_eq!(counted_since(&Counted::default(), &Counted::default()), Counters::default());
-    }
-
-    #[test]
-    fn densities_of_lto_tell_the_capacity() {
-        let capacity = |density| model_of(density).map(|model| model.capacity);
-        assert_eq!(capacity(0x60), Some(18e12));
-        assert_eq!(capacity(0x5a), Some(2.5e12));
-        assert_eq!(capacity(0x41), None);
     }
 }

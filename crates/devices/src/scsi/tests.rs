@@ -5,11 +5,17 @@
 #[path = "../../../scsi/src/drive/tests/model.rs"]
 mod model;
 
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
 use capstan_scsi as scsi;
+use capstan_scsi::transport::TransportError;
 use capstan_tape::{Counters, DriveKey, Read, Spot, TapeDrive, TapeError, Written};
 use model::{Model, Object, Positions};
 
 use super::drive::{Expect, ScsiDrive};
+use super::owed;
 
 const MARK: Object = Object::Filemark;
 
@@ -209,6 +215,111 @@ fn a_key_that_somebody_left_is_not_used() {
     let mut drive = open(&model);
     drive.write_block(&[1; 1000]).unwrap();
     assert_eq!(model.with(|state| (state.encrypting, state.key.clone())), (false, Vec::new()));
+}
+
+/// Has the drive's next LOCATE left at work for so long, as by who was told to end.
+fn leave_at_work(model: &Model, time: Duration) {
+    let left = TransportError::Lost("it was left to it".to_owned());
+    model.with(|state| {
+        state.instead.push_back((0x92, Err(left)));
+        state.at_work = Some(Instant::now() + time);
+    });
+}
+
+/// Tells the drive with that serial number what it was not told; what is said to somebody meanwhile.
+fn settle(serial: &'static str) -> Vec<String> {
+    let said = RefCell::new(Vec::new());
+    let is_it = |path: &Path| path.to_string_lossy().contains(serial);
+    owed::settle_those(&is_it, &|words| said.borrow_mut().push(words.to_owned()));
+    said.into_inner()
+}
+
+#[test]
+fn a_drive_that_is_left_at_work_forgets_its_key_before_the_process_ends() {
+    let model = model("T-LEFT-AT-WORK");
+    model.with(|state| state.tape = vec![block(1), block(2)]);
+    let mut drive = open(&model);
+    drive.set_key(Some(&DriveKey::new([0x42; 32]))).unwrap();
+    leave_at_work(&model, Duration::from_millis(2500));
+    assert!(drive.locate(spot(0, 1, 1)).is_err());
+    drop(drive);
+    assert!(model.with(|state| state.encrypting), "it hears nothing now");
+    let again = scsi::Drive::on(Box::new(model.clone())).unwrap();
+    let Err(busy) = ScsiDrive::on(again, "model", "drive 1", Expect::Anything) else {
+        panic!("it was opened while it was at work");
+    };
+    assert!(busy.to_string().contains("at which it still is"), "{busy}");
+    model.sent();
+    let said = settle("T-LEFT-AT-WORK");
+    assert_eq!(model.with(|state| (state.encrypting, state.key.clone())), (false, Vec::new()));
+    // Its tape may be taken out, and it is reserved no more.
+    let sent = model.sent();
+    assert!(sent.contains(&0x1e) && sent.contains(&0x17), "{sent:x?}");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("drive 1 has the encryption key of tape A00001L9"), "{said:?}");
+    open(&model);
+}
+
+#[test]
+fn a_drive_without_a_key_that_is_left_at_work_is_not_waited_for() {
+    let model = model("T-LEFT-IN-CLEAR");
+    model.with(|state| state.tape = vec![block(1), block(2)]);
+    for (time, is_told) in [(Duration::from_secs(60), false), (Duration::ZERO, true)] {
+        let mut drive = open(&model);
+        leave_at_work(&model, time);
+        assert!(drive.locate(spot(0, 1, 1)).is_err());
+        drop(drive);
+        model.sent();
+        let begun = Instant::now();
+        assert_eq!(settle("T-LEFT-IN-CLEAR"), [""; 0]);
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert_eq!(model.sent().contains(&0x17), is_told, "{time:?}");
+    }
+}
+
+#[test]
+fn a_lost_drive_with_a_key_forgets_it_by_who_opens_it_next() {
+    let model = model("T-LOST-KEY");
+    model.with(|state| state.tape = vec![block(1), block(2)]);
+    let lost = || Err(TransportError::Lost("the link is down".to_owned()));
+    let mut drive = open(&model);
+    drive.set_key(Some(&DriveKey::new([0x42; 32]))).unwrap();
+    model.with(|state| state.instead.push_back((0x92, lost())));
+    assert!(drive.locate(spot(0, 1, 1)).is_err());
+    drop(drive);
+    // The same process, which has its lock already.
+    drop(open(&model));
+    assert!(!model.with(|state| state.encrypting));
+    model.sent();
+    assert_eq!(settle("T-LOST-KEY"), [""; 0]);
+    assert!(model.sent().is_empty(), "nothing is left to be told");
+}
+
+#[test]
+fn a_key_of_which_giving_it_failed_is_taken_away_too() {
+    let model = model("T-HALF-KEY");
+    let mut drive = open(&model);
+    // It takes the key, and does not answer whether it encrypts.
+    model.with(|state| state.deaf_after = Some(0xb5));
+    assert!(drive.set_key(Some(&DriveKey::new([0x42; 32]))).is_err());
+    assert!(model.with(|state| state.encrypting));
+    drop(drive);
+    settle("T-HALF-KEY");
+    assert!(!model.with(|state| state.encrypting));
+}
+
+#[test]
+fn a_drive_that_still_moves_its_tape_for_who_was_killed_is_waited_for() {
+    let model = model("T-STILL-MOVES");
+    model.with(|state| state.tape = vec![block(1)]);
+    model.with(|state| (state.encrypting, state.key) = (true, vec![9; 32]));
+    // News, as ever, when it is opened; then the limits of its blocks, and whether it is ready.
+    for opcode in [0x00, 0x05, 0x00, 0x00] {
+        model.fail(opcode, 0x02, None, (0x04, 0x07));
+    }
+    let mut drive = open(&model);
+    assert_eq!(read(&mut drive), 1);
+    assert!(!model.with(|state| state.encrypting));
 }
 
 #[test]

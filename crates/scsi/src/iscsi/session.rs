@@ -47,6 +47,7 @@ pub struct Session {
     lun: c_int,
     /// From a box. The library calls back a second time when the connection is torn down, so this outlives the context.
     login: *const Pending,
+    has_left: bool,
 }
 
 // SAFETY: a context is bound to no thread; only one at a time uses it, since all methods take `&mut self`.
@@ -86,7 +87,7 @@ impl Session {
         }
         // From here on the context is destroyed on drop.
         let login = Box::into_raw(Box::<Pending>::default()).cast_const();
-        let mut session = Self { library, context, lun: target.lun.into(), login };
+        let mut session = Self { library, context, lun: target.lun.into(), login, has_left: false };
         match session.set_up(target)? {
             true => Ok(session),
             false => Err(session.error()),
@@ -220,7 +221,10 @@ impl Session {
             return Err(self.lost(self.error()));
         }
         match self.wait(at, timeout, Watch::of(cdb)) {
-            Ended::Left => Err(self.lost(LEFT.to_owned())),
+            Ended::Left => {
+                self.has_left = true;
+                Err(self.lost(LEFT.to_owned()))
+            }
             // Statuses beyond a byte are the library's own: cancelled, failed.
             Ended::Done(status @ 0..=0xff) => Ok(task.outcome(status, len)),
             Ended::TimedOut => {
@@ -230,6 +234,11 @@ impl Session {
             Ended::Done(CANCELLED) => Err(self.lost(String::new())),
             Ended::Done(_) | Ended::Broken => Err(self.lost(self.error())),
         }
+    }
+
+    /// Whether a command was left at work.
+    pub fn has_left(&self) -> bool {
+        self.has_left
     }
 
     /// Closes what is left of the connection. The library's last word may still be about an earlier command's sense data.

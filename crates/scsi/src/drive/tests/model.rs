@@ -3,10 +3,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scsi::Error;
-use super::scsi::transport::{CHECK_CONDITION, Data, GOOD, Outcome, Transport, TransportError};
+use super::scsi::transport::{
+    CHECK_CONDITION, Data, GOOD, Left, Outcome, Transport, TransportError,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
@@ -41,6 +43,11 @@ pub struct State {
     /// Answers that come instead, once each, when a command of that operation code comes.
     pub instead: VecDeque<(u8, Result<Outcome, TransportError>)>,
     pub serial: &'static str,
+    /// A command was left at work, and how long it is.
+    pub at_work: Option<Instant>,
+    /// Behind the next command of that operation code it is lost.
+    pub deaf_after: Option<u8>,
+    pub deaf: bool,
 }
 
 #[derive(Clone)]
@@ -63,6 +70,9 @@ impl Model {
             sent: Vec::new(),
             instead: VecDeque::new(),
             serial: "SN1",
+            at_work: None,
+            deaf_after: None,
+            deaf: false,
         })))
     }
 
@@ -110,10 +120,24 @@ impl Transport for Model {
         if state.instead.front().is_some_and(|(opcode, _)| *opcode == cdb[0]) {
             return state.instead.pop_front().unwrap().1;
         }
+        if state.deaf {
+            return Err(TransportError::Lost("it does not answer".to_owned()));
+        }
+        if state.deaf_after == Some(cdb[0]) {
+            (state.deaf_after, state.deaf) = (None, true);
+        }
         Ok(state.execute(cdb, data))
     }
 
+    fn left(&mut self, patience: Duration) -> Left {
+        let Some(until) = self.with(|state| state.at_work) else { return Left::No };
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(patience));
+        if Instant::now() < until { Left::AtWork } else { Left::Over }
+    }
+
     fn reconnect(&mut self) -> Result<(), Error> {
+        assert_ne!(self.left(Duration::ZERO), Left::AtWork, "nobody can open it");
+        self.with(|state| (state.at_work, state.deaf) = (None, false));
         Ok(())
     }
 

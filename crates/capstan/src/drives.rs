@@ -1,0 +1,23 @@
+//! The tape drives of this process at its end, however that comes: none keeps a key, a lock or a reservation of ours.
+
+use std::io::{self, Write};
+
+use crate::exit::one_line;
+
+/// Gives them back when it is dropped, also where a thread panicked.
+pub struct GivenBack;
+
+impl Drop for GivenBack {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Gives them back.
+pub fn give_back() {
+    capstan_cell::release_drives();
+    // Where nobody reads it, the next command that uses the drive does what is left to do.
+    capstan_devices::scsi::settle(&|words| {
+        let _ = writeln!(io::stderr().lock(), "capstan: {}", one_line(words));
+    });
+}

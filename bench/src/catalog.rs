@@ -69,6 +69,7 @@ pub fn generate(home: &Path, files: u64, incrementals: u64) -> Result<(u64, u64)
         device: "file:/nowhere".to_owned(),
         block_size: medium.block_size,
         created_us: 1,
+        hosts: Vec::new(),
     })?;
     let (mut entries, mut bytes, mut base, mut number) = (0, 0, None, 0);
     for n in 0..=incrementals {

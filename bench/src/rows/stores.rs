@@ -100,6 +100,7 @@ fn fill(home: &Path) -> Result<(), BenchError> {
         device: "file:/nowhere".to_owned(),
         block_size: 1 << 19,
         created_us: 1,
+        hosts: Vec::new(),
     })?;
     for n in 0..SESSIONS {
         let (version, status) = (VersionId(id(3, n)), Status::Running);

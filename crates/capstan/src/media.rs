@@ -249,7 +249,11 @@ pub fn lines(list: &[MediumInfo]) -> String {
 }
 
 fn absent(m: &MediumInfo) -> String {
-    m.absent.as_ref().map(|why| format!(" (not at hand: {why})")).unwrap_or_default()
+    match (&m.absent, &m.host) {
+        (Some(why), _) => format!(" (not at hand: {})", path_text(why.as_bytes())),
+        (None, Some(host)) => format!(" (host '{}' has it too)", path_text(host.as_bytes())),
+        (None, None) => String::new(),
+    }
 }
 
 fn pool_of(m: &MediumInfo) -> String {
@@ -301,6 +305,7 @@ fn page(m: &MediumInfo) -> String {
         ("Medium", path_text(m.medium.label.as_bytes())),
         ("Id", m.medium.id.to_string()),
         ("Device", format!("{}{}", path_text(m.medium.device.as_bytes()), absent(m))),
+        ("Host", m.host.as_deref().map(|host| path_text(host.as_bytes())).unwrap_or_default()),
         ("Cell", if m.foreign { "another" } else { "" }.to_owned()),
         ("Pool", pool_of(m)),
         ("State", m.state.to_string()),
@@ -337,6 +342,7 @@ pub fn json_of(m: &MediumInfo) -> Value {
         "id": m.medium.id.to_string(),
         "label": m.medium.label,
         "device": m.medium.device,
+        "host": m.medium.hosts.last(),
         "pool": m.management.pool,
         "rotation_set": m.management.rotation_set.map(|set| set.to_string()),
         "state": m.state.as_str(),

@@ -12,6 +12,7 @@ use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_tape::TapeError;
 
 use crate::error::{CellError, Result, chain, plain};
+use crate::media::at_other_host;
 use crate::places::{Place, SegmentPlace, recall};
 use crate::session::Ears;
 use crate::version::VersionView;
@@ -29,18 +30,6 @@ impl VersionView<'_> {
         })?;
         let address = row.device.parse::<Address>()?;
         let medium = self.cell.open_known(&row, &address)?;
-        if medium.header().medium != id {
-            if let Some(e) = exported(self.idb, &row) {
-                return Err(e);
-            }
-            return Err(CellError::BadInput(format!(
-                "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
-                row.device,
-                medium.header().medium.short(),
-                id.short(),
-                row.label
-            )));
-        }
         self.cell.open_drive_key(medium.header())?;
         recall(self.idb, &address, &medium)?;
         media.insert(id, medium.clone());
@@ -238,7 +227,7 @@ pub(crate) fn another_in_its_place(place: &str, recorded: SegmentId) -> CellErro
 
 /// The error for a medium that cannot be opened where it was last seen.
 pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
-    if let Some(e) = exported(idb, medium) {
+    if let Some(e) = elsewhere(idb, medium) {
         return e;
     }
     let why = match &e {
@@ -256,6 +245,24 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
             "{text}; mount it there, or import it from where it is now"
         )),
     }
+}
+
+/// The error for a place at which another medium is.
+pub(crate) fn another(idb: &Idb, found: MediumId, medium: &capstan_idb::Medium) -> CellError {
+    elsewhere(idb, medium).unwrap_or_else(|| {
+        CellError::BadInput(format!(
+            "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
+            medium.device,
+            found.short(),
+            medium.id.short(),
+            medium.label
+        ))
+    })
+}
+
+/// The error for a medium of which it is known why it is not here.
+fn elsewhere(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
+    exported(idb, medium).or_else(|| at_other_host(idb, medium))
 }
 
 /// The error for a medium that is recorded as out of the house.

@@ -9,26 +9,24 @@ use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
 use crate::Cell;
-use crate::at_hand::not_there;
+use crate::at_hand::{another, not_there};
 use crate::error::{CellError, Result};
 
 impl Cell {
     /// A known medium, if it is where it was last seen.
     pub(crate) fn medium_at_hand(&self, id: MediumId) -> Result<FileMedium> {
         let (row, address) = self.place_of(id)?;
-        let medium = self.open_known(&row, &address)?;
-        is_it(&medium, &row)?;
-        Ok(medium)
+        self.open_known(&row, &address)
     }
 
-    /// Opens what is where a known medium was last seen. A tape on which nothing or something else is now is marked, and said.
+    /// Opens a known medium, if it is where it was last seen. A tape on which nothing or something else is now is marked, and said.
     pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<FileMedium> {
         let opened = open::known(address, wanted(row));
         self.refuse_overwritten(address, opened.as_ref().map(FileMedium::header))?;
         let medium = opened.map_err(|e| not_there(&self.idb, e, row))?;
+        self.refuse_another(&medium, row)?;
         // One that is itself again is marked no more; where that cannot be told now, the mark stays.
-        let is_it = medium.header().medium == row.id;
-        if is_it && self.idb.management(row.id)?.changed_us.is_some() {
+        if self.idb.management(row.id)?.changed_us.is_some() {
             let _ = self.note_changed(address, &medium);
         }
         Ok(medium)
@@ -45,7 +43,7 @@ impl Cell {
     pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
         let (row, address) = self.place_of(id)?;
         let held = open::held(&address).map_err(|e| not_there(&self.idb, e, &row))?;
-        is_it(held.medium(), &row)?;
+        self.refuse_another(held.medium(), &row)?;
         self.refuse_other_cells(held.medium().header(), held.medium().path())?;
         Ok(held)
     }
@@ -53,6 +51,13 @@ impl Cell {
     /// Whether a known medium is a tape, or an array of tapes.
     pub(crate) fn is_on_tape(&self, id: MediumId) -> Result<bool> {
         Ok(self.place_of(id)?.1.is_sequential())
+    }
+
+    fn refuse_another(&self, there: &FileMedium, row: &Medium) -> Result<()> {
+        match there.header().medium {
+            found if found == row.id => Ok(()),
+            found => Err(another(&self.idb, found, row)),
+        }
     }
 
     fn place_of(&self, id: MediumId) -> Result<(Medium, Address)> {
@@ -67,18 +72,4 @@ impl Cell {
 /// The medium, as it is asked for where somebody puts it into its drive.
 pub(crate) fn wanted(row: &Medium) -> Wanted {
     Wanted { medium: row.id, label: row.label.clone() }
-}
-
-fn is_it(medium: &FileMedium, row: &Medium) -> Result<()> {
-    let found = medium.header().medium;
-    if found == row.id {
-        return Ok(());
-    }
-    Err(CellError::BadInput(format!(
-        "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
-        row.device,
-        found.short(),
-        row.id.short(),
-        row.label
-    )))
 }

@@ -178,8 +178,7 @@ impl Cell {
         let label = match self.idb.medium(header.medium)? {
             Some(known) if medium.header_problem().is_some() => {
                 let row = Medium { device: placed(device).to_string(), ..known };
-                self.idb.put_medium(&row)?;
-                row.label
+                self.idb.place_medium(&row, &host(), |_| row.label.clone())?.label
             }
             _ => self.put_medium_of(&placed(device), &header)?.label,
         };

@@ -64,6 +64,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (15, "changed media", include_str!("../migrations/0015_changed_media.sql")),
     (16, "lost segments", include_str!("../migrations/0016_lost_segments.sql")),
     (17, "given up objects", include_str!("../migrations/0017_given_up_objects.sql")),
+    (18, "hosts of media", include_str!("../migrations/0018_hosts_of_media.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.
@@ -200,7 +201,7 @@ impl Idb {
     }
 
     /// Whether the tables are on a server.
-    pub(crate) fn is_on_server(&self) -> bool {
+    pub fn is_on_server(&self) -> bool {
         matches!(self.link.lock().store, Some(Store::Postgres(_)))
     }
 
@@ -484,7 +485,7 @@ mod tests {
     fn an_edited_row_is_an_error_that_names_it() {
         for dir in homes() {
             let idb = Idb::open(dir.path()).unwrap();
-            let insert = "INSERT INTO media VALUES ('zz', 'l', 'd', 1, 1)";
+            let insert = "INSERT INTO media VALUES ('zz', 'l', 'd', 1, 1, NULL)";
             idb.write(format_args!("edit"), async |conn| {
                 crate::sql::query(insert).execute(conn).await?;
                 Ok(())

@@ -72,6 +72,12 @@ pub(crate) fn texts(row: &Row, column: &'static str) -> Result<Vec<String>, Faul
     serde_json::from_str(json).map_err(|_| bad(column, json))
 }
 
+/// A list of texts; an empty one where there is none.
+pub(crate) fn texts_opt(row: &Row, column: &'static str) -> Result<Vec<String>, Fault> {
+    let json: Option<&str> = row.try_get(column)?;
+    json.map_or(Ok(Vec::new()), |json| serde_json::from_str(json).map_err(|_| bad(column, json)))
+}
+
 /// Bytes that may be absent.
 pub(crate) fn bytes_opt(row: &Row, column: &'static str) -> Result<Option<Vec<u8>>, Fault> {
     let Some(text): Option<&str> = row.try_get(column)? else { return Ok(None) };

@@ -85,14 +85,15 @@ impl Idb {
         self.write(format_args!("record medium {}", new.id.short()), async |conn| {
             let (old, id) = (old.to_string(), new.id.to_string());
             sql::query(
-                "INSERT INTO media (id, label, device, block_size, created_us) \
-                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+                "INSERT INTO media (id, label, device, block_size, created_us, hosts) \
+                 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING",
             )
             .bind(&id)
             .bind(&new.label)
             .bind(&new.device)
             .bind(i64::from(new.block_size))
             .bind(new.created_us)
+            .bind(decode::texts_in("hosts", &new.hosts)?)
             .execute(&mut *conn)
             .await?;
             let moved = "UPDATE media_management SET medium_id = $2, damaged_us = NULL, \

@@ -14,32 +14,36 @@ use crate::sql;
 const PARTS: usize = 64;
 
 impl Idb {
-    /// Records a medium, or what changed of it.
+    /// Records a medium, or what changed of it, as it is given.
     pub fn put_medium(&self, medium: &Medium) -> Result<()> {
         self.write(format_args!("record medium {}", medium.id.short()), async |conn| {
-            sql::query(
-                "INSERT INTO media (id, label, device, block_size, created_us) \
-                 VALUES ($1, $2, $3, $4, $5) \
-                 ON CONFLICT (id) DO UPDATE SET label = excluded.label, device = excluded.device, \
-                 block_size = excluded.block_size, created_us = excluded.created_us",
-            )
-            .bind(medium.id.to_string())
-            .bind(&medium.label)
-            .bind(&medium.device)
-            .bind(i64::from(medium.block_size))
-            .bind(medium.created_us)
-            .execute(conn)
-            .await?;
-            Ok(())
+            put_medium(conn, medium).await
+        })
+    }
+
+    /// Records a medium that a host has at hand, by the label that `label` chooses where all these media are known. Returns what is
+    /// recorded. Hosts that share the tables take turns, so each one sees the labels that others gave.
+    pub fn place_medium(
+        &self,
+        medium: &Medium,
+        host: &str,
+        label: impl Fn(&[Medium]) -> String,
+    ) -> Result<Medium> {
+        self.write(format_args!("record medium {}", medium.id.short()), async |conn| {
+            let known = media(conn).await?;
+            let before = known.iter().find(|m| m.id == medium.id && m.device == medium.device);
+            let mut hosts = before.map(|m| m.hosts.clone()).unwrap_or_default();
+            hosts.retain(|known| known != host);
+            hosts.push(host.to_owned());
+            let placed = Medium { label: label(&known), hosts, ..medium.clone() };
+            put_medium(conn, &placed).await?;
+            Ok(placed)
         })
     }
 
     /// All media, by label.
     pub fn media(&self) -> Result<Vec<Medium>> {
-        self.read(format_args!("list the media"), async |conn| {
-            let query = sql::query("SELECT * FROM media ORDER BY label, id");
-            query.fetch_all(conn).await?.iter().map(medium).collect()
-        })
+        self.read(format_args!("list the media"), async |conn| media(conn).await)
     }
 
     /// A medium by its identity.
@@ -249,6 +253,29 @@ impl Idb {
     }
 }
 
+async fn media(conn: &mut Conn<'_>) -> std::result::Result<Vec<Medium>, Fault> {
+    let query = sql::query("SELECT * FROM media ORDER BY label, id");
+    query.fetch_all(conn).await?.iter().map(medium).collect()
+}
+
+async fn put_medium(conn: &mut Conn<'_>, medium: &Medium) -> std::result::Result<(), Fault> {
+    sql::query(
+        "INSERT INTO media (id, label, device, block_size, created_us, hosts) \
+         VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (id) DO UPDATE SET label = excluded.label, device = excluded.device, \
+         block_size = excluded.block_size, created_us = excluded.created_us, hosts = excluded.hosts",
+    )
+    .bind(medium.id.to_string())
+    .bind(&medium.label)
+    .bind(&medium.device)
+    .bind(i64::from(medium.block_size))
+    .bind(medium.created_us)
+    .bind(decode::texts_in("hosts", &medium.hosts)?)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 async fn put_segment(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Result<(), Fault> {
     let id = segment.id.to_string();
     // committed_us stays: an import knows only when it found the segment.
@@ -325,6 +352,7 @@ fn medium(row: &Row) -> std::result::Result<Medium, Fault> {
         device: row.try_get("device")?,
         block_size: decode::count(row, "block_size")?,
         created_us: row.try_get("created_us")?,
+        hosts: decode::texts_opt(row, "hosts")?,
     })
 }
 

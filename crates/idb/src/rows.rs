@@ -102,6 +102,8 @@ pub struct Medium {
     pub block_size: u32,
     /// When it was initialised, in microseconds since 1970.
     pub created_us: i64,
+    /// The hosts that wrote it there, or took it in, the last one last; none if that was before hosts were recorded.
+    pub hosts: Vec<String>,
 }
 
 /// The state of an object from one session, or from that and those that resumed it.

@@ -31,6 +31,7 @@ mod gone_tapes;
 mod guide;
 mod hangs;
 mod healing;
+mod hosts;
 mod idb;
 mod incomplete;
 mod incremental;

@@ -233,6 +233,7 @@ mod tests {
             device: device.to_owned(),
             block_size: 1 << 19,
             created_us: 0,
+            hosts: Vec::new(),
         };
         let all = || {
             vec![

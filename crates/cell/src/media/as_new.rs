@@ -7,8 +7,9 @@ use capstan_devices::address::Address;
 use capstan_devices::open;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
+use capstan_idb::Medium;
 
-use super::{MediumInfo, recorded, shown};
+use super::{MediumInfo, is_place_here, recorded, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
@@ -34,7 +35,9 @@ impl Cell {
         let there = open::medium(&address)?;
         let old = there.header().clone();
         let known = self.idb.medium(old.medium)?;
-        let here = known.as_ref().is_some_and(|row| row.device == recorded(&address));
+        let is_here =
+            |row: &Medium| row.device == recorded(&address) && is_place_here(&self.idb, row);
+        let here = known.as_ref().is_some_and(is_here);
         if let Some(row) = &known
             && here
             && self.difference(&address, &there)?.is_none()

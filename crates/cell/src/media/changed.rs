@@ -20,7 +20,7 @@ use capstan_idb::{Claim, Medium, Segment};
 use capstan_tape::TapeError;
 
 use super::gone::torn as torn_of;
-use super::{absent_tape, recorded, shown};
+use super::{absent_tape, is_place_here, other_host, recorded, shown};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::session::{Ears, now_us};
@@ -47,7 +47,7 @@ impl Cell {
     pub(crate) fn refuse_changed(&self, address: &Address, medium: &FileMedium) -> Result<()> {
         let header = medium.header();
         let Some(row) = self.idb.medium(header.medium)? else { return Ok(()) };
-        let here = is_place_of(&row, address);
+        let here = self.is_place_of(&row, address);
         match self.difference(address, medium)? {
             None => {
                 if here && self.idb.management(row.id)?.changed_us.is_some() {
@@ -107,9 +107,10 @@ impl Cell {
     /// The error for a copy of a medium that was written elsewhere. What is wrong with the copy is nothing to mark that medium for.
     fn unlike(&self, row: &Medium, address: &Address, what: &str) -> CellError {
         CellError::Changed(format!(
-            "{} was last written in {}, and what is in {address} is not as it was: {what}; {}",
+            "{} was last written in {}{}, and what is in {address} is not as it was: {what}; {}",
             shown(row.id, &row.label),
             row.device,
+            other_host(&self.idb, row).map_or(String::new(), |host| format!(" of host '{host}'")),
             other_ways(address)
         ))
     }
@@ -211,7 +212,7 @@ impl Cell {
         let Some(row) = self.idb.medium(header.medium)? else { return Ok(None) };
         let is_marked = self.idb.management(row.id)?.changed_us.is_some();
         let difference = self.difference(address, medium)?;
-        if !is_place_of(&row, address) {
+        if !self.is_place_of(&row, address) {
             return match difference {
                 None => Ok(None),
                 Some(what) => Err(self.unlike(&row, address, &what.to_string())),
@@ -276,7 +277,7 @@ impl Cell {
     pub(crate) fn refuse_twice(&self, id: MediumId, address: &Address) -> Result<()> {
         let Some(row) = self.idb.medium(id)? else { return Ok(()) };
         let Ok(last) = row.device.parse::<Address>() else { return Ok(()) };
-        if is_place_of(&row, address) || !is_at_hand_elsewhere(id, &last, address) {
+        if self.is_place_of(&row, address) || !is_at_hand_elsewhere(id, &last, address) {
             return Ok(());
         }
         Err(CellError::BadInput(format!(
@@ -341,13 +342,18 @@ const PART: &str = "its tape is a part of an array";
 /// What follows the name of another medium that is there.
 const ON_IT: &str = "is on its tape now";
 
-/// Whether a medium is recorded as lying there. A tape is the one with its barcode, wherever that is.
-fn is_place_of(row: &Medium, address: &Address) -> bool {
-    let same_tape = |last: Address| match (last, address) {
-        (Address::Tape(last), Address::Tape(now)) => last.tape.is_some() && last.tape == now.tape,
-        _ => false,
-    };
-    recorded(address) == row.device || row.device.parse().is_ok_and(same_tape)
+impl Cell {
+    /// Whether a medium is recorded as lying there. A tape is the one with its barcode, wherever that is.
+    fn is_place_of(&self, row: &Medium, address: &Address) -> bool {
+        let same_tape = |last: Address| match (last, address) {
+            (Address::Tape(last), Address::Tape(now)) => {
+                last.tape.is_some() && last.tape == now.tape
+            }
+            _ => false,
+        };
+        let is_here = address.is_tape() || is_place_here(&self.idb, row);
+        is_here && recorded(address) == row.device || row.device.parse().is_ok_and(same_tape)
+    }
 }
 
 /// Whether the medium is still where it was last, which is not the same place by another name.

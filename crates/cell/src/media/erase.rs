@@ -7,7 +7,7 @@ use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
 use super::life::{refuse_lock_attached, refuse_locked};
-use super::shown;
+use super::{at_other_host, is_elsewhere, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::Silent;
@@ -116,6 +116,13 @@ impl Cell {
     pub fn media_erase(&self, name: &str, secure: bool) -> Result<Erased> {
         let medium = self.find_medium(name)?;
         let address: Address = medium.device.parse()?;
+        // A directory that is blank here is no medium of another host's.
+        if !address.is_tape()
+            && is_elsewhere(&self.idb, &medium)
+            && let Some(e) = at_other_host(&self.idb, &medium)
+        {
+            return Err(e);
+        }
         let holds_nothing = self.idb.holdings(medium.id)?.segments == 0;
         match &address {
             Address::Tape(tape) if open::is_blank(&address).unwrap_or(false) => {

@@ -6,7 +6,8 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_format::id::VersionId;
 use capstan_idb::Medium;
 
-use super::{look, shown};
+use super::hosts::look_here;
+use super::shown;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::session::now_us;
@@ -31,7 +32,8 @@ impl Cell {
         let by_hand =
             matches!(medium.device.parse(), Ok(Address::Tape(TapeAddress { tape: None, .. })));
         // What is in its place may not be what was recorded.
-        if !by_hand && look(&medium).absent.is_none() && self.changed_at_hand(&medium)?.is_none() {
+        let is_there = !by_hand && look_here(&self.idb, &medium).absent.is_none();
+        if is_there && self.changed_at_hand(&medium)?.is_none() {
             let (called, label) = (shown(medium.id, &medium.label), &medium.label);
             let way = match management.is_other_cells() {
                 true => "it belongs to another cell: bring it away first".to_owned(),

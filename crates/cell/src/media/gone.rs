@@ -9,7 +9,7 @@ use capstan_devices::file::FileMedium;
 use capstan_format::id::{ObjectId, SegmentId, VersionId};
 use capstan_idb::{Claim, Management, Medium, Segment};
 
-use super::{AtHand, look};
+use super::{AtHand, look, other_host};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::session::now_us;
@@ -72,16 +72,22 @@ impl Cell {
             Some(Gone { why, changed, is_marked: changed, segments: None, is_moved: false })
         };
         let marked = || gone(management.changed_why.clone().unwrap_or_default(), true);
+        let is_others = other_host(&self.idb, medium).is_some();
         let address = match medium.device.parse::<Address>() {
             Ok(Address::Null { .. }) => return Ok(None),
             Ok(Address::Tape(_)) if is_marked => return Ok(marked()),
             Ok(address @ Address::Tape(_)) => {
-                return Ok(why_away(&address).and_then(|why| gone(why, false)));
+                let why = why_away(&address).filter(|_| !is_others);
+                return Ok(why.and_then(|why| gone(why, false)));
             }
             Ok(address) => address,
             Err(e) => return Ok(gone(e.to_string(), false)),
         };
         let AtHand { absent, problem, there, .. } = look(medium);
+        if is_others && there.is_none() {
+            // What is not known of it here, its host says; what that found is on record.
+            return Ok(is_marked.then(marked).flatten());
+        }
         if let Some(why) = absent {
             return Ok(gone(why, false));
         }
@@ -97,7 +103,7 @@ impl Cell {
             self.idb.set_medium_other_cell(medium.id, Some(&other.to_string()))?;
             return Ok(None);
         }
-        match self.lacking(&address, &there, is_marked) {
+        match self.lacking(&address, &there, is_marked, is_others) {
             Ok(lacking) => Ok(lacking),
             // It went away, or cannot be read now.
             Err(CellError::Device(e)) => Ok(gone(chain(&e), false)),
@@ -110,13 +116,15 @@ impl Cell {
         address: &Address,
         there: &FileMedium,
         was_marked: bool,
+        is_others: bool,
     ) -> Result<Option<Gone>> {
         let id = there.header().medium;
         let last = self.difference(address, there)?;
         let Lacking { segments: mut lacking, is_moved } = self.lacking_segments(there)?;
         let mut segments: HashSet<SegmentId> = lacking.iter().map(|s| s.id).collect();
         let text = last.as_ref().map(ToString::to_string);
-        if last.is_some() != was_marked {
+        // It may be a copy of what another host has: that host marks it.
+        if last.is_some() != was_marked && !is_others {
             self.idb.set_medium_changed(id, text.as_deref().map(|text| (now_us(), text)))?;
         }
         if let Some(last) = &last {

@@ -10,6 +10,7 @@ mod erase;
 mod failure;
 mod forget;
 mod gone;
+mod hosts;
 mod keeps;
 mod life;
 mod owner;
@@ -37,6 +38,8 @@ pub use self::state::{Facts, MediumState};
 
 pub(crate) use self::allocate::unusable;
 pub(crate) use self::failure::WriteFailure;
+use self::hosts::look_here;
+pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};
 use self::keeps::Kept;
 pub(crate) use self::life::{BLOCK_SIZE, check_location};
 pub(crate) use self::owner::{exported, identity, recorded};
@@ -68,6 +71,8 @@ pub struct MediumInfo {
     pub reasons: Vec<String>,
     /// Why it cannot be used where it was last seen; nothing where it is at hand.
     pub absent: Option<String>,
+    /// The host that has it, where that is another one.
+    pub host: Option<String>,
     /// Bytes free where it lies, if it is at hand.
     pub free_bytes: Option<u64>,
     /// Whether another cell writes it.
@@ -165,7 +170,7 @@ impl Cell {
         let versions = self.idb.versions_on_medium(medium.id)?;
         let now = now_us();
         let kept = self.kept(&versions, now)?;
-        let at_hand = look(medium);
+        let at_hand = look_here(&self.idb, medium);
         let appendable = match &management.pool {
             Some(name) => self.idb.pool(name)?.is_none_or(|p| p.appendable),
             None => true,
@@ -194,6 +199,7 @@ impl Cell {
         reasons.extend(at_hand.lost);
         Ok(MediumInfo {
             medium: medium.clone(),
+            host: other_host(&self.idb, medium).map(str::to_owned),
             foreign,
             state,
             condition,
@@ -223,13 +229,19 @@ impl Cell {
     pub(crate) fn open_medium(&self, medium: &Medium) -> Result<FileMedium> {
         let address: Address = medium.device.parse()?;
         let there = open::known(&address, wanted(medium)).map_err(|e| {
-            CellError::BadInput(format!(
-                "{} is not in {address}: {}; mount it there, or import it from where it is now",
-                shown(medium.id, &medium.label),
-                crate::error::chain(&e)
-            ))
+            let away = at_other_host(&self.idb, medium);
+            away.unwrap_or_else(|| {
+                CellError::BadInput(format!(
+                    "{} is not in {address}: {}; mount it there, or import it from where it is now",
+                    shown(medium.id, &medium.label),
+                    crate::error::chain(&e)
+                ))
+            })
         })?;
         if there.header().medium != medium.id {
+            if let Some(e) = at_other_host(&self.idb, medium) {
+                return Err(e);
+            }
             return Err(CellError::BadInput(format!(
                 "{address} holds {}, not {}; mount the right one there, or import it from where it is",
                 shown(there.header().medium, &there.header().label),
@@ -307,17 +319,16 @@ impl Cell {
         let is_free = |label: &str| media.iter().all(|medium| medium.label != label);
         Ok(numbered(&label_of(address), is_free))
     }
+}
 
-    /// The label by which a medium is recorded: its own, or, where another medium of the cell has that, its own with a number. A label
-    /// names one medium.
-    pub(crate) fn label_for(&self, id: MediumId, own: &str) -> Result<String> {
-        let media = self.idb.media()?;
-        let is_free = |label: &str| media.iter().all(|m| m.label != label || m.id == id);
-        let known = media.iter().find(|m| m.id == id).map(|m| m.label.as_str());
-        // One that got a number keeps it, as others may have written it down.
-        let kept = known.filter(|known| is_numbered(known, own) && !is_free(own) && is_free(known));
-        Ok(kept.map_or_else(|| numbered(own, is_free), str::to_owned))
-    }
+/// The label by which a medium is recorded among others: its own, or, where another medium of the cell has that, its own with a number.
+/// A label names one medium.
+fn label_for(media: &[Medium], id: MediumId, own: &str) -> String {
+    let is_free = |label: &str| media.iter().all(|m| m.label != label || m.id == id);
+    let known = media.iter().find(|m| m.id == id).map(|m| m.label.as_str());
+    // One that got a number keeps it, as others may have written it down.
+    let kept = known.filter(|known| is_numbered(known, own) && !is_free(own) && is_free(known));
+    kept.map_or_else(|| numbered(own, is_free), str::to_owned)
 }
 
 /// Looks whether a medium is where it was last seen.

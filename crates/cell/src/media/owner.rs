@@ -8,14 +8,14 @@ use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium};
 
-use super::{Condition, MediumInfo, ambiguous, shown};
+use super::{Condition, MediumInfo, ambiguous, label_for, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::import::key_records;
 use crate::keyring;
 use crate::names::{TEXT_MAX, bounded};
 use crate::observe::{Observer, Silent};
-use crate::session::{Ears, now_us};
+use crate::session::{Ears, host, now_us};
 
 /// The identity of the cell whose database this is; made where there is none yet.
 pub(crate) fn identity(idb: &Idb, entropy: &Entropy) -> Result<CellId> {
@@ -226,17 +226,28 @@ impl Cell {
         Ok(adopted)
     }
 
-    /// Records a medium that lies on a device.
+    /// Records a medium that lies on a device at hand.
     pub(crate) fn put_medium_of(&self, address: &Address, header: &MediumHeader) -> Result<Medium> {
-        let device = whole(address)?;
+        let own = bounded(header.label.clone(), TEXT_MAX);
+        self.put_medium_as(address, header, |media| label_for(media, header.medium, &own))
+    }
+
+    /// The same, by the label that `label` chooses where all these media are known.
+    pub(super) fn put_medium_as(
+        &self,
+        address: &Address,
+        header: &MediumHeader,
+        label: impl Fn(&[Medium]) -> String,
+    ) -> Result<Medium> {
         let row = Medium {
             id: header.medium,
-            label: self.label_for(header.medium, &bounded(header.label.clone(), TEXT_MAX))?,
-            device: device.to_string(),
+            label: String::new(),
+            device: whole(address)?.to_string(),
             block_size: header.block_size,
             created_us: header.created_us,
+            hosts: Vec::new(),
         };
-        self.idb.put_medium(&row)?;
+        let row = self.idb.place_medium(&row, &host(), label)?;
         let other = header.cell.filter(|cell| *cell != self.id).map(|cell| cell.to_string());
         self.idb.set_medium_other_cell(row.id, other.as_deref())?;
         self.put_drive_key(header)?;

@@ -1,7 +1,7 @@
 //! Places of media: one at which the database knows a medium, or a disk that is not mounted, never gets another medium by itself.
 //!
 //! Where a disk is not mounted its directory looks like any other that is new. A medium that is made there lies on another disk,
-//! and the next mount hides it.
+//! and the next mount hides it. A directory of another host is another place; a tape is told by its barcode.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use capstan_devices::{DeviceError, open};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
-use super::shown;
+use super::{is_place_here, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 
@@ -65,7 +65,7 @@ impl Cell {
                     of.is_some_and(|of| of.directories().iter().any(|p| places.contains(&whole(p))))
                 };
                 let mut here = self.idb.media()?;
-                here.retain(was_here);
+                here.retain(|row| is_place_here(&self.idb, row) && was_here(row));
                 // Where disks take turns, one that should be there may be missing while another left the house.
                 let out = self.idb.exported_media()?;
                 let all_left = here.iter().all(|row| out.contains(&row.id));
@@ -87,6 +87,7 @@ impl Cell {
             let place = whole(&path);
             let was_here = |of: &Address| of.directories().iter().any(|p| whole(p) == place);
             let mut here: Vec<_> = known.iter().filter(|(_, of)| was_here(of)).collect();
+            here.retain(|(medium, _)| is_place_here(&self.idb, medium));
             here.sort_by_key(|(medium, _)| medium.created_us);
             if let Some((medium, _)) = here.last() {
                 return Err(taken(medium, &place.display().to_string()));

@@ -17,6 +17,7 @@ use crate::Cell;
 use crate::backup::Wanted;
 use crate::consolidate::{Consolidated, To};
 use crate::error::{CellError, Result, chain};
+use crate::media::is_elsewhere;
 use crate::observe::{Observer, Stop};
 use crate::session::{Ears, now_us};
 use crate::version::VersionView;
@@ -410,6 +411,10 @@ impl Cell {
         }
         let Some(medium) = only else { return Ok(None) };
         let Some(known) = self.idb.medium(medium)? else { return Ok(None) };
+        // Its host does that.
+        if is_elsewhere(&self.idb, &known) {
+            return Ok(None);
+        }
         let device: Address = known.device.parse()?;
         Ok((!device.is_sequential()).then(|| (medium, To::device(device))))
     }

@@ -14,7 +14,7 @@ use super::decide::{Action, Asked};
 use super::{PruneRequest, Pruned};
 use crate::Cell;
 use crate::error::Result;
-use crate::media::{LEAST_SPACE, free_bytes, mb};
+use crate::media::{LEAST_SPACE, free_bytes, is_elsewhere, mb};
 use crate::session::Ears;
 
 /// Room that is left on a medium beside what a full takes.
@@ -98,6 +98,9 @@ impl Cell {
     ) -> Result<Option<u64>> {
         let Some(medium) = self.idb.medium(id)? else { return Ok(None) };
         let Ok(Address::File(path)) = medium.device.parse() else { return Ok(None) };
+        if is_elsewhere(&self.idb, &medium) {
+            return Ok(None);
+        }
         if FileMedium::open(&path).is_ok_and(|there| there.header().medium != id) {
             return Ok(None);
         }

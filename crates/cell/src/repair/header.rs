@@ -12,7 +12,7 @@ use capstan_idb::{Medium, Status};
 use super::{REPAIR, RepairRequest, close, report_of};
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::media::{recorded, shown};
+use crate::media::{is_place_here, recorded, shown};
 use crate::report::Report;
 use crate::session::Ears;
 
@@ -93,8 +93,8 @@ impl Cell {
         }
         let address = Address::File(path.to_owned());
         let place = recorded(&address);
-        let known: Vec<Medium> =
-            self.idb.media()?.into_iter().filter(|row| row.device == place).collect();
+        let is_there = |row: &Medium| row.device == place && is_place_here(&self.idb, row);
+        let known: Vec<Medium> = self.idb.media()?.into_iter().filter(is_there).collect();
         let mut fitting = Vec::new();
         for row in &known {
             let header = self.header_by(row, lost)?;

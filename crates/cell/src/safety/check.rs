@@ -15,7 +15,7 @@ use crate::Cell;
 use crate::error::{Result, chain};
 use crate::media::shown;
 use crate::observe::Stop;
-use crate::session::writes_versions;
+use crate::session::{host, writes_versions};
 
 /// How many segments are looked up at once.
 const SEGMENTS_AT_ONCE: u32 = 1024;
@@ -135,9 +135,16 @@ impl Cell {
         }))
     }
 
-    /// Whether the session that wrote a segment was to leave no catalog here.
+    /// Whether the session that wrote a segment was to leave no catalog here: that of another host left it in that one's home.
     fn keeps_no_catalog(&self, segment: SegmentId) -> Result<bool> {
         let Some((_, session)) = self.idb.version_of_segment(segment)? else { return Ok(false) };
+        if self.idb.is_on_server()
+            && let Some(by) = self.idb.session(session)?
+            && !by.host.is_empty()
+            && by.host != host()
+        {
+            return Ok(true);
+        }
         Ok(self.idb.log_level_of(segment, session)? != LogLevel::All)
     }
 

@@ -42,6 +42,7 @@ pub fn medium(n: u8, label: &str) -> Medium {
         device: "file:/mnt/backup".into(),
         block_size: 256 << 10,
         created_us: 1_700_000_000_000_000,
+        hosts: Vec::new(),
     }
 }
 

@@ -1,0 +1,170 @@
+//! Hosts that share one database: each has disks and objects of its own, and disks that both have.
+
+use serde_json::Value;
+
+use crate::server::{Server, write_settings};
+use crate::support::{Lab, Run, can_mount, finish, noise, report, skip};
+
+/// Two homes of one cell, each of a host with another name, which have a directory each at the same path.
+struct Hosts {
+    lab: Lab,
+    url: String,
+}
+
+/// A host: its name, its home, and the directory that it has as `disk`.
+type Host = (&'static str, &'static str, &'static str);
+
+const ALPHA: Host = ("alpha", "home", "disk-a");
+const BETA: Host = ("beta", "home-2", "disk-b");
+/// What `status` ends with where somebody must look.
+const CRITICAL: i32 = 6;
+/// The same host without its disk.
+const ALPHA_BARE: Host = ("alpha", "home", "nothing");
+
+impl Hosts {
+    /// `None` where nobody may give this machine another name for a while.
+    fn new() -> Option<Self> {
+        if !can_mount() {
+            skip("name spaces cannot be made here");
+            return None;
+        }
+        let lab = Lab::new();
+        let url = Server::shared().new_database();
+        for home in ["home", "home-2"] {
+            write_settings(&lab.path(home), &format!("database = \"{url}\"\n"));
+        }
+        lab.file("tree/a", noise(1, 100_000));
+        for dir in ["disk", "disk-a", "disk-b", "nothing"] {
+            lab.mkdir(dir);
+        }
+        let hosts = Self { lab, url };
+        hosts.on(ALPHA, &["media", "list"]).ok();
+        hosts.lab.sh("cp home/postgres.cell home-2");
+        Some(hosts)
+    }
+
+    fn sql(&self, statement: &str) {
+        Server::shared().sql(crate::server::name_of(&self.url), statement);
+    }
+
+    fn on(&self, (name, home, disk): Host, args: &[&str]) -> Run {
+        let mut command = self.lab.program("unshare");
+        let script =
+            "echo \"$0\" >/proc/sys/kernel/hostname; mount --bind \"$1\" disk; shift; exec \"$@\"";
+        command.args(["-u", "-m", "bash", "-euc", script, name, disk]);
+        command.arg(env!("CARGO_BIN_EXE_capstan")).args(args);
+        command.env("CAPSTAN_HOME", self.lab.path(home));
+        finish(&mut command)
+    }
+
+    fn backup(&self, host: Host, name: &str) -> Value {
+        let args = ["backup", "--json", "tree", "--to", "disk", "--name", name, "--full"];
+        let report = report(self.on(host, &args));
+        assert_eq!(report["status"], "completed", "{report:#}");
+        report
+    }
+
+    fn media(&self, host: Host) -> Vec<Value> {
+        let list = self.on(host, &["media", "list", "--json"]).ok().stdout.clone();
+        list.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn versions(&self, name: &str) -> usize {
+        let list = self.on(ALPHA, &["sessions", "--json"]).ok().stdout.clone();
+        let is_there =
+            |s: &Value| s["name"] == name && s["kind"] == "backup" && s["removed"] == false;
+        list.lines().filter(|l| is_there(&serde_json::from_str(l).unwrap())).count()
+    }
+
+    fn files(&self, disk: &str) -> usize {
+        self.lab.sh(&format!("ls {disk} | wc -l")).trim().parse().unwrap()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        Server::shared().drop_database(&self.url);
+    }
+}
+
+#[test]
+fn each_host_watches_over_its_own_disk() {
+    let Some(hosts) = Hosts::new() else { return };
+    for _ in 0..2 {
+        hosts.backup(ALPHA, "a");
+        hosts.backup(BETA, "b");
+    }
+    for host in [ALPHA, BETA] {
+        hosts.on(host, &["status"]).ok();
+        hosts.on(host, &["idb", "check"]).ok();
+    }
+    let list = hosts.media(ALPHA);
+    let of = |host: &str| list.iter().find(|m| m["host"] == host).unwrap();
+    assert_eq!((&of("alpha")["at_hand"], &of("beta")["at_hand"]), (&true.into(), &false.into()));
+    let label = of("beta")["label"].as_str().unwrap();
+    let shown = hosts.on(ALPHA, &["media", "show", label]).ok().stdout.clone();
+    assert!(shown.contains("Host") && shown.contains("beta"), "{shown}");
+    let list = hosts.on(ALPHA, &["media", "list"]).ok().stdout.clone();
+    assert!(list.contains("host 'beta' has it") && !list.contains("'alpha'"), "{list}");
+    // What the other one has is to be read there.
+    let there = ["host 'beta'", label];
+    hosts.on(ALPHA, &["restore", "b", "--into", "out"]).refused(&there);
+    hosts.on(ALPHA, &["verify", "--medium", label]).refused(&there);
+    hosts.on(ALPHA, &["media", "recycle", label]).refused(&there);
+    // What goes of the other one's goes when that one prunes.
+    let before = (hosts.files("disk-a"), hosts.files("disk-b"));
+    let pruned = hosts.on(ALPHA, &["prune", "--keep-last", "1"]).ok().stdout.clone();
+    assert!(pruned.contains("host 'beta' has it"), "{pruned}");
+    assert!(hosts.files("disk-a") < before.0 && hosts.files("disk-b") == before.1, "{pruned}");
+    hosts.on(BETA, &["prune", "--keep-last", "1"]).ok();
+    assert!(hosts.files("disk-b") < before.1);
+    assert_eq!((hosts.versions("a"), hosts.versions("b")), (1, 1));
+    hosts.on(BETA, &["restore", "b", "--into", "out"]).ok();
+}
+
+#[test]
+fn a_host_alarms_when_its_own_disk_is_away() {
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.backup(ALPHA, "a");
+    hosts.backup(BETA, "b");
+    let status = hosts.on(ALPHA_BARE, &["status"]);
+    assert_eq!(status.code, CRITICAL, "{}{}", status.stdout, status.stderr);
+    assert!(status.stdout.contains("is not in file:"), "{}", status.stdout);
+    assert_eq!(hosts.on(ALPHA_BARE, &["prune", "--keep-last", "1"]).code, 3);
+    hosts.on(ALPHA_BARE, &["backup", "tree", "--to", "disk"]).refused(&["is known to be in"]);
+    hosts.on(BETA, &["status"]).ok();
+    // One that was cut is changed for its host, and for all that ask.
+    hosts.lab.sh("find disk-b -type f -size +50k -delete");
+    assert_eq!(hosts.on(BETA, &["status"]).code, CRITICAL);
+    assert_eq!(hosts.on(ALPHA, &["status"]).code, CRITICAL);
+}
+
+#[test]
+fn a_disk_that_both_hosts_have_is_one_medium() {
+    let Some(hosts) = Hosts::new() else { return };
+    const BETA_TOO: Host = ("beta", "home-2", "disk-a");
+    hosts.backup(ALPHA, "a");
+    hosts.backup(BETA_TOO, "b");
+    assert_eq!(hosts.media(ALPHA).len(), 1);
+    for host in [ALPHA, BETA_TOO] {
+        hosts.on(host, &["status"]).ok();
+        hosts.on(host, &["restore", "b", "--into", host.0]).ok();
+        hosts.on(host, &["prune", "--keep-last", "1"]).ok();
+    }
+    // The one that did not write last knows the place too.
+    hosts.on(ALPHA_BARE, &["backup", "tree", "--to", "disk"]).refused(&["is known to be in"]);
+    hosts.backup(ALPHA, "a");
+    hosts.backup(BETA_TOO, "b");
+}
+
+#[test]
+fn media_of_before_are_everybodys() {
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.backup(ALPHA, "a");
+    hosts.sql("UPDATE media SET hosts = NULL");
+    assert_eq!(hosts.on(BETA, &["status"]).code, CRITICAL);
+    hosts.on(BETA, &["backup", "tree", "--to", "disk"]).refused(&["is known to be in"]);
+    hosts.backup(ALPHA, "a");
+    hosts.on(BETA, &["status"]).ok();
+    hosts.backup(BETA, "b");
+}

@@ -1,0 +1,54 @@
+//! Hosts that share one database, each with media that the others cannot see: a medium is of the host that wrote it last, or took it
+//! in.
+//!
+//! Of another host's medium nobody knows here whether it is where it should be: that host says so. A path is a place of the hosts that
+//! had the medium there. Where a medium is at hand all the same, as on a network's file system, it is at hand. A database in a file
+//! has one host, whatever that is called.
+
+use capstan_idb::{Idb, Medium};
+
+use super::{AtHand, look, shown};
+use crate::error::CellError;
+use crate::session::host;
+
+/// The host that has a medium, if it is another one than this.
+pub(crate) fn other_host<'m>(idb: &Idb, medium: &'m Medium) -> Option<&'m str> {
+    let last = medium.hosts.last().filter(|_| idb.is_on_server())?;
+    (*last != host()).then_some(last)
+}
+
+/// Whether the place that is recorded of a medium is one of this host's.
+pub(crate) fn is_place_here(idb: &Idb, medium: &Medium) -> bool {
+    !idb.is_on_server() || medium.hosts.is_empty() || medium.hosts.contains(&host())
+}
+
+/// Why a medium is not at hand, if another host has it; for who did not find it here.
+pub(crate) fn has_it(idb: &Idb, medium: &Medium) -> Option<String> {
+    other_host(idb, medium).map(|other| format!("host '{other}' has it"))
+}
+
+/// The error for a medium that was not found here, if another host has it.
+pub(crate) fn at_other_host(idb: &Idb, medium: &Medium) -> Option<CellError> {
+    let has_it = has_it(idb, medium)?;
+    Some(CellError::BadInput(format!(
+        "{} is not at hand here: {has_it} in {}; do it there, or import it from where it is here",
+        shown(medium.id, &medium.label),
+        medium.device
+    )))
+}
+
+/// Whether another host has a medium, and it is not at hand here.
+pub(crate) fn is_elsewhere(idb: &Idb, medium: &Medium) -> bool {
+    other_host(idb, medium).is_some() && look_here(idb, medium).absent.is_some()
+}
+
+/// Looks whether a medium is where it was last seen. What is in the place that another host's has there says nothing of it.
+pub(super) fn look_here(idb: &Idb, medium: &Medium) -> AtHand {
+    let found = look(medium);
+    match has_it(idb, medium) {
+        Some(why) if found.absent.is_some() || found.problem.is_some() && found.there.is_none() => {
+            AtHand { absent: Some(why), ..AtHand::default() }
+        }
+        _ => found,
+    }
+}

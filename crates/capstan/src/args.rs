@@ -39,6 +39,7 @@ pub use find::FindArgs;
 pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 pub use key::{KeyCommand, LockArgs, SecretArgs};
 pub use library::{LibraryCommand, OfLibrary};
+use media::AFTER_MEDIA;
 pub use media::{Destination, MediaCommand, RetireArgs};
 pub use pool::{PolicyArgs, PoolCommand};
 pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
@@ -144,7 +145,7 @@ pub enum Command {
     /// Record what is on a medium, as after the loss of the internal database
     Import(ImportArgs),
     /// Manage media: their labels, pools, condition, and what becomes of them
-    #[command(subcommand)]
+    #[command(subcommand, after_help = AFTER_MEDIA)]
     Media(MediaCommand),
     /// Show tape libraries and move their tapes
     #[command(subcommand)]

@@ -1,5 +1,7 @@
 //! Names that people give: of objects, and of the one file that an input becomes.
 
+use capstan_idb::ID_DIGITS_LEAST;
+
 use crate::error::{CellError, Result};
 
 /// Longest name of an object, in bytes: as long as the longest path that a call takes.
@@ -69,6 +71,15 @@ pub(crate) fn bounded(mut text: String, most: usize) -> String {
         text.push('…');
     }
     text
+}
+
+/// Where sessions' ids are found that begin so, and how much of one has to be typed.
+pub(crate) fn sessions_hint(prefix: &str) -> String {
+    let digits = match prefix.len() < ID_DIGITS_LEAST {
+        true => format!("give {ID_DIGITS_LEAST} digits of its id or more, "),
+        false => String::new(),
+    };
+    format!("{digits}`capstan sessions` lists them")
 }
 
 /// The path of an input's one file, as it is stored: without leading slashes, and one that a restore takes.

@@ -31,14 +31,13 @@ impl Cell {
             }
             VersionRef::Session(prefix) => prefix,
         };
-        let id = self.session(prefix)?.id;
-        let session = id.parse().ok().map(|id| self.idb.session(id)).transpose()?.flatten();
-        let version = session.filter(|s| writes_versions(&s.kind)).and_then(|s| s.version);
+        let session = self.session_row(prefix)?;
+        let version = session.version.filter(|_| writes_versions(&session.kind));
         let version = version.map(|id| self.idb.version(id)).transpose()?.flatten();
         let version = version.ok_or_else(|| {
             CellError::BadInput(format!(
                 "session {} is no backup, or its version was removed; `capstan sessions` lists them",
-                &id[..8.min(id.len())]
+                session.id.short()
             ))
         })?;
         let called = self.called(&version)?;

@@ -11,6 +11,7 @@ use crate::Cell;
 use crate::clock;
 use crate::error::{CellError, Result};
 use crate::merged::{Merged, NameLike, path_of};
+use crate::names::sessions_hint;
 use crate::request::VersionName;
 use crate::restore::selected;
 use crate::session::writes_versions;
@@ -316,15 +317,21 @@ impl Cell {
 
     /// The session whose id begins so.
     pub fn session(&self, prefix: &str) -> Result<SessionInfo> {
-        let found = self.idb.sessions_by_prefix(prefix)?;
-        match found.as_slice() {
-            [one] => self.info(one, self.worked_on(one)?),
-            [] => Err(CellError::BadInput(format!(
-                "no session's id begins with '{prefix}'; `capstan sessions` lists them"
+        let one = self.session_row(prefix)?;
+        self.info(&one, self.worked_on(&one)?)
+    }
+
+    /// The same, as it is recorded.
+    pub(crate) fn session_row(&self, prefix: &str) -> Result<Session> {
+        let mut found = self.idb.sessions_by_prefix(prefix)?;
+        match (found.len(), found.pop()) {
+            (1, Some(one)) => Ok(one),
+            (0, _) => Err(CellError::BadInput(format!(
+                "no session's id begins with '{prefix}'; {}",
+                sessions_hint(prefix)
             ))),
-            _ => Err(CellError::BadInput(format!(
-                "{} sessions' ids begin with '{prefix}'; give more digits",
-                found.len()
+            (n, _) => Err(CellError::BadInput(format!(
+                "{n} sessions' ids begin with '{prefix}'; give more digits"
             ))),
         }
     }

@@ -26,7 +26,6 @@ use crate::error::{CellError, Result};
 use crate::import::key_records;
 use crate::judge::{self, Frames};
 use crate::lease::Reading;
-use crate::media::ambiguous;
 use crate::missing::MissingSegment;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -365,15 +364,6 @@ impl Cell {
                 Ok(Asked { name, parts, version: None, changed, _reading: reading })
             }
         }
-    }
-
-    /// The medium of that label or id, if the database knows it.
-    pub(crate) fn known_medium(&self, text: &str) -> Result<Option<capstan_idb::Medium>> {
-        let known = self.idb.media_by_label_or_id_prefix(text)?;
-        if known.len() > 1 {
-            return Err(ambiguous(text, &known));
-        }
-        Ok(known.into_iter().next())
     }
 
     /// Says it where the files that a version lacks cannot be named.

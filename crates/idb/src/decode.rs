@@ -107,10 +107,14 @@ pub(crate) fn count_in(column: &'static str, value: u64) -> Result<i64, Fault> {
     i64::try_from(value).map_err(|_| Fault::Rule(IdbError::TooLarge { column, value }))
 }
 
+/// So many digits of an identity have to be typed at least: fewer are met by chance.
+pub const ID_DIGITS_LEAST: usize = 4;
+
 /// The bounds of all identities that begin with what was typed: first included, last excluded.
-/// `None` if no identity can begin so. A range, since LIKE would need its wildcards escaped.
+/// `None` if no identity can begin so, or too few digits were typed. A range, since LIKE would need its wildcards escaped.
 pub(crate) fn prefix_range(typed: &str) -> Option<(String, String)> {
-    let hex = (1..=32).contains(&typed.len()) && typed.bytes().all(|b| b.is_ascii_hexdigit());
+    let hex = (ID_DIGITS_LEAST..=32).contains(&typed.len())
+        && typed.bytes().all(|b| b.is_ascii_hexdigit());
     let low = hex.then(|| typed.to_ascii_lowercase())?;
     // 'g' sorts after every hexadecimal digit.
     let high = format!("{low}g");
@@ -123,8 +127,9 @@ mod tests {
 
     #[test]
     fn a_prefix_is_hexadecimal_or_nothing() {
-        assert_eq!(prefix_range("0aF"), Some(("0af".into(), "0afg".into())));
-        for typed in ["", "%", "_", "a%", "0x", "é", " a", &"0".repeat(33)] {
+        assert_eq!(prefix_range("0aF1"), Some(("0af1".into(), "0af1g".into())));
+        for typed in ["", "%", "_", "a%", "0x", "é", " a", "0aF", "0aF%", "0aF1 ", &"0".repeat(33)]
+        {
             assert_eq!(prefix_range(typed), None, "{typed:?}");
         }
     }

@@ -57,6 +57,7 @@ mod used;
 pub use catalog_files::CatalogStamp;
 pub use check::{Dangling, Sizes};
 pub use db::Idb;
+pub use decode::ID_DIGITS_LEAST;
 pub use error::IdbError;
 pub use leases::Reader;
 pub use logging::LogLevel;

@@ -54,21 +54,6 @@ impl Idb {
         })
     }
 
-    /// The media with exactly this label; if there are none, those whose identity begins with it.
-    pub fn media_by_label_or_id_prefix(&self, typed: &str) -> Result<Vec<Medium>> {
-        self.read(format_args!("look up medium {typed}"), async |conn| {
-            let query = sql::query("SELECT * FROM media WHERE label = $1 ORDER BY id").bind(typed);
-            let mut rows = query.fetch_all(&mut *conn).await?;
-            if rows.is_empty()
-                && let Some((low, high)) = decode::prefix_range(typed)
-            {
-                let sql = "SELECT * FROM media WHERE id >= $1 AND id < $2 ORDER BY id";
-                rows = sql::query(sql).bind(low).bind(high).fetch_all(conn).await?;
-            }
-            rows.iter().map(medium).collect()
-        })
-    }
-
     /// Records committed segments and what lies in them, in one transaction.
     ///
     /// Doing it again changes nothing, also when an import finds the same segment: a segment is

@@ -169,6 +169,12 @@ Where medium.capstan in a directory is damaged or missing, it is written anew fi
 also of a medium that this home does not know. A member of an array is written anew with `capstan rait rebuild`; what the array as
 a whole lacks comes from copies.";
 
+pub(super) const AFTER_MEDIA: &str = "\
+A medium is named by its label, by its id or at least 4 digits of the begin of that, or by the
+device on which it lies. A name without a slash may be two of these: where they are different
+media, nothing is done, and the message says which they are. The whole id names one medium only;
+./NAME and file:NAME name the one in the directory NAME.";
+
 /// The commands of `media`.
 #[derive(Debug, Subcommand)]
 pub enum MediaCommand {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::naming::id_of;
 use crate::support::{Lab, noise};
 use crate::tape::media;
 
@@ -25,8 +26,10 @@ fn a_medium_in_the_place_of_another_has_a_label_of_its_own() {
     lab.sh("mv m second");
     lab.run(["media", "init", "m", "--new-medium"]).ok();
     assert_eq!(labels(&lab), ["m", "m-2", "m-3"]);
-    // Advice by label means one of them.
-    lab.run(["media", "forget", "m"]).ok();
+    // The label is that of the first, the directory has the third.
+    let (first, third) = (id_of(&lab, "first"), id_of(&lab, "m-3"));
+    lab.run(["media", "forget", "m"]).refused(&[&first, &third, "./m"]);
+    lab.run(["media", "forget", &first]).ok();
     assert_eq!(labels(&lab), ["m-2", "m-3"]);
     // Found again, it has its own label, which is free.
     lab.run(["import", "first"]).ok();

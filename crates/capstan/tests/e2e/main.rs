@@ -50,6 +50,7 @@ mod machine;
 mod media;
 mod mirror;
 mod names_key;
+mod naming;
 mod oddities;
 mod other_cells;
 mod page_cache;

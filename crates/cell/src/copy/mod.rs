@@ -305,15 +305,7 @@ impl Cell {
     }
 
     fn version_of_session(&self, prefix: &str) -> Result<Version> {
-        let found = self.idb.sessions_by_prefix(&prefix.to_ascii_lowercase())?;
-        let [session] = found.as_slice() else {
-            return Err(CellError::BadInput(match found.len() {
-                0 => {
-                    format!("no session's id begins with '{prefix}'; `capstan sessions` lists them")
-                }
-                n => format!("{n} sessions' ids begin with '{prefix}'; give more digits"),
-            }));
-        };
+        let session = self.session_row(prefix)?;
         let version = session.version.map(|v| self.idb.version(v)).transpose()?.flatten();
         version.filter(|v| !v.null_device).ok_or_else(|| {
             CellError::BadInput(format!(

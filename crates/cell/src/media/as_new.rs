@@ -25,6 +25,8 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<MediumInfo> {
+        // A directory, whatever is called so; but not where another medium is.
+        self.known_medium(what)?;
         let address: Address = what.parse()?;
         if !matches!(address, Address::File(_)) {
             return Err(CellError::BadInput(format!(

@@ -302,6 +302,14 @@ impl Cell {
         if label.chars().any(char::is_control) {
             return bad("it has control characters");
         }
+        let is_device = match label.parse() {
+            Ok(Address::File(_)) => label.starts_with(['/', '.']) || label.starts_with("file:"),
+            Ok(_) => true,
+            Err(_) => false,
+        };
+        if is_device {
+            return bad("it is how a device is written");
+        }
         if self.idb.media()?.iter().any(|m| m.label == label) {
             return bad("another medium has it");
         }

@@ -13,6 +13,7 @@ mod gone;
 mod hosts;
 mod keeps;
 mod life;
+mod named;
 mod owner;
 mod place;
 mod pools;
@@ -122,46 +123,6 @@ impl Cell {
     pub fn media_show(&self, text: &str) -> Result<MediumInfo> {
         let medium = self.find_medium(text)?;
         self.medium_info(&medium)
-    }
-
-    /// The recorded medium that somebody names: by label, begin of its id, or the device on which it lies.
-    pub(crate) fn find_medium(&self, text: &str) -> Result<Medium> {
-        let known = self.idb.media_by_label_or_id_prefix(text)?;
-        match known.as_slice() {
-            [one] => return Ok(one.clone()),
-            [] => {}
-            several => return Err(ambiguous(text, several)),
-        }
-        let unknown = || {
-            CellError::BadInput(format!(
-                "no medium is called '{text}'; `capstan media list` shows those that are known, `capstan media import \
-                 DEVICE` makes one known"
-            ))
-        };
-        let address: Address = text.parse().map_err(|_| unknown())?;
-        let path = match &address {
-            Address::File(path) if path.exists() => path,
-            Address::Tape(TapeAddress { tape: Some(barcode), .. }) => {
-                let known = self.idb.media()?;
-                return known
-                    .into_iter()
-                    .find(|m| m.device == text || m.label == *barcode)
-                    .ok_or_else(unknown);
-            }
-            Address::Array(_) => {
-                let id = open::medium(&address)?.header().medium;
-                return self.idb.medium(id)?.ok_or_else(unknown);
-            }
-            _ => return Err(unknown()),
-        };
-        if std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none()) {
-            return Err(CellError::BadInput(format!(
-                "the directory {} is blank: no medium is in it yet; `capstan media init` makes one",
-                path.display()
-            )));
-        }
-        let id = FileMedium::open(path)?.header().medium;
-        self.idb.medium(id)?.ok_or_else(unknown)
     }
 
     pub(crate) fn medium_info(&self, medium: &Medium) -> Result<MediumInfo> {
@@ -441,16 +402,6 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
 /// Bytes, as sentences have them.
 pub(crate) fn mb(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
-}
-
-/// The error where a text names several media.
-pub(crate) fn ambiguous(text: &str, media: &[Medium]) -> CellError {
-    let each = media.iter().map(|m| format!("{} in {}", m.id.short(), m.device));
-    CellError::BadInput(format!(
-        "'{text}' names {} media: {}; give the id of the one that is meant",
-        media.len(),
-        each.collect::<Vec<_>>().join(", ")
-    ))
 }
 
 /// How a medium is named in messages.

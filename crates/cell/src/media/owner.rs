@@ -8,7 +8,7 @@ use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium};
 
-use super::{Condition, MediumInfo, ambiguous, label_for, shown};
+use super::{Condition, MediumInfo, label_for, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::import::key_records;
@@ -139,11 +139,9 @@ impl Cell {
         unencrypted: bool,
         observer: &dyn Observer,
     ) -> Result<Vec<MediumInfo>> {
-        let known = self.idb.media_by_label_or_id_prefix(what)?;
-        let address = match known.as_slice() {
-            [one] => one.device.parse()?,
-            [] => what.parse::<Address>()?,
-            several => return Err(ambiguous(what, several)),
+        let address = match self.known_medium(what)? {
+            Some(known) => known.device.parse()?,
+            None => what.parse::<Address>()?,
         };
         match &address {
             Address::Tape(library) if library.tape.is_none() && !open::is_by_hand(library)? => {

@@ -71,10 +71,9 @@ impl Cell {
 
     /// The directory that somebody names: as such, or by the medium that is known to be in it.
     fn directory_of(&self, text: &str) -> Result<Option<PathBuf>> {
-        let address = match self.idb.media_by_label_or_id_prefix(text)?.as_slice() {
-            [one] => one.device.parse().ok(),
-            [] => text.parse().ok(),
-            _ => None,
+        let address = match self.known_medium(text)? {
+            Some(known) => known.device.parse().ok(),
+            None => text.parse().ok(),
         };
         Ok(match address {
             Some(Address::File(path)) if path.is_dir() => Some(path),

@@ -37,6 +37,7 @@ use crate::clock;
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
+use crate::names::sessions_hint;
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
 use crate::report::Report;
@@ -130,8 +131,9 @@ impl Cell {
                 name.name
             ))),
             _ => Err(CellError::BadInput(format!(
-                "'{}' has no session '{prefix}'; `capstan sessions` lists them",
-                name.name
+                "'{}' has no session '{prefix}'; {}",
+                name.name,
+                sessions_hint(prefix)
             ))),
         }
     }

@@ -1,0 +1,150 @@
+//! Which medium somebody means: by its label, its id or the begin of that, or the device on which it lies.
+//!
+//! A text that names different media in these ways is refused: which one is erased is not left to chance.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::file::FileMedium;
+use capstan_devices::mounts::whole;
+use capstan_devices::{DeviceError, open};
+use capstan_idb::{ID_DIGITS_LEAST, Medium};
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+
+impl Cell {
+    /// The recorded medium that somebody names: by label, begin of its id, or the device on which it lies.
+    pub(crate) fn find_medium(&self, text: &str) -> Result<Medium> {
+        if let Some(known) = self.known_medium(text)? {
+            return Ok(known);
+        }
+        let unknown = || {
+            let digits = match text.len() < ID_DIGITS_LEAST && is_hexadecimal(text) {
+                true => format!(", by {ID_DIGITS_LEAST} digits of its id or more"),
+                false => String::new(),
+            };
+            CellError::BadInput(format!(
+                "no medium is called '{text}'; `capstan media list` shows those that are known{digits}, `capstan media import \
+                 DEVICE` makes one known"
+            ))
+        };
+        let address: Address = text.parse().map_err(|_| unknown())?;
+        let path = match &address {
+            Address::File(path) if path.exists() => path,
+            Address::Tape(TapeAddress { tape: Some(barcode), .. }) => {
+                let known = self.idb.media()?;
+                return known
+                    .into_iter()
+                    .find(|m| m.device == text || m.label == *barcode)
+                    .ok_or_else(unknown);
+            }
+            Address::Array(_) => {
+                let id = open::medium(&address)?.header().medium;
+                return self.idb.medium(id)?.ok_or_else(unknown);
+            }
+            _ => return Err(unknown()),
+        };
+        if std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none()) {
+            return Err(CellError::BadInput(format!(
+                "the directory {} is blank: no medium is in it yet; `capstan media init` makes one",
+                path.display()
+            )));
+        }
+        let id = FileMedium::open(path)?.header().medium;
+        let known = self.idb.medium(id)?.ok_or_else(unknown)?;
+        // What is done to the medium that is known would not be done to its copy in this directory.
+        self.refuse_twice(id, &address)?;
+        Ok(known)
+    }
+
+    /// The medium of that label, or whose id begins so, if the database knows it. Refused where several are called so, or the
+    /// directory of that name has another one.
+    pub(crate) fn known_medium(&self, text: &str) -> Result<Option<Medium>> {
+        let path = match text.parse() {
+            Ok(Address::File(path)) => Some(path),
+            // These are written in no other way, whatever the label of a medium from elsewhere is.
+            Ok(_) => return Ok(None),
+            // A label may have a colon.
+            Err(_) => None,
+        };
+        let media = self.idb.media()?;
+        let digits = text.to_ascii_lowercase();
+        if let Some(one) = media.iter().find(|m| m.id.to_string() == digits) {
+            return Ok(Some(one.clone()));
+        }
+        let is_begin = digits.len() >= ID_DIGITS_LEAST && is_hexadecimal(&digits);
+        let is_called = |m: &&Medium| {
+            m.label == text || is_begin && m.id.to_string().starts_with(digits.as_str())
+        };
+        let called: Vec<&Medium> = media.iter().filter(is_called).collect();
+        if called.is_empty() {
+            return Ok(None);
+        }
+        let other = path.and_then(|path| other_in(&path, &called, &media));
+        match (called.as_slice(), other) {
+            ([one], None) => Ok(Some((*one).clone())),
+            (called, other) => Err(ambiguous(text, called, other)),
+        }
+    }
+}
+
+/// What is in a directory, or was and should be, if that is none of these media.
+fn other_in(path: &Path, called: &[&Medium], media: &[Medium]) -> Option<String> {
+    match FileMedium::open(path) {
+        Ok(there) => {
+            let header = there.header();
+            // A member of an array is known as the array.
+            let id = header.array.as_ref().map_or(header.medium, |place| place.array);
+            match media.iter().find(|m| m.id == id) {
+                Some(known) if called.iter().any(|m| m.id == known.id) => None,
+                Some(known) => Some(format!("{} ('{}')", known.id, known.label)),
+                None => Some(format!("{id} ('{}'), which is not known here,", header.label)),
+            }
+        }
+        Err(e) => {
+            let place = whole(path);
+            let was_here = |m: &&Medium| {
+                let of = m.device.parse::<Address>().ok();
+                of.is_some_and(|of| of.directories().iter().any(|p| whole(p) == place))
+            };
+            let here: Vec<&Medium> = media.iter().filter(was_here).collect();
+            match here.last() {
+                _ if here.iter().any(|m| called.iter().any(|c| c.id == m.id)) => None,
+                Some(last) => Some(format!("{} ('{}'), which is away,", last.id, last.label)),
+                None if has_nothing(&e) => None,
+                None => Some(format!("one that cannot be read ({})", chain(&e))),
+            }
+        }
+    }
+}
+
+/// Whether that is an error of a place where no medium is.
+fn has_nothing(e: &DeviceError) -> bool {
+    match e {
+        DeviceError::NoMedium(_) => true,
+        DeviceError::Io { source, .. } => {
+            matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        }
+        _ => false,
+    }
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// The error where a text names several media, one of them maybe in the directory of that name.
+fn ambiguous(text: &str, called: &[&Medium], other: Option<String>) -> CellError {
+    let mut each: Vec<String> =
+        called.iter().map(|m| format!("{} ('{}') in {}", m.id, m.label, m.device)).collect();
+    let mut ways = "give the whole id of the one that is meant".to_owned();
+    if let Some(other) = other {
+        each.push(format!("{other} in the directory of that name"));
+        if !text.starts_with(['/', '.']) {
+            ways.push_str(&format!(", or write ./{text} or file:{text} for that directory"));
+        }
+    }
+    CellError::BadInput(format!("'{text}' names {} media: {}; {ways}", each.len(), each.join(", ")))
+}

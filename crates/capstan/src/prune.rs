@@ -31,7 +31,7 @@ pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
     let request = PruneRequest {
         names: args.names.clone(),
         rules: args.rules(),
-        host: None,
+        host: args.host.clone(),
         give_up: args.give_up,
         dry_run: args.dry_run,
     };

@@ -211,12 +211,14 @@ impl Run {
     ) -> Result<bool, Failure> {
         let done = |r: &&Report| r.exit_code() != FAILED || r.device_full && !r.name.is_empty();
         let names = self.report.sessions.iter().filter(done).map(|r| r.name.clone());
-        let names: Vec<_> = names.filter(|name| cell.is_known(name).unwrap_or(false)).collect();
+        // Another host's object of that name has rules of its own.
+        let host = &self.report.host;
+        let is_known = |name: &String| cell.is_known(name, host).unwrap_or(false);
+        let names: Vec<_> = names.filter(is_known).collect();
         if names.is_empty() {
             return Ok(false);
         }
-        // Another host's object of that name has rules of its own.
-        let host = Some(self.report.host.clone());
+        let host = Some(host.clone());
         let request = PruneRequest { names, host, rules: rules.clone(), ..PruneRequest::default() };
         let console = Console::new(global)?;
         let pruned = cell.prune(&request, &console, stop)?;

@@ -89,9 +89,9 @@ impl Cell {
         Ok(all)
     }
 
-    /// Whether an object of that name is known.
-    pub fn is_known(&self, name: &str) -> Result<bool> {
-        Ok(!self.idb.objects_by_name(name)?.is_empty())
+    /// Whether an object of that name and host is known.
+    pub fn is_known(&self, name: &str, host: &str) -> Result<bool> {
+        Ok(self.idb.objects_by_name(name)?.iter().any(|object| object.host == host))
     }
 
     fn objects_named(&self, names: &[String]) -> Result<Vec<Object>> {

@@ -167,7 +167,8 @@ of the last 7 days that have one. A version stays if any rule keeps it, if it is
 it, and as its object's last complete one; what a version that stays builds on is only marked, and goes later: where most of
 such a chain is dead it is consolidated into a new full, and goes at once. Without any
 rule only versions go whose protection has ended. The last complete version of an object never goes so: --give-up removes all of
-the objects that are named, but what is protected, locked or in use. Segments in which nothing that stays has data are removed, which gives
+the objects that are named, but what is protected, locked or in use; another host's object of that name stays, unless --host
+names that one. Segments in which nothing that stays has data are removed, which gives
 their space back; of a medium that was exported they go at a later prune.
 
 Where a medium is not at hand although nobody took it away, a disk that is not mounted say, nothing of the objects that have
@@ -181,6 +182,9 @@ pub struct PruneArgs {
     /// Names of objects [default: all]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
+    /// Only objects of this host, where hosts share a database [default: all; with --give-up, those of this host]
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
     /// Keep the last N versions; unlimited keeps all
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     keep_last: Option<Count>,

@@ -168,3 +168,22 @@ fn media_of_before_are_everybodys() {
     hosts.on(BETA, &["status"]).ok();
     hosts.backup(BETA, "b");
 }
+
+#[test]
+fn an_object_of_another_host_is_given_up_by_its_host() {
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.backup(ALPHA, "t");
+    hosts.backup(BETA, "t");
+    hosts.backup(BETA, "only");
+    assert_eq!(hosts.versions("t"), 2);
+    hosts.on(ALPHA, &["prune", "only", "--give-up"]).refused(&["'beta'", "--host"]);
+    hosts.on(ALPHA, &["prune", "t", "--give-up"]).ok();
+    assert_eq!(hosts.versions("t"), 1);
+    hosts.on(BETA, &["restore", "t", "--into", "out"]).ok();
+    hosts.on(ALPHA, &["prune", "t", "--give-up"]).ok();
+    assert_eq!(hosts.versions("t"), 1);
+    hosts.on(BETA, &["prune", "t", "--give-up", "--host", "nobody"]).refused(&["'nobody'"]);
+    hosts.on(ALPHA, &["prune", "t", "--give-up", "--host", "beta"]).ok();
+    hosts.on(BETA, &["prune", "--host", "beta", "--keep-last", "1"]).ok();
+    assert_eq!((hosts.versions("t"), hosts.versions("only")), (0, 1));
+}

@@ -2,6 +2,7 @@
 //! removed from the media, the last first; then their catalog files and rows. A kill between any two steps leaves every
 //! version that is kept with all it needs, and the next prune goes on.
 
+mod asked;
 mod bases;
 mod decide;
 mod foresee;
@@ -15,7 +16,7 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::held::{FoundLock, HeldMedium};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
-use capstan_idb::{ExpiredSegment, Object, PruneRow, Status};
+use capstan_idb::{ExpiredSegment, PruneRow, Status};
 
 use self::bases::Bases;
 pub use self::bases::{ConsolidatedBase, UnconsolidatedBase};
@@ -40,7 +41,7 @@ const READERS: usize = 16;
 pub struct PruneRequest {
     /// Names of objects; all, if none is given.
     pub names: Vec<String>,
-    /// Only objects of this host; of all, if none is given.
+    /// Only objects of this host; if none is given, of this one where objects are given up, else of all.
     pub host: Option<String>,
     /// Which of their versions are kept.
     pub rules: KeepRules,
@@ -277,36 +278,6 @@ impl Cell {
         let held = media.values().flatten().map(|held| held.medium().path());
         self.back_up_idb_on(held, &ears);
         Ok((pruned, of_bases))
-    }
-
-    fn asked<'a>(&self, request: &'a PruneRequest) -> Result<Asked<'a>> {
-        if request.give_up && (request.names.is_empty() || !request.rules.is_empty()) {
-            return Err(CellError::BadInput(
-                "to give objects up they are named, and no keep rule is given; name them, and leave the rules out".to_owned(),
-            ));
-        }
-        let mut objects = HashSet::new();
-        for name in &request.names {
-            let found = self.idb.objects_by_name(name)?;
-            if found.is_empty() {
-                return Err(CellError::BadInput(format!(
-                    "no object is called '{name}'; `capstan sessions` lists what there is"
-                )));
-            }
-            let is_asked = |o: &Object| request.host.as_ref().is_none_or(|host| *host == o.host);
-            objects.extend(found.into_iter().filter(is_asked).map(|o| o.id));
-        }
-        Ok(Asked {
-            rules: &request.rules,
-            give_up: request.give_up,
-            objects: (!request.names.is_empty()).then_some(objects),
-            locks: HashMap::new(),
-            lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),
-            still: self.standing_still()?,
-            of_others: self.versions_of_others()?,
-            now_us: now_us(),
-            here: jiff::tz::TimeZone::system(),
-        })
     }
 
     /// The versions that expired and that nothing holds any more: the next prune takes what only they have.

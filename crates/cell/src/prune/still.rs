@@ -21,10 +21,11 @@ impl Cell {
         ears: &Ears<'_>,
     ) -> Result<Vec<AwayMedium>> {
         let mut away = self.media_away()?;
+        let host = request.of_host();
         for of in &mut away {
             of.still.retain(|object| {
                 let is_named = request.names.is_empty() || request.names.contains(&object.name);
-                is_named && request.host.as_ref().is_none_or(|host| *host == object.host)
+                is_named && host.as_ref().is_none_or(|host| *host == object.host)
             });
         }
         away.retain(|of| !of.still.is_empty());

@@ -19,7 +19,7 @@ use crate::file::{
     FileMedium, GONE_SUFFIX, HEADER_NAME, SUFFIX, io_error, lock_header, segment_name,
     segment_number,
 };
-use crate::storage::RealStorage;
+use crate::storage::{RealStorage, SegmentSize};
 
 pub(crate) const LOCK_SUFFIX: &str = ".lock";
 const LOCK_TEMPORARY: &str = ".lock.new";
@@ -94,6 +94,19 @@ impl FileMedium {
             }
         }
         Ok(lengths)
+    }
+
+    /// Whether so little is there of a segment that not all of it can be read, as far as that is told without reading it; `looks` says
+    /// how many may be opened for it.
+    pub fn is_cut(
+        &self,
+        number: SegmentNumber,
+        size: SegmentSize,
+        looks: &mut u32,
+    ) -> Result<bool, DeviceError> {
+        let name = segment_name(number, SUFFIX);
+        let failed = io_error("examine", &format!("{}/{name}", self.path));
+        self.storage.is_cut(&name, size, looks).map_err(failed)
     }
 
     /// Which segment has that number, wherever in it that can be read; `None` if nothing in it says so.

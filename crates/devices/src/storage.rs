@@ -16,6 +16,15 @@ use crate::attached::NewAttachment;
 /// Read without leaving in the page cache what was not there (Linux 6.14; linux/fs.h).
 const RWF_DONTCACHE: u32 = 0x80;
 
+/// What is recorded of a segment.
+#[derive(Debug, Clone, Copy)]
+pub struct SegmentSize {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its data blocks.
+    pub blocks: u32,
+}
+
 /// A flat directory of files that are written once, from the begin, and never changed.
 pub trait Storage: Send + Sync {
     /// Creates a file that must not exist.
@@ -36,6 +45,12 @@ pub trait Storage: Send + Sync {
     fn length(&self, name: &str) -> io::Result<Option<u64>> {
         let _ = name;
         Ok(None)
+    }
+    /// Whether so little is there of a segment that not all of it can be read. What can be told by lengths alone is; where they say
+    /// nothing, segments are opened as long as there are `looks`.
+    fn is_cut(&self, name: &str, size: SegmentSize, looks: &mut u32) -> io::Result<bool> {
+        let _ = looks;
+        Ok(self.length(name)?.is_some_and(|length| length < size.bytes))
     }
     /// Whether it is an array of storages.
     fn is_array(&self) -> bool {

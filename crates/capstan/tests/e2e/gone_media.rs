@@ -175,6 +175,44 @@ fn a_member_of_an_array_that_lost_files_is_no_loss() {
     restores(&lab, &version);
 }
 
+/// Of an array too, whatever lies behind it: segments of many stripes by the lengths of the members' files, small ones by a look.
+#[test]
+fn a_segment_cut_short_on_too_many_members_costs_no_version() {
+    for (size, block, cut) in
+        [(200_000, "512K", "-s 8192"), (9_000_000, "64K", "-s -1M"), (9_000_000, "64K", "-s -256K")]
+    {
+        for to in ["rait5:a,b,c", "rait1:a,b,c"] {
+            let lab = Lab::new();
+            lab.file("tree/a", noise(1, size));
+            let backup = ["tree", "--to", to, "--name", "t", "--full", "--block-size", block];
+            let versions: Vec<String> = (0..3)
+                .map(|_| format!("t@{}", &lab.backed_up(backup)["session"].as_str().unwrap()[..8]))
+                .collect();
+            assert_eq!(status(&lab).0, 0);
+            // The first; the last is looked at in any case.
+            lab.sh(&format!("mkdir one two three; cp a/00000001.segment one; cp b/00000001.segment two; cp c/00000001.segment three; truncate {cut} a/00000001.segment"));
+            let (code, json) = status(&lab);
+            assert_eq!(code, 0, "one member may lack it: {json:#}");
+            lab.sh(&format!("truncate {cut} b/00000001.segment c/00000001.segment"));
+            let (code, json) = status(&lab);
+            assert_eq!(code, 5, "{size} {cut} {to}: {json:#}");
+            assert!(why(&json).contains("segment 1 is missing or cut short"), "{json:#}");
+            let pruned = lab.run(["prune", "--keep-last", "1"]);
+            assert_eq!(pruned.code, 3, "{}", said(&pruned));
+            assert!(
+                pruned.stdout.contains("0 versions removed, 0 marked, 3 kept"),
+                "{}",
+                said(&pruned)
+            );
+            lab.sh("cp one/* a; cp two/* b; cp three/* c");
+            assert_eq!(status(&lab).0, 0);
+            let pruned = lab.run(["prune", "--keep-last", "1"]);
+            assert!(pruned.ok().stdout.contains("2 versions removed, 0 marked, 1 kept"));
+            lab.restored([versions[2].as_str(), "--into", "out"]);
+        }
+    }
+}
+
 fn said(run: &Run) -> String {
     format!("{}{}", run.stdout, run.stderr)
 }

@@ -1,11 +1,13 @@
 //! What media lack of what is recorded of them. Who decides on versions looks at the media at hand himself, each time, so this has to be
-//! cheap: a directory is listed once, and of its segments only the last is opened. A tape is not loaded for it: of one that was found
+//! cheap: a directory is listed once, and of its segments only the last is opened; of an array's also the last small ones, and those of
+//! which members are shorter than they should be. A tape is not loaded for it: of one that was found
 //! changed nothing is relied on.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
+use capstan_devices::storage::SegmentSize;
 use capstan_format::id::{ObjectId, SegmentId, VersionId};
 use capstan_idb::{Claim, Management, Medium, Segment};
 
@@ -14,6 +16,8 @@ use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::session::now_us;
 
+/// So many segments of an array are opened, of which lengths say too little.
+const LOOKS: u32 = 200;
 /// So many segments are named, others are counted.
 const NAMED: usize = 3;
 
@@ -149,11 +153,23 @@ impl Cell {
         // What others commit after this is not missed, as it is not known.
         let recorded = self.idb.segments_of_medium(id)?;
         let lengths = there.lengths()?;
-        let is_whole = |s: &Segment| {
-            let length = lengths.get(&s.number);
-            length.is_some_and(|length| length.is_none_or(|length| length >= s.bytes))
-        };
-        let mut segments: Vec<Segment> = recorded.into_iter().filter(|s| !is_whole(s)).collect();
+        let mut looks = LOOKS;
+        let mut segments = Vec::new();
+        // The newest first, as long as there are looks.
+        for segment in recorded.into_iter().rev() {
+            let is_whole = match lengths.get(&segment.number) {
+                None => false,
+                Some(Some(length)) => *length >= segment.bytes,
+                Some(None) => {
+                    let size = SegmentSize { bytes: segment.bytes, blocks: segment.blocks };
+                    !there.is_cut(segment.number, size, &mut looks)?
+                }
+            };
+            if !is_whole {
+                segments.push(segment);
+            }
+        }
+        segments.reverse();
         if segments.is_empty() {
             return Ok(Lacking { segments, is_moved: false });
         }

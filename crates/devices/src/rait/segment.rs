@@ -77,7 +77,8 @@ impl ArraySegment {
     ) -> io::Result<Self> {
         let block_size = header.block_size;
         let mut ends = Vec::new();
-        let mut failure = io::Error::other("no member has the segment's end record whole");
+        const NONE: &str = "no member has the segment's end record whole";
+        let mut failure = io::Error::new(io::ErrorKind::InvalidData, NONE);
         for (place, slot) in parts.iter_mut().enumerate() {
             let Some(part) = slot else { continue };
             match find_end(&*part.file) {
@@ -128,6 +129,16 @@ impl ArraySegment {
     /// The places of its blocks.
     pub fn map(&self) -> &SegmentMap {
         &self.map
+    }
+
+    /// Whether fewer members than are needed have all that is theirs of its stripes.
+    pub(super) fn is_cut(&self) -> bool {
+        let is_long = |(place, part): (usize, &Option<Part>)| {
+            let end = self.map.member_at(place, self.map.stripes());
+            part.as_ref().is_some_and(|part| part.file.len().is_ok_and(|len| len >= end))
+        };
+        let long = self.parts.iter().enumerate().filter(|part| is_long(*part)).count();
+        long < self.map.layout().data()
     }
 
     /// Where the last catalog block begins in the tail, and its length.

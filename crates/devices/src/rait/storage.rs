@@ -23,7 +23,7 @@ use crate::DeviceError;
 use crate::attached::NewAttachment;
 use crate::file::{HEADER_NAME, HEADER_TEMPORARY, SUFFIX, header_block, io_error, segment_number};
 use crate::held::LOCK_SUFFIX;
-use crate::storage::{ReadFile, Storage, WriteFile};
+use crate::storage::{ReadFile, SegmentSize, Storage, WriteFile};
 
 /// A member that was opened.
 #[derive(Clone)]
@@ -307,6 +307,35 @@ impl Storage for RaitStorage {
 
     fn sync(&self) -> io::Result<()> {
         self.each(|_, m| m.storage.sync()).map(drop)
+    }
+
+    /// By the members' lengths: each has a block of every whole stripe, and all that all have. Blocks that are not full make a member
+    /// shorter than that, so one that looks too short is opened; and so are small ones, of which lengths tell little.
+    fn is_cut(&self, name: &str, size: SegmentSize, looks: &mut u32) -> io::Result<bool> {
+        const SMALL: u64 = 8;
+        let data = self.state.layout.data();
+        let (stripes, block) =
+            (u64::from(size.blocks) / data as u64, u64::from(self.header().block_size));
+        let full = u64::from(size.blocks) * block;
+        let least = (size.bytes + stripes * block).saturating_sub(full);
+        let lengths: Vec<Option<u64>> =
+            self.there().iter().filter_map(|m| m.storage.length(name).ok()).collect();
+        // Tapes are not gone to for that.
+        if !lengths.is_empty() && lengths.iter().all(Option::is_none) {
+            return Ok(false);
+        }
+        let long = lengths.iter().filter(|length| length.is_none_or(|l| l >= least)).count();
+        let is_looked_into = stripes < SMALL && *looks > 0;
+        if long >= data && !is_looked_into {
+            return Ok(false);
+        }
+        *looks = looks.saturating_sub(u32::from(is_looked_into));
+        match self.open_segment(name) {
+            Ok(segment) => Ok(segment.is_cut()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => Ok(true),
+            Err(e) => Err(e),
+        }
     }
 
     fn is_array(&self) -> bool {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::time::{Duration, SystemTime};
@@ -185,6 +186,41 @@ fn a_medium_that_moved_is_the_same_medium() {
     assert_eq!(idb.medium(moved.id).unwrap(), Some(moved));
     assert_eq!(idb.media().unwrap().len(), 3);
     assert_eq!(idb.medium(MediumId(nth(9))).unwrap(), None);
+}
+
+#[test]
+fn a_medium_has_the_hosts_that_had_it_at_its_place() {
+    let (_dir, idb) = fresh();
+    let place = |device: &str, host: &str| {
+        let medium = capstan_idb::Medium { device: device.into(), ..medium(1, "own") };
+        let placed = idb.place_medium(&medium, host, |_| "given".to_owned()).unwrap();
+        assert_eq!(idb.medium(medium.id).unwrap(), Some(placed.clone()));
+        assert_eq!(placed.label, "given");
+        placed.hosts
+    };
+    assert_eq!(place("file:/backup", "alpha"), ["alpha"]);
+    assert_eq!(place("file:/backup", "beta"), ["alpha", "beta"]);
+    assert_eq!(place("file:/backup", "alpha"), ["beta", "alpha"]);
+    assert_eq!(place("file:/elsewhere", "beta"), ["beta"]);
+}
+
+#[test]
+fn who_records_a_medium_sees_the_labels_that_others_gave() {
+    let (_dir, idb) = fresh();
+    let place = |idb: &Idb, n: u8| {
+        let number = |known: &[capstan_idb::Medium]| format!("m{}", known.len());
+        idb.place_medium(&medium(n, ""), "alpha", number).unwrap();
+    };
+    let all = |idb: &Idb, from: u8| (from..from + 10).for_each(|n| place(idb, n));
+    std::thread::scope(|scope| {
+        for from in [10, 20, 30] {
+            let home = idb.home();
+            scope.spawn(move || all(&Idb::open(home).unwrap(), from));
+        }
+        all(&idb, 40);
+    });
+    let labels: HashSet<_> = idb.media().unwrap().into_iter().map(|m| m.label).collect();
+    assert_eq!(labels.len(), 40);
 }
 
 fn content(idb: &Idb, n: u8) -> Option<Vec<u8>> {

@@ -1,5 +1,9 @@
 //! Hosts that share one database: each has disks and objects of its own, and disks that both have.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Stdio;
+
 use serde_json::Value;
 
 use crate::server::{Server, write_settings};
@@ -186,4 +190,25 @@ fn an_object_of_another_host_is_given_up_by_its_host() {
     hosts.on(ALPHA, &["prune", "t", "--give-up", "--host", "beta"]).ok();
     hosts.on(BETA, &["prune", "--host", "beta", "--keep-last", "1"]).ok();
     assert_eq!((hosts.versions("t"), hosts.versions("only")), (0, 1));
+}
+
+#[test]
+fn hosts_at_once_give_no_label_twice() {
+    let Some(hosts) = Hosts::new() else { return };
+    let init = |n: usize| {
+        let home = if n.is_multiple_of(2) { "home" } else { "home-2" };
+        let mut command = hosts.lab.command();
+        command.env("CAPSTAN_HOME", hosts.lab.path(home)).stdout(Stdio::null());
+        let at: PathBuf = hosts.lab.path(format!("many/{n}/same"));
+        std::fs::create_dir_all(&at).unwrap();
+        command.stderr(Stdio::piped()).args(["media", "init"]).arg(at).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..12).map(init).collect();
+    for child in children {
+        let done = child.wait_with_output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let media = hosts.media(ALPHA);
+    let labels: BTreeSet<&str> = media.iter().filter_map(|m| m["label"].as_str()).collect();
+    assert_eq!((media.len(), labels.len()), (12, 12), "{labels:?}");
 }

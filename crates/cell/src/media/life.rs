@@ -104,10 +104,17 @@ impl Cell {
         }
         self.refuse_taken(address, wanted.new_medium)?;
         let label = match &wanted.label {
-            Some(label) => label.clone(),
-            None => self.new_label(address)?,
+            Some(label) => {
+                self.check_label(label)?;
+                label.clone()
+            }
+            // Where another one gets it meanwhile, this one gets a number.
+            None => {
+                let label = self.new_label(address)?;
+                check_text_of_label(&label)?;
+                label
+            }
         };
-        self.check_label(&label)?;
         let device = open::writable(address, || self.new_medium(&label, size), None)?;
         let row = self.put_medium_of(address, device.medium().header())?;
         if wanted.pool.is_some() {
@@ -124,10 +131,22 @@ impl Cell {
             self.check_label(label)?;
         }
         let device = self.hold(&medium)?;
-        self.refuse_changed(&medium.device.parse()?, device.medium())?;
-        let header = MediumHeader { label: label.to_owned(), ..device.medium().header().clone() };
-        device.replace_header(&header)?;
-        let row = self.put_medium_of(&medium.device.parse()?, &header)?;
+        let address: Address = medium.device.parse()?;
+        self.refuse_changed(&address, device.medium())?;
+        let old = device.medium().header().clone();
+        let header = MediumHeader { label: label.to_owned(), ..old.clone() };
+        // The database says whose it is, where two want it at once.
+        let row = self.put_medium_as(&address, &header, |media| {
+            let is_taken = media.iter().any(|m| m.label == label && m.id != medium.id);
+            if is_taken { medium.label.clone() } else { label.to_owned() }
+        })?;
+        if row.label != label {
+            return Err(no_label(label, TAKEN));
+        }
+        if let Err(e) = device.replace_header(&header) {
+            self.put_medium_as(&address, &old, |_| medium.label.clone())?;
+            return Err(e.into());
+        }
         self.medium_info(&row)
     }
 
@@ -288,31 +307,39 @@ impl Cell {
 
     /// Refuses a label that cannot be typed, or that another medium has.
     fn check_label(&self, label: &str) -> Result<()> {
-        let bad = |why: &str| {
-            Err(CellError::BadInput(format!(
-                "{label:?} cannot be a label: {why}; give another one"
-            )))
-        };
-        if label.trim() != label || label.is_empty() {
-            return bad("it is empty, or begins or ends with a space");
-        }
-        if label.len() > LABEL_MAX {
-            return bad("it is longer than 255 bytes");
-        }
-        if label.chars().any(char::is_control) {
-            return bad("it has control characters");
-        }
-        let is_device = match label.parse() {
-            Ok(Address::File(_)) => label.starts_with(['/', '.']) || label.starts_with("file:"),
-            Ok(_) => true,
-            Err(_) => false,
-        };
-        if is_device {
-            return bad("it is how a device is written");
-        }
+        check_text_of_label(label)?;
         if self.idb.media()?.iter().any(|m| m.label == label) {
-            return bad("another medium has it");
+            return Err(no_label(label, TAKEN));
         }
         Ok(())
     }
+}
+
+/// Why a label is not given.
+const TAKEN: &str = "another medium has it";
+
+/// Refuses a text that cannot be shown or recorded as a label.
+fn check_text_of_label(label: &str) -> Result<()> {
+    if label.trim() != label || label.is_empty() {
+        return Err(no_label(label, "it is empty, or begins or ends with a space"));
+    }
+    if label.len() > LABEL_MAX {
+        return Err(no_label(label, "it is longer than 255 bytes"));
+    }
+    if label.chars().any(char::is_control) {
+        return Err(no_label(label, "it has control characters"));
+    }
+    let is_device = match label.parse() {
+        Ok(Address::File(_)) => label.starts_with(['/', '.']) || label.starts_with("file:"),
+        Ok(_) => true,
+        Err(_) => false,
+    };
+    match is_device {
+        true => Err(no_label(label, "it is how a device is written")),
+        false => Ok(()),
+    }
+}
+
+fn no_label(label: &str, why: &str) -> CellError {
+    CellError::BadInput(format!("{label:?} cannot be a label: {why}; give another one"))
 }

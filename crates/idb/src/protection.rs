@@ -7,6 +7,7 @@ use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{Fault, Row};
 use crate::error::IdbError;
+use crate::rows::Version;
 use crate::sql;
 
 /// How the columns say "for ever", and "not at all".
@@ -105,6 +106,14 @@ impl Idb {
             let query = sql::query("SELECT * FROM versions WHERE id = $1");
             let row = query.bind(version.to_string()).fetch_optional(conn).await?;
             row.as_ref().map_or_else(|| Ok(Keeping::default()), keeping)
+        })
+    }
+
+    /// All versions, each with how it is kept.
+    pub fn versions_kept(&self) -> Result<Vec<(Version, Keeping)>> {
+        self.read(format_args!("list the versions"), async |conn| {
+            let rows = sql::query("SELECT * FROM versions").fetch_all(conn).await?;
+            rows.iter().map(|row| Ok((crate::objects::version(row)?, keeping(row)?))).collect()
         })
     }
 

@@ -11,7 +11,7 @@ Examples:
 
 A backup `--to pool:NAME` takes, in this order: a medium of the pool that takes more, a free one, an expired one (which is
 recycled), one of the free pool; where the allocation is loose, a free one that is in no pool. When it is full, the next
-goes on. With rotation sets, the first day of a month is monthly, a Sunday weekly, other days are daily; a medium joins a
+goes on. A pool recycles no medium that alone has an object's last complete version. With rotation sets, the first day of a month is monthly, a Sunday weekly, other days are daily; a medium joins a
 set as long as that has fewer than its number.";
 const AFTER_SET: &str = "\
 Examples:

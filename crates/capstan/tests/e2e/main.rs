@@ -56,6 +56,7 @@ mod other_cells;
 mod page_cache;
 mod places;
 mod policies;
+mod pool_keeps;
 mod postgres;
 mod protection;
 mod rait;

@@ -4,6 +4,9 @@
 //! pool, the oldest, which is recycled; a free or expired one of the free pool; where the pool is loose, a free one that is
 //! in no pool. Where a pool has rotation sets, only media of the day's set count, and a medium is appended to on the day on
 //! which it was begun.
+//!
+//! An expired medium that alone has a version which no prune would remove, as an object's last one, is recycled by who names it.
+//! A pool takes it for one that holds what must stay.
 
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, Pool, RotationSet};
@@ -11,10 +14,11 @@ use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 
-use super::{Condition, MediumInfo, MediumState};
+use super::{Condition, LEAST_SPACE, MediumInfo, MediumState};
 use crate::Cell;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
+use crate::prune::Stays;
 use crate::session::now_us;
 
 /// The rank of a medium: less is taken first.
@@ -33,6 +37,7 @@ impl Cell {
         let pool = self.pool(name)?;
         let today = local_date(now_us());
         let all = self.media_list(None)?;
+        let mut stays = None;
         let set = set_of(&pool, today);
         let in_set = |m: &MediumInfo| {
             m.management.pool.as_deref() == Some(name) && m.management.rotation_set == set
@@ -41,16 +46,27 @@ impl Cell {
             (all.iter().filter(|m| in_set(m)).count() as u32) < size_of(&pool, set)
         });
         let asked = Asked { pool: &pool, set, may_join, today };
-        let mut best: Option<(Rank, &MediumInfo)> = None;
+        let mut best: Option<(Rank, MediumInfo)> = None;
         let mut unfit = Vec::new();
-        for info in &all {
+        for mut info in all {
             if let Some((_, why)) = passed.iter().find(|(id, _)| *id == info.medium.id) {
                 unfit.push(format!("{} {why}", info.medium.label));
                 continue;
             }
-            match asked.rank(info) {
+            let mut ranked = asked.rank(&info);
+            if info.state == MediumState::Expired && matches!(ranked, Ok(Some(_))) {
+                let stays = match &mut stays {
+                    Some(stays) => stays,
+                    stays => stays.insert(self.stays_without_rules()?),
+                };
+                if let Some(why) = self.not_given_up(&info.medium, stays)? {
+                    info.state = not_expired(&info, &pool);
+                    ranked = asked.rank(&info).map_err(|_| why);
+                }
+            }
+            match ranked {
                 Ok(Some(rank)) if best.as_ref().is_none_or(|(least, _)| rank < *least) => {
-                    match self.passed_over(by_drive, info)? {
+                    match self.passed_over(by_drive, &info)? {
                         None => best = Some((rank, info)),
                         Some(why) => unfit.push(format!("{} {why}", info.medium.label)),
                     }
@@ -67,13 +83,46 @@ impl Cell {
         }
         let mut medium = chosen.medium.clone();
         if chosen.state == MediumState::Expired {
-            medium = self.media_recycle(&medium.id.to_string())?.medium;
+            let may_go = || {
+                let why = self.not_given_up(&chosen.medium, &self.stays_without_rules()?)?;
+                let refused = |why| CellError::NoMedium(format!("{} {why}", chosen.medium.label));
+                why.map_or(Ok(()), |why| Err(refused(why)))
+            };
+            medium = self.recycle(&medium, &may_go)?.medium;
         }
         if chosen.management.pool.as_deref() != Some(name) || chosen.management.rotation_set != set
         {
             self.idb.set_medium_pool(medium.id, Some(name), set)?;
         }
         Ok(medium)
+    }
+
+    /// Why a pool does not give up by itself what a medium holds: with it a version would go that no prune would remove.
+    fn not_given_up(&self, medium: &Medium, stays: &Stays) -> Result<Option<String>> {
+        let lost = self.idb.versions_only_on_medium(medium.id)?;
+        let lost = self.idb.with_dependants(&lost)?;
+        let mut held = lost.iter().filter_map(|id| Some((*id, stays.get(id)?)));
+        let Some((id, why)) = held.next() else { return Ok(None) };
+        let more = match held.count() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        Ok(Some(format!(
+            "holds {} ({why}){more}, which only `capstan media recycle {}` gives up",
+            self.name_of_version(id)?,
+            medium.label
+        )))
+    }
+}
+
+/// The state of a medium that has expired, where what it holds must stay all the same.
+fn not_expired(info: &MediumInfo, pool: &Pool) -> MediumState {
+    let has_room = info.management.full_us.is_none()
+        && info.free_bytes.is_none_or(|free| free >= LEAST_SPACE);
+    match (has_room, pool.appendable) {
+        (true, true) => MediumState::Appendable,
+        (true, false) => MediumState::Protected,
+        (false, _) => MediumState::Full,
     }
 }
 

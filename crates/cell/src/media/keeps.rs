@@ -1,11 +1,13 @@
 //! What must stay on media, and until when.
 
-use capstan_format::id::VersionId;
+use std::collections::{HashMap, HashSet};
+
+use capstan_format::id::{ObjectId, VersionId};
 use capstan_idb::{Keeping, Protection, Status, Version};
 
-use super::AwayMedium;
 use crate::Cell;
 use crate::error::Result;
+use crate::session::now_us;
 
 /// A version that must stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,32 +28,77 @@ impl Kept {
     }
 }
 
-impl Cell {
+/// What must stay of all that is known. It is found at once for all media: there may be very many versions on each.
+pub(crate) struct Keeps(HashMap<VersionId, Kept>);
+
+impl Keeps {
     /// Which of these versions must stay: for their own sake, or since one builds on them that must.
-    pub(crate) fn kept(&self, versions: &[VersionId], now_us: i64) -> Result<Vec<Kept>> {
-        let mut kept = Vec::new();
-        let mut away: Option<Vec<AwayMedium>> = None;
-        for id in versions {
-            let mut longest: Option<Kept> = None;
-            for dependant in self.idb.with_dependants(&[*id])? {
-                let Some(version) = self.idb.version(dependant)? else { continue };
-                let keeping = self.idb.keeping(dependant)?;
-                longest = longer(longest, own(&version, &keeping, now_us));
-                // Time that passes gives nothing up while a medium of its object is away.
-                let has_passed = matches!(keeping.protection, Protection::UntilUs(_));
-                if longest.is_none() && has_passed && keeping.expired_us.is_none() {
-                    let away = match &mut away {
-                        Some(away) => away,
-                        away => away.insert(self.media_away()?),
-                    };
-                    let is_of = |of: &AwayMedium| of.still.iter().any(|o| o.id == version.object);
-                    longest = away.iter().any(is_of).then_some(Kept::ForEver);
-                }
-            }
-            kept.extend(longest);
-        }
-        Ok(kept)
+    pub fn of(&self, versions: &[VersionId]) -> Vec<Kept> {
+        versions.iter().filter_map(|id| self.get(*id)).collect()
     }
+
+    /// How a version must stay, if it must.
+    pub fn get(&self, id: VersionId) -> Option<Kept> {
+        self.0.get(&id).copied()
+    }
+}
+
+impl Cell {
+    /// What must stay now.
+    pub(crate) fn keeps(&self) -> Result<Keeps> {
+        let now_us = now_us();
+        let rows = self.idb.versions_kept()?;
+        let has_passed = |(version, keeping): &(Version, Keeping)| {
+            let until = matches!(keeping.protection, Protection::UntilUs(_));
+            until && keeping.expired_us.is_none() && own(version, keeping, now_us).is_none()
+        };
+        // Time that passes gives nothing up while a medium of its object is away.
+        let mut still: HashSet<ObjectId> = HashSet::new();
+        if rows.iter().any(has_passed) {
+            let away = self.media_away()?;
+            still.extend(away.iter().flat_map(|of| &of.still).map(|object| object.id));
+        }
+        let own = |row: &(Version, Keeping)| {
+            let (version, keeping) = row;
+            let held = has_passed(row) && still.contains(&version.object);
+            own(version, keeping, now_us).or(held.then_some(Kept::ForEver))
+        };
+        let all = rows.iter().map(|row| (row.0.id, row.0.base, own(row)));
+        Ok(Keeps(with_bases(&all.collect::<Vec<_>>())))
+    }
+}
+
+/// How versions must stay, of each of which is given what it builds on, and how it must stay for its own sake. Of a circle, which
+/// no version of ours is in and nobody can read, only that counts.
+fn with_bases(
+    versions: &[(VersionId, Option<VersionId>, Option<Kept>)],
+) -> HashMap<VersionId, Kept> {
+    let mut kept: HashMap<VersionId, Kept> = HashMap::new();
+    let base: HashMap<VersionId, Option<VersionId>> =
+        versions.iter().map(|(id, base, _)| (*id, *base)).collect();
+    // Those that build on each version and were not looked at yet.
+    let mut waits: HashMap<VersionId, usize> = HashMap::new();
+    for base in base.values().flatten() {
+        *waits.entry(*base).or_default() += 1;
+    }
+    for (id, _, own) in versions {
+        kept.extend(own.map(|own| (*id, own)));
+    }
+    let is_top = |id: &VersionId| waits.get(id).is_none_or(|n| *n == 0);
+    let mut ready: Vec<VersionId> = versions.iter().map(|v| v.0).filter(is_top).collect();
+    while let Some(id) = ready.pop() {
+        let Some(base) = base.get(&id).copied().flatten() else { continue };
+        if let Some(longest) = longer(kept.get(&id).copied(), kept.get(&base).copied()) {
+            kept.insert(base, longest);
+        }
+        if let Some(left) = waits.get_mut(&base) {
+            *left -= 1;
+            if *left == 0 {
+                ready.push(base);
+            }
+        }
+    }
+    kept
 }
 
 /// Whether a version must stay for its own sake. Of what only keep rules decide nothing says that it may go: what is
@@ -80,6 +127,27 @@ fn longer(a: Option<Kept>, b: Option<Kept>) -> Option<Kept> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_built_on_stays_as_long_as_what_builds_on_it() {
+        let id = |n: u8| VersionId([n; 16]);
+        let until = |us| Some(Kept::Until(us));
+        // 1 <- 2 <- 3, 2 <- 4, 5 alone, 6 and 7 build on each other, 8 on what is not known.
+        let versions = [
+            (id(3), Some(id(2)), until(30)),
+            (id(1), None, until(50)),
+            (id(2), Some(id(1)), None),
+            (id(4), Some(id(2)), Some(Kept::ForEver)),
+            (id(5), None, None),
+            (id(6), Some(id(7)), until(60)),
+            (id(7), Some(id(6)), None),
+            (id(8), Some(id(9)), until(80)),
+        ];
+        let keeps = Keeps(with_bases(&versions));
+        assert_eq!(keeps.of(&[id(1), id(2), id(4)]), [Kept::ForEver; 3]);
+        assert_eq!((keeps.get(id(3)), keeps.get(id(5))), (until(30), None));
+        assert_eq!((keeps.get(id(6)), keeps.get(id(7)), keeps.get(id(8))), (until(60), None, until(80)));
+    }
 
     #[test]
     fn the_longest_protection_counts() {

@@ -19,6 +19,8 @@ use crate::session::now_us;
 pub(crate) const BLOCK_SIZE: u32 = 512 << 10;
 /// The longest label, in bytes: it is repeated in every segment's header.
 const LABEL_MAX: usize = 255;
+/// So many versions that must stay are named, others are counted.
+const NAMED: usize = 5;
 
 /// A medium to make.
 #[derive(Debug, Clone, Default)]
@@ -173,15 +175,24 @@ impl Cell {
     /// It gets a new identity: whoever still refers to what it held finds another medium, never other contents. The
     /// database forgets first: what an interruption leaves on the medium can be recycled again, or imported.
     pub fn media_recycle(&self, name: &str) -> Result<Recycled> {
-        let medium = self.find_medium(name)?;
-        let device = self.hold(&medium)?;
+        self.recycle(&self.find_medium(name)?, &|| Ok(()))
+    }
+
+    /// The same of a medium that nobody named: `may_go` has the last word when nobody writes to it any more.
+    pub(super) fn recycle(
+        &self,
+        medium: &Medium,
+        may_go: &dyn Fn() -> Result<()>,
+    ) -> Result<Recycled> {
+        let device = self.hold(medium)?;
         // A writer that was killed may have left more than is recorded.
         let silent = crate::observe::Silent;
         self.record_unknown(device.medium(), &crate::session::Ears::new(&silent))?;
-        let info = self.medium_info(&medium)?;
+        let info = self.medium_info(medium)?;
         self.refuse_kept(&info)?;
         self.refuse_read(medium.id)?;
         refuse_locked(device.medium())?;
+        may_go()?;
         let lost = self.idb.versions_only_on_medium(medium.id)?;
         let lost = self.idb.with_dependants(&lost)?;
         self.idb.forget_medium_contents(medium.id, &lost)?;
@@ -278,15 +289,11 @@ impl Cell {
         if info.kept == 0 {
             return Ok(());
         }
-        let mut names = Vec::new();
-        for id in &info.versions {
-            if self.kept(std::slice::from_ref(id), now_us())?.is_empty() {
-                continue;
-            }
-            names.push(self.name_of_version(*id)?);
-        }
-        let more = names.len().saturating_sub(5);
-        names.truncate(5);
+        let keeps = self.keeps()?;
+        let kept: Vec<_> = info.versions.iter().filter(|id| keeps.get(**id).is_some()).collect();
+        let names = kept.iter().take(NAMED).map(|id| self.name_of_version(**id));
+        let names = names.collect::<Result<Vec<_>>>()?;
+        let more = kept.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         Err(CellError::BadInput(format!(
             "{} holds what must stay: {}{more}; it can be given up when their protection has ended and nothing builds on \

@@ -41,7 +41,7 @@ pub(crate) use self::allocate::unusable;
 pub(crate) use self::failure::WriteFailure;
 use self::hosts::look_here;
 pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};
-use self::keeps::Kept;
+use self::keeps::{Keeps, Kept};
 pub(crate) use self::life::{BLOCK_SIZE, check_location};
 pub(crate) use self::owner::{exported, identity, recorded};
 pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
@@ -110,8 +110,9 @@ impl Cell {
             self.pool(name)?;
         }
         let mut list = Vec::new();
+        let keeps = self.keeps()?;
         for medium in self.idb.media()? {
-            let info = self.medium_info(&medium)?;
+            let info = self.medium_info_by(&medium, &keeps)?;
             if pool.is_none_or(|name| info.management.pool.as_deref() == Some(name)) {
                 list.push(info);
             }
@@ -126,11 +127,15 @@ impl Cell {
     }
 
     pub(crate) fn medium_info(&self, medium: &Medium) -> Result<MediumInfo> {
+        self.medium_info_by(medium, &self.keeps()?)
+    }
+
+    /// The same, where it is known already what must stay.
+    fn medium_info_by(&self, medium: &Medium, keeps: &Keeps) -> Result<MediumInfo> {
         let management = self.idb.management(medium.id)?;
         let holdings = self.idb.holdings(medium.id)?;
         let versions = self.idb.versions_on_medium(medium.id)?;
-        let now = now_us();
-        let kept = self.kept(&versions, now)?;
+        let kept = keeps.of(&versions);
         let at_hand = look_here(&self.idb, medium);
         let appendable = match &management.pool {
             Some(name) => self.idb.pool(name)?.is_none_or(|p| p.appendable),

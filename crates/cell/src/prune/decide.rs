@@ -86,9 +86,7 @@ impl Asked<'_> {
     }
 
     fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
-        let is_ours = |row: &PruneRow| !self.of_others.contains(&row.version.id);
-        let whole = |i: &usize| self.is_whole(&rows[*i]) && is_ours(&rows[*i]);
-        let complete: Vec<usize> = (0..rows.len()).filter(whole).collect();
+        let complete: Vec<usize> = (0..rows.len()).filter(|i| self.counts(&rows[*i])).collect();
         let seen =
             |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
         let seen: Vec<Seen<'_>> = complete.iter().map(seen).collect();
@@ -119,6 +117,18 @@ impl Asked<'_> {
             }
         };
         rows.iter().enumerate().map(each).collect()
+    }
+
+    /// The last version of each object that is whole.
+    pub fn last_whole(&self, rows: &[PruneRow]) -> Vec<VersionId> {
+        let groups = rows.chunk_by(|a, b| a.version.object == b.version.object);
+        let last = groups.filter_map(|group| group.iter().find(|row| self.counts(row)));
+        last.map(|row| row.version.id).collect()
+    }
+
+    /// Whether a version takes a place of a rule: it is whole, and ours.
+    fn counts(&self, row: &PruneRow) -> bool {
+        self.is_whole(row) && !self.of_others.contains(&row.version.id)
     }
 
     /// Whether a version is complete, and nothing of it was lost since.

@@ -122,7 +122,7 @@ pub struct Pruned {
 
 impl Pruned {
     /// With what a further prune did, of the same objects.
-    fn and(self, next: Self) -> Self {
+    pub fn and(self, next: Self) -> Self {
         let mut versions = self.versions;
         for v in next.versions {
             match versions.iter_mut().find(|known| known.session == v.session) {
@@ -136,10 +136,12 @@ impl Pruned {
             removed_segments: self.removed_segments + next.removed_segments,
             freed_bytes: self.freed_bytes + next.freed_bytes,
             removed_catalogs: self.removed_catalogs + next.removed_catalogs,
-            consolidated: self.consolidated,
+            packed_catalogs: self.packed_catalogs + next.packed_catalogs,
+            packed_bytes: self.packed_bytes + next.packed_bytes,
+            consolidated: [self.consolidated, next.consolidated].concat(),
             errors: self.errors.max(next.errors),
-            away: self.away,
-            unconsolidated: self.unconsolidated,
+            away: if next.away.is_empty() { self.away } else { next.away },
+            unconsolidated: [self.unconsolidated, next.unconsolidated].concat(),
             ..next
         }
     }
@@ -282,14 +284,33 @@ impl Cell {
 
     /// The versions that expired and that nothing holds any more: the next prune takes what only they have.
     pub(crate) fn given_up(&self) -> Result<HashSet<VersionId>> {
+        let decided = self.decided_without_rules()?.into_iter();
+        let before = decided
+            .filter(|(row, d)| d.action == Action::Remove && row.keeping.expired_us.is_some());
+        Ok(before.map(|(row, _)| row.version.id).collect())
+    }
+
+    /// The versions that a prune without rules keeps, each with the reason. A session that failed left nothing that was asked for.
+    pub(crate) fn stays_without_rules(&self) -> Result<Stays> {
+        let decided = self.decided_without_rules()?.into_iter();
+        let stays = decided.filter(|(row, d)| {
+            d.action == Action::Keep && row.version.status != Status::Failed
+        });
+        Ok(stays.map(|(row, d)| (row.version.id, d.why.join(", "))).collect())
+    }
+
+    /// The last whole version of each object, with all that these build on.
+    pub(crate) fn last_whole(&self) -> Result<HashSet<VersionId>> {
+        let rows = self.idb.prune_rows()?;
+        let last = self.asked(&PruneRequest::default())?.last_whole(&rows);
+        Ok(room::with_bases(&rows, last.into_iter()))
+    }
+
+    fn decided_without_rules(&self) -> Result<Vec<(PruneRow, Decision)>> {
         let request = PruneRequest::default();
         let rows = self.idb.prune_rows()?;
         let decisions = self.asked(&request)?.decide(&rows);
-        let before = rows
-            .iter()
-            .zip(&decisions)
-            .filter(|(row, d)| d.action == Action::Remove && row.keeping.expired_us.is_some());
-        Ok(before.map(|(row, _)| row.version.id).collect())
+        Ok(rows.into_iter().zip(decisions).collect())
     }
 
     /// All versions, held by none who died.
@@ -470,6 +491,9 @@ const GIVEN_UP_AS_A_WHOLE: &str =
 
 /// Why nothing is removed from a medium that was changed.
 const NOT_AS_WRITTEN: &str = "it is not as it was last written; `capstan import` takes it as it is";
+
+/// The versions that stay, each with the reason.
+pub(crate) type Stays = HashMap<VersionId, String>;
 
 /// By version: medium, segments and bytes there.
 type Sizes = HashMap<VersionId, Vec<(MediumId, u64, u64)>>;

@@ -207,11 +207,12 @@ impl Cell {
         Ok(report)
     }
 
-    /// The versions that must stay of those that have something on a medium, oldest first.
+    /// The versions that must stay of those that have something on a medium, oldest first; each object's last one, too.
     fn must_stay(&self, medium: MediumId) -> Result<Vec<Version>> {
         let mut versions = Vec::new();
+        let (keeps, last) = (self.keeps()?, self.last_whole()?);
         for id in self.idb.versions_on_medium(medium)? {
-            if !self.kept(&[id], now_us())?.is_empty() {
+            if keeps.get(id).is_some() || last.contains(&id) {
                 versions.extend(self.idb.version(id)?);
             }
         }

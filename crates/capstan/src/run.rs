@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use capstan_cell::observe::Stop;
-use capstan_cell::prune::{Action, KeepRules, PruneRequest};
+use capstan_cell::prune::{Action, KeepRules, PruneRequest, Pruned};
 use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
 use capstan_cell::{Cell, CellError};
@@ -78,6 +78,8 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
 struct Run {
     start: Timestamp,
     report: RunReport,
+    /// What the keep rules did so far.
+    pruned: Option<Pruned>,
 }
 
 impl Run {
@@ -95,7 +97,7 @@ impl Run {
             pruned: None,
             staged: None,
         };
-        Self { start, report }
+        Self { start, report, pruned: None }
     }
 
     /// The commands before, and the backups.
@@ -135,7 +137,18 @@ impl Run {
                 let again: Vec<_> = without_room.iter().map(|of| (of.args, of.begun)).collect();
                 let groups = together(&again, spec.together);
                 without_room.iter().for_each(WithoutRoom::say_again);
+                let before = self.report.sessions.len();
                 without_room = self.back_up_all(&cell, global, groups, json, stop)?;
+                let mut since = self.report.sessions.iter().skip(before);
+                let is_newer = since.any(|r| r.exit_code() != FAILED);
+                // The rules count what there is now, too.
+                if is_newer
+                    && !stop.0.load(Ordering::SeqCst)
+                    && let Err(failure) = self.prune(&cell, global, rules, json, stop)
+                {
+                    let why = format!("nothing was pruned once more: {}", failure.error);
+                    self.error(COMPLETED_WITH_ERRORS, why);
+                }
             } else {
                 without_room.iter().for_each(|of| self.error(of.code, of.text()));
             }
@@ -229,9 +242,15 @@ impl Run {
             out.finish()?;
         }
         self.worse(prune::exit_code(&pruned));
-        self.report.pruned = Some(prune::json_of(&pruned));
         // A tape that holds nothing more that must stay is had again as a whole.
-        Ok(pruned.freed_bytes > 0 || pruned.count(Action::Remove) > 0)
+        let gave_back = pruned.freed_bytes > 0 || pruned.count(Action::Remove) > 0;
+        let pruned = match self.pruned.take() {
+            Some(before) => before.and(pruned),
+            None => pruned,
+        };
+        self.report.pruned = Some(prune::json_of(&pruned));
+        self.pruned = Some(pruned);
+        Ok(gave_back)
     }
 
     /// The commands after: all of them, whatever happened.

@@ -18,8 +18,7 @@ fn run(lab: &Lab, line: &str) -> Run {
     lab.run(line.split_whitespace())
 }
 
-const TO_POOL: [&str; 8] =
-    ["tree", "--to", "pool:p", "--name", "t", "--full", "--protect", "none"];
+const TO_POOL: [&str; 8] = ["tree", "--to", "pool:p", "--name", "t", "--full", "--protect", "none"];
 
 /// Backs up what is called so, and the medium that took it.
 fn backup(lab: &Lab, n: u64) -> (String, String) {

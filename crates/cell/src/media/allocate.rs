@@ -117,8 +117,8 @@ impl Cell {
 
 /// The state of a medium that has expired, where what it holds must stay all the same.
 fn not_expired(info: &MediumInfo, pool: &Pool) -> MediumState {
-    let has_room = info.management.full_us.is_none()
-        && info.free_bytes.is_none_or(|free| free >= LEAST_SPACE);
+    let has_room =
+        info.management.full_us.is_none() && info.free_bytes.is_none_or(|free| free >= LEAST_SPACE);
     match (has_room, pool.appendable) {
         (true, true) => MediumState::Appendable,
         (true, false) => MediumState::Protected,

@@ -146,7 +146,10 @@ mod tests {
         let keeps = Keeps(with_bases(&versions));
         assert_eq!(keeps.of(&[id(1), id(2), id(4)]), [Kept::ForEver; 3]);
         assert_eq!((keeps.get(id(3)), keeps.get(id(5))), (until(30), None));
-        assert_eq!((keeps.get(id(6)), keeps.get(id(7)), keeps.get(id(8))), (until(60), None, until(80)));
+        assert_eq!(
+            (keeps.get(id(6)), keeps.get(id(7)), keeps.get(id(8))),
+            (until(60), None, until(80))
+        );
     }
 
     #[test]

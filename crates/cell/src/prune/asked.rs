@@ -62,9 +62,9 @@ impl Cell {
                     "no object is called '{name}'; `capstan sessions` lists what there is"
                 )));
             }
-            let before = asked.len();
             asked.extend(all.iter().filter(|o| is_of_host(o)).map(|o| o.id));
-            if let Some(host) = host.as_ref().filter(|_| asked.len() == before) {
+            // One may be named twice.
+            if let Some(host) = host.as_ref().filter(|_| !all.iter().any(is_of_host)) {
                 let others: Vec<_> = all.iter().map(|o| format!("'{}'", o.host)).collect();
                 return Err(CellError::BadInput(format!(
                     "'{name}' is no object of host '{host}', but of {}; --host HOST says of which host it is meant",

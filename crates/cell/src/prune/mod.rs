@@ -293,9 +293,8 @@ impl Cell {
     /// The versions that a prune without rules keeps, each with the reason. A session that failed left nothing that was asked for.
     pub(crate) fn stays_without_rules(&self) -> Result<Stays> {
         let decided = self.decided_without_rules()?.into_iter();
-        let stays = decided.filter(|(row, d)| {
-            d.action == Action::Keep && row.version.status != Status::Failed
-        });
+        let stays = decided
+            .filter(|(row, d)| d.action == Action::Keep && row.version.status != Status::Failed);
         Ok(stays.map(|(row, d)| (row.version.id, d.why.join(", "))).collect())
     }
 

@@ -47,7 +47,10 @@ fn ways(name: &str, session: &str) -> String {
 }
 
 /// All that these versions build on, and they.
-pub(super) fn with_bases(rows: &[PruneRow], of: impl Iterator<Item = VersionId>) -> HashSet<VersionId> {
+pub(super) fn with_bases(
+    rows: &[PruneRow],
+    of: impl Iterator<Item = VersionId>,
+) -> HashSet<VersionId> {
     let base: HashMap<VersionId, Option<VersionId>> =
         rows.iter().map(|row| (row.version.id, row.version.base)).collect();
     let mut all = HashSet::new();

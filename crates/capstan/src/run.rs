@@ -110,7 +110,10 @@ impl Run {
     ) -> Result<(), Failure> {
         for line in &spec.pre {
             if let Err(why) = shell(line, spec, &[]) {
-                self.error(FAILED, format!("nothing was backed up: {why}"));
+                let why = format!("nothing was backed up: {why}");
+                // Where the database is what is away, the run's report says it alone.
+                let _ = self.none_begun(spec, global, &why);
+                self.error(FAILED, why);
                 return Ok(());
             }
         }
@@ -159,6 +162,17 @@ impl Run {
             && let Err(failure) = self.stage(&cell, global, args, json, stop)
         {
             self.error(COMPLETED_WITH_ERRORS, format!("nothing was staged: {}", failure.error));
+        }
+        Ok(())
+    }
+
+    /// Puts on record that no object was backed up, so that `status` knows of it.
+    fn none_begun(&mut self, spec: &Spec, global: &Global, why: &str) -> Result<(), Failure> {
+        let cell = home::open(global)?;
+        let failure = Failure { code: FAILED, error: why.to_owned(), hint: None };
+        for args in &spec.objects {
+            let mut report = failed("backup", self.start, &failure);
+            cell.record_unbegun(&backup::bare(args), true, &mut report)?;
         }
         Ok(())
     }

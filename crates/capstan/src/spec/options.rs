@@ -53,13 +53,13 @@ pub fn objects(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<BackupArgs> {
     for mut table in tables {
         let begin = table.begin;
         let Some(args) = object(&mut table, &common, device, &known, m) else { continue };
-        let twice = args.name.is_some() && objects.iter().any(|o| o.name == args.name);
-        if twice {
-            let name = args.name.as_deref().unwrap_or_default();
-            m.at(
-                begin,
-                format!("'{name}' is the name of an earlier object too; give each its own"),
-            );
+        let name = name_of(&args);
+        if objects.iter().any(|o| name_of(o) == name) {
+            let how = match args.name {
+                Some(_) => "give each its own",
+                None => "write name = \"…\" to give it its own",
+            };
+            m.at(begin, format!("'{name}' is the name of an earlier object too; {how}"));
         }
         objects.push(args);
     }
@@ -115,10 +115,31 @@ fn object(
     args.push("--".to_owned());
     args.extend(paths);
     match Line::try_parse_from(args) {
+        Ok(line) if line.backup.input.files_from.is_some() && line.backup.name.is_none() => {
+            m.at(
+                begin,
+                "the object has no name, and would be called by what files-from lists: where that cannot be read, nobody would \
+                 know which object was not backed up; write name = \"…\""
+                    .to_owned(),
+            );
+            None
+        }
         Ok(line) => Some(line.backup),
         Err(e) => {
             m.at(begin, said(&e));
             None
+        }
+    }
+}
+
+/// What an object is called: its own name, or what it is called by without one, as far as that is known here.
+fn name_of(args: &BackupArgs) -> String {
+    match (&args.name, &args.input.from_command) {
+        (Some(name), _) => name.clone(),
+        (None, Some(_)) => args.input.stdin_name.clone(),
+        (None, None) => {
+            let paths: Vec<_> = args.paths.iter().map(|p| p.display().to_string()).collect();
+            paths.join(",")
         }
     }
 }

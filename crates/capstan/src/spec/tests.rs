@@ -143,6 +143,23 @@ fn syntax_and_what_is_missing() {
     assert!(mistakes("[[object]]\npaths = [\"/a\"]\n")[0].1.contains("no device"));
     let twice = "device = \"/m\"\n[[object]]\nname = \"a\"\npaths = \"/a\"\n[[object]]\nname = \"a\"\npaths = \"/b\"\n";
     assert_eq!(mistakes(twice)[0].0, 5);
+    let alike =
+        "device = \"/m\"\n[[object]]\nfrom-command = \"a\"\n[[object]]\nfrom-command = \"b\"\n";
+    let found = mistakes(alike);
+    assert!(
+        found[0].0 == 4 && found[0].1.contains("'stdin'") && found[0].1.contains("name ="),
+        "{found:?}"
+    );
+    let own = alike.replace("\"b\"\n", "\"b\"\nstdin-name = \"b\"\n");
+    assert!(parse(Path::new("/s.toml"), &own).is_ok());
     let stdin = "device = \"/m\"\n[[object]]\nfiles-from = \"-\"\n";
     assert!(mistakes(stdin)[0].1.contains("standard input"));
+    // It would be called by what is in the file.
+    let listed = stdin.replace("\"-\"", "\"/etc/list\"");
+    let found = mistakes(&listed);
+    assert!(
+        found[0].0 == 2 && found[0].1.contains("no name") && found[0].1.contains("name = "),
+        "{found:?}"
+    );
+    assert!(parse(Path::new("/s.toml"), &format!("{listed}name = \"list\"\n")).is_ok());
 }

@@ -140,6 +140,16 @@ fn a_command_before_that_fails_ends_the_run_and_those_after_run() {
     assert!(report["errors"][0].as_str().unwrap().contains("exit 7"), "{report:#}");
     assert!(report["sessions"].as_array().unwrap().is_empty() && !lab.path("medium").exists());
     assert_eq!(fs::read_to_string(lab.path("log")).unwrap(), "post failed 1\n");
+    // Each object is on record as not backed up.
+    let status = lab.run(["status", "--json"]);
+    assert_eq!(status.code, 6, "{}{}", status.stdout, status.stderr);
+    assert!(
+        status.stdout.contains("\"one\"") && status.stdout.contains("\"two\""),
+        "{}",
+        status.stdout
+    );
+    let sessions = lab.run(["sessions"]).ok().stdout.clone();
+    assert_eq!(sessions.matches("failed").count(), 2, "{sessions}");
 }
 
 #[test]

@@ -278,6 +278,25 @@ impl FileDevice {
         Self::on(Arc::new(real), &at, vec![lock], block_size)
     }
 
+    /// Refuses what [`Self::open`] would refuse, and makes nothing. Gives the size of the blocks of the medium, where one is
+    /// there.
+    pub fn foresee(path: &Path) -> Result<Option<u32>, DeviceError> {
+        let at = path.display().to_string();
+        let storage = match RealStorage::open(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(io_error("open", &at))?,
+        };
+        let names = storage.list().map_err(io_error("list", &at))?;
+        if !has_header(&names, &at)? {
+            return Ok(None);
+        }
+        let medium = FileMedium::on(Arc::new(storage), &at)?;
+        match medium.header_problem {
+            Some(_) => Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME }),
+            None => Ok(Some(medium.header.block_size)),
+        }
+    }
+
     /// Opens a medium in a storage to write; for tests on a storage that fails, which has no lock.
     pub fn on_storage(
         storage: Arc<dyn Storage>,
@@ -346,25 +365,31 @@ impl FileDevice {
     }
 }
 
+/// Whether a medium's header is among the names in a directory; refused where none is, and none can be made.
+fn has_header(names: &[String], path: &str) -> Result<bool, DeviceError> {
+    if names.iter().any(|n| n == HEADER_NAME) {
+        return Ok(true);
+    }
+    if names.iter().any(|n| !is_our_name(n) && n != "lost+found") {
+        return Err(DeviceError::NotOurs(path.to_owned()));
+    }
+    match names.iter().any(|n| segment_number(n, SUFFIX).is_some()) {
+        // The segments have copies, which are enough to read it.
+        true => Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME }),
+        false => Ok(false),
+    }
+}
+
 fn ensure_medium(
     storage: &dyn Storage,
     path: &str,
     new: impl FnOnce() -> std::io::Result<MediumHeader>,
 ) -> Result<(), DeviceError> {
     let names = storage.list().map_err(io_error("list", path))?;
-    if names.iter().any(|n| n == HEADER_NAME) {
+    if has_header(&names, path)? {
         return Ok(());
     }
-    if names.iter().any(|n| !is_our_name(n) && n != "lost+found") {
-        return Err(DeviceError::NotOurs(path.to_owned()));
-    }
-    let header = match names.iter().any(|n| segment_number(n, SUFFIX).is_some()) {
-        true => {
-            // The segments have copies, which are enough to read it.
-            return Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME });
-        }
-        false => new().map_err(io_error("make a new medium in", path))?,
-    };
+    let header = new().map_err(io_error("make a new medium in", path))?;
     let aligned = header_block(&header, path)?;
     let write = || -> std::io::Result<()> {
         if names.iter().any(|n| n == HEADER_TEMPORARY) {

@@ -24,6 +24,7 @@ mod export;
 mod feed;
 mod filesystems;
 mod find;
+mod foreseen;
 mod full;
 mod give_up;
 mod gone_media;

@@ -40,6 +40,7 @@ impl Cell {
         observer: &dyn Observer,
         ears: &Ears<'_>,
     ) -> Result<Opened> {
+        let mut size = self.foresee_devices(request)?;
         let devices: Vec<&Address> =
             std::iter::once(&request.device).chain(&request.mirrors).collect();
         // An array gets all its drives at once, or none; mirrors one after the other.
@@ -63,10 +64,8 @@ impl Cell {
             ears.say(Code::MirrorAway, "cell", &address.to_string(), text);
         }
         let mut failed = Vec::new();
-        let mut size = request.block_size;
         let by_drive = ByDrive::of_backup(request.encrypt);
         let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec() };
-        self.refuse_taken_places(request)?;
         for address in devices {
             let hold = request.keep.lock_until_us.is_some();
             let wanted = Wanted {
@@ -106,19 +105,9 @@ impl Cell {
         Ok(opened)
     }
 
-    /// Refuses a backup of which a directory would become a medium and must not, before any of them becomes one.
-    pub(super) fn refuse_taken_places(&self, request: &BackupRequest) -> Result<()> {
-        let devices = std::iter::once(&request.device).chain(&request.mirrors).collect();
-        let (written, _) = self.without_exported(request, devices)?;
-        written
-            .into_iter()
-            .filter(|address| !address.is_tape())
-            .try_for_each(|address| self.refuse_taken(address, request.new_medium))
-    }
-
     /// Of a device and its mirrors those that are to be written: one of which the medium left the house is away on purpose, as long as
     /// another is there. Returns the others with what is known of them.
-    fn without_exported<'d>(
+    pub(super) fn without_exported<'d>(
         &self,
         request: &BackupRequest,
         devices: Vec<&'d Address>,
@@ -404,7 +393,7 @@ pub(crate) fn say_all_lost(lost: &LostMirrors, ears: &Ears<'_>) -> u64 {
 }
 
 /// Whether it is the device that is not there now, rather than a mistake of who named it.
-fn is_unavailable(error: &CellError) -> bool {
+pub(super) fn is_unavailable(error: &CellError) -> bool {
     match error {
         CellError::Device(e) => matches!(
             e,

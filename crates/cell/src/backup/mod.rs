@@ -2,6 +2,7 @@
 
 mod commit;
 mod feed;
+mod foresee;
 mod job;
 mod keep;
 mod look_back;
@@ -116,7 +117,7 @@ impl Cell {
         let Some(first) = requests.first() else { return Ok(Vec::new()) };
         let mut planned = self.planned(requests, observer);
         if first.dry_run {
-            self.refuse_taken_places(first)?;
+            self.foresee_devices(first)?;
             let dry_run = |(request, plan, ears): Planned<'_>| {
                 self.dry_run(request, plan, &ears, stop, started_us)
             };
@@ -128,13 +129,13 @@ impl Cell {
         // What is said of the media is of all jobs.
         let ears = Ears::new(observer);
         self.check_pages(&ears);
-        // First of all, as the medium may have more of the objects than the database knows.
+        let by_drive = first.encrypt == Some(Encrypt::Drive);
+        let keys = if by_drive { None } else { self.session_keys()? };
+        // Before the jobs are, as the medium may have more of the objects than the database knows.
         let opened = self.open_devices(first, avoid, observer, &ears)?;
         let ids: Vec<MediumId> = opened.members.iter().map(|m| m.medium.medium).collect();
         let headers: Vec<_> = opened.members.iter().map(|m| m.medium.clone()).collect();
         self.say_closed(first, &headers, &ears)?;
-        let by_drive = first.encrypt == Some(Encrypt::Drive);
-        let keys = if by_drive { None } else { self.session_keys()? };
         let mut jobs = Vec::new();
         let mut refused = Vec::new();
         for (at, planned) in planned.drain(..).enumerate() {

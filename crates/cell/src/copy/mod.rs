@@ -88,6 +88,10 @@ impl Cell {
         let foreseen = self.medium_named(&request.device);
         let is_there = |medium| foreseen == Some(medium) || in_library(medium);
         let works = lacking(&views, &is_source, &is_there);
+        if named {
+            // Before a medium is made for it.
+            require_sources(&views, &works)?;
+        }
         let booked = self.book_drives_for(&request.device, None, &works)?;
         drop(works);
         let member = match named {
@@ -99,11 +103,7 @@ impl Cell {
         self.levels_of_copies(&mut views, request.log_level)?;
         let is_target = |medium| medium == target.medium || in_library(medium);
         let works = lacking(&views, &is_source, &is_target);
-        for view in &views {
-            if works.iter().any(|w| w.is_of(view)) {
-                view.require_a_medium()?;
-            }
-        }
+        require_sources(&views, &works)?;
         if plan.bases > 0 {
             let text = format!(
                 "with {} versions that it builds on, as far as they are not there",
@@ -323,4 +323,10 @@ impl Cell {
         self.sort_by_commit(&mut versions, |v| v)?;
         Ok(Plan { name: medium.label, object: None, versions, only_on: Some(medium.id), bases: 0 })
     }
+}
+
+/// Refuses versions of which something is to be copied and no medium is at hand.
+fn require_sources(views: &[VersionView<'_>], works: &[Work<'_>]) -> Result<()> {
+    let copied = |view: &&VersionView<'_>| works.iter().any(|w| w.is_of(view));
+    views.iter().filter(copied).try_for_each(VersionView::require_a_medium)
 }

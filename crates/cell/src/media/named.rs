@@ -94,13 +94,11 @@ impl Cell {
 fn other_in(path: &Path, called: &[&Medium], media: &[Medium]) -> Option<String> {
     match FileMedium::open(path) {
         Ok(there) => {
-            let header = there.header();
-            // A member of an array is known as the array.
-            let id = header.array.as_ref().map_or(header.medium, |place| place.array);
+            let (id, label) = (there.header().medium, &there.header().label);
             match media.iter().find(|m| m.id == id) {
                 Some(known) if called.iter().any(|m| m.id == known.id) => None,
-                Some(known) => Some(format!("{} ('{}')", known.id, known.label)),
-                None => Some(format!("{id} ('{}'), which is not known here,", header.label)),
+                Some(known) => Some(format!("{id} ('{}')", known.label)),
+                None => Some(format!("{id} ('{label}'), which is not known here,")),
             }
         }
         Err(e) => {

@@ -9,7 +9,7 @@ use capstan_engine::message::Code;
 use capstan_format::record::{MediumHeader, Protection};
 use capstan_idb::{Medium, Status};
 
-use super::{REPAIR, RepairRequest, close, report_of};
+use super::{REPAIR, RepairRequest, close, refuse_itself, report_of};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::{is_place_here, recorded, shown};
@@ -31,6 +31,7 @@ impl Cell {
     pub(super) fn mend_header(
         &self,
         request: &RepairRequest,
+        from: Option<&Medium>,
         started_us: i64,
         ears: &Ears<'_>,
     ) -> Result<HeaderMended> {
@@ -39,6 +40,11 @@ impl Cell {
         };
         let Some(lost) = lost_header(&path)? else { return Ok(HeaderMended::Nothing) };
         let (header, row) = self.header_of(&path, &lost)?;
+        // What else is refused is refused before that.
+        refuse_itself(from, header.medium, &header.label)?;
+        if let Some(row) = &row {
+            self.refuse_retired(row.id, &row.label)?;
+        }
         let file = path.join(HEADER_NAME).display().to_string();
         let name = shown(header.medium, &header.label);
         let mut report = report_of(&header.label, started_us, request.dry_run);

@@ -79,20 +79,15 @@ impl Cell {
     ) -> Result<Report> {
         let (begun_at, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
-        let mended_header = match self.mend_header(request, started_us, &ears)? {
+        let from = request.from.as_ref().map(|from| self.find_medium(from)).transpose()?;
+        let mended_header = match self.mend_header(request, from.as_ref(), started_us, &ears)? {
             HeaderMended::All(report) => return Ok(*report),
             HeaderMended::File => true,
             HeaderMended::Nothing => false,
         };
         let row = self.find_medium(&request.medium)?;
         self.refuse_retired(row.id, &row.label)?;
-        let from = request.from.as_ref().map(|from| self.find_medium(from)).transpose()?;
-        if from.as_ref().is_some_and(|from| from.id == row.id) {
-            return Err(CellError::BadInput(format!(
-                "'{}' cannot be repaired from itself; name another medium with --from, or none",
-                row.label
-            )));
-        }
+        refuse_itself(from.as_ref(), row.id, &row.label)?;
         let address: Address = row.device.parse()?;
         let medium = self.open_known(&row, &address)?;
         self.refuse_other_cells(medium.header(), &row.device)?;
@@ -261,6 +256,16 @@ impl Repair<'_> {
             None => self.cell.record(&mut report, REPAIR, self.started_us, status)?,
         }
         Ok(report)
+    }
+}
+
+/// Refuses a medium as what it is to be repaired from.
+fn refuse_itself(from: Option<&Medium>, id: MediumId, label: &str) -> Result<()> {
+    match from.filter(|from| from.id == id) {
+        None => Ok(()),
+        Some(_) => Err(CellError::BadInput(format!(
+            "'{label}' cannot be repaired from itself; name another medium with --from, or none"
+        ))),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::copy::{Copied, lacking};
 use crate::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result, chain};
 use crate::hold::wanted;
-use crate::media::MediumInfo;
+use crate::media::{MediumInfo, lacking_tapes};
 use crate::observe::{Observer, Stop};
 use crate::places::Place;
 use crate::protect::say_not_locked;
@@ -143,6 +143,7 @@ impl Cell {
         let works = lacking(&views, &|id| id == row.id, &is_there);
         let _booked = self.book_drives_for(&to.device, to.pool.as_deref(), &works)?;
         drop(works);
+        self.refuse_away(&row)?;
         let member = self.stage_member(&to, ByDrive::of_copy(to.encrypt), &[], &sources)?;
         let target = Target::of(&to, member.medium.medium);
         self.refuse_unreadable(&row)?;
@@ -251,6 +252,21 @@ impl Cell {
             encrypt: (is_encrypted && has_drive).then_some(Encrypt::Drive),
             dry_run: false,
         })
+    }
+
+    /// Refuses a medium that is away, before one is made for what it holds. No tape is loaded for that.
+    fn refuse_away(&self, row: &Medium) -> Result<()> {
+        let address: Address = row.device.parse()?;
+        if !address.is_sequential() {
+            return self.refuse_unreadable(row);
+        }
+        match lacking_tapes(&address).0 {
+            None => Ok(()),
+            Some(why) => Err(CellError::BadInput(format!(
+                "medium '{}' cannot be read: {why}; bring it back, or say --no-copy if nothing of it can be had",
+                row.label
+            ))),
+        }
     }
 
     /// Refuses a medium that cannot be read now, while its copy's is at hand to be written.

@@ -42,12 +42,16 @@ pub(crate) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
             Err(e) => return Err(io_error("list", &at)(e)),
         }
     }
-    if let Some(e) = failed {
-        return Err(e);
+    failed.map_or(Ok(true), Err)
+}
+
+/// The same, with the directories that are to be made: all that has to be there is there before anything is written.
+pub(crate) fn is_blank_place(members: &[Address]) -> Result<bool, DeviceError> {
+    if !is_blank(members)? {
+        return Ok(false);
     }
-    // All that has to be there to make it is there before anything is made.
-    for path in &directories {
-        if let Err(e) = std::fs::create_dir(path)
+    for path in members.iter().flat_map(Address::directories) {
+        if let Err(e) = std::fs::create_dir(&path)
             && e.kind() != io::ErrorKind::AlreadyExists
         {
             return Err(io_error("create the directory", &path.display().to_string())(e));

@@ -14,7 +14,7 @@ use super::LostMember;
 use super::address::ArrayAddress;
 use super::device::RaitDevice;
 use super::drives::{self, Drives};
-use super::make::{is_blank, make};
+use super::make::{is_blank_place, make};
 use super::storage::{RaitStorage, StoredMember};
 use super::unfinished;
 use crate::address::Address;
@@ -335,7 +335,7 @@ pub fn device(
 ) -> Result<ArrayDevice, DeviceError> {
     drives::check(address)?;
     let new_id = || Ok(new()?.medium);
-    if is_blank(&address.members)? {
+    if is_blank_place(&address.members)? {
         let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
         make(address, &header.as_array(), &[], &new_id)?;
     }

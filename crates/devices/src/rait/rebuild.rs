@@ -7,7 +7,7 @@ use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::id::SegmentNumber;
 
 use super::attached;
-use super::make::{NewId, is_blank, make_member};
+use super::make::{NewId, is_blank_place, make_member};
 use super::open::{Opened, member_device};
 use super::segment::ArraySegment;
 use super::storage::number_of;
@@ -43,7 +43,7 @@ pub fn member(
     let at = onto.to_string();
     let mark = Mark::new(array.storage.header().medium, place, onto);
     mark.clear()?;
-    if !is_blank(std::slice::from_ref(onto))? {
+    if !is_blank_place(std::slice::from_ref(onto))? {
         return Err(DeviceError::NotBlank(at));
     }
     let id = new_id().map_err(io_error("make a new medium in", &at))?;

@@ -174,6 +174,25 @@ fn media_of_before_are_everybodys() {
 }
 
 #[test]
+fn a_name_means_the_object_of_this_host_first() {
+    let Some(hosts) = Hosts::new() else { return };
+    const BETA_TOO: Host = ("beta", "home-2", "disk-a");
+    let first = hosts.backup(ALPHA, "t")["end"].as_str().unwrap().to_owned();
+    hosts.lab.file("tree/a", "of beta");
+    hosts.backup(BETA_TOO, "t");
+    let restored = |host: Host, into: &str, as_of: &[&str]| {
+        let args = [&["restore", "t", "--into", into], as_of].concat();
+        hosts.on(host, &args).ok();
+        hosts.lab.sh(&format!("cat $(find {into} -name a)")) == "of beta"
+    };
+    assert!(!restored(ALPHA, "out-a", &[]), "another host's is newer");
+    assert!(restored(BETA_TOO, "out-b", &[]));
+    // A host that has none of that name, or none of that time, means another one's.
+    assert!(restored(("gamma", "home", "disk-a"), "out-c", &[]));
+    assert!(!restored(BETA_TOO, "out-d", &["--as-of", &first]));
+}
+
+#[test]
 fn an_object_of_another_host_is_given_up_by_its_host() {
     let Some(hosts) = Hosts::new() else { return };
     hosts.backup(ALPHA, "t");

@@ -47,7 +47,7 @@ use crate::version::VersionView;
 use crate::watch::{self, Watched};
 
 impl Cell {
-    /// The version that a name means. Versions on the null device are never offered.
+    /// The version that a name means, of this host's object of that name first. Versions on the null device are never offered.
     pub(crate) fn version(&self, name: &VersionName) -> Result<Version> {
         let objects = self.idb.objects_by_name(&name.name)?;
         // An object may be called what looks like a name with a session: its own name wins.
@@ -95,13 +95,20 @@ impl Cell {
             found.reverse();
         }
         let Some(prefix) = &name.session else {
-            // One that is not whole is taken where nothing else is there.
-            let whole = self.whole_of(&found)?;
             let newest = |of: &[Version]| match name.as_of_us {
                 Some(at) => clock::newest_by(of, at).cloned(),
                 None => of.iter().find(|v| is_complete_by(v, None)).cloned(),
             };
-            let wanted = newest(&whole).or_else(|| newest(&found));
+            // One that is not whole is taken where nothing else is there, and another host's where this one has none.
+            let here: Vec<_> = objects.iter().filter(|o| o.host == host()).map(|o| o.id).collect();
+            let own: Vec<_> = found.iter().filter(|v| here.contains(&v.object)).cloned().collect();
+            let mut wanted = None;
+            for of in [own, found.clone()] {
+                wanted = newest(&self.whole_of(&of)?).or_else(|| newest(&of));
+                if wanted.is_some() {
+                    break;
+                }
+            }
             return wanted.ok_or_else(|| {
                 if let Some(first) = found.iter().rfind(|v| is_complete_by(v, None)) {
                     return CellError::BadInput(format!(

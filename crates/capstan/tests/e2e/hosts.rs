@@ -193,6 +193,26 @@ fn a_name_means_the_object_of_this_host_first() {
 }
 
 #[test]
+fn what_another_host_has_is_read_from_its_copy_here() {
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.backup(BETA, "b");
+    hosts.on(BETA, &["copy", "b", "--to", "copies"]).ok();
+    // As one that both see.
+    let report = report(hosts.on(ALPHA, &["restore", "--json", "b", "--into", "out"]));
+    assert_eq!((&report["status"], &report["media"][0]), (&"completed".into(), &"copies".into()));
+    assert_eq!(hosts.media(ALPHA).iter().filter(|m| m["at_hand"] == true).count(), 1);
+    // Of a pool, each host stages its own disks.
+    hosts.on(BETA, &["pool", "create", "disks"]).ok();
+    hosts.on(BETA, &["media", "move", "disk", "--pool", "disks"]).ok();
+    let pool = ["stage", "pool:disks", "--to", "copies"];
+    hosts.on(ALPHA, &pool).refused(&["pool 'disks'", "of this host"]);
+    hosts.backup(ALPHA, "a");
+    hosts.on(BETA, &["media", "move", "disk-2", "--pool", "disks"]).ok();
+    hosts.on(ALPHA, &pool).ok();
+    hosts.on(BETA, &pool).ok();
+}
+
+#[test]
 fn an_object_of_another_host_is_given_up_by_its_host() {
     let Some(hosts) = Hosts::new() else { return };
     hosts.backup(ALPHA, "t");

@@ -10,6 +10,7 @@ use capstan_idb::Medium;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::media::is_elsewhere;
 
 /// A medium that is staged.
 pub(super) struct Source {
@@ -132,13 +133,17 @@ impl Cell {
         let mut disks = Vec::new();
         for medium in self.idb.media()? {
             let of_pool = self.idb.management(medium.id)?.pool.as_deref() == Some(pool);
-            if of_pool && !medium.device.parse::<Address>()?.is_sequential() {
+            // Each host stages its own.
+            if of_pool
+                && !medium.device.parse::<Address>()?.is_sequential()
+                && !is_elsewhere(&self.idb, &medium)
+            {
                 disks.push(medium);
             }
         }
         match disks.is_empty() {
             true => Err(CellError::BadInput(format!(
-                "pool '{pool}' has no medium on disk, so there is nothing to stage from it"
+                "pool '{pool}' has no medium on a disk of this host, so there is nothing to stage from it"
             ))),
             false => Ok(disks),
         }

@@ -11,11 +11,42 @@ use capstan_idb::Status;
 use capstan_media_agent::reader::SegmentReader;
 
 use crate::Cell;
-use crate::error::Result;
+use crate::error::{CellError, Result};
 use crate::session::Ears;
 use crate::version::chain;
 
 impl Cell {
+    /// The same where nobody holds the medium yet. Where somebody does, who may be about to remove them, they stay given up: they would be
+    /// back without what they had. Returns that, if it is so.
+    pub(crate) fn bring_back_alone(
+        &self,
+        id: MediumId,
+        there: Option<&FileMedium>,
+        ears: &Ears<'_>,
+    ) -> Result<Option<String>> {
+        let given_up = self.given_up_on(id, &self.expired()?)?.len();
+        let Some(row) = self.idb.medium(id)?.filter(|_| given_up > 0) else { return Ok(None) };
+        match self.hold_as_it_is(&row, &row.device.parse()?) {
+            Err(CellError::InUse(_)) => Ok(Some(format!(
+                "{given_up} of the versions on '{}' were given up, and stay so: a session writes to it, or removes from it; import it \
+                 again when that is done, if they are to be brought back",
+                row.label
+            ))),
+            Err(e) => Err(e),
+            Ok(_held) => self.bring_back(id, there, ears).map(|()| None),
+        }
+    }
+
+    fn expired(&self) -> Result<HashSet<VersionId>> {
+        Ok(self.idb.expired_versions()?.into_iter().collect())
+    }
+
+    fn given_up_on(&self, id: MediumId, expired: &HashSet<VersionId>) -> Result<Vec<VersionId>> {
+        let mut versions = self.idb.versions_on_medium(id)?;
+        versions.retain(|version| expired.contains(version));
+        Ok(versions)
+    }
+
     /// Takes back that versions on a medium were given up, as far as they and all they build on are whole. `there` is the medium,
     /// where it can be looked at without winding.
     pub(crate) fn bring_back(
@@ -24,10 +55,10 @@ impl Cell {
         there: Option<&FileMedium>,
         ears: &Ears<'_>,
     ) -> Result<()> {
+        let expired = self.expired()?;
         let mut whole = HashSet::new();
-        for version in self.idb.versions_on_medium(id)? {
-            let is_given_up = self.idb.keeping(version)?.expired_us.is_some();
-            if is_given_up && self.is_left_whole(version, id, there)? {
+        for version in self.given_up_on(id, &expired)? {
+            if self.is_left_whole(version, id, there)? {
                 whole.insert(version);
             }
         }
@@ -36,7 +67,7 @@ impl Cell {
             let Ok(chain) = chain(&self.idb, *version) else { continue };
             let mut given_up = Vec::new();
             for of in chain {
-                if self.idb.keeping(of.id)?.expired_us.is_some() {
+                if expired.contains(&of.id) {
                     given_up.push(of.id);
                 }
             }

@@ -173,7 +173,7 @@ impl Cell {
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
-        let lost = self.take_as_it_is(device, &medium, &ears)?;
+        let lost = self.take_as_it_is(device, &medium, &ears, stop)?;
         // What a segment repeats of the medium may be out of date.
         let label = match self.idb.medium(header.medium)? {
             Some(known) if medium.header_problem().is_some() => {
@@ -213,7 +213,11 @@ impl Cell {
         }
         self.import_locks(&medium, &ears)?;
         self.idb.raise_locks(&found.locks)?;
-        self.bring_back(header.medium, (!device.is_sequential()).then_some(&medium), &ears)?;
+        let stay = self.bring_back_alone(
+            header.medium,
+            (!device.is_sequential()).then_some(&medium),
+            &ears,
+        )?;
         Self::say_problems(&medium, &ears);
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
@@ -251,6 +255,7 @@ impl Cell {
             }
         }
         report.notes.extend(lost);
+        report.notes.extend(stay);
         report.notes.extend((label != header.label).then(|| {
             format!(
                 "another medium is called '{}' here, so this one is called '{label}'",

@@ -1,13 +1,15 @@
 //! Forgetting what is given up: a recycled medium's segments, and the versions that cannot do without them.
 
+use std::collections::{HashMap, HashSet};
+
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
 use crate::leases;
-use crate::lost::put_lost;
 use crate::management::ensure;
+use crate::pruning::{BATCH, forget_segments, push_ids};
 use crate::rows::Medium;
 use crate::sql;
 
@@ -31,49 +33,11 @@ impl Idb {
             let gone: std::result::Result<Vec<SegmentId>, Fault> =
                 rows.iter().map(|row| decode::parsed(row, "segment_id")).collect();
             let gone = gone?;
-            for version in versions {
-                forget_version(conn, *version).await?;
-            }
+            forget_versions_now(conn, versions).await?;
             let sql = "DELETE FROM segment_places WHERE medium_id = $1";
             sql::query(sql).bind(medium.to_string()).execute(&mut *conn).await?;
-            for segment in &gone {
-                forget_segment(conn, *segment).await?;
-            }
-            Ok(gone)
-        })?;
-        gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
-    }
-
-    /// Forgets that these segments lie on a medium, where they are not any more, and `versions`, of which nothing else is known. Of
-    /// those in `torn` it notes which segment they lack from now on. A segment that has no other place goes with its catalog.
-    /// Sessions stay for the record.
-    pub fn forget_segments_of_medium(
-        &self,
-        medium: MediumId,
-        segments: &[SegmentId],
-        versions: &[VersionId],
-        torn: &[(SegmentId, VersionId)],
-        now_us: i64,
-    ) -> Result<()> {
-        let what = format_args!("forget what medium {} has lost", medium.short());
-        let gone = self.write(what, async |conn| {
-            for version in versions {
-                forget_version(conn, *version).await?;
-            }
-            for of in torn {
-                put_lost(conn, medium, *of, now_us).await?;
-            }
-            let mut gone = Vec::new();
-            for segment in segments {
-                let id = segment.to_string();
-                let sql = "DELETE FROM segment_places WHERE segment_id = $1 AND medium_id = $2";
-                let query = sql::query(sql).bind(&id).bind(medium.to_string());
-                query.execute(&mut *conn).await?;
-                let sql = "SELECT segment_id FROM segment_places WHERE segment_id = $1 LIMIT 1";
-                if sql::query(sql).bind(&id).fetch_optional(&mut *conn).await?.is_none() {
-                    forget_segment(conn, *segment).await?;
-                    gone.push(*segment);
-                }
+            for ids in gone.chunks(BATCH) {
+                forget_segments(conn, ids).await?;
             }
             Ok(gone)
         })?;
@@ -144,14 +108,20 @@ impl Idb {
 
     /// The versions that build on one of these, and those that build on them, with these themselves.
     pub fn with_dependants(&self, versions: &[VersionId]) -> Result<Vec<VersionId>> {
+        // Most often there are none, or those of one: then it is no matter how many versions there are.
+        if versions.len() > ALL_AT_ONCE {
+            let bases = self.read(format_args!("look up what builds on versions"), bases)?;
+            return Ok(Above::of(&bases).with_all(versions));
+        }
         self.read(format_args!("look up what builds on versions"), async |conn| {
             let mut all = versions.to_vec();
+            let mut known: HashSet<VersionId> = all.iter().copied().collect();
             let mut at = 0;
             while let Some(base) = all.get(at).copied() {
                 let sql = "SELECT id FROM versions WHERE base_id = $1";
                 for row in sql::query(sql).bind(base.to_string()).fetch_all(&mut *conn).await? {
                     let id = decode::parsed(&row, "id")?;
-                    if !all.contains(&id) {
+                    if known.insert(id) {
                         all.push(id);
                     }
                 }
@@ -162,25 +132,64 @@ impl Idb {
     }
 }
 
-/// Forgets a segment that lies nowhere any more.
-async fn forget_segment(conn: &mut Conn<'_>, segment: SegmentId) -> std::result::Result<(), Fault> {
-    for sql in
-        ["DELETE FROM stream_parts WHERE segment_id = $1", "DELETE FROM segments WHERE id = $1"]
-    {
-        sql::query(sql).bind(segment.to_string()).execute(&mut *conn).await?;
-    }
-    Ok(())
+/// What builds on more versions than these is looked up with one question for all.
+const ALL_AT_ONCE: usize = 20;
+
+/// All versions that build on others, with these.
+pub(crate) async fn bases(
+    conn: &mut Conn<'_>,
+) -> std::result::Result<Vec<(VersionId, VersionId)>, Fault> {
+    let sql = "SELECT id, base_id FROM versions WHERE base_id IS NOT NULL ORDER BY id";
+    let rows = sql::query(sql).fetch_all(conn).await?;
+    rows.iter()
+        .map(|row| Ok((decode::parsed(row, "id")?, decode::parsed(row, "base_id")?)))
+        .collect()
 }
 
-/// Forgets a version. What of its segments lies on other media stays there, of no version.
-async fn forget_version(conn: &mut Conn<'_>, version: VersionId) -> std::result::Result<(), Fault> {
-    for sql in [
-        "UPDATE sessions SET version_id = NULL WHERE version_id = $1",
-        "DELETE FROM stream_parts WHERE version_id = $1",
-        "DELETE FROM lost_segments WHERE version_id = $1",
-        "DELETE FROM versions WHERE id = $1",
-    ] {
-        sql::query(sql).bind(version.to_string()).execute(&mut *conn).await?;
+/// The versions that build on each.
+pub(crate) struct Above(HashMap<VersionId, Vec<VersionId>>);
+
+impl Above {
+    /// Of versions and what they build on.
+    pub fn of(bases: &[(VersionId, VersionId)]) -> Self {
+        let mut above: HashMap<VersionId, Vec<VersionId>> = HashMap::new();
+        for (id, base) in bases {
+            above.entry(*base).or_default().push(*id);
+        }
+        Self(above)
+    }
+
+    /// These versions, each once, then those that build on them.
+    pub fn with_all(&self, versions: &[VersionId]) -> Vec<VersionId> {
+        let mut known = HashSet::new();
+        let mut all: Vec<VersionId> =
+            versions.iter().copied().filter(|id| known.insert(*id)).collect();
+        let mut at = 0;
+        while let Some(base) = all.get(at).copied() {
+            let above = self.0.get(&base).into_iter().flatten();
+            all.extend(above.copied().filter(|id| known.insert(*id)));
+            at += 1;
+        }
+        all
+    }
+}
+
+/// Forgets versions. What of their segments lies on other media stays there, of no version.
+pub(crate) async fn forget_versions_now(
+    conn: &mut Conn<'_>,
+    versions: &[VersionId],
+) -> std::result::Result<(), Fault> {
+    for ids in versions.chunks(BATCH) {
+        for statement in [
+            "UPDATE sessions SET version_id = NULL WHERE version_id IN (",
+            "DELETE FROM stream_parts WHERE version_id IN (",
+            "DELETE FROM lost_segments WHERE version_id IN (",
+            "DELETE FROM versions WHERE id IN (",
+        ] {
+            let mut query = sql::Builder::new(statement);
+            push_ids(&mut query, ids);
+            query.build().execute(&mut *conn).await?;
+        }
     }
     Ok(())
 }

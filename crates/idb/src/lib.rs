@@ -61,7 +61,7 @@ pub use decode::ID_DIGITS_LEAST;
 pub use error::IdbError;
 pub use leases::Reader;
 pub use logging::LogLevel;
-pub use lost::LostData;
+pub use lost::{LostData, torn};
 pub use management::{Holdings, Management};
 pub use moving::{Moved, names_server, refuse_database};
 pub use order::credible;

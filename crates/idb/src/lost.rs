@@ -1,11 +1,20 @@
 //! What media lost for good: somebody took a medium as it is. What had something in the segments that are gone is not whole until a
-//! place of them is known again.
+//! place of them is known again, nor is what builds on it.
+
+use std::collections::{HashMap, HashSet};
 
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
+use crate::error::IdbError;
+use crate::forget::{Above, bases, forget_versions_now};
+use crate::leases;
+use crate::pruning::{
+    BATCH, Claim, claims_of_data, claims_of_ends, forget_places, forget_segments,
+};
+use crate::pruning::{push_ids, push_list};
 use crate::sql;
 
 /// A version of which a medium lost something.
@@ -19,17 +28,29 @@ pub struct LostData {
     pub lost_us: i64,
 }
 
+/// What versions lost, each with the segment that has no place any more: the original, of a copy.
+pub fn torn(claims: &[Claim], is_gone: impl Fn(&Claim) -> bool) -> HashSet<(VersionId, SegmentId)> {
+    let mut is_there: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
+    for claim in claims {
+        *is_there.entry((claim.version, claim.origin)).or_default() |= !is_gone(claim);
+    }
+    is_there.into_iter().filter(|(_, is_there)| !is_there).map(|(of, _)| of).collect()
+}
+
 impl Idb {
-    /// The versions that are not whole, as media lost something of them and nothing that is known has it.
+    /// The versions that are not whole, as media lost something of them, or of what they build on, and nothing that is known has it.
     pub fn lost_versions(&self) -> Result<Vec<LostData>> {
         self.read(format_args!("look for versions that are not whole"), async |conn| {
             let rows = sql::query(
-                "SELECT d.version_id, MIN(d.medium) AS medium, MAX(d.lost_us) AS lost_us \
-                 FROM lost_segments d \
+                "WITH RECURSIVE lost (version_id, medium, lost_us) AS (\
+                 SELECT d.version_id, MIN(d.medium), MAX(d.lost_us) FROM lost_segments d \
                  WHERE NOT EXISTS (SELECT 1 FROM segment_places l WHERE l.segment_id = d.segment_id) \
-                 AND NOT EXISTS (SELECT 1 FROM segment_copies c JOIN segment_places l \
-                 ON l.segment_id = c.segment_id WHERE c.origin_id = d.segment_id) \
-                 GROUP BY d.version_id ORDER BY d.version_id",
+                 AND d.segment_id NOT IN (SELECT c.origin_id FROM segment_copies c \
+                 JOIN segment_places l ON l.segment_id = c.segment_id) \
+                 GROUP BY d.version_id \
+                 UNION SELECT v.id, b.medium, b.lost_us FROM lost b JOIN versions v ON v.base_id = b.version_id) \
+                 SELECT version_id, MIN(medium) AS medium, MAX(lost_us) AS lost_us FROM lost \
+                 GROUP BY version_id ORDER BY version_id",
             )
             .fetch_all(conn)
             .await?;
@@ -43,25 +64,205 @@ impl Idb {
             rows.iter().map(lost).collect()
         })
     }
+
+    /// Forgets that these segments lie on a medium, where they are not any more, and versions of which nothing else is known. Of the
+    /// others it notes what they lack from now on. A segment that has no other place goes with its catalog. Sessions stay for the
+    /// record. Refused where a session runs with one of these versions, or somebody reads it.
+    pub fn forget_segments_of_medium(
+        &self,
+        medium: MediumId,
+        segments: &[SegmentId],
+        now_us: i64,
+    ) -> Result<()> {
+        let what = format_args!("forget what medium {} has lost", medium.short());
+        let lost: HashSet<SegmentId> = segments.iter().copied().collect();
+        let gone = self.write_many(what, async |conn| {
+            let cost = Cost::of(conn, medium, &lost).await?;
+            refuse_used(conn, &cost.versions).await?;
+            forget_versions_now(conn, &cost.forgotten).await?;
+            put_lost(conn, medium, &cost.lack, now_us).await?;
+            let mut gone = Vec::new();
+            for ids in segments.chunks(BATCH) {
+                let there: Vec<_> = ids.iter().map(|segment| (*segment, medium)).collect();
+                forget_places(conn, &there).await?;
+                let elsewhere = placed(conn, ids).await?;
+                let nowhere: Vec<SegmentId> =
+                    ids.iter().copied().filter(|id| !elsewhere.contains(id)).collect();
+                if !nowhere.is_empty() {
+                    forget_segments(conn, &nowhere).await?;
+                }
+                gone.extend(nowhere);
+            }
+            Ok(gone)
+        })?;
+        gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
+    }
+
+    /// The versions that would not be whole any more if a medium had lost these segments.
+    pub fn versions_torn_by(
+        &self,
+        medium: MediumId,
+        segments: &[SegmentId],
+    ) -> Result<Vec<VersionId>> {
+        let lost: HashSet<SegmentId> = segments.iter().copied().collect();
+        self.read(format_args!("look up what medium {} has", medium.short()), async |conn| {
+            Ok(Cost::of(conn, medium, &lost).await?.versions)
+        })
+    }
 }
 
-/// Notes that a medium lost a segment of a version.
-pub(crate) async fn put_lost(
+/// What it costs that a medium has lost segments.
+struct Cost {
+    /// The versions that are not whole any more.
+    versions: Vec<VersionId>,
+    /// Those of which nothing is left.
+    forgotten: Vec<VersionId>,
+    /// What the others lack: which is not seen by what they build on.
+    lack: Vec<(SegmentId, VersionId)>,
+}
+
+impl Cost {
+    async fn of(
+        conn: &mut Conn<'_>,
+        medium: MediumId,
+        lost: &HashSet<SegmentId>,
+    ) -> std::result::Result<Self, Fault> {
+        let mut claims = claims_of_data(conn).await?;
+        claims.extend(claims_of_ends(conn).await?);
+        let bases = bases(conn).await?;
+        Ok(Self::counted(&claims, &bases, |c| c.medium == medium && lost.contains(&c.segment)))
+    }
+
+    /// The same, of all places and of all versions that build on others.
+    fn counted(
+        claims: &[Claim],
+        bases: &[(VersionId, VersionId)],
+        is_lost: impl Fn(&Claim) -> bool,
+    ) -> Self {
+        let mut lacks: HashMap<VersionId, HashSet<SegmentId>> = HashMap::new();
+        for (version, segment) in torn(claims, &is_lost) {
+            lacks.entry(version).or_default().insert(segment);
+        }
+        let first: Vec<VersionId> = lacks.keys().copied().collect();
+        let mut versions = Above::of(bases).with_all(&first);
+        let left: HashSet<VersionId> =
+            claims.iter().filter(|c| !is_lost(c)).map(|c| c.version).collect();
+        let base: HashMap<VersionId, VersionId> = bases.iter().copied().collect();
+        let mut lack = HashSet::new();
+        for id in versions.iter().filter(|id| left.contains(id)) {
+            // What is not forgotten says for itself what it lacks, of what is forgotten the next one above says it.
+            let (mut at, mut seen) = (Some(*id), HashSet::new());
+            while let Some(of) = at.filter(|of| seen.insert(*of)) {
+                lack.extend(lacks.get(&of).into_iter().flatten().map(|segment| (*segment, *id)));
+                at = base.get(&of).copied().filter(|below| !left.contains(below));
+            }
+        }
+        versions.sort_unstable();
+        let forgotten = versions.iter().copied().filter(|id| !left.contains(id)).collect();
+        Self { versions, forgotten, lack: lack.into_iter().collect() }
+    }
+}
+
+/// Refuses to forget anything of versions that a session writes, or that anybody reads.
+async fn refuse_used(
+    conn: &mut Conn<'_>,
+    versions: &[VersionId],
+) -> std::result::Result<(), Fault> {
+    let mut used = leases::readers_by_version(conn).await?;
+    let sql = "SELECT id, version_id FROM sessions \
+               WHERE status = 'running' AND version_id IS NOT NULL";
+    for row in sql::query(sql).fetch_all(conn).await? {
+        let session: capstan_format::id::SessionId = decode::parsed(&row, "id")?;
+        let of = used.entry(decode::parsed(&row, "version_id")?).or_default();
+        of.push(format!("session {}", session.short()));
+    }
+    let in_use = versions.iter().find_map(|id| Some((id, used.get(id)?.first()?)));
+    in_use.map_or(Ok(()), |(id, who)| {
+        Err(IdbError::IsRead { version: id.short(), reader: who.clone() }.into())
+    })
+}
+
+/// Which of these segments have a place.
+async fn placed(
+    conn: &mut Conn<'_>,
+    ids: &[SegmentId],
+) -> std::result::Result<HashSet<SegmentId>, Fault> {
+    let mut query =
+        sql::Builder::new("SELECT DISTINCT segment_id FROM segment_places WHERE segment_id IN (");
+    push_ids(&mut query, ids);
+    let rows = query.build().fetch_all(conn).await?;
+    rows.iter().map(|row| decode::parsed(row, "segment_id")).collect()
+}
+
+/// Notes that a medium lost segments of versions.
+async fn put_lost(
     conn: &mut Conn<'_>,
     medium: MediumId,
-    (segment, version): (SegmentId, VersionId),
+    lack: &[(SegmentId, VersionId)],
     now_us: i64,
 ) -> std::result::Result<(), Fault> {
-    sql::query(
-        "INSERT INTO lost_segments (segment_id, version_id, medium, lost_us) \
-         SELECT $1, $2, label, $4 FROM media WHERE id = $3 \
-         ON CONFLICT (version_id, segment_id) DO UPDATE SET lost_us = excluded.lost_us",
-    )
-    .bind(segment.to_string())
-    .bind(version.to_string())
-    .bind(medium.to_string())
-    .bind(now_us)
-    .execute(conn)
-    .await?;
+    let query = sql::query("SELECT label FROM media WHERE id = $1").bind(medium.to_string());
+    let Some(row) = query.fetch_optional(&mut *conn).await? else { return Ok(()) };
+    let label = row.try_get::<&str>("label")?.to_owned();
+    for of in lack.chunks(BATCH) {
+        let mut query = sql::Builder::new(
+            "INSERT INTO lost_segments (segment_id, version_id, medium, lost_us) VALUES ",
+        );
+        for (n, (segment, version)) in of.iter().enumerate() {
+            query.push(if n > 0 { ", (" } else { "(" });
+            push_list(&mut query, &[segment.to_string(), version.to_string(), label.clone()]);
+            query.push(", ").push_bind(now_us).push(")");
+        }
+        query
+            .push(" ON CONFLICT (version_id, segment_id) DO UPDATE SET lost_us = excluded.lost_us");
+        query.build().execute(&mut *conn).await?;
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_format::id::SegmentNumber;
+
+    fn claim(version: u8, segment: u8, origin: u8, medium: u8) -> Claim {
+        Claim {
+            version: VersionId([version; 16]),
+            segment: SegmentId([segment; 16]),
+            origin: SegmentId([origin; 16]),
+            medium: MediumId([medium; 16]),
+            number: SegmentNumber(1),
+        }
+    }
+
+    #[test]
+    fn what_a_mirror_or_a_copy_has_is_not_lost() {
+        let claims = [claim(1, 1, 1, 1), claim(1, 1, 1, 2), claim(1, 2, 2, 1), claim(1, 3, 2, 1)];
+        let all = |_: &Claim| true;
+        let first = |c: &Claim| c.medium == MediumId([1; 16]);
+        let copied = |c: &Claim| c.segment == SegmentId([2; 16]);
+        let of = |n: u8| (VersionId([1; 16]), SegmentId([n; 16]));
+        assert_eq!(torn(&claims, all), HashSet::from([of(1), of(2)]));
+        assert_eq!(torn(&claims, first), HashSet::from([of(2)]), "the mirror has the other");
+        assert_eq!(torn(&claims, copied), HashSet::new(), "its copy is on the same medium");
+    }
+
+    #[test]
+    fn only_the_next_above_what_is_forgotten_says_what_that_lacks() {
+        // 1 <- 2 <- 3 <- 4: of 1 and 2 nothing is left; 3 and 4 are on another medium.
+        let claims = [
+            claim(1, 1, 1, 1),
+            claim(1, 2, 2, 1),
+            claim(2, 3, 3, 1),
+            claim(3, 4, 4, 2),
+            claim(4, 5, 5, 2),
+        ];
+        let id = |n: u8| VersionId([n; 16]);
+        let bases = [(id(2), id(1)), (id(3), id(2)), (id(4), id(3))];
+        let mut cost = Cost::counted(&claims, &bases, |c| c.medium == MediumId([1; 16]));
+        assert_eq!(cost.versions, [id(1), id(2), id(3), id(4)]);
+        assert_eq!(cost.forgotten, [id(1), id(2)]);
+        cost.lack.sort_unstable();
+        assert_eq!(cost.lack, [1, 2, 3].map(|n: u8| (SegmentId([n; 16]), id(3))));
+    }
 }

@@ -109,6 +109,15 @@ impl Idb {
         })
     }
 
+    /// The versions that were given up and are not removed yet.
+    pub fn expired_versions(&self) -> Result<Vec<VersionId>> {
+        self.read(format_args!("list the versions that expired"), async |conn| {
+            let sql = "SELECT id FROM versions WHERE expired_us IS NOT NULL";
+            let rows = sql::query(sql).fetch_all(conn).await?;
+            rows.iter().map(|row| crate::decode::parsed(row, "id")).collect()
+        })
+    }
+
     /// All versions, each with how it is kept.
     pub fn versions_kept(&self) -> Result<Vec<(Version, Keeping)>> {
         self.read(format_args!("list the versions"), async |conn| {

@@ -102,36 +102,12 @@ impl Idb {
 
     /// Every place of data that versions have.
     pub fn claims(&self) -> Result<Vec<Claim>> {
-        self.claims_in("stream_parts p", "p.version_id", "p.segment_id")
+        self.read(format_args!("list where versions lie"), claims_of_data)
     }
 
     /// Every place of segments without data, which say of a version that a session of it ended.
     pub fn claims_of_ends(&self) -> Result<Vec<Claim>> {
-        let ends = "sessions s JOIN segments g ON g.session_id = s.id AND s.version_id IS NOT NULL \
-                    AND NOT EXISTS (SELECT 1 FROM stream_parts p WHERE p.segment_id = g.id)";
-        self.claims_in(ends, "s.version_id", "g.id")
-    }
-
-    fn claims_in(&self, from: &str, version: &str, segment: &str) -> Result<Vec<Claim>> {
-        self.read(format_args!("list where versions lie"), async |conn| {
-            let sql = format!(
-                "SELECT DISTINCT {version} AS version_id, {segment} AS segment_id, \
-                 COALESCE(c.origin_id, {segment}) AS origin_id, l.medium_id, l.number FROM {from} \
-                 JOIN segment_places l ON l.segment_id = {segment} \
-                 LEFT JOIN segment_copies c ON c.segment_id = {segment}"
-            );
-            let rows = sql::query(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
-            let claim = |row| {
-                Ok(Claim {
-                    version: decode::parsed(row, "version_id")?,
-                    segment: decode::parsed(row, "segment_id")?,
-                    origin: decode::parsed(row, "origin_id")?,
-                    medium: decode::parsed(row, "medium_id")?,
-                    number: SegmentNumber(decode::count(row, "number")?),
-                })
-            };
-            rows.iter().map(claim).collect()
-        })
+        self.read(format_args!("list where versions lie"), claims_of_ends)
     }
 
     /// What each version has on each medium.
@@ -266,6 +242,43 @@ impl Idb {
     }
 }
 
+/// Every place of data that versions have.
+pub(crate) async fn claims_of_data(conn: &mut Conn<'_>) -> std::result::Result<Vec<Claim>, Fault> {
+    claims_in(conn, "stream_parts p", "p.version_id", "p.segment_id").await
+}
+
+/// Every place of segments without data.
+pub(crate) async fn claims_of_ends(conn: &mut Conn<'_>) -> std::result::Result<Vec<Claim>, Fault> {
+    let ends = "sessions s JOIN segments g ON g.session_id = s.id AND s.version_id IS NOT NULL \
+                AND NOT EXISTS (SELECT 1 FROM stream_parts p WHERE p.segment_id = g.id)";
+    claims_in(conn, ends, "s.version_id", "g.id").await
+}
+
+async fn claims_in(
+    conn: &mut Conn<'_>,
+    from: &str,
+    version: &str,
+    segment: &str,
+) -> std::result::Result<Vec<Claim>, Fault> {
+    let sql = format!(
+        "SELECT DISTINCT {version} AS version_id, {segment} AS segment_id, \
+         COALESCE(c.origin_id, {segment}) AS origin_id, l.medium_id, l.number FROM {from} \
+         JOIN segment_places l ON l.segment_id = {segment} \
+         LEFT JOIN segment_copies c ON c.segment_id = {segment}"
+    );
+    let rows = sql::query(sqlx::AssertSqlSafe(sql)).fetch_all(conn).await?;
+    let claim = |row| {
+        Ok(Claim {
+            version: decode::parsed(row, "version_id")?,
+            segment: decode::parsed(row, "segment_id")?,
+            origin: decode::parsed(row, "origin_id")?,
+            medium: decode::parsed(row, "medium_id")?,
+            number: SegmentNumber(decode::count(row, "number")?),
+        })
+    };
+    rows.iter().map(claim).collect()
+}
+
 async fn rows(conn: &mut Conn<'_>) -> std::result::Result<Vec<PruneRow>, Fault> {
     let sql = "SELECT * FROM versions \
                ORDER BY object_id, commit_order DESC, created_us DESC, id DESC";
@@ -308,7 +321,7 @@ fn is_writer(kind: &str) -> bool {
 }
 
 /// Removes places, which are all on one medium.
-async fn forget_places(
+pub(crate) async fn forget_places(
     conn: &mut Conn<'_>,
     there: &[(SegmentId, MediumId)],
 ) -> std::result::Result<(), Fault> {
@@ -322,7 +335,7 @@ async fn forget_places(
 }
 
 /// Removes the rows of segments that have no place; returns how many.
-async fn forget_segments(
+pub(crate) async fn forget_segments(
     conn: &mut Conn<'_>,
     ids: &[SegmentId],
 ) -> std::result::Result<u64, Fault> {
@@ -372,12 +385,12 @@ async fn forget_versions(
     Ok(gone.len() as u64)
 }
 
-fn push_list<T: ToString>(query: &mut sql::Builder, ids: &[T]) {
+pub(crate) fn push_list<T: ToString>(query: &mut sql::Builder, ids: &[T]) {
     query.push_list(ids.iter().map(ToString::to_string));
 }
 
 /// The list and its closing bracket.
-fn push_ids<T: ToString>(query: &mut sql::Builder, ids: &[T]) {
+pub(crate) fn push_ids<T: ToString>(query: &mut sql::Builder, ids: &[T]) {
     push_list(query, ids);
     query.push(")");
 }

@@ -2,7 +2,8 @@
 
 mod common;
 
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, VersionId};
+use capstan_idb::{Status, Totals};
 use common::*;
 
 #[test]
@@ -51,10 +52,16 @@ fn what_a_medium_has_lost_is_forgotten_with_what_needs_it() {
         claims.iter().filter(|c| c.origin == SegmentId(nth(n))).count()
     };
     assert_eq!((at(1), at(2), at(3)), (1, 2, 1));
-    idb.forget_segments_of_medium(first, &[mirrored], &[], &[], 7).unwrap();
+    // Nothing is forgotten under who writes it, nor under who reads it.
+    let refused = idb.forget_segments_of_medium(first, &[lost], 6).unwrap_err();
+    assert!(refused.is_bad_input() && refused.to_string().contains("session"), "{refused}");
+    assert_eq!(at(3), 1);
+    let (ended, totals) = (Some(Status::Completed), Totals::default());
+    idb.end_session(SessionId(nth(1)), Status::Completed, 5, &totals, "{}", ended).unwrap();
+    idb.forget_segments_of_medium(first, &[mirrored], 7).unwrap();
     assert_eq!(idb.segments_of_version(version).unwrap().len(), 3, "the mirror has it");
     assert_eq!(idb.lost_versions().unwrap(), []);
-    idb.forget_segments_of_medium(first, &[lost], &[], &[(lost, version)], 8).unwrap();
+    idb.forget_segments_of_medium(first, &[lost], 8).unwrap();
     let found = idb.lost_versions().unwrap();
     assert_eq!((found.len(), found[0].version, found[0].lost_us), (1, version, 8));
     assert_eq!(idb.last_segment_number(first).unwrap(), Some(SegmentNumber(1)));
@@ -63,12 +70,13 @@ fn what_a_medium_has_lost_is_forgotten_with_what_needs_it() {
     idb.put_copy(SegmentId(nth(4)), lost).unwrap();
     idb.commit_segments(&[(segment(4, 2, 2, 1), vec![])]).unwrap();
     assert_eq!(idb.lost_versions().unwrap(), []);
-    idb.forget_segments_of_medium(second, &[SegmentId(nth(4))], &[], &[], 9).unwrap();
+    idb.forget_segments_of_medium(second, &[SegmentId(nth(4))], 9).unwrap();
     assert_eq!(idb.lost_versions().unwrap().len(), 1);
     idb.commit_segments(&[(segment(3, 1, 3, 1), vec![part(3, 1, 1, 70, 90)])]).unwrap();
     assert_eq!(idb.lost_versions().unwrap(), []);
     // What is forgotten is not missed.
-    idb.forget_segments_of_medium(first, &[lost], &[], &[(lost, version)], 10).unwrap();
-    idb.forget_segments_of_medium(first, &[], &[version], &[], 11).unwrap();
+    idb.forget_segments_of_medium(first, &[lost], 10).unwrap();
+    idb.forget_segments_of_medium(first, &[SegmentId(nth(1))], 11).unwrap();
+    idb.forget_segments_of_medium(second, &[mirrored], 12).unwrap();
     assert_eq!((idb.version(version).unwrap(), idb.lost_versions().unwrap()), (None, vec![]));
 }

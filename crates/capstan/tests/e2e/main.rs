@@ -34,6 +34,7 @@ mod hangs;
 mod healing;
 mod hosts;
 mod idb;
+mod import_beside;
 mod incomplete;
 mod incremental;
 mod independent_reader;

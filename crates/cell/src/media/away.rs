@@ -9,10 +9,10 @@ use std::collections::{HashMap, HashSet};
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
-use capstan_idb::{Claim, Medium, Object};
+use capstan_idb::{Claim, Medium, Object, torn};
 
 use super::changed::ways;
-use super::gone::{Gone, torn};
+use super::gone::Gone;
 use super::shown;
 use crate::Cell;
 use crate::error::{Result, chain};

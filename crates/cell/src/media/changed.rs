@@ -11,22 +11,25 @@ use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
+use capstan_devices::held::HeldMedium;
 use capstan_devices::{DeviceError, open};
 use capstan_engine::message::Code;
 use capstan_format::FormatError;
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::record::MediumHeader;
-use capstan_idb::{Claim, Medium, Segment};
+use capstan_idb::{IdbError, Medium, Segment};
 use capstan_tape::TapeError;
 
-use super::gone::torn as torn_of;
 use super::{absent_tape, is_place_here, other_host, recorded, shown};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::observe::Stop;
 use crate::session::{Ears, now_us};
 
 /// So many of the last recorded segments are looked up at first.
 const LOOKED_UP: u32 = 16;
+/// So many versions that are not whole any more are named, others are counted.
+const NAMED: usize = 100;
 
 /// What is recorded of a segment and not found where it should be.
 pub(crate) struct Lost {
@@ -201,12 +204,13 @@ impl Cell {
 
     /// Makes the database say what a medium that is imported has, where that is not as it was last written: what is lost of it is
     /// forgotten, with the versions that cannot do without it, each by name. A copy of a medium that was written elsewhere is
-    /// refused. Returns what there is to note.
+    /// refused, and so is one that somebody writes to, or of which somebody uses what is lost. Returns what there is to note.
     pub(crate) fn take_as_it_is(
         &self,
         address: &Address,
         medium: &FileMedium,
         ears: &Ears<'_>,
+        stop: &Stop,
     ) -> Result<Option<String>> {
         let header = medium.header();
         let Some(row) = self.idb.medium(header.medium)? else { return Ok(None) };
@@ -225,36 +229,56 @@ impl Cell {
         if difference.is_none() && !is_marked && !lacks()? {
             return Ok(None);
         }
+        // What others write or remove now is not lost.
+        let _held = self.hold_as_it_is(&row, address)?;
         let lost = self.lost_segments(address, medium)?;
+        let ids: Vec<SegmentId> = lost.iter().map(|of| of.segment.id).collect();
+        let versions = self.idb.versions_torn_by(row.id, &ids)?;
+        let names = versions.iter().take(NAMED).map(|id| self.name_of_version(*id));
+        let names = names.collect::<Result<Vec<_>>>()?.join(", ");
+        self.end_dead_leases(ears, stop)?;
+        match self.idb.forget_segments_of_medium(row.id, &ids, now_us()) {
+            Err(IdbError::IsRead { version, reader }) => {
+                return Err(CellError::InUse(format!(
+                    "{} in {address} has lost something of version {version}, which {reader} uses; import it when that is done",
+                    shown(row.id, &row.label)
+                )));
+            }
+            forgotten => forgotten?,
+        }
         for of in &lost {
             ears.say(Code::MediumChanged, "cell", &row.label, format!("{of}, and is forgotten"));
         }
-        let ids: Vec<SegmentId> = lost.iter().map(|of| of.segment.id).collect();
-        let is_lost = |claim: &Claim| claim.medium == row.id && ids.contains(&claim.segment);
-        let claims = self.all_claims()?;
-        let mut torn: HashSet<(SegmentId, VersionId)> = HashSet::new();
-        for (version, segment) in torn_of(&claims, is_lost) {
-            let versions = self.idb.with_dependants(&[version])?;
-            torn.extend(versions.into_iter().map(|version| (segment, version)));
-        }
-        let mut versions: Vec<VersionId> = torn.iter().map(|(_, version)| *version).collect();
-        versions.sort_unstable();
-        versions.dedup();
-        let names =
-            versions.iter().map(|id| self.name_of_version(*id)).collect::<Result<Vec<_>>>()?;
-        let mut nothing_left = Vec::new();
-        for version in versions {
-            let places = self.idb.places_of_version(version)?;
-            if places.iter().all(|(id, on, _)| *on == row.id && ids.contains(id)) {
-                nothing_left.push(version);
-            }
-        }
-        torn.retain(|(_, version)| !nothing_left.contains(version));
-        let torn: Vec<_> = torn.into_iter().collect();
-        self.idb.forget_segments_of_medium(row.id, &ids, &nothing_left, &torn, now_us())?;
-        Ok((!names.is_empty()).then(|| {
-            format!("with what is lost these are not whole any more, and known as far as media have them: {}", names.join(", "))
+        let more = match versions.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Ok((!versions.is_empty()).then(|| {
+            format!(
+                "with what is lost these are not whole any more, and known as far as media have them: {names}{more}"
+            )
         }))
+    }
+
+    /// Holds a medium of which something is to be forgotten, or to be brought back. What cannot be held, nobody writes to.
+    pub(crate) fn hold_as_it_is(
+        &self,
+        row: &Medium,
+        address: &Address,
+    ) -> Result<Option<HeldMedium>> {
+        // Who has a tape in its drive is alone with it.
+        if address.is_sequential() {
+            return Ok(None);
+        }
+        match open::held(address) {
+            Ok(held) => Ok(Some(held)),
+            Err(e) if e.is_busy() => Err(CellError::InUse(format!(
+                "a session writes to {} in {address}, or removes from it, and not all of it is as it is recorded; import it when \
+                 that is done",
+                shown(row.id, &row.label)
+            ))),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The recorded segments of a medium that are not on it any more. What was given up is gone on purpose.

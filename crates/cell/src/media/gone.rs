@@ -50,18 +50,6 @@ impl Gone {
     }
 }
 
-/// What versions lost, each with the segment that has no place any more: the original, of a copy.
-pub(crate) fn torn<'a>(
-    claims: &'a [Claim],
-    is_gone: impl Fn(&Claim) -> bool + 'a,
-) -> HashSet<(VersionId, SegmentId)> {
-    let mut is_there: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
-    for claim in claims {
-        *is_there.entry((claim.version, claim.origin)).or_default() |= !is_gone(claim);
-    }
-    is_there.into_iter().filter(|(_, is_there)| !is_there).map(|(of, _)| of).collect()
-}
-
 impl Cell {
     /// What of a medium that should be where it was last seen cannot be relied on; `why_away` says why a tape is not in its library.
     /// One whose end is not what was written last is marked; one that was marked, and is as recorded, is marked no more.
@@ -250,28 +238,6 @@ fn in_words(lacking: &[Segment]) -> Option<String> {
 mod tests {
     use super::*;
     use capstan_format::id::{MediumId, SegmentNumber};
-
-    fn claim(version: u8, segment: u8, origin: u8, medium: u8) -> Claim {
-        Claim {
-            version: VersionId([version; 16]),
-            segment: SegmentId([segment; 16]),
-            origin: SegmentId([origin; 16]),
-            medium: MediumId([medium; 16]),
-            number: SegmentNumber(1),
-        }
-    }
-
-    #[test]
-    fn what_a_mirror_or_a_copy_has_is_not_lost() {
-        let claims = [claim(1, 1, 1, 1), claim(1, 1, 1, 2), claim(1, 2, 2, 1), claim(1, 3, 2, 1)];
-        let all = |_: &Claim| true;
-        let first = |c: &Claim| c.medium == MediumId([1; 16]);
-        let copied = |c: &Claim| c.segment == SegmentId([2; 16]);
-        let of = |n: u8| (VersionId([1; 16]), SegmentId([n; 16]));
-        assert_eq!(torn(&claims, all), HashSet::from([of(1), of(2)]));
-        assert_eq!(torn(&claims, first), HashSet::from([of(2)]), "the mirror has the other");
-        assert_eq!(torn(&claims, copied), HashSet::new(), "its copy is on the same medium");
-    }
 
     #[test]
     fn not_all_that_lacks_is_named() {

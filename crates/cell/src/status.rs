@@ -1,5 +1,6 @@
 //! How it stands with each object: its last complete version, its last backup, its last drill, and what is to be done about it.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use capstan_engine::message::Code;
@@ -82,9 +83,11 @@ impl Cell {
             names => self.objects_named(names)?,
         };
         let away = self.media_away()?;
+        let lost = self.idb.lost_versions()?;
+        let lost: HashMap<VersionId, &LostData> = lost.iter().map(|of| (of.version, of)).collect();
         let mut all = Vec::new();
         for object in objects {
-            all.extend(self.status_of(&object, &away, max_age)?);
+            all.extend(self.status_of(&object, &away, &lost, max_age)?);
         }
         Ok(all)
     }
@@ -113,12 +116,12 @@ impl Cell {
         &self,
         object: &Object,
         away: &[AwayMedium],
+        lost: &HashMap<VersionId, &LostData>,
         max_age: Duration,
     ) -> Result<Option<ObjectStatus>> {
         let mut versions = self.idb.versions_of(object.id)?;
         versions.retain(|v| !v.null_device);
-        let lost = self.idb.lost_versions()?;
-        let lost_of = |v: &Version| lost.iter().find(|of| of.version == v.id);
+        let lost_of = |v: &Version| lost.get(&v.id).copied();
         let mut all = versions.iter().filter(|v| is_complete_by(v, None));
         let newest = all.clone().next();
         let complete = all.find(|v| lost_of(v).is_none());
@@ -211,7 +214,8 @@ impl Cell {
     /// Those of these versions of which no medium lost anything for good.
     pub(crate) fn whole_of(&self, versions: &[Version]) -> Result<Vec<Version>> {
         let lost = self.idb.lost_versions()?;
-        let is_whole = |v: &&Version| lost.iter().all(|of| of.version != v.id);
+        let lost: HashSet<VersionId> = lost.iter().map(|of| of.version).collect();
+        let is_whole = |v: &&Version| !lost.contains(&v.id);
         Ok(versions.iter().filter(is_whole).cloned().collect())
     }
 

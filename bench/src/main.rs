@@ -4,6 +4,8 @@
 //! what it is compared with as children, in turn, and writes RESULTS.md; the bare loops that are the machine's limits
 //! are subcommands of it.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark may panic")]
+
 mod baselines;
 mod capstan;
 mod catalog;

@@ -8,6 +8,7 @@ use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::{Report, ReportError};
 use capstan_devices::operator;
+use capstan_engine::threads;
 use jiff::Timestamp;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -137,14 +138,14 @@ fn watch_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
     }
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (stop, console) = (Arc::clone(stop), Arc::clone(console));
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    let watch = move || {
         if signals.forever().next().is_some() {
             stop.0.store(true, Ordering::SeqCst);
             operator::leave();
             console.line("capstan: ending in order: what was read is being committed; once more to end at once");
         }
-    })?;
-    Ok(())
+    };
+    threads::start("signals", watch).map(drop).map_err(io::Error::other)
 }
 
 fn print(show: &Show, report: &Report) -> Result<(), Failure> {

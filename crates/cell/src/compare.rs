@@ -101,7 +101,7 @@ impl Cell {
             let result = comparison.meet(dir, entry);
             failed = result.err();
             failed.is_none()
-        });
+        })?;
         if let Some(e) = failed {
             return Err(e);
         }

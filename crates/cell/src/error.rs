@@ -1,6 +1,7 @@
 //! Why a session cannot begin or go on, with what to do about it.
 
 use capstan_devices::DeviceError;
+use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::keys::KeyError;
 use capstan_idb::IdbError;
@@ -63,6 +64,9 @@ pub enum CellError {
         #[source]
         source: std::io::Error,
     },
+    /// The kernel has no more threads.
+    #[error(transparent)]
+    NoThread(#[from] NoThread),
     /// A restore's target.
     #[error(transparent)]
     Target(#[from] capstan_disk_agent::target::TargetError),
@@ -86,6 +90,7 @@ impl CellError {
             Self::Device(e) => match e {
                 DeviceError::Io { .. } if e.is_full() => 1,
                 DeviceError::Tape(e) if e.is_failure() => 1,
+                DeviceError::NoThread(_) => 1,
                 _ => 2,
             },
             _ => 1,

@@ -1,8 +1,10 @@
 //! What leases have in common: the thread that puts one off as long as its process has it, and a name that no other one has.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+use capstan_engine::threads;
 
 use crate::session::boot_id;
 
@@ -11,14 +13,14 @@ pub(crate) struct Keeper(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Keeper {
     /// Without the thread a lease ends by itself, as that of a dead process would.
-    pub fn begin(name: &str, every: Duration, again: impl Fn() + Send + 'static) -> Self {
+    pub fn begin(name: &'static str, every: Duration, again: impl Fn() + Send + 'static) -> Self {
         let (end, ended) = mpsc::channel::<()>();
         let keep = move || {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 again();
             }
         };
-        let keeper = thread::Builder::new().name(name.to_owned()).spawn(keep);
+        let keeper = threads::start(name, keep);
         Self(keeper.ok().map(|keeper| (end, keeper)))
     }
 

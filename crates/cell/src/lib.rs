@@ -4,6 +4,8 @@
 //! them, and records what they commit in the internal database. A front end gives a [`request`], watches through
 //! [`observe`] and gets a [`report`].
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
+
 mod anomaly;
 pub mod arrays;
 mod at_hand;

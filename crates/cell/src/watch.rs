@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use capstan_disk_agent::squeeze::Ladder;
 use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::threads;
 use capstan_engine::verdict::{Lanes, Verdict, Watch};
 
 use crate::observe::Progress;
@@ -47,7 +48,10 @@ impl Drop for Ending<'_> {
 pub(crate) fn watched<T>(w: &Watched<'_>, run: impl FnOnce() -> T) -> (T, Option<Seen>) {
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| watch(w, &end));
+        // Unwatched it goes on as well.
+        let Ok(watcher) = threads::start_in(scope, "watch", || watch(w, &end)) else {
+            return (run(), None);
+        };
         let ending = Ending(&end, watcher.thread().clone());
         let result = run();
         drop(ending);

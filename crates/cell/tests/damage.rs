@@ -1,6 +1,8 @@
 //! Damaged media: every flipped bit is found, only the files it touches are lost, they are named, and the others come
 //! back; the same for media that were cut short, and where the internal database must be made anew.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

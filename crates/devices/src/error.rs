@@ -2,6 +2,7 @@
 
 use std::io;
 
+use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::SegmentNumber;
 use capstan_tape::TapeError;
@@ -11,6 +12,9 @@ use crate::scsi::SECRET_VARIABLE;
 /// Why a device or medium cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
+    /// The kernel has no more threads.
+    #[error(transparent)]
+    NoThread(#[from] NoThread),
     /// The device's name cannot be understood.
     #[error(
         "'{0}' is not a device; write a directory as file:/path (or just its path), a tape library or drive as \

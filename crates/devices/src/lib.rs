@@ -7,6 +7,8 @@
 //! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`queue`] how long drives are waited for that others have, [`shared`] where robots are booked that several hosts share, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
+
 pub mod address;
 pub mod attached;
 mod error;

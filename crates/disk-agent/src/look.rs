@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
+use capstan_engine::threads::{self, NoThread};
 use capstan_format::entry::{Entry, Kind};
 use rustix::io::Errno;
 
@@ -28,7 +29,7 @@ pub fn look(
     stop: &AtomicBool,
     event: &(dyn Fn(WalkEvent<'_>) + Sync),
     each: &mut dyn FnMut(&DirHandle, Entry) -> bool,
-) {
+) -> Result<(), NoThread> {
     let queues = [Queue::<Arc<Group>>::new(GROUPS_WAITING)];
     let walker = Walker {
         selection,
@@ -40,7 +41,7 @@ pub fn look(
         event,
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| walker.run(roots, None));
+        threads::start_in(scope, "walk", || walker.run(roots, None))?;
         let mut buffers = Buffers::default();
         let mut waited = Duration::ZERO;
         while let Some(group) = queues[0].take(&mut waited) {
@@ -55,11 +56,12 @@ pub fn look(
                 };
                 if row.is_some_and(|row| !each(&item.dir, row)) {
                     queues[0].close();
-                    return;
+                    return Ok(());
                 }
             }
         }
-    });
+        Ok(())
+    })
 }
 
 /// What a name is now, with all that a backup keeps of it but the contents; `None` if it is gone.

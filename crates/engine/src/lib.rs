@@ -1,9 +1,11 @@
 //! What moves bulk data between agents and measures it: buffers, the link between disk agent and media agent, queues,
 //! meters and the verdict. Knows neither files' contents nor devices; of I/O it does no more than randomness ([`entropy`]) and the
-//! names of what is to last ([`durable`]).
+//! names of what is to last ([`durable`]). Threads are started by way of [`threads`].
 //!
 //! Memory is a fixed number of block buffers ([`buffer`]); every queue is bounded ([`queue`]); every stage counts when
 //! it was busy and when it waited ([`meter`]); from that each session names what limits it ([`verdict`]).
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 pub mod buffer;
 pub mod clock;
@@ -13,4 +15,5 @@ pub mod link;
 pub mod message;
 pub mod meter;
 pub mod queue;
+pub mod threads;
 pub mod verdict;

@@ -119,6 +119,8 @@ codes! {
     ClockWrong,
     /// Somebody reads a version that was to go.
     IsRead,
+    /// The kernel has no more threads.
+    NoThread,
     /// Pages of the internal database are damaged.
     IdbDamaged,
     /// A medium is not where it was, and nobody is on record as having taken it away.
@@ -347,6 +349,13 @@ impl Code {
             Self::IsRead => {
                 (412, "is-read", Note, "nothing to do: what is read goes when that is done")
             }
+            Self::NoThread => (
+                413,
+                "no-thread",
+                Error,
+                "end other programs, or raise the limit of processes (`ulimit -u`, TasksMax= of a systemd unit), and run the \
+                 command again",
+            ),
             Self::IdbDamaged => (
                 456,
                 "idb-damaged",

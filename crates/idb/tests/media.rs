@@ -1,5 +1,7 @@
 //! Media, segments and catalog files.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 mod common;
 
 use std::collections::HashSet;

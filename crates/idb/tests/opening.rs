@@ -1,5 +1,7 @@
 //! Opening: what it creates, what it keeps, what it refuses, and who may have it open.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 mod common;
 
 use std::fs;

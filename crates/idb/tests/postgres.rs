@@ -1,5 +1,7 @@
 //! PostgreSQL as the store: a server that goes away, whose tables it has, the way there from a file and back into one.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 mod common;
 
 use std::fs;

@@ -5,6 +5,8 @@
 //! mirrors ([`mirror`]). [`reader`] reads one segment back,
 //! whatever its state. The media agent never looks into a data frame and knows nothing of file systems.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
+
 pub mod catalog;
 mod circulation;
 mod grants;

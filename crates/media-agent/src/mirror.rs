@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use capstan_devices::Device;
+use capstan_engine::threads;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::{Follows, MediumHeader};
 use capstan_tape::DriveSession;
@@ -133,7 +134,8 @@ impl Mirrors {
         }
         let run = &run;
         let results: Vec<_> = std::thread::scope(|scope| {
-            let others: Vec<_> = others.iter_mut().map(|m| scope.spawn(move || run(m))).collect();
+            let start = |m| threads::beside(scope, "mirror", move || run(m));
+            let others: Vec<_> = others.iter_mut().map(start).collect();
             let mut results = vec![run(first)];
             results.extend(others.into_iter().map(|t| t.join().unwrap_or(Err(WriteError::Thread))));
             results

@@ -12,6 +12,7 @@ use capstan_engine::entropy::Entropy;
 use capstan_engine::link::{BlockNotes, FilledBlock, FrameNote, LinkClosed, SegmentOrdinal};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::queue::Queue;
+use capstan_engine::threads::{self, NoThread};
 use capstan_format::block::{BLOCK_ALIGN, DaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_ROOM, padded};
 use capstan_format::id::StreamId;
@@ -58,7 +59,8 @@ pub struct Transfer {
     ending: Arc<AtomicUsize>,
     lost: LostMirrors,
     drives: Drives,
-    thread: Option<JoinHandle<Result<(Vec<Member>, Written), WriteError>>>,
+    /// Or why there is none.
+    thread: Option<Result<JoinHandle<Result<(Vec<Member>, Written), WriteError>>, WriteError>>,
 }
 
 impl Transfer {
@@ -82,11 +84,14 @@ impl Transfer {
         let (lost, drives) = (mirrors.lost.clone(), mirrors.drives.clone());
         let writer = SegmentWriter::new(mirrors, entropy, meters.clone(), now_us);
         let ending = Arc::<AtomicUsize>::default();
-        let thread = std::thread::spawn({
+        let started = threads::start("media agent", {
             let (orders, free, meters) = (orders.clone(), free.clone(), meters.clone());
             let ending = ending.clone();
             move || run(writer, &orders, &free, &meters, &ending, next_media, on_commit)
         });
+        // Without a thread nothing is taken, and the end says why.
+        let closed = |_: &NoThread| drop(Closing(&orders, &free));
+        let thread = started.inspect_err(closed).map_err(WriteError::from);
         let buffers = AtomicUsize::new(BUFFERS);
         let (begun, thread) = (AtomicUsize::new(0), Some(thread));
         Self { orders, free, block_size, buffers, meters, begun, ending, lost, drives, thread }
@@ -142,8 +147,8 @@ impl Transfer {
     /// Waits until all is written; gives the media back, and what was written. A segment that was not ended is dropped.
     pub fn finish(mut self) -> Result<(Vec<Member>, Written), WriteError> {
         self.orders.close();
-        let ended = self.thread.take().map(JoinHandle::join);
-        ended.and_then(Result::ok).unwrap_or(Err(WriteError::Thread))
+        let thread = self.thread.take().unwrap_or(Err(WriteError::Thread))?;
+        thread.join().unwrap_or(Err(WriteError::Thread))
     }
 
     fn order(&self, order: Order) -> Result<(), LinkClosed> {
@@ -161,7 +166,7 @@ impl Transfer {
 impl Drop for Transfer {
     fn drop(&mut self) {
         self.orders.close();
-        if let Some(thread) = self.thread.take() {
+        if let Some(Ok(thread)) = self.thread.take() {
             let _ = thread.join();
         }
     }

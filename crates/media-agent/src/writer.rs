@@ -11,6 +11,7 @@ use capstan_engine::entropy::Entropy;
 use capstan_engine::link::{BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrdinal};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::{Queue, Taken};
+use capstan_engine::threads::{self, NoThread};
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentNumber, SessionId, StreamId};
 use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel};
@@ -56,6 +57,9 @@ pub enum WriteError {
     /// There is no further medium to go on on.
     #[error("{0}")]
     Media(String),
+    /// There is no thread to write in.
+    #[error(transparent)]
+    NoThread(#[from] NoThread),
     /// The writing thread ended without a word.
     #[error(
         "the media agent's thread ended unexpectedly; this is a fault of capstan, please report it"
@@ -209,7 +213,8 @@ pub struct Writer {
     lost: LostMirrors,
     drives: Drives,
     /// `None` where blocks are handed over.
-    thread: Option<JoinHandle<Result<Written, WriteError>>>,
+    /// Or why there is none.
+    thread: Option<Result<JoinHandle<Result<Written, WriteError>>, WriteError>>,
 }
 
 /// What was written.
@@ -272,10 +277,12 @@ impl Writer {
         }
         let way = Way::Queue(Queue::new(capacity));
         let shared = Arc::new(Shared { grants, way });
-        let thread = std::thread::spawn({
+        let started = threads::start("media agent", {
             let shared = shared.clone();
             move || run(multiplexer, circulation, &shared, &meters)
         });
+        // Without a thread nothing is taken, and the end says why.
+        let thread = started.inspect_err(|_| shared.close()).map_err(WriteError::from);
         Self { shared, lost, drives, thread: Some(thread) }
     }
 
@@ -318,7 +325,7 @@ impl Writer {
     pub fn finish(mut self, ends: impl Into<SessionEnds>) -> Result<Written, WriteError> {
         let _ = self.shared.give(Message::Finish(ends.into()));
         if let Some(thread) = self.thread.take() {
-            return thread.join().unwrap_or(Err(WriteError::Thread));
+            return thread?.join().unwrap_or(Err(WriteError::Thread));
         }
         let Way::Hand(hand) = &self.shared.way else { return Err(WriteError::Thread) };
         let mut hand = hand.lock();
@@ -334,7 +341,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // Nobody gave an end: its thread drops what was begun.
         self.shared.close();
-        if let Some(thread) = self.thread.take() {
+        if let Some(Ok(thread)) = self.thread.take() {
             let _ = thread.join();
         }
     }

@@ -1,5 +1,7 @@
 //! Any files, in any streams, in any order of their blocks, come back the same: by the catalog, and by reading all.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Drives and changer of a real tape library over iSCSI: Debian's tgt. What is on a tape is told by tgt's own tool.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 #[path = "support/signals.rs"]
 mod signals;
 mod support;

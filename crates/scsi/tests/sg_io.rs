@@ -1,5 +1,7 @@
 //! SG_IO for real: `/dev/sgN` and `/dev/nstN` of a kernel as a process (see support/uml.rs).
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 #[path = "support/signals.rs"]
 mod signals;
 mod support;

@@ -9,6 +9,8 @@
 //! robot at once.
 //!
 //! Nothing here knows of media, segments or sessions.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 #![deny(missing_docs)]
 
 pub mod cartridge;

@@ -3,6 +3,8 @@
 //!
 //! A binary of its own beside the tests end to end, so that the memory that commands take is told from that of tests.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 mod beside;
 mod clocks;
 mod dice;

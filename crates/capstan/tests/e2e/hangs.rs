@@ -13,7 +13,11 @@ use crate::support::{Lab, Run, below, finish, noise, wait_for};
 
 /// Runs the binary; panics if that takes a minute.
 fn bounded(lab: &Lab, args: &[&str]) -> Run {
-    let command = lab.command();
+    bounded_as(lab, &lab.command(), args)
+}
+
+/// The same with the environment of that command.
+pub fn bounded_as(lab: &Lab, command: &std::process::Command, args: &[&str]) -> Run {
     let mut limited = lab.program("timeout");
     limited.args(["-s", "KILL", "60"]).arg(command.get_program()).args(args);
     for (name, value) in command.get_envs() {

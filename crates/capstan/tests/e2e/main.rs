@@ -4,6 +4,8 @@
 //! Tests that a machine cannot run (no root, no loop devices) say so and pass; the gate runs as root. With `CAPSTAN_SOAK=1`
 //! they run with more data. What needs the machine for itself is ignored, and run by `make test` when the others are done.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 mod anomaly;
 mod bad_input;
 mod by_hand;
@@ -82,6 +84,7 @@ mod tape_faults;
 mod tape_goes_on;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;
+mod threads;
 mod to_tar;
 mod together;
 mod untouched;

@@ -21,6 +21,7 @@ use capstan_devices::held::HeldMedium;
 use capstan_disk_agent::squeeze::Ladder;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::threads;
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::keys::{Cipher, KeyRecord, NamesKey, SessionKeys};
@@ -283,9 +284,16 @@ impl Cell {
                 let mut running = Vec::new();
                 for (job, (cursor, streams)) in jobs.iter().zip(sources) {
                     let (port, meters) = (port.clone(), &meters);
-                    running.push(scope.spawn(move || job.run(port, meters, stop, cursor, streams)));
+                    let run = move || job.run(port, meters, stop, cursor, streams);
+                    let started = threads::start_in(scope, "disk agent", run);
+                    running.push(started.inspect_err(|e| {
+                        job.ears.say(Code::NoThread, "disk agent", &job.plan.name, e.to_string());
+                    }));
                 }
-                let handed = running.into_iter().map(|job| job.join().unwrap_or_default());
+                let handed = running.into_iter().map(|job| match job {
+                    Ok(job) => job.join().unwrap_or_default(),
+                    Err(_) => HandedOver::default(),
+                });
                 handed.collect::<Vec<HandedOver>>()
             })
         };

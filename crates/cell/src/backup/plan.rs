@@ -144,7 +144,7 @@ impl Cell {
         started_us: i64,
     ) -> Result<Report> {
         plan.never(self, request)?;
-        let totals = count(&plan.roots, &plan.selection, &stop.0, ears);
+        let totals = count(&plan.roots, &plan.selection, &stop.0, ears)?;
         let ended_us = now_us();
         let mut report = Report {
             name: plan.name,

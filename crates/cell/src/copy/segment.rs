@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_engine::threads::{Beside, beside};
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::KeyId;
 use capstan_format::index::FramePlace;
@@ -112,10 +113,12 @@ impl<'a> Copier<'a> {
             let start = |s| {
                 // Each has a place of its own on the tape. One that cannot be opened again has none.
                 let own = view.open_data(place).ok();
-                scope.spawn(move || read(s, own.as_ref().map_or(reader, |(own, _)| own)))
+                beside(scope, "stream", move || {
+                    read(s, own.as_ref().map_or(reader, |(own, _)| own))
+                })
             };
             let running: Vec<_> = streams.into_iter().map(start).collect();
-            running.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+            running.into_iter().map(Beside::join).collect()
         });
         for ended in all {
             let (done, mut of) = ended.unwrap_or((Err(LinkClosed), Vec::new()));

@@ -1,6 +1,6 @@
 //! What a failure to write means for the medium that was written.
 
-use capstan_devices::operator;
+use capstan_devices::{DeviceError, operator};
 use capstan_format::id::MediumId;
 use capstan_media_agent::writer::WriteError;
 
@@ -27,6 +27,7 @@ impl WriteFailure {
         match error {
             WriteError::Device(e) if e.is_full() => Self::Full,
             WriteError::Device(e) if e.is_of_spool() => Self::Spool,
+            WriteError::Device(DeviceError::NoThread(_)) => Self::Other,
             WriteError::Device(_) => Self::Medium,
             _ => Self::Other,
         }

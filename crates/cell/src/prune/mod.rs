@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::{FoundLock, HeldMedium};
 use capstan_engine::message::Code;
+use capstan_engine::threads::beside;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow, Status};
 
@@ -582,12 +583,14 @@ fn strangers(medium: &FileMedium, segments: &[&ExpiredSegment]) -> HashSet<Segme
         share.iter().filter(is_stranger).map(|s| s.number).collect()
     };
     std::thread::scope(|scope| {
-        let readers: Vec<_> =
-            segments.chunks(share).map(|share| scope.spawn(move || look(share))).collect();
+        let readers: Vec<_> = segments
+            .chunks(share)
+            .map(|share| beside(scope, "look", move || look(share)))
+            .collect();
         // A reader that failed has said nothing of its segments: none of them is removed.
         let shares = segments.chunks(share).zip(readers);
         let found = shares.flat_map(|(share, reader)| {
-            reader.join().unwrap_or_else(|_| share.iter().map(|s| s.number).collect())
+            reader.join().unwrap_or_else(|| share.iter().map(|s| s.number).collect())
         });
         found.collect()
     })

@@ -1,6 +1,7 @@
 //! Several versions restored at once: each by a session of its own, from tapes that pass by once.
 
 use capstan_engine::message::{Listener, Message};
+use capstan_engine::threads;
 use parking_lot::Mutex;
 
 use super::pace::Pace;
@@ -46,17 +47,20 @@ impl Cell {
         Ok(std::thread::scope(|scope| {
             let start = |(number, request)| {
                 let (shares, pace) = (&shares, &pace);
-                scope.spawn(move || {
+                let started = threads::start_in(scope, "restore", move || {
                     let share = Share { shares, number };
                     let ears = Ears::new(&share);
                     let turn = pace.turn(number);
                     self.restore_arc(request, None, Some(&turn), &ears, stop)
                         .map(|(report, _)| report)
-                })
+                });
+                // Who is not there is waited for no more.
+                started.inspect_err(|_| drop(pace.turn(number)))
             };
             let running: Vec<_> = requests.iter().enumerate().map(start).collect();
-            let ended = running.into_iter().map(|restore| restore.join());
-            ended.map(|report| report.unwrap_or_else(|_| Err(gone()))).collect()
+            let ended =
+                running.into_iter().map(|restore| restore?.join().unwrap_or_else(|_| Err(gone())));
+            ended.collect()
         }))
     }
 }

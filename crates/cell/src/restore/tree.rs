@@ -8,6 +8,7 @@ use capstan_devices::tape::WINDOW as TAPE_WINDOW;
 use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_engine::threads;
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_format::id::{MediumId, SegmentNumber, StreamId};
 use capstan_media_agent::reader::StreamContents;
@@ -393,7 +394,8 @@ impl Restore<'_> {
         let failed: Mutex<Option<CellError>> = Mutex::new(None);
         std::thread::scope(|scope| {
             for _ in 0..workers {
-                scope.spawn(|| {
+                // All take from one list: where there is no thread, this one does the work of all.
+                threads::beside(scope, "restore", || {
                     let mut hand = Hand::new(self);
                     while let Some(slice) = jobs.get(next.fetch_add(1, Relaxed)) {
                         if self.stop.0.load(Relaxed) || failed.lock().is_some() {

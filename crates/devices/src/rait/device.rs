@@ -95,12 +95,12 @@ impl RaitDevice {
                 let sizes = opened.segment_size().into_iter().chain(device.segment_size);
                 device.segment_size = sizes.min();
                 device.next = device.next.max(opened.next_number().0);
-                let failed =
-                    |source| DeviceError::Io { action: "write to", path: name.clone(), source };
-                Member::start(name.clone(), opened, block_size as usize).map_err(failed)
+                Ok(Member::start(name.clone(), opened, block_size as usize)?)
             });
             match started {
                 Ok(started) => device.members.push(Some(started)),
+                // The member is as good as before.
+                Err(e @ DeviceError::NoThread(_)) => return Err(e),
                 Err(e) => {
                     device.members.push(None);
                     device.note(member, name, e);

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use capstan_engine::buffer::Buffer;
+use capstan_engine::threads::{self, NoThread};
 use capstan_format::id::SegmentNumber;
 use capstan_tape::DriveSession;
 use parking_lot::Mutex;
@@ -118,14 +119,14 @@ impl Member {
         name: String,
         device: Box<dyn Device>,
         block_size: usize,
-    ) -> std::io::Result<Self> {
+    ) -> Result<Self, NoThread> {
         let depth = (QUEUE_BYTES / block_size.max(1)).max(2);
         let (orders, queue) = sync_channel(depth);
         let (say_done, done) = channel();
         let noted = Arc::<Noted>::default();
         let ending = Arc::new(AtomicBool::new(device.is_ending()));
         let (notes, ends) = (noted.clone(), ending.clone());
-        let thread = std::thread::Builder::new().name("rait".to_owned()).spawn(move || {
+        let thread = threads::start("member of an array", move || {
             if let Err(e) = serve(device, &queue, &say_done, &ends, &notes) {
                 *notes.failure.lock() = Some(e);
             }

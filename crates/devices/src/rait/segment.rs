@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
+use capstan_engine::threads;
 use capstan_format::array::map::SegmentMap;
 use capstan_format::array::{Layout, Level};
 use capstan_format::id::SegmentId;
@@ -237,7 +238,8 @@ impl ArraySegment {
                 .enumerate()
                 .map(|(role, block)| {
                     let len = self.map.len_of(stripe, role) as usize;
-                    scope.spawn(move || self.read_block(stripe, role, &mut block[..len]))
+                    let read = move || self.read_block(stripe, role, &mut block[..len]);
+                    threads::beside(scope, "stripe", read)
                 })
                 .collect();
             readers.into_iter().map(|r| r.join().unwrap_or(Found::Nothing)).collect()

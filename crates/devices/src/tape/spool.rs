@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use capstan_engine::buffer::Buffer;
+use capstan_engine::threads;
 use capstan_format::crc::crc32c;
 use capstan_format::id::SegmentNumber;
 use capstan_tape::{DriveSession, Speeds};
@@ -111,11 +112,11 @@ impl SpooledTape {
     pub fn new(tape: TapeDevice, plan: &SpoolPlan) -> Result<Self, DeviceError> {
         let path = plan.dir.display().to_string();
         let file = nameless(&plan.dir).map_err(spool_error("make", &path))?;
-        Ok(Self::on(tape, plan.size, file, path))
+        Self::on(tape, plan.size, file, path)
     }
 
     /// The same, in a file of that directory.
-    fn on(tape: TapeDevice, size: u64, file: File, path: String) -> Self {
+    fn on(tape: TapeDevice, size: u64, file: File, path: String) -> Result<Self, DeviceError> {
         let place_size = tape.medium().header().block_size as usize;
         let places = usize::try_from(size / place_size as u64).unwrap_or(usize::MAX).max(4);
         let (next, segment_size) = (tape.next_number().0, tape.segment_size());
@@ -129,11 +130,11 @@ impl SpooledTape {
             path,
             places,
         });
-        let thread = std::thread::spawn({
+        let thread = threads::start("spool", {
             let shared = shared.clone();
             move || shared.run(place_size)
-        });
-        Self { shared, thread: Some(thread), next, place_size, segment_size, unsaid: None }
+        })?;
+        Ok(Self { shared, thread: Some(thread), next, place_size, segment_size, unsaid: None })
     }
 
     fn order(&self, order: Order) -> Result<(), DeviceError> {

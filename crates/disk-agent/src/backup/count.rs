@@ -7,6 +7,7 @@ use std::time::Duration;
 use capstan_engine::message::Listener;
 use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
+use capstan_engine::threads::{self, NoThread};
 use capstan_format::entry::Kind;
 
 use super::{Counters, GROUPS_WAITING, walk_event};
@@ -21,18 +22,18 @@ pub fn count(
     selection: &Selection,
     stop: &AtomicBool,
     listener: &dyn Listener,
-) -> Counters {
+) -> Result<Counters, NoThread> {
     let counters = Counters::default();
     let queues = [Queue::<Arc<Group>>::new(GROUPS_WAITING)];
     let ahead = Ahead::default();
     let meters = Meters::default();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        threads::start_in(scope, "counting", || {
             let mut waited = Duration::ZERO;
             while let Some(group) = queues[0].take(&mut waited) {
                 group.items.iter().for_each(|item| count_item(item, selection, &counters));
             }
-        });
+        })?;
         let walker = Walker {
             selection,
             queues: &queues,
@@ -43,8 +44,9 @@ pub fn count(
             event: &|event| walk_event(event, &counters, listener),
         };
         walker.run(roots, None);
-    });
-    counters
+        Ok(())
+    })?;
+    Ok(counters)
 }
 
 fn count_item(item: &WalkItem, selection: &Selection, counters: &Counters) {

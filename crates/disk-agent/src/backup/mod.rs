@@ -10,12 +10,14 @@ use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, SystemTime};
 
 use capstan_engine::link::{BlockPort, LinkClosed};
 use capstan_engine::message::{Code, Listener, Message, path_text};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::Queue;
+use capstan_engine::threads;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use rustix::io::Errno;
 
@@ -164,15 +166,24 @@ impl<'a> Backup<'a> {
                     let reader = StreamReader::new(self, writer, queue, &pieces, &ahead, single);
                     let queues = &queues;
                     let busy = &busy;
-                    scope.spawn(move || {
+                    threads::start_in(scope, "stream", move || {
                         // Where nobody takes groups any more, the walk need not go on.
                         let _closing = Closing(queues);
                         reader.run(busy)
                     })
                 })
                 .collect();
+            // A stream that has no thread was closed, and the others end.
+            if let Some(Err(e)) = threads.iter().find(|started| started.is_err()) {
+                self.say(Code::NoThread, b"", e.to_string());
+                *busy.lock() -= threads.iter().filter(|started| started.is_err()).count();
+                drop(Closing(&queues));
+            }
             for _ in 0..FETCHERS {
-                scope.spawn(|| ahead.run());
+                // Without them it is only slower.
+                if threads::start_in(scope, "fetch", || ahead.run()).is_err() {
+                    break;
+                }
             }
             let walker = Walker {
                 selection: self.selection,
@@ -188,7 +199,7 @@ impl<'a> Backup<'a> {
             drop(walking);
             // All are joined, whichever of them failed.
             let results: Vec<_> =
-                threads.into_iter().map(|t| t.join().unwrap_or(Err(LinkClosed))).collect();
+                threads.into_iter().map(|t| t.map_or(Err(LinkClosed), joined)).collect();
             results.into_iter().collect()
         })
     }
@@ -282,6 +293,10 @@ impl<'a> Backup<'a> {
     fn say(&self, code: Code, path: &[u8], text: String) {
         say(self.listener, code, path, text);
     }
+}
+
+fn joined(stream: ScopedJoinHandle<'_, Result<(), LinkClosed>>) -> Result<(), LinkClosed> {
+    stream.join().unwrap_or(Err(LinkClosed))
 }
 
 fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener) {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
+use capstan_engine::threads;
 use capstan_format::codec::{Compressor, Method};
 use capstan_format::entry::Kind;
 use capstan_format::keys::FrameSealer;
@@ -110,7 +111,10 @@ fn taste_most(
             meters: &meters,
             event: &|_| {},
         };
-        scope.spawn(move || walker.run(roots, None));
+        // Without a thread nothing is known of the source; the backup itself says so.
+        if threads::start_in(scope, "walk", move || walker.run(roots, None)).is_err() {
+            return;
+        }
         let mut waited = Duration::ZERO;
         while let Some(group) = queues[0].take(&mut waited) {
             for item in &group.items {

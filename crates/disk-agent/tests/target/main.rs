@@ -1,6 +1,8 @@
 //! Restoring into real directories. As root everything is tested; what needs root is passed over
 //! with a message otherwise.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 mod attack;
 mod kinds;
 mod measure;

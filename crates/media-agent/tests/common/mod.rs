@@ -1,5 +1,6 @@
 //! What the tests of writing and reading share: made streams, a medium in memory, and reading all of it back.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;

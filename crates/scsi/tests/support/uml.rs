@@ -6,6 +6,8 @@
 //!
 //! A test module that calls [`run_inside`] has two more tests, ignored: `inside`, which calls [`inside`], and `power_off`.
 
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;

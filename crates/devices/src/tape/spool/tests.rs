@@ -147,7 +147,8 @@ fn small_file(blocks: u64) -> File {
 fn a_spool_whose_disk_takes_no_more_is_done_without() {
     let dir = tempfile::tempdir().unwrap();
     let (address, tape) = tape(dir.path());
-    let mut device = SpooledTape::on(tape, 40 * BLOCK as u64, small_file(8), "/sp".to_owned());
+    let mut device =
+        SpooledTape::on(tape, 40 * BLOCK as u64, small_file(8), "/sp".to_owned()).unwrap();
     assert_eq!(device.begin_segment().unwrap().0, 1);
     // What writes the tape waits for more.
     std::thread::sleep(std::time::Duration::from_millis(50));
@@ -185,7 +186,8 @@ fn a_spool_that_cannot_be_read_or_made_is_no_full_tape() {
     let dir = tempfile::tempdir().unwrap();
     let (address, tape) = tape(dir.path());
     let unreadable = OpenOptions::new().write(true).open("/dev/null").unwrap();
-    let mut device = SpooledTape::on(tape, 40 * BLOCK as u64, unreadable, "/sp".to_owned());
+    let mut device =
+        SpooledTape::on(tape, 40 * BLOCK as u64, unreadable, "/sp".to_owned()).unwrap();
     segment(&mut device, 20);
     let failed = device.commit().unwrap_err();
     assert!(failed.is_of_spool() && !failed.is_full(), "{failed}");
@@ -204,7 +206,7 @@ fn what_the_spool_gives_back_otherwise_does_not_come_to_the_tape() {
     let (address, tape) = tape(dir.path());
     let file = nameless(dir.path()).unwrap();
     let behind = file.try_clone().unwrap();
-    let mut device = SpooledTape::on(tape, 500 * BLOCK as u64, file, "spool".to_owned());
+    let mut device = SpooledTape::on(tape, 500 * BLOCK as u64, file, "spool".to_owned()).unwrap();
     assert_eq!(segment(&mut device, 40).0, 1);
     // The fifth block, as a disk that had no room for it after all.
     behind.write_all_at(&[0; 512], 4 * BLOCK as u64).unwrap();

@@ -5,7 +5,10 @@
 //! this process holds and does not just use makes room; one that is being written stays.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Relaxed, Release},
+};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -190,12 +193,13 @@ impl Tape {
 
     /// Keeps it loaded while it is written. False if somebody writes it already.
     pub fn pin(&self) -> bool {
-        !self.pinned.swap(true, Relaxed)
+        // As a lock is taken: what the last one did to the tape is seen.
+        !self.pinned.swap(true, AcqRel)
     }
 
     /// It is written no more.
     pub fn unpin(&self) {
-        self.pinned.store(false, Relaxed);
+        self.pinned.store(false, Release);
     }
 
     /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done once more,

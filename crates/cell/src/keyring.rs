@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use capstan_engine::durable;
 use capstan_engine::entropy::Entropy;
+use capstan_engine::{durable, regular};
 use capstan_format::keys::{
     Grant, KeyError, KeyRecord, KeyRing, LockKind, NamesKey, Purpose, RecoveryCode, Secret,
     Unlocked,
@@ -176,17 +176,11 @@ pub fn load(home: &Path) -> Result<Option<KeyRing>> {
 /// A ring that is kept under another name.
 pub(crate) fn load_as(home: &Path, name: &str) -> Result<Option<KeyRing>> {
     let path = home.join(name);
-    let shown = path.display();
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(CellError::io("open the key ring", shown)(e)),
-    };
-    let mut json = Vec::new();
-    file.take(FILE_MAX)
-        .read_to_end(&mut json)
-        .map_err(CellError::io("read the key ring", path.display()))?;
-    Ok(Some(KeyRing::from_json(&json)?))
+    match regular::read(&path, FILE_MAX) {
+        Ok(json) => Ok(Some(KeyRing::from_json(&json)?)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(CellError::io("read the key ring", path.display())(e)),
+    }
 }
 
 /// Stores the ring in that home, readable for its owner alone, so that a crash leaves the old one or the new one.
@@ -229,6 +223,12 @@ pub fn lock(home: &Path) -> Result<ChangeLock> {
         durable::create_directories(home, 0o700).map_err(io("create the home"))?;
     }
     let path = home.join(".keyring.lock");
+    match regular::refuse_others(&path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            return Err(CellError::io("open", path.display())(e));
+        }
+        _ => {}
+    }
     let file = OpenOptions::new()
         .write(true)
         .create(true)

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use capstan_engine::entropy::Entropy;
+use capstan_engine::regular;
 use capstan_format::keys::{MAX_NAMES_KEY_JSON, NamesKey};
 use zeroize::Zeroizing;
 
@@ -21,7 +22,7 @@ pub const FILE_NAME: &str = "names.key";
 pub fn load(home: &Path) -> Result<Option<NamesKey>> {
     let path = home.join(FILE_NAME);
     let io = |action| CellError::io(action, path.display());
-    let file = match File::open(&path) {
+    let file = match regular::open(&path) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io("open the names key")(e)),

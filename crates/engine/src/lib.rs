@@ -15,5 +15,6 @@ pub mod link;
 pub mod message;
 pub mod meter;
 pub mod queue;
+pub mod regular;
 pub mod threads;
 pub mod verdict;

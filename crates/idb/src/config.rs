@@ -1,10 +1,10 @@
 //! `capstan.toml` in a home: what has to be known before its database is open.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use capstan_engine::regular;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -34,10 +34,8 @@ impl Config {
     /// That of a home; of one without the file, that nothing is said.
     pub fn of(home: &Path) -> Result<Self> {
         let path = home.join(FILE_NAME);
-        let mut text = String::new();
-        let read = File::open(&path).and_then(|file| file.take(SIZE_MAX).read_to_string(&mut text));
-        match read {
-            Ok(_) => parse(&path, &text),
+        match regular::read_text(&path, SIZE_MAX) {
+            Ok(text) => parse(&path, &text),
             // What is in the way of the home itself is said where that is made.
             Err(e)
                 if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>

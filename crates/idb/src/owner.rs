@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use capstan_engine::durable;
+use capstan_engine::{durable, regular};
 
 use crate::Result;
 use crate::config::{Config, FILE_NAME};
@@ -128,9 +128,12 @@ impl Idb {
     }
 }
 
+/// The longest file that says whose tables there are, bytes: an identity and an address.
+const SIZE_MAX: u64 = 1 << 16;
+
 /// The identity that a file has in its first line; nothing if there is no such file.
 fn cell_of(path: &Path) -> Result<Option<String>> {
-    match fs::read_to_string(path) {
+    match regular::read_text(path, SIZE_MAX) {
         Ok(text) => Ok(text.lines().next().map(|line| line.trim().to_owned())),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(e) => Err(IdbError::io("read", path, e)),

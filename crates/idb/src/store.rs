@@ -17,6 +17,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use capstan_engine::regular;
 use capstan_format::sums::ContentSum;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Name;
@@ -100,6 +101,7 @@ impl CatalogStore {
 
     /// Opens an object; `None` if there is none. One that is replaced meanwhile stays as it was opened.
     pub(crate) fn get(&self, name: &str) -> io::Result<Option<CatalogFile>> {
+        self.refuse_others(name)?;
         let found = async {
             let found = self.durable.get(&Name::from(name)).await?;
             let len = found.meta.size;
@@ -114,6 +116,7 @@ impl CatalogStore {
 
     /// What is known of an object without opening it.
     pub(crate) fn look(&self, name: &str) -> io::Result<Option<Listed>> {
+        self.refuse_others(name)?;
         let found = self.wait(self.durable.head(&Name::from(name)));
         Ok(found_or_none(found)?.map(listed))
     }
@@ -169,6 +172,15 @@ impl CatalogStore {
             }
         }
         Ok(removed)
+    }
+
+    /// The store opens what it looks at, and would wait for a pipe.
+    fn refuse_others(&self, name: &str) -> io::Result<()> {
+        let At::Directory(dir) = &self.at else { return Ok(()) };
+        match regular::refuse_others(&dir.join(name)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            regular => regular,
+        }
     }
 
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drive::{Read, TapeError};
 use crate::encryption::{DriveKey, OVERHEAD, open, seal};
+use crate::small_file;
 
 const MAGIC: &[u8; 16] = b"capstan vtape 1\n";
 const RECORD: u64 = 8;
@@ -350,8 +351,7 @@ fn no_tape(path: &Path, e: TapeError) -> TapeError {
 
 fn read_label(path: &Path) -> Result<Label, TapeError> {
     let path = label_path(path);
-    is_regular(&path)?;
-    let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+    let text = small_file::read(&path)?;
     serde_json::from_str(&text).map_err(|e| damaged(&path, &e.to_string()))
 }
 

@@ -25,6 +25,7 @@ pub mod lock;
 pub mod mechanics;
 pub mod model;
 pub mod reports;
+mod small_file;
 pub mod virtual_drive;
 
 pub use changer::Changer;

@@ -13,7 +13,6 @@ pub(crate) use stock::CLEANING;
 pub use stock::NewTape;
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +27,7 @@ use crate::drive::{TapeDrive, TapeError};
 use crate::faults::{BadFault, Fault, Faults, Operation};
 use crate::lock;
 use crate::model::DriveModel;
+use crate::small_file;
 use crate::virtual_drive::VirtualDrive;
 
 /// Seconds in which a robot moves a tape: an estimate, of a library of one frame.
@@ -118,15 +118,11 @@ impl Library {
     /// Opens one.
     pub fn open(dir: &Path) -> Result<Self, TapeError> {
         let path = dir.join("library.toml");
-        let text = match fs::read_to_string(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                return Err(TapeError::Library {
-                    library: dir.display().to_string(),
-                    problem: "there is no virtual library; `capstan vtl create` makes one"
-                        .to_owned(),
-                });
-            }
-            text => text.map_err(failed("read", &path))?,
+        let Some(text) = small_file::read_if_there(&path)? else {
+            return Err(TapeError::Library {
+                library: dir.display().to_string(),
+                problem: "there is no virtual library; `capstan vtl create` makes one".to_owned(),
+            });
         };
         let design: Design = toml::from_str(&text).map_err(|e| damaged(&path, e.message()))?;
         check(dir, &design, 0)?;
@@ -165,11 +161,7 @@ impl Library {
     /// The faults that were planned, which are used up by that.
     fn take_faults(&self, drive: Option<u32>) -> Result<Faults, TapeError> {
         let path = self.dir.join(faults_name(drive));
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Faults::default()),
-            Err(e) => return Err(failed("read", &path)(e)),
-        };
+        let Some(text) = small_file::read_if_there(&path)? else { return Ok(Faults::default()) };
         fs::remove_file(&path).map_err(failed("remove", &path))?;
         text.trim().parse().map_err(|e: BadFault| damaged(&path, &e.to_string()))
     }
@@ -187,7 +179,7 @@ impl Library {
     /// All tapes that are in it, by place.
     pub fn tapes(&self) -> Result<Vec<Held>, TapeError> {
         let path = inventory_path(&self.dir);
-        let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+        let text = small_file::read(&path)?;
         let mut held: Vec<Held> =
             serde_json::from_str(&text).map_err(|e| damaged(&path, &e.to_string()))?;
         held.sort_by_key(|h| h.place);

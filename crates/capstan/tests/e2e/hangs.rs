@@ -212,3 +212,36 @@ fn the_first_sigterm_ends_a_verification_that_waits_for_a_drive() {
     let shown: Value = serde_json::from_str(&shown.ok().stdout).unwrap();
     assert_eq!((&shown["errors"], &shown["condition"]), (&0.into(), &"good".into()));
 }
+
+#[test]
+fn pipes_in_the_place_of_files_of_the_home_are_not_waited_for() {
+    let lab = Lab::with_passphrase(Some("secret"));
+    lab.file("tree/f", noise(1, 40_000));
+    lab.run(["idb", "recovery-key"]).ok();
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.file("tree/g", "two");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.run(["ls", "t"]).ok();
+    lab.sh("mkdir saved; cp -a home medium saved");
+    let files = lab.sh("cd home; find . -type f ! -name 'capstan.db*'");
+    assert!(files.lines().count() > 5, "{files}");
+    for file in files.lines() {
+        for command in [
+            "status",
+            "ls t",
+            "find f",
+            "verify t",
+            "restore t --into out --overwrite always",
+            "backup tree --to medium --name t",
+            "prune --keep-last 1",
+            "import medium",
+            "idb check",
+        ] {
+            lab.sh("rm -rf home medium; cp -a saved/* .");
+            lab.sh(&format!("rm 'home/{file}'; mkfifo 'home/{file}'"));
+            let run = bounded(&lab, &command.split(' ').collect::<Vec<_>>());
+            let all = format!("{file}: {command}: {}{}", run.stdout, run.stderr);
+            assert!((0..=6).contains(&run.code), "{}: {all}", run.code);
+        }
+    }
+}

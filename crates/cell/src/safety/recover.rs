@@ -1,15 +1,15 @@
 //! `idb recover`: the internal database of a lost home, from the backup of it that lies on a medium.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, idb_backups};
-use capstan_engine::durable;
 use capstan_engine::message::Code;
+use capstan_engine::{durable, regular};
 use capstan_format::attachment::Attachment;
 use capstan_format::id::MediumId;
 use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
@@ -128,6 +128,9 @@ pub fn recover(
 
 type Files = Vec<(String, Vec<u8>)>;
 
+/// The longest note of a recovery, bytes: two identities.
+const BEGUN_MAX: u64 = 4096;
+
 /// What a home notes of a recovery that was begun and not ended.
 struct Begun {
     /// The backup of the internal database that it was of.
@@ -139,7 +142,7 @@ struct Begun {
 impl Begun {
     fn load(home: &Path) -> Result<Option<Self>> {
         let path = home.join(BEGUN);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match regular::read_text(&path, BEGUN_MAX) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(CellError::io("read", path.display())(e)),
@@ -221,11 +224,7 @@ impl Found {
     fn read(&self) -> Result<Vec<u8>> {
         match &self.place {
             Place::File(path) => {
-                let mut bytes = Vec::new();
-                File::open(path)
-                    .and_then(|file| file.take(BACKUP_MAX).read_to_end(&mut bytes))
-                    .map_err(CellError::io("read", &self.shown))?;
-                Ok(bytes)
+                regular::read(path, BACKUP_MAX).map_err(CellError::io("read", &self.shown))
             }
             Place::Tape(medium, attachment) => Ok(medium.read_attachment(attachment)?),
         }

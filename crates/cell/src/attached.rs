@@ -5,12 +5,12 @@ use capstan_devices::address::Address;
 use capstan_devices::attached::NewAttachment;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
-use capstan_format::attachment::AttachmentKind;
+use capstan_format::attachment::{Attachment, AttachmentKind};
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_format::lock::VersionLock;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::media::shown;
 use crate::session::now_us;
 
@@ -22,7 +22,72 @@ pub(crate) enum Content {
     Locks(Vec<VersionLock>),
 }
 
+/// What of the attachments of a medium was read, in the order in which they lie there.
+#[derive(Default)]
+pub(crate) struct Attached {
+    whole: Vec<Attachment>,
+    damaged: Vec<DamagedAttachment>,
+}
+
+/// An attachment that cannot be read, and why.
+pub(crate) struct DamagedAttachment {
+    pub it: Attachment,
+    pub why: String,
+}
+
+impl Attached {
+    /// Reads one; the bytes of its contents.
+    pub fn read(&mut self, medium: &FileMedium, of: Attachment) -> u64 {
+        match medium.read_attachment(&of) {
+            Ok(contents) => {
+                self.whole.push(of);
+                contents.len() as u64
+            }
+            Err(e) => {
+                self.damaged.push(DamagedAttachment { it: of, why: chain(&e) });
+                0
+            }
+        }
+    }
+
+    /// Those that are damaged, and for which no later one stands.
+    pub fn lost(self) -> Vec<DamagedAttachment> {
+        let Self { whole, mut damaged } = self;
+        damaged.retain(|of| !whole.iter().any(|later| stands_for(later, &of.it)));
+        damaged
+    }
+}
+
+/// Whether a later attachment says all that an earlier one did: of backups of a database the newest counts, of locks all.
+fn stands_for(later: &Attachment, of: &Attachment) -> bool {
+    let has = |lock: &VersionLock| {
+        let same = |l: &&VersionLock| l.version == lock.version;
+        later.locks.iter().find(same).is_some_and(|l| l.joined(lock) == *l)
+    };
+    later.number > of.number
+        && later.attachment == of.attachment
+        && match of.attachment {
+            AttachmentKind::IdbBackup => true,
+            AttachmentKind::Lock => of.locks.iter().all(has),
+            AttachmentKind::Other => false,
+        }
+}
+
 impl Cell {
+    /// Writes what an attachment says that is damaged once more, at the end of the medium. False where it cannot be had again: a
+    /// backup of a database without a recovery key, or something of which this version knows nothing.
+    pub(crate) fn attach_anew(&self, medium: &FileMedium, of: &Attachment) -> Result<bool> {
+        let content = match of.attachment {
+            AttachmentKind::IdbBackup => match self.sealed_idb_backup()? {
+                Some((created_us, bytes)) => Content::IdbBackup(created_us, bytes),
+                None => return Ok(false),
+            },
+            AttachmentKind::Lock => Content::Locks(of.locks.clone()),
+            AttachmentKind::Other => return Ok(false),
+        };
+        self.attach(medium, content).map(|()| true)
+    }
+
     /// Writes an attachment behind all that a medium has. What has no room is said so.
     pub(crate) fn attach(&self, medium: &FileMedium, content: Content) -> Result<()> {
         let id = SegmentId(self.new_id()?);

@@ -12,7 +12,6 @@ use capstan_devices::tape;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::attachment::Attachment;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Status, Totals};
@@ -22,6 +21,7 @@ use capstan_media_agent::scan::scan_with;
 use self::damage::Damage;
 use crate::Cell;
 use crate::at_hand::another_in_its_place;
+use crate::attached::{Attached, DamagedAttachment};
 use crate::error::{CellError, Result};
 use crate::import::key_records;
 use crate::judge::{self, Frames};
@@ -119,12 +119,14 @@ impl Cell {
             for part in &parts {
                 let errors = ears.error_count();
                 part.say_missing(&ears);
+                let mut attachments = Attached::default();
                 for number in &part.segments {
                     if stop.0.load(Relaxed) {
                         break;
                     }
-                    if let Ok(Some(attached)) = part.medium.attachment(*number) {
-                        verify_attachment(&part.medium, &attached, &meters, &ears);
+                    if let Ok(Some(of)) = part.medium.attachment(*number) {
+                        let bytes = attachments.read(&part.medium, of);
+                        meters.of(Stage::Device).bytes(bytes);
                         lap.busy(meters.of(Stage::Device));
                         continue;
                     }
@@ -163,6 +165,9 @@ impl Cell {
                         }
                     }
                     lap.busy(meters.of(Stage::Cpu));
+                }
+                if !stop.0.load(Relaxed) {
+                    say_lost(attachments, &part.medium, &ears);
                 }
                 let whole = matches!(request, VerifyRequest::Medium(_)) && !stop.0.load(Relaxed);
                 let damaged = ears.error_count() > errors || part.medium.header_problem().is_some();
@@ -419,14 +424,14 @@ impl Part {
     }
 }
 
-/// Reads what is attached to a tape, and says what is damaged of it.
-fn verify_attachment(medium: &FileMedium, of: &Attachment, meters: &Meters, ears: &Ears<'_>) {
-    match medium.read_attachment(of) {
-        Ok(contents) => meters.of(Stage::Device).bytes(contents.len() as u64),
-        Err(e) => {
-            let what = format!("{} {} of {}", of.attachment, of.number.0, medium.path());
-            ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
-        }
+/// Says what of a tape's attachments is damaged, and in no later one.
+fn say_lost(attachments: Attached, medium: &FileMedium, ears: &Ears<'_>) {
+    for DamagedAttachment { it, why } in attachments.lost() {
+        let what = format!("{} {} of {}", it.attachment, it.number.0, medium.path());
+        let label = &medium.header().label;
+        let text =
+            format!("{why}; `capstan media repair {label}` writes it anew at the end of the tape");
+        ears.say(Code::Damaged, "media agent", &what, text);
     }
 }
 

@@ -132,7 +132,26 @@ fn the_database_comes_back_from_one_tape_and_an_older_backup_does() {
     assert_eq!(verified.code, 3, "{}{}", verified.stdout, verified.stderr);
     let said = format!("{}{}", verified.stdout, verified.stderr);
     assert!(said.contains("backup of an internal database 4"), "{said}");
+    assert!(said.contains("`capstan media repair V00001L9` writes it anew"), "{said}");
     assert_eq!(run(&lab, "verify t").code, 0);
+    // A repair writes it anew, and what is damaged counts no more.
+    let would = run(&lab, "media repair V00001L9 --dry-run");
+    let would = format!("{}{}", would.stdout, would.stderr);
+    assert!(would.contains("backup of an internal database 4 would be written anew"), "{would}");
+    assert_eq!(attached(&lab, "V00001L9", "idb-backup"), 2);
+    let mended = run(&lab, "media repair V00001L9");
+    let said = format!("{}{}", mended.stdout, mended.stderr);
+    assert_eq!(mended.code, 0, "{said}");
+    assert!(said.contains("it was written anew at the end of the tape"), "{said}");
+    assert!(attached(&lab, "V00001L9", "idb-backup") > 2);
+    run(&lab, "verify --medium V00001L9").ok();
+    assert!(!run(&lab, "media show V00001L9").ok().stdout.contains("damage"), "it is whole again");
+    let again = run(&lab, "media repair V00001L9");
+    assert!(!format!("{}{}", again.stdout, again.stderr).contains("anew"), "once is enough");
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    let back = run(&lab, "idb recover vtape:vtl?tape=V00001L9 --code-file sheet");
+    assert!(!back.ok().stderr.contains("an older one is tried"), "{}", back.stderr);
+    comes_back(&lab, "t", &lab.path("tree"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use capstan_media_agent::scan::scan;
 
 use super::Repair;
 use super::unneeded::Unneeded;
+use crate::attached::DamagedAttachment;
 use crate::error::{Result, chain};
 use crate::judge::{Frames, Losses, Named};
 use crate::losses::{Lost, Range, unreadable};
@@ -48,12 +49,17 @@ pub(super) struct Found {
     pub stale: Vec<(Place, u64)>,
     /// Damaged segments that no version needs.
     pub unneeded: Vec<Unneeded>,
+    /// Attachments of a tape that are damaged, and in no later one.
+    pub attachments: Vec<DamagedAttachment>,
 }
 
 impl Found {
     /// Whether all is whole.
     pub fn is_empty(&self) -> bool {
-        self.broken.is_empty() && self.stale.is_empty() && self.unneeded.is_empty()
+        self.broken.is_empty()
+            && self.stale.is_empty()
+            && self.unneeded.is_empty()
+            && self.attachments.is_empty()
     }
 }
 
@@ -95,7 +101,7 @@ impl Repair<'_> {
                     found.broken.push(self.examined(view, (v, s), places, why));
                 }
             }
-            found.unneeded = self.unneeded(medium, &needed)?;
+            (found.unneeded, found.attachments) = self.unneeded(medium, &needed)?;
             Ok(found)
         });
         found

@@ -1,7 +1,7 @@
 //! Making a medium whole again: its header file, where that is damaged, from its segments; and segments of which something is
 //! damaged or missing, written anew on it, in new segments, from themselves and from wherever what they lack is whole, and read
 //! back. What was damaged goes from a directory when that is done, and is read last from then on where it stays, as on tape. What
-//! is damaged and no version needs goes without that. Whatever is cut short can be done again.
+//! is damaged and no version needs goes without that. What is attached to a tape and damaged is written anew at its end. Whatever is cut short can be done again.
 
 mod find;
 mod header;
@@ -21,6 +21,7 @@ use capstan_idb::{Medium, Status, Version};
 use self::find::Found;
 use self::header::HeaderMended;
 use crate::Cell;
+use crate::attached::DamagedAttachment;
 use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -67,6 +68,8 @@ struct Outcome {
     written: u64,
     /// Segments that are whole again.
     whole: usize,
+    /// Attachments stay damaged.
+    lacks_attachments: bool,
 }
 
 impl Cell {
@@ -142,6 +145,7 @@ impl Cell {
         if !request.dry_run && !outcome.failed && !stop.0.load(Relaxed) {
             repair.replace(&views, &found, &mut outcome)?;
             repair.remove_unneeded(&found.unneeded)?;
+            outcome.lacks_attachments = !repair.attach_anew(&found.attachments, &mut report)?;
         }
         if !stop.0.load(Relaxed) {
             report.corrupt = repair.name_lost(&views, &found.broken);
@@ -190,6 +194,10 @@ impl Repair<'_> {
                 let text = format!("segment {} would be removed: {}", u.number.0, u.why);
                 report.notes.push(text);
             }
+            for DamagedAttachment { it, why } in &found.attachments {
+                let (kind, number) = (&it.attachment, it.number.0);
+                report.notes.push(format!("{kind} {number} would be written anew: {why}"));
+            }
             return Ok(outcome);
         }
         if helps().next().is_none() || self.stop.0.load(Relaxed) {
@@ -229,7 +237,9 @@ impl Repair<'_> {
         if self.dry_run || self.stop.0.load(Relaxed) {
             return Ok(());
         }
-        let is_mended = outcome.whole == broken.len() && found.unneeded.iter().all(|u| u.goes);
+        let is_mended = outcome.whole == broken.len()
+            && found.unneeded.iter().all(|u| u.goes)
+            && !outcome.lacks_attachments;
         match is_mended {
             true => {
                 let mended = self.mended_header || !found.is_empty();

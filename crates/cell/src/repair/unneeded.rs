@@ -12,8 +12,10 @@ use capstan_media_agent::scan::scan;
 
 use super::Repair;
 use crate::Cell;
+use crate::attached::{Attached, DamagedAttachment};
 use crate::error::{Result, chain};
 use crate::observe::Silent;
+use crate::report::Report;
 use crate::session::Ears;
 use crate::stage::is_whole;
 
@@ -60,28 +62,61 @@ impl Cell {
 }
 
 impl Repair<'_> {
-    /// Damaged segments that are not among those that are needed.
+    /// Damaged segments that are not among those that are needed, and damaged attachments.
     pub(super) fn unneeded(
         &self,
         medium: &FileMedium,
         needed: &HashSet<SegmentNumber>,
-    ) -> Result<Vec<Unneeded>> {
+    ) -> Result<(Vec<Unneeded>, Vec<DamagedAttachment>)> {
         let recorded = self.cell.idb.segments_of_medium(self.row.id)?;
         let recorded: HashMap<SegmentNumber, Segment> =
             recorded.into_iter().map(|s| (s.number, s)).collect();
-        let mut found = Vec::new();
+        let (mut found, mut attachments) = (Vec::new(), Attached::default());
         for number in medium.segments()?.into_iter().filter(|n| !needed.contains(n)) {
             if self.stop.0.load(Relaxed) {
                 break;
             }
-            if matches!(medium.attachment(number), Ok(Some(_))) {
+            if let Ok(Some(of)) = medium.attachment(number) {
+                attachments.read(medium, of);
                 continue;
             }
             let judged = judged(medium, number, recorded.get(&number));
             // What was not read to its end is not damaged.
             found.extend(judged.filter(|_| !self.stop.0.load(Relaxed)));
         }
-        Ok(found)
+        Ok((found, attachments.lost()))
+    }
+
+    /// Writes damaged attachments once more, at the end of the tape. Whether all are whole again.
+    pub(super) fn attach_anew(
+        &self,
+        damaged: &[DamagedAttachment],
+        report: &mut Report,
+    ) -> Result<bool> {
+        let mut all = true;
+        for DamagedAttachment { it, why } in damaged {
+            let what = format!("{} {} of '{}'", it.attachment, it.number.0, self.row.label);
+            // Held only as long as it is written: what is laid down for a backup of the database opens it as well.
+            let medium = self.cell.open_known(&self.row, &self.address)?;
+            let (code, text) = match self.cell.attach_anew(&medium, it) {
+                Ok(true) => {
+                    (Code::Repaired, format!("it was written anew at the end of the tape: {why}"))
+                }
+                Ok(false) => (
+                    Code::Damaged,
+                    format!(
+                        "{why}; it cannot be made again without a recovery key (`capstan idb recovery-key`)"
+                    ),
+                ),
+                Err(e) => (Code::Damaged, format!("{why}; it was not written anew: {}", chain(&e))),
+            };
+            match code {
+                Code::Repaired => report.notes.push(format!("{what}: {text}")),
+                _ => all = false,
+            }
+            self.ears.say(code, "media agent", &what, text);
+        }
+        Ok(all)
     }
 
     /// Removes them, as prune would; from a tape nothing is removed.

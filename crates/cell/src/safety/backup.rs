@@ -166,7 +166,7 @@ impl Cell {
     }
 
     /// A backup of the internal database as it is now, and its time; none without a recovery key.
-    fn sealed_idb_backup(&self) -> Result<Option<(i64, Vec<u8>)>> {
+    pub(crate) fn sealed_idb_backup(&self) -> Result<Option<(i64, Vec<u8>)>> {
         let Some(ring) = self.recovery_ring()? else { return Ok(None) };
         self.sound_pages()?;
         let created_us = now_us();

@@ -90,6 +90,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             let request = RepairRequest {
                 medium: args.medium.clone(),
                 from: args.from.clone(),
+                remove_unreadable: args.remove_unreadable,
                 dry_run: args.dry_run,
             };
             let show = Show { method: "repair", json: args.json, to_stderr: false };

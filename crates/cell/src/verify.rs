@@ -42,6 +42,8 @@ struct Part {
     missing: Vec<MissingSegment>,
     /// The segments that are recorded of a medium that is read by itself.
     recorded: HashMap<SegmentNumber, SegmentId>,
+    /// Whether it is a tape that is read by itself.
+    on_tape: bool,
     /// Segments of which nobody needs that they are whole, and why.
     passed: HashMap<SegmentNumber, String>,
 }
@@ -136,6 +138,7 @@ impl Cell {
                         ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
                     }
                     let passed = part.passed.get(number);
+                    let before = ears.error_count();
                     let mut frames = Frames::new(&keys);
                     let scanned = SegmentReader::open(&part.medium, *number).and_then(|r| {
                         let mut open = |label: Option<&_>, stream, header: &_, stored: &[u8]| {
@@ -163,6 +166,9 @@ impl Cell {
                             let what = format!("segment {} of {}", number.0, part.medium.path());
                             ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
                         }
+                    }
+                    if version.is_none() && ears.error_count() > before {
+                        part.say_unknown(*number, &ears);
                     }
                     lap.busy(meters.of(Stage::Cpu));
                 }
@@ -319,8 +325,14 @@ impl Cell {
                                 let segments = vec![number];
                                 let (missing, recorded) = (Vec::new(), HashMap::new());
                                 let passed = self.needless_on(medium)?;
-                                let part =
-                                    Part { medium: opened, segments, missing, recorded, passed };
+                                let part = Part {
+                                    medium: opened,
+                                    segments,
+                                    missing,
+                                    recorded,
+                                    on_tape: false,
+                                    passed,
+                                };
                                 parts.push((medium, part));
                             }
                         }
@@ -363,7 +375,8 @@ impl Cell {
                 let recorded = self.idb.segments_of_medium(id)?;
                 let recorded = recorded.into_iter().map(|s| (s.number, s.id)).collect();
                 let passed = self.needless_on(id)?;
-                let part = Part { medium, segments, missing, recorded, passed };
+                let on_tape = address.is_sequential();
+                let part = Part { medium, segments, missing, recorded, on_tape, passed };
                 let name = part.medium.header().label.clone();
                 let parts = vec![part];
                 Ok(Asked { name, parts, version: None, changed, _reading: reading })
@@ -407,6 +420,24 @@ impl Part {
             &what,
             format!("it is damaged, which costs nothing: {why}"),
         );
+    }
+
+    /// Says of a damaged segment what becomes of it, where the database does not know it.
+    fn say_unknown(&self, number: SegmentNumber, ears: &Ears<'_>) {
+        if self.recorded.contains_key(&number) {
+            return;
+        }
+        let way = match self.on_tape {
+            true => "it stays until the tape is recycled".to_owned(),
+            false => format!(
+                "`capstan media repair {} --remove-unreadable` removes it if nothing of it can be read",
+                self.medium.path()
+            ),
+        };
+        let what = format!("segment {} of {}", number.0, self.medium.path());
+        let text =
+            format!("no version that is known needs it: the database does not know it; {way}");
+        ears.say(Code::Adapted, "media agent", &what, text);
     }
 
     fn say_missing(&self, ears: &Ears<'_>) {

@@ -164,6 +164,9 @@ All that the medium holds is read. Segments of which something is damaged or mis
 from themselves, and what they lack from mirrors and copies that are at hand. What was written is read back. Then the damaged segments are removed from a directory; on tape they stay, and are read last. What is whole nowhere
 is named: the exit code is 3, and the damaged segment stays. A tape cannot be read while it is written: another medium must have
 all of the segment. A damaged segment that no version needs is removed from a directory.
+One that this home does not know may be another home's, and stays: with --remove-unreadable it
+goes, if none of its data can be read and no lock covers it. One of which something can be read
+stays in any case; move its file elsewhere if nothing lacks.
 
 Where medium.capstan in a directory is damaged or missing, it is written anew first, from what the segments and the database say;
 also of a medium that this home does not know. A member of an array is written anew with `capstan rait rebuild`; what the array as
@@ -331,6 +334,9 @@ pub struct RepairArgs {
     /// Take what it lacks from this medium only [default: from all that are at hand]
     #[arg(long, value_name = "MEDIUM")]
     pub from: Option<String>,
+    /// Remove from a directory segments of which nothing can be read and this home knows nothing
+    #[arg(long)]
+    pub remove_unreadable: bool,
     /// Only say what would be written anew
     #[arg(long)]
     pub dry_run: bool,

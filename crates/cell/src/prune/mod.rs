@@ -539,7 +539,7 @@ pub(crate) struct Swept {
 }
 
 /// Whether a lock on the medium covers a segment.
-fn is_locked(locks: &[FoundLock], number: SegmentNumber, now_us: i64) -> bool {
+pub(crate) fn is_locked(locks: &[FoundLock], number: SegmentNumber, now_us: i64) -> bool {
     locks.iter().any(|found| match found {
         FoundLock::Whole(lock) => lock.until_us > now_us && lock.covers(number),
         // Its version is kept as a whole.

@@ -39,6 +39,8 @@ pub struct RepairRequest {
     pub medium: String,
     /// The only medium from which what it lacks is taken, if one is named; else all that are at hand.
     pub from: Option<String>,
+    /// Whether segments go of which nothing can be read and the database knows nothing.
+    pub remove_unreadable: bool,
     /// Only say what would be done.
     pub dry_run: bool,
 }
@@ -53,6 +55,7 @@ struct Repair<'a> {
     meters: Arc<Meters>,
     ears: &'a Ears<'a>,
     stop: &'a Stop,
+    remove_unreadable: bool,
     dry_run: bool,
     started_us: i64,
     /// The header file was written anew before.
@@ -70,6 +73,8 @@ struct Outcome {
     whole: usize,
     /// Attachments stay damaged.
     lacks_attachments: bool,
+    /// Damaged segments stay that nobody needs.
+    kept: bool,
 }
 
 impl Cell {
@@ -131,6 +136,7 @@ impl Cell {
             meters: Arc::new(Meters::default()),
             ears: &ears,
             stop,
+            remove_unreadable: request.remove_unreadable,
             dry_run: request.dry_run,
             started_us,
             mended_header,
@@ -144,7 +150,7 @@ impl Cell {
         drop(reading);
         if !request.dry_run && !outcome.failed && !stop.0.load(Relaxed) {
             repair.replace(&views, &found, &mut outcome)?;
-            repair.remove_unneeded(&found.unneeded)?;
+            outcome.kept = repair.remove_unneeded(&found.unneeded)?;
             outcome.lacks_attachments = !repair.attach_anew(&found.attachments, &mut report)?;
         }
         if !stop.0.load(Relaxed) {
@@ -237,9 +243,8 @@ impl Repair<'_> {
         if self.dry_run || self.stop.0.load(Relaxed) {
             return Ok(());
         }
-        let is_mended = outcome.whole == broken.len()
-            && found.unneeded.iter().all(|u| u.goes)
-            && !outcome.lacks_attachments;
+        let is_mended =
+            outcome.whole == broken.len() && !outcome.kept && !outcome.lacks_attachments;
         match is_mended {
             true => {
                 let mended = self.mended_header || !found.is_empty();

@@ -7,7 +7,7 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_idb::{ExpiredSegment, Segment};
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan;
 
 use super::Repair;
@@ -15,8 +15,9 @@ use crate::Cell;
 use crate::attached::{Attached, DamagedAttachment};
 use crate::error::{Result, chain};
 use crate::observe::Silent;
+use crate::prune::is_locked;
 use crate::report::Report;
-use crate::session::Ears;
+use crate::session::{Ears, now_us};
 use crate::stage::is_whole;
 
 /// A damaged segment that no version needs.
@@ -80,7 +81,7 @@ impl Repair<'_> {
                 attachments.read(medium, of);
                 continue;
             }
-            let judged = judged(medium, number, recorded.get(&number));
+            let judged = self.judged(medium, number, recorded.get(&number));
             // What was not read to its end is not damaged.
             found.extend(judged.filter(|_| !self.stop.0.load(Relaxed)));
         }
@@ -119,22 +120,23 @@ impl Repair<'_> {
         Ok(all)
     }
 
-    /// Removes them, as prune would; from a tape nothing is removed.
-    pub(super) fn remove_unneeded(&self, unneeded: &[Unneeded]) -> Result<()> {
+    /// Removes them, as prune would; from a tape nothing is removed. Returns whether any stays that is to go sooner or later.
+    pub(super) fn remove_unneeded(&self, unneeded: &[Unneeded]) -> Result<bool> {
         let (label, ears) = (&self.row.label, self.ears);
         for u in unneeded.iter().filter(|u| !u.goes) {
             ears.say(Code::Damaged, "media agent", label, u.text("it stays"));
         }
+        let stays = unneeded.iter().any(|u| !u.goes);
         let going: Vec<&Unneeded> = unneeded.iter().filter(|u| u.goes).collect();
         if going.is_empty() {
-            return Ok(());
+            return Ok(stays);
         }
         if self.address.is_sequential() {
             for u in going {
                 let text = u.text("it goes when the tape is recycled");
                 ears.say(Code::Repaired, "media agent", label, text);
             }
-            return Ok(());
+            return Ok(stays);
         }
         let there = going.iter().map(|u| u.number).collect();
         let medium = self.row.id;
@@ -143,11 +145,36 @@ impl Repair<'_> {
             Some(ExpiredSegment { segment, medium, number: u.number, bytes, versions: Vec::new() })
         };
         let expired: Vec<ExpiredSegment> = going.iter().filter_map(|u| recorded(&u)).collect();
-        let gone = self.give_up(&expired, &there)?;
+        let mut gone = self.give_up(&expired, &there)?;
+        let unknown = going.iter().filter(|u| u.recorded.is_none()).map(|u| u.number);
+        gone.extend(self.remove_unreadable(&unknown.collect::<Vec<_>>())?);
         for u in going.iter().filter(|u| gone.contains(&u.number)) {
             ears.say(Code::Repaired, "media agent", label, u.text("it was removed"));
         }
-        Ok(())
+        Ok(stays || going.iter().any(|u| !gone.contains(&u.number)))
+    }
+
+    /// Removes segments of which nothing can be read and the database knows nothing, but those that a lock covers. Returns the
+    /// numbers of those that are gone.
+    fn remove_unreadable(&self, numbers: &[SegmentNumber]) -> Result<Vec<SegmentNumber>> {
+        let (cell, label, ears) = (self.cell, &self.row.label, self.ears);
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let held = cell.hold_medium(self.row.id)?;
+        let (locks, now_us) = (held.medium().version_locks()?, now_us());
+        let (locked, free): (Vec<_>, Vec<_>) =
+            numbers.iter().copied().partition(|number| is_locked(&locks, *number, now_us));
+        for number in locked {
+            let text = format!("segment {} stays: a lock covers it", number.0);
+            ears.say(Code::Damaged, "media agent", label, text);
+        }
+        let (gone, failure) = held.remove_segments(&free);
+        if let Some(e) = failure {
+            let text = format!("damaged segments stay: {}", chain(&e));
+            ears.say(Code::DeviceFailed, "media agent", label, text);
+        }
+        Ok(gone)
     }
 }
 
@@ -157,35 +184,62 @@ impl Unneeded {
     }
 }
 
-/// Reads a segment that no version needs; nothing, if it is whole.
-fn judged(
-    medium: &FileMedium,
-    number: SegmentNumber,
-    recorded: Option<&Segment>,
-) -> Option<Unneeded> {
-    let read = SegmentReader::open(medium, number).and_then(|reader| scan(&reader));
-    let (flaw, has_frames) = match &read {
-        Err(e) => (chain(e), false),
-        Ok(read) => {
-            let id = recorded.map(|s| s.id).or(read.contents.header.as_ref().map(|h| h.segment));
-            let flaw = match id {
-                Some(id) => is_whole(read, id).err()?,
-                None => "nothing of it can be read that says what it is".to_owned(),
-            };
-            (flaw, read.contents.streams.iter().any(|s| !s.index.is_empty()))
-        }
-    };
-    let (why, goes) = match (recorded, has_frames) {
-        (Some(_), _) => (format!("the versions that it was of have expired ({flaw})"), true),
-        // Whose it is nobody can say, and a newer program may read it; who knows that nothing lacks removes its file.
-        (None, _) => (
-            format!(
-                "it is not recorded, and {} of its data can be read ({flaw}); remove its file if nothing lacks",
-                if has_frames { "some" } else { "none" }
+impl Repair<'_> {
+    /// Reads a segment that no version needs; nothing, if it is whole.
+    fn judged(
+        &self,
+        medium: &FileMedium,
+        number: SegmentNumber,
+        recorded: Option<&Segment>,
+    ) -> Option<Unneeded> {
+        let read = SegmentReader::open(medium, number).and_then(|reader| scan(&reader));
+        let (flaw, left) = match &read {
+            // What its device does not give today it may give tomorrow.
+            Err(e) => (
+                chain(e),
+                if matches!(e, ReadError::Format(_)) { Left::Nothing } else { Left::Unknown },
             ),
-            false,
-        ),
-    };
-    let recorded = recorded.map(|s| (s.id, s.bytes));
-    Some(Unneeded { number, recorded, why, goes })
+            Ok(read) => {
+                let id =
+                    recorded.map(|s| s.id).or(read.contents.header.as_ref().map(|h| h.segment));
+                let flaw = match id {
+                    Some(id) => is_whole(read, id).err()?,
+                    None => "nothing of it can be read that says what it is".to_owned(),
+                };
+                let has_frames = read.contents.streams.iter().any(|s| !s.index.is_empty());
+                (flaw, if has_frames { Left::Something } else { Left::Nothing })
+            }
+        };
+        let way = "move its file elsewhere if nothing lacks";
+        let (why, goes) = match (recorded, left) {
+            (Some(_), _) => (format!("the versions that it was of have expired ({flaw})"), true),
+            // Whose it is nobody can say, and a newer program may read it.
+            (None, Left::Something) => (
+                format!("it is not recorded, and some of its data can be read ({flaw}); {way}"),
+                false,
+            ),
+            (None, Left::Unknown) => {
+                (format!("it is not recorded, and cannot be read now ({flaw}); {way}"), false)
+            }
+            (None, Left::Nothing) if self.remove_unreadable => {
+                (format!("it is not recorded, and none of its data can be read ({flaw})"), true)
+            }
+            (None, Left::Nothing) => (
+                format!(
+                    "it is not recorded, and none of its data can be read ({flaw}); --remove-unreadable removes it if nothing lacks"
+                ),
+                false,
+            ),
+        };
+        let recorded = recorded.map(|s| (s.id, s.bytes));
+        Some(Unneeded { number, recorded, why, goes })
+    }
+}
+
+/// What can be read of a damaged segment's data.
+enum Left {
+    Something,
+    Nothing,
+    /// It is not known.
+    Unknown,
 }

@@ -7,8 +7,10 @@ use capstan_idb::Object;
 
 use super::PruneRequest;
 use super::decide::Asked;
+use super::still::standing_still;
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::media::AwayMedium;
 use crate::session::{host, now_us};
 
 impl PruneRequest {
@@ -19,8 +21,12 @@ impl PruneRequest {
 }
 
 impl Cell {
-    /// What is asked for, as the versions are decided by it.
-    pub(super) fn asked<'a>(&self, request: &'a PruneRequest) -> Result<Asked<'a>> {
+    /// What is asked for, as the versions are decided by it while these media are away.
+    pub(super) fn asked<'a>(
+        &self,
+        request: &'a PruneRequest,
+        away: &[AwayMedium],
+    ) -> Result<Asked<'a>> {
         if request.give_up && (request.names.is_empty() || !request.rules.is_empty()) {
             return Err(CellError::BadInput(
                 "to give objects up they are named, and no keep rule is given; name them, and leave the rules out".to_owned(),
@@ -32,7 +38,7 @@ impl Cell {
             objects: self.objects_asked(request)?,
             locks: HashMap::new(),
             lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),
-            still: self.standing_still()?,
+            still: standing_still(away),
             of_others: self.versions_of_others()?,
             now_us: now_us(),
             here: jiff::tz::TimeZone::system(),

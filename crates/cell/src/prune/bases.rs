@@ -353,7 +353,8 @@ impl Cell {
         let unmarked = versions_of(&failed);
         if !request.dry_run && !bases.stay.is_empty() {
             let stay = versions_of(&bases.stay);
-            let asked = self.asked(request)?;
+            // Consolidating took its time: they are looked at again.
+            let asked = self.asked(request, &self.media_away()?)?;
             self.idb.expire(asked.now_us, &[], |rows| {
                 let decisions = asked.decide(rows);
                 let given_up = rows.iter().zip(&decisions).filter(|(row, d)| {

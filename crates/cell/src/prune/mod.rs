@@ -178,11 +178,13 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Pruned> {
-        let away = self.say_still(request, &Ears::new(observer))?;
-        let (mut pruned, mut bases) = self.prune_once(request, true, observer, stop)?;
+        // All media are looked at for it: once, as long as nothing was done.
+        let found = self.media_away()?;
+        let away = self.say_still(request, found.clone(), &Ears::new(observer))?;
+        let (mut pruned, mut bases) = self.prune_once(request, &found, true, observer, stop)?;
         pruned.away = away;
         let again = |pruned: &mut Pruned| -> Result<()> {
-            let (next, _) = self.prune_once(request, false, observer, stop)?;
+            let (next, _) = self.prune_once(request, &self.media_away()?, false, observer, stop)?;
             *pruned = std::mem::take(pruned).and(next);
             Ok(())
         };
@@ -193,12 +195,13 @@ impl Cell {
             }
         }
         if request.give_up && !request.dry_run {
-            let objects: Vec<_> = self.asked(request)?.objects.into_iter().flatten().collect();
+            let objects: Vec<_> =
+                self.asked(request, &found)?.objects.into_iter().flatten().collect();
             self.idb.give_up_objects(&objects, now_us())?;
         }
         let ears = Ears::new(observer);
         self.settle_bases(bases, request, &ears, &mut pruned)?;
-        self.say_crowded(request, &self.asked(request)?, &ears, &mut pruned)?;
+        self.say_crowded(request, &self.asked(request, &found)?, &ears, &mut pruned)?;
         if request.dry_run {
             return Ok(pruned);
         }
@@ -212,6 +215,7 @@ impl Cell {
     fn prune_once(
         &self,
         request: &PruneRequest,
+        away: &[AwayMedium],
         consolidates: bool,
         observer: &dyn Observer,
         stop: &Stop,
@@ -219,7 +223,7 @@ impl Cell {
         let started_us = now_us();
         let ears = Ears::new(observer);
         self.check_pages(&ears);
-        let mut asked = self.asked(request)?;
+        let mut asked = self.asked(request, away)?;
         let wrong_clocks = self.say_clocks(&asked, &ears)?;
         let rows = self.rows_without_dead_readers(&ears, stop)?;
         let mut rows = self.rows_with_stand_ins(rows, &asked, request.dry_run)?;
@@ -302,14 +306,14 @@ impl Cell {
     /// The last whole version of each object, with all that these build on.
     pub(crate) fn last_whole(&self) -> Result<HashSet<VersionId>> {
         let rows = self.idb.prune_rows()?;
-        let last = self.asked(&PruneRequest::default())?.last_whole(&rows);
+        let last = self.asked(&PruneRequest::default(), &self.media_away()?)?.last_whole(&rows);
         Ok(room::with_bases(&rows, last.into_iter()))
     }
 
     fn decided_without_rules(&self) -> Result<Vec<(PruneRow, Decision)>> {
         let request = PruneRequest::default();
         let rows = self.idb.prune_rows()?;
-        let decisions = self.asked(&request)?.decide(&rows);
+        let decisions = self.asked(&request, &self.media_away()?)?.decide(&rows);
         Ok(rows.into_iter().zip(decisions).collect())
     }
 

@@ -13,14 +13,28 @@ use crate::error::Result;
 use crate::media::AwayMedium;
 use crate::session::Ears;
 
+/// By object, why nothing of it goes while these media are away.
+pub(super) fn standing_still(away: &[AwayMedium]) -> HashMap<ObjectId, String> {
+    let mut still: HashMap<ObjectId, String> = HashMap::new();
+    for of in away {
+        for object in &of.still {
+            still.entry(object.id).or_insert_with(|| {
+                let what = if of.changed { "was changed" } else { "is away" };
+                format!("keep rules stand still: medium '{}' {what}", of.medium.label)
+            });
+        }
+    }
+    still
+}
+
 impl Cell {
-    /// The media for whose sake nothing of an object that is asked for goes; says so.
+    /// Of the media that are away those for whose sake nothing of an object that is asked for goes; says so.
     pub(super) fn say_still(
         &self,
         request: &PruneRequest,
+        mut away: Vec<AwayMedium>,
         ears: &Ears<'_>,
     ) -> Result<Vec<AwayMedium>> {
-        let mut away = self.media_away()?;
         let host = request.of_host();
         for of in &mut away {
             of.still.retain(|object| {
@@ -41,20 +55,6 @@ impl Cell {
             ears.say(code, "cell", &of.medium.label, text);
         }
         Ok(away)
-    }
-
-    /// By object, why nothing of it goes.
-    pub(super) fn standing_still(&self) -> Result<HashMap<ObjectId, String>> {
-        let mut still: HashMap<ObjectId, String> = HashMap::new();
-        for of in self.media_away()? {
-            for object in &of.still {
-                still.entry(object.id).or_insert_with(|| {
-                    let what = if of.changed { "was changed" } else { "is away" };
-                    format!("keep rules stand still: medium '{}' {what}", of.medium.label)
-                });
-            }
-        }
-        Ok(still)
     }
 
     /// Says which versions go as they are not whole any more.

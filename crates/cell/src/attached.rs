@@ -38,9 +38,16 @@ pub(crate) struct DamagedAttachment {
 impl Attached {
     /// Reads one; the bytes of its contents.
     pub fn read(&mut self, medium: &FileMedium, of: Attachment) -> u64 {
-        match medium.read_attachment(&of) {
-            Ok(contents) => {
-                self.whole.push(of);
+        let read = medium.read_attachment(&of);
+        match read.and_then(|contents| Ok((contents, medium.has_both_records(&of)?))) {
+            Ok((contents, has_both)) => {
+                match has_both {
+                    true => self.whole.push(of),
+                    false => {
+                        let why = "one of its two records is damaged".to_owned();
+                        self.damaged.push(DamagedAttachment { it: of, why });
+                    }
+                }
                 contents.len() as u64
             }
             Err(e) => {

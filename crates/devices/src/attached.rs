@@ -40,6 +40,12 @@ impl FileMedium {
         read.map_err(io_error("read", &self.name_of_attachment(of.number)))
     }
 
+    /// Whether both of its records can be read; either is enough to have it. Of an array's, which has it on all members, it is not asked.
+    pub fn has_both_records(&self, of: &Attachment) -> Result<bool, DeviceError> {
+        let has = self.storage.has_both_records(of);
+        has.map_err(io_error("read", &self.name_of_attachment(of.number)))
+    }
+
     /// Writes an attachment behind all that the medium has. On return it is durable.
     pub fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
         self.storage.attach(new, SegmentNumber(1))

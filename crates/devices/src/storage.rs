@@ -89,6 +89,11 @@ pub trait Storage: Send + Sync {
         let _ = of;
         Err(io::ErrorKind::NotFound.into())
     }
+    /// Whether both records of an attachment can be read; either is enough to have it.
+    fn has_both_records(&self, of: &Attachment) -> io::Result<bool> {
+        let _ = of;
+        Ok(true)
+    }
     /// Writes an attachment behind all that is there, durably; under that number or a later one.
     fn attach(
         &self,

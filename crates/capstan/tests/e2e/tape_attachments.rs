@@ -325,6 +325,29 @@ fn locks_are_on_every_tape_of_a_version_and_outlive_the_database() {
 }
 
 #[test]
+fn a_lock_of_which_a_half_is_damaged_is_written_once_more() {
+    let lab = lab();
+    library(&lab, 1, 1);
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--lock-until", "30d"]);
+    let file = tape(&lab, "V00001L9");
+    let mut bytes = fs::read(&file).unwrap();
+    let lock = b"\"attachment\":\"lock\"";
+    let at = bytes.windows(lock.len()).position(|w| w == lock).unwrap();
+    bytes[at - 20] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let verified = run(&lab, "verify --medium V00001L9");
+    let said = format!("{}{}", verified.stdout, verified.stderr);
+    assert_eq!(verified.code, 3, "{said}");
+    assert!(said.contains("one of its two records is damaged"), "{said}");
+    run(&lab, "media repair V00001L9").ok();
+    assert_eq!(attached(&lab, "V00001L9", "lock"), 2);
+    run(&lab, "verify --medium V00001L9").ok();
+    lose_database(&lab);
+    run(&lab, "import vtape:vtl").ok();
+    assert!(locked(&lab));
+}
+
+#[test]
 fn a_lock_is_taken_with_a_backup_and_with_a_copy() {
     let lab = lab();
     library(&lab, 1, 3);

@@ -71,6 +71,20 @@ fn end_of(
     }
 }
 
+/// Whether both records of an attachment can be read.
+pub(super) fn has_both_records(
+    tape: &Tape,
+    key: Key<'_>,
+    of: &Attachment,
+) -> Result<bool, TapeError> {
+    let first = match block_at(tape, key, at(data_file(of.number), 0)) {
+        Ok(block) => block.and_then(|block| AttachmentHeader::decode(&block).ok()),
+        Err(e) if e.blames_drive() => return Err(e),
+        Err(_) => None,
+    };
+    Ok(first.is_some() && end_of(tape, key, of.number)?.is_some())
+}
+
 /// The contents of an attachment, checked.
 pub(super) fn read(tape: &Tape, key: Key<'_>, of: &Attachment) -> io::Result<Vec<u8>> {
     let damaged = |e: FormatError| io::Error::new(io::ErrorKind::InvalidData, e);

@@ -212,6 +212,10 @@ impl Storage for TapeStorage {
         attachment::read(&self.tape, self.key()?.as_ref(), of)
     }
 
+    fn has_both_records(&self, of: &Attachment) -> io::Result<bool> {
+        attachment::has_both_records(&self.tape, self.key()?.as_ref(), of).map_err(failed)
+    }
+
     fn attach(
         &self,
         new: &NewAttachment,

@@ -9,6 +9,7 @@
 
 pub mod catalog;
 mod circulation;
+mod contents;
 mod grants;
 mod keep;
 pub mod mirror;

@@ -18,7 +18,8 @@ use capstan_format::record::{RECORD_MAX, SegmentEnd, SegmentHeader, SessionLabel
 use capstan_tape::leaving;
 
 use crate::catalog::catalog_stream;
-use crate::reader::{CatalogFrames, Contents, ReadError, SegmentReader};
+use crate::contents::CatalogFrames;
+use crate::reader::{Contents, ReadError, SegmentReader};
 
 /// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
 pub type OpenFrame<'f> =

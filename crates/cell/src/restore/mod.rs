@@ -5,6 +5,7 @@
 //! links, directories and inode flags follow when all data are there.
 
 mod check;
+mod finish;
 mod hand;
 mod outgoing;
 mod pace;

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use capstan_devices::tape::WINDOW as TAPE_WINDOW;
-use capstan_disk_agent::target::{Created, Made, Target, TargetError, Worker};
+use capstan_disk_agent::target::{Created, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
-use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_engine::meter::Meters;
 use capstan_engine::threads;
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_format::id::{MediumId, SegmentNumber, StreamId};
@@ -20,7 +20,7 @@ use super::{is_below, selected, split};
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
-use crate::losses::{Lost, Range, of_link};
+use crate::losses::{Lost, Range};
 use crate::observe::Stop;
 use crate::overview::Overview;
 use crate::places::SegmentPlace;
@@ -160,7 +160,7 @@ impl Restore<'_> {
     }
 
     /// Names a further name of a file that is lost, which is one file however many names it has.
-    fn lost_link(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
+    pub(super) fn lost_link(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
         if self.damaged.lock().insert(path.to_vec()) {
             self.name_lost(code, part, path, why);
         }
@@ -175,7 +175,7 @@ impl Restore<'_> {
     }
 
     /// Names what the ranges that could not be read cost, as a verification does, as far as that is not said yet.
-    fn say_lost(&self) -> Result<()> {
+    pub(super) fn say_lost(&self) -> Result<()> {
         let lost = std::mem::take(&mut *self.lost.lock());
         if lost.is_empty() {
             return Ok(());
@@ -412,99 +412,6 @@ impl Restore<'_> {
         failed.into_inner().map_or(Ok(()), Err)
     }
 
-    /// Links, metadata of files written in parts, directories, inode flags: in this order, when all data are there.
-    pub(super) fn finish(&self) -> Result<()> {
-        let mut worker = self.target.worker();
-        let mut lap = Lap::start();
-        self.say_lost()?;
-        if self.overview.links > 0 {
-            self.each_live(&mut |row, path, to| {
-                if row.entry.link { self.link(&mut worker, row, path, to) } else { Ok(()) }
-            })?;
-        }
-        if !self.in_parts.is_empty() || self.overview.has_carriers() {
-            self.each_live(&mut |row, path, to| {
-                if row.entry.kind != Kind::File || row.entry.link {
-                    return Ok(());
-                }
-                if let Some(file) = self.in_parts.get(path)
-                    && !self.damaged_now(path)
-                    && let Err(e) = self.make_in_parts(&mut worker, path, file)
-                {
-                    self.target_error(path, &e)?;
-                }
-                if self.is_open(row, path) {
-                    let (dir, name) = split(to);
-                    let entry = self.as_restored(path, self.here(row));
-                    match worker.finish_file(&entry, dir, name) {
-                        // That its contents are missing was said.
-                        Err(e) if e.is_missing() && row.is_as_in() => {}
-                        Err(e) => self.target_error(path, &e)?,
-                        Ok(()) => {}
-                    }
-                }
-                Ok(())
-            })?;
-        }
-        if self.arc.is_some() {
-            lap.busy(self.meters.of(Stage::Metadata));
-            return Ok(());
-        }
-        // All are made before any gets its times: to make one (those without files are new) changes its parent's.
-        let mut failed: HashSet<Vec<u8>> = HashSet::new();
-        self.each_live(&mut |row, path, to| {
-            if row.entry.kind == Kind::Dir
-                && let Err(e) = worker.make_dir(to)
-            {
-                failed.insert(to.to_vec());
-                self.target_error(path, &e)?;
-            }
-            Ok(())
-        })?;
-        // Directories that their owner may not enter are finished after all others, deepest first.
-        let mut closed: Vec<(usize, Vec<u8>, Entry)> = Vec::new();
-        self.each_live(&mut |row, path, to| {
-            if row.entry.kind == Kind::Dir && !failed.contains(to) {
-                let entry = self.here(row);
-                self.counts.dirs.fetch_add(1, Relaxed);
-                if !self.target.is_root() && entry.mode & 0o700 != 0o700 {
-                    let depth = to.iter().filter(|b| **b == b'/').count();
-                    closed.push((depth, to.to_vec(), entry));
-                } else if let Err(e) = worker.finish_dir(&entry, to) {
-                    self.target_error(path, &e)?;
-                }
-            }
-            Ok(())
-        })?;
-        if self.overview.flagged > 0 {
-            self.each_live(&mut |row, path, to| {
-                if row.entry.inode_flags != 0 && row.entry.kind != Kind::Symlink {
-                    let (dir, name) = split(to);
-                    if let Err(e) = worker.finish_flags(&row.entry, dir, name) {
-                        self.target_error(path, &e)?;
-                    }
-                }
-                Ok(())
-            })?;
-        }
-        closed.sort_by_key(|(depth, ..)| std::cmp::Reverse(*depth));
-        for (_, to, entry) in closed {
-            if let Err(e) = worker.finish_dir(&entry, &to) {
-                self.target_error(&to, &e)?;
-            }
-        }
-        lap.busy(self.meters.of(Stage::Metadata));
-        Ok(())
-    }
-
-    /// Whether a file was made without its metadata: these come when all its contents are there.
-    fn is_open(&self, row: &Row, path: &[u8]) -> bool {
-        match self.in_parts.get(path) {
-            Some(file) => *file.made.lock() == Some(true),
-            None => row.is_as_in() && !self.left.lock().contains(path),
-        }
-    }
-
     /// Calls with each live row that is wanted (or leads to one), its stored path, and its path below the target.
     pub(super) fn each_live(&self, each: &mut EachLive<'_>) -> Result<()> {
         self.scope.rows(self.view, &mut |stream, row| {
@@ -530,63 +437,6 @@ impl Restore<'_> {
         })
     }
 
-    pub(super) fn link(
-        &self,
-        worker: &mut Worker<'_>,
-        row: &Row,
-        path: &[u8],
-        to: &[u8],
-    ) -> Result<()> {
-        let first = &row.entry.target;
-        // Where the first name is not restored, the first of the others has its contents.
-        let instead = self.instead.get(first).and_then(|l| l.first()).map(Entry::path);
-        let first = instead.as_deref().unwrap_or(first);
-        if first == path {
-            return Ok(());
-        }
-        if self.in_parts.get(first).is_some_and(|file| file.made.lock().is_none()) {
-            let why = format!("its contents are those of /{}", path_text(first));
-            self.lost_link(Code::Missing, "disk agent", path, &why);
-            return Ok(());
-        }
-        if self.damaged_now(&row.entry.target) {
-            self.lost_link(Code::Damaged, "media agent", path, &of_link(&row.entry.target));
-        }
-        let Some(first) = self.stripped(first) else { return Ok(()) };
-        let ((dir, name), (first_dir, first_name)) = (split(to), split(first));
-        match worker.make_link(dir, name, first_dir, first_name) {
-            Ok(Made::Made) => {
-                self.counts.files.fetch_add(1, Relaxed);
-                Ok(())
-            }
-            Ok(_) => Ok(()),
-            // A further name of a node that could not be made is one more such.
-            Err(e) if e.is_missing() && is_special(row.entry.kind) => {
-                self.target.tally().node_not_restored();
-                Ok(())
-            }
-            Err(e) => self.target_error(path, &e),
-        }
-    }
-
-    /// What could not be restored, each in total.
-    pub(super) fn report_tally(&self) {
-        let t = self.target.tally().totals();
-        let rows = [
-            (t.owners_not_restored, "owners"),
-            (t.nodes_not_restored, "device nodes"),
-            (t.xattrs_not_restored, "extended attributes"),
-            (t.flags_not_restored, "inode flags"),
-            (t.modes_not_restored, "modes of others' directories"),
-        ];
-        for (n, what) in rows {
-            if n > 0 {
-                let text = format!("{n} {what} could not be restored");
-                self.ears.say(Code::NotRestored, "disk agent", &self.request.version.name, text);
-            }
-        }
-    }
-
     /// The metadata that a file gets: one that is damaged is dated 1970, so that it is never taken for the one in the
     /// backup, and a later restore from a better copy replaces it.
     pub(super) fn as_restored(&self, path: &[u8], mut entry: Entry) -> Entry {
@@ -604,11 +454,11 @@ impl Restore<'_> {
 /// A file that is written in parts.
 pub(super) struct InParts {
     /// As it is here.
-    entry: Entry,
+    pub(super) entry: Entry,
     /// Its length, as far as media bear it out.
-    len: u64,
+    pub(super) len: u64,
     /// Whether it is there to be written, once that was tried; `false` also for one that exists and is kept.
-    made: Mutex<Option<bool>>,
+    pub(super) made: Mutex<Option<bool>>,
 }
 
 /// What is wanted of a row whose path is near what is asked for, or not.
@@ -632,9 +482,4 @@ pub(crate) fn is_in_parts(row: &Row, stream: &StreamContents) -> bool {
     let cut = e.logical_len() > 0 && end > stream.logical_end;
     let parts = e.extents.iter().any(|x| x.kind == ExtentKind::Parts);
     e.kind == Kind::File && !e.link && (cut || parts)
-}
-
-/// Kinds that only some users and file systems can make.
-fn is_special(kind: Kind) -> bool {
-    matches!(kind, Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice)
 }

@@ -20,6 +20,7 @@ mod compare;
 mod consolidate;
 mod contents;
 mod copy;
+mod damaged;
 mod diff;
 mod drill;
 mod drive_key;

@@ -9,6 +9,7 @@ use capstan_idb::{LostData, Object, Session, Status, Version};
 use serde::Deserialize;
 
 use crate::Cell;
+use crate::damaged::{DamagedVersions, damaged_text};
 use crate::error::{CellError, Result};
 use crate::media::{AwayMedium, Condition};
 use crate::report::DrillReport;
@@ -74,6 +75,13 @@ pub struct ObjectStatus {
     pub last_drill: Option<LastSession>,
 }
 
+/// What is known of versions and media that are not as they should be.
+struct Known<'a> {
+    away: &'a [AwayMedium],
+    lost: &'a HashMap<VersionId, &'a LostData>,
+    damaged: &'a DamagedVersions,
+}
+
 impl Cell {
     /// How it stands with the objects of these names, or all, by name. A last complete version that is older than `max_age`, or
     /// that there is not, is critical.
@@ -85,9 +93,11 @@ impl Cell {
         let away = self.media_away()?;
         let lost = self.idb.lost_versions()?;
         let lost: HashMap<VersionId, &LostData> = lost.iter().map(|of| (of.version, of)).collect();
+        let damaged = self.damaged_versions()?;
+        let known = Known { away: &away, lost: &lost, damaged: &damaged };
         let mut all = Vec::new();
         for object in objects {
-            all.extend(self.status_of(&object, &away, &lost, max_age)?);
+            all.extend(self.status_of(&object, &known, max_age)?);
         }
         Ok(all)
     }
@@ -115,16 +125,16 @@ impl Cell {
     fn status_of(
         &self,
         object: &Object,
-        away: &[AwayMedium],
-        lost: &HashMap<VersionId, &LostData>,
+        known: &Known<'_>,
         max_age: Duration,
     ) -> Result<Option<ObjectStatus>> {
         let mut versions = self.idb.versions_of(object.id)?;
         versions.retain(|v| !v.null_device);
-        let lost_of = |v: &Version| lost.get(&v.id).copied();
+        let lost_of = |v: &Version| known.lost.get(&v.id).copied();
+        let damaged_of = |v: &Version| known.damaged.get(&v.id);
         let mut all = versions.iter().filter(|v| is_complete_by(v, None));
         let newest = all.clone().next();
-        let complete = all.find(|v| lost_of(v).is_none());
+        let complete = all.find(|v| lost_of(v).is_none() && damaged_of(v).is_none());
         let backups = self.idb.sessions_of_object(object.id, Some("backup"), LOOKED_BACK)?;
         let kept = backups.iter().find(|s| !s.device.starts_with("null:"));
         let is_given_up = self.idb.object_given_up(object.id)?.is_some();
@@ -149,12 +159,16 @@ impl Cell {
             let name = self.name_of_version(newest.id)?;
             status.say(Health::Warning, format!("{name} is not whole: {}", lost_text(lost)));
         }
+        if let Some((newest, labels)) = newest.and_then(|v| Some((v, damaged_of(v)?))) {
+            let name = self.name_of_version(newest.id)?;
+            status.say(Health::Critical, format!("{name} {}", damaged_text(labels)));
+        }
         let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
         for why in self.faults_of(&media)? {
             status.say(Health::Warning, why);
         }
         let of_it = |of: &&AwayMedium| of.objects.iter().any(|o| o.id == object.id);
-        let away: Vec<AwayMedium> = away.iter().filter(of_it).cloned().collect();
+        let away: Vec<AwayMedium> = known.away.iter().filter(of_it).cloned().collect();
         let needs = complete.is_some_and(|v| self.needs(v.id, &away).unwrap_or(false));
         for of in &away {
             let (health, and) = match needs {
@@ -194,12 +208,14 @@ impl Cell {
         Ok(faults)
     }
 
-    /// The media that have something of a version.
+    /// The media that have something of a version, or of what it builds on.
     fn media_of(&self, version: &Version) -> Result<Vec<MediumId>> {
         let mut media: Vec<MediumId> = Vec::new();
-        for (segment, _) in self.idb.segments_of_version(version.id)? {
-            if !media.contains(&segment.medium) {
-                media.push(segment.medium);
+        for version in crate::version::chain(&self.idb, version.id)? {
+            for (segment, _) in self.idb.segments_of_version(version.id)? {
+                if !media.contains(&segment.medium) {
+                    media.push(segment.medium);
+                }
             }
         }
         Ok(media)

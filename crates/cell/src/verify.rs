@@ -40,12 +40,26 @@ struct Part {
     segments: Vec<SegmentNumber>,
     /// Segments that are recorded and not there: of an array, too few of its members have them.
     missing: Vec<MissingSegment>,
-    /// The segments that are recorded of a medium that is read by itself.
+    /// The segments that are recorded: of a medium that is read by itself all, else those that are read.
     recorded: HashMap<SegmentNumber, SegmentId>,
     /// Whether it is a tape that is read by itself.
     on_tape: bool,
     /// Segments of which nobody needs that they are whole, and why.
     passed: HashMap<SegmentNumber, String>,
+}
+
+/// The recorded segments that were read of a part.
+#[derive(Default)]
+struct Verified {
+    sound: Vec<SegmentId>,
+    damaged: Vec<SegmentId>,
+}
+
+impl Verified {
+    fn note(&mut self, part: &Part, number: SegmentNumber, is_sound: bool) {
+        let of = if is_sound { &mut self.sound } else { &mut self.damaged };
+        of.extend(part.recorded.get(&number));
+    }
 }
 
 /// What is to be verified, and held meanwhile.
@@ -120,6 +134,7 @@ impl Cell {
             let mut lap = Lap::start();
             for part in &parts {
                 let errors = ears.error_count();
+                let mut read = Verified::default();
                 part.say_missing(&ears);
                 let mut attachments = Attached::default();
                 for number in &part.segments {
@@ -159,9 +174,11 @@ impl Cell {
                         Ok((bytes, scan)) => {
                             meters.of(Stage::Device).bytes(bytes);
                             files += judge::segment(&scan, &keys, asked, &ears);
+                            read.note(part, *number, scan.damage.is_empty());
                             damage.take(self, part, *number, Ok(scan));
                         }
                         Err(e) => {
+                            read.note(part, *number, false);
                             damage.take(self, part, *number, Err(crate::error::chain(&e)));
                             let what = format!("segment {} of {}", number.0, part.medium.path());
                             ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
@@ -177,7 +194,7 @@ impl Cell {
                 }
                 let whole = matches!(request, VerifyRequest::Medium(_)) && !stop.0.load(Relaxed);
                 let damaged = ears.error_count() > errors || part.medium.header_problem().is_some();
-                if let Err(e) = self.record_verified(part, damaged, whole) {
+                if let Err(e) = self.record_verified(part, &read, damaged, whole) {
                     ears.say(Code::Adapted, "cell", part.medium.path(), crate::error::chain(&e));
                 }
             }
@@ -246,10 +263,17 @@ impl Cell {
     }
 
     /// Records what was found out of a medium.
-    fn record_verified(&self, part: &Part, damaged: bool, whole: bool) -> Result<()> {
+    fn record_verified(
+        &self,
+        part: &Part,
+        read: &Verified,
+        damaged: bool,
+        whole: bool,
+    ) -> Result<()> {
         let id = part.medium.header().medium;
+        self.idb.clear_damage_of(id, &read.sound)?;
         match (damaged, whole) {
-            (true, _) => self.idb.add_medium_error(id, Some(now_us()))?,
+            (true, _) => self.idb.put_damage(id, &read.damaged, now_us())?,
             (false, true) => self.idb.clear_medium_damage(id, false)?,
             (false, false) => {}
         }
@@ -320,10 +344,13 @@ impl Cell {
                         }
                         here = true;
                         match parts.iter_mut().find(|(id, _)| *id == medium) {
-                            Some((_, part)) => part.segments.push(number),
+                            Some((_, part)) => {
+                                part.segments.push(number);
+                                part.recorded.insert(number, id);
+                            }
                             None => {
                                 let segments = vec![number];
-                                let (missing, recorded) = (Vec::new(), HashMap::new());
+                                let (missing, recorded) = (Vec::new(), [(number, id)].into());
                                 let passed = self.needless_on(medium)?;
                                 let part = Part {
                                     medium: opened,

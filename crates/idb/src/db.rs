@@ -65,6 +65,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (16, "lost segments", include_str!("../migrations/0016_lost_segments.sql")),
     (17, "given up objects", include_str!("../migrations/0017_given_up_objects.sql")),
     (18, "hosts of media", include_str!("../migrations/0018_hosts_of_media.sql")),
+    (19, "damaged places", include_str!("../migrations/0019_damaged_places.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

@@ -21,6 +21,7 @@ mod catalog_files;
 mod check;
 mod config;
 mod copies;
+mod damage;
 mod db;
 mod decode;
 mod error;

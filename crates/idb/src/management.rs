@@ -179,7 +179,10 @@ impl Idb {
                        errors = CASE WHEN errors > $2 THEN errors - $2 ELSE 0 END \
                        WHERE medium_id = $1 AND damaged_us IS NOT NULL";
             let query = sql::query(sql).bind(medium.to_string()).bind(i64::from(mended));
-            query.execute(conn).await?;
+            query.execute(&mut *conn).await?;
+            let sql = "UPDATE segment_places SET damaged_us = NULL \
+                       WHERE medium_id = $1 AND damaged_us IS NOT NULL";
+            sql::query(sql).bind(medium.to_string()).execute(conn).await?;
             Ok(())
         })
     }

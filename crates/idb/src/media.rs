@@ -281,7 +281,8 @@ async fn put_segment(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Res
         "INSERT INTO segment_places (segment_id, medium_id, number, object) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (segment_id, medium_id) DO UPDATE SET number = excluded.number, \
          object = CASE WHEN excluded.object IS NULL AND excluded.number = segment_places.number \
-         THEN segment_places.object ELSE excluded.object END",
+         THEN segment_places.object ELSE excluded.object END, \
+         damaged_us = CASE WHEN excluded.number = segment_places.number THEN segment_places.damaged_us END",
     )
     .bind(&id)
     .bind(segment.medium.to_string())

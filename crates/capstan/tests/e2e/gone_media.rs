@@ -16,17 +16,17 @@ fn lab() -> (Lab, Vec<String>) {
     (lab, sessions)
 }
 
-fn full(lab: &Lab, to: &str, name: &str) -> String {
+pub fn full(lab: &Lab, to: &str, name: &str) -> String {
     let done = lab.backed_up(["tree", "--to", to, "--name", name, "--full"]);
     format!("{name}@{}", &done["session"].as_str().unwrap()[..8])
 }
 
-fn status(lab: &Lab) -> (i32, Value) {
+pub fn status(lab: &Lab) -> (i32, Value) {
     let run = lab.run(["status", "--json"]);
     (run.code, serde_json::from_str(&run.stdout).unwrap())
 }
 
-fn why(status: &Value) -> String {
+pub fn why(status: &Value) -> String {
     status["objects"].as_array().unwrap().iter().map(|o| o["why"].to_string()).collect()
 }
 
@@ -43,7 +43,7 @@ fn stands_still(lab: &Lab, says: &str) {
     }
 }
 
-fn restores(lab: &Lab, version: &str) {
+pub fn restores(lab: &Lab, version: &str) {
     lab.restored([version, "--into", "out"]);
     let out = below(&lab.path("out"), &lab.path("tree"));
     assert_eq!(fs::read(out.join("a")).unwrap(), noise(1, 200_000));

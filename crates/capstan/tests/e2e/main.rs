@@ -45,6 +45,7 @@ mod inputs_on_tape;
 mod kernel_drivers;
 mod keys;
 mod kills;
+mod known_damage;
 mod labels;
 mod leases;
 mod library;

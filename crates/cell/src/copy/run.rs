@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use capstan_engine::message::Code;
 use capstan_engine::meter::Meters;
 use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_format::record::{OtherEnd, SessionEnd};
@@ -12,6 +13,7 @@ use capstan_media_agent::mirror::Member;
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::writer::{Committed, WriteError, Written};
 use capstan_tape::DriveSession;
+use parking_lot::Mutex;
 
 use super::segment::Copier;
 use crate::Cell;
@@ -21,7 +23,7 @@ use crate::moves::Moves;
 use crate::observe::Stop;
 use crate::places::{Place, SegmentPlace};
 use crate::report::Replica;
-use crate::session::Ears;
+use crate::session::{Ears, now_us};
 use crate::tapes::Supply;
 use crate::transfers::watched;
 use crate::version::{VersionKeys, VersionView};
@@ -57,6 +59,9 @@ impl Work<'_> {
         self.place.bytes
     }
 }
+
+/// A segment, and its copies that were committed, each with its medium.
+type Copies = (SegmentId, Vec<(SegmentId, MediumId)>);
 
 /// What the database keeps of copies.
 #[derive(Default)]
@@ -107,11 +112,16 @@ impl Cell {
         let Kept { asked, levels, names } = kept;
         let (idb, committed) = (self.idb.clone(), Arc::<AtomicU64>::default());
         let count = committed.clone();
+        let copies = Arc::<Mutex<Vec<Copies>>>::default();
+        let written = copies.clone();
         let on_commit = Box::new(move |c: &Committed| {
             let writer = c.header.session.session;
             let level = levels.get(&writer).copied().or(asked);
             let level = level.map_or_else(|| idb.log_level(writer), Ok)?;
             record_commit(&idb, c, level, &names)?;
+            let places = c.places.iter().map(|place| (c.header.segment, place.medium));
+            let copies = c.header.copy_of.map(|of| (of, places.collect::<Vec<_>>()));
+            written.lock().extend(copies);
             count.fetch_add(c.bytes, Relaxed);
             Ok(())
         });
@@ -125,7 +135,7 @@ impl Cell {
             on_commit,
         );
         let total = works.iter().map(Work::bytes).sum();
-        let ((lost_frames, closed), seen) = watched(meters, ears, total, || {
+        let ((lost_frames, lossy, closed), seen) = watched(meters, ears, total, || {
             let mut copier = Copier::new(self, &transfer, meters, ears, stop);
             for work in works {
                 if stop.0.load(Relaxed) || copier.closed {
@@ -133,12 +143,13 @@ impl Cell {
                 }
                 copier.segment(work.view, work.place, &work.ends);
             }
-            (copier.lost_frames, copier.closed)
+            (copier.lost_frames, copier.lossy, copier.closed)
         });
         // Without the media: what holds them would keep us from locking.
         let (lost_members, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish().map(|(_, written)| written);
         let drives = std::mem::take(&mut *drives.lock());
+        self.note_lossy(&lossy, &copies.lock(), ears);
         moves.say(ears);
         self.say_changed(ears);
         let degraded = say_all_lost(&lost_members, ears) > 0;
@@ -157,6 +168,20 @@ impl Cell {
             moves,
             drives,
             seen,
+        }
+    }
+}
+
+impl Cell {
+    /// Records of copies that they lack what could be had nowhere: they make up for nothing.
+    fn note_lossy(&self, originals: &[SegmentId], copies: &[Copies], ears: &Ears<'_>) {
+        for (_, copies) in copies.iter().filter(|(of, _)| originals.contains(of)) {
+            for (segment, medium) in copies {
+                if let Err(e) = self.idb.put_incomplete_copy(*medium, *segment, now_us()) {
+                    let what = format!("segment {}", segment.short());
+                    ears.say(Code::Adapted, "cell", &what, crate::error::chain(&e));
+                }
+            }
         }
     }
 }

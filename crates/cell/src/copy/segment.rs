@@ -8,7 +8,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::threads::{Beside, beside};
 use capstan_format::frame::FrameHeader;
-use capstan_format::id::KeyId;
+use capstan_format::id::{KeyId, SegmentId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{OtherEnd, SessionEnds, StreamExtent};
 use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents};
@@ -20,7 +20,7 @@ use crate::error::{CellError, Result};
 use crate::losses::{Lost, Range};
 use crate::observe::Stop;
 use crate::places::SegmentPlace;
-use crate::session::Ears;
+use crate::session::{Ears, now_us};
 use crate::spare::Spares;
 use crate::version::{VersionView, rows_of_stream};
 
@@ -33,6 +33,8 @@ pub(super) struct Copier<'a> {
     stop: &'a Stop,
     /// Frames that could be had nowhere.
     pub lost_frames: u64,
+    /// The originals of segments whose copies lack something.
+    pub lossy: Vec<SegmentId>,
     /// The target takes no more.
     pub closed: bool,
 }
@@ -45,7 +47,16 @@ impl<'a> Copier<'a> {
         ears: &'a Ears<'a>,
         stop: &'a Stop,
     ) -> Self {
-        Self { cell, transfer, meters, ears, stop, lost_frames: 0, closed: false }
+        Self {
+            cell,
+            transfer,
+            meters,
+            ears,
+            stop,
+            lost_frames: 0,
+            lossy: Vec::new(),
+            closed: false,
+        }
     }
 
     /// Copies a segment, in which these sessions end; what cannot be read of it is said.
@@ -69,6 +80,7 @@ impl<'a> Copier<'a> {
         let ends = SessionEnds { own: own.into_iter().next().map(|e| e.end), others };
         let ended_us = end.map(|e| e.written_us);
         let mut lost = Vec::new();
+        let original = heading.copy_of;
         let copied = || {
             self.transfer.begin(heading)?;
             self.streams(view, place, &reader, &contents, &mut lost)?;
@@ -78,7 +90,21 @@ impl<'a> Copier<'a> {
         self.closed = copied().is_err() && !self.stop.0.load(Relaxed);
         self.lost_frames += lost.len() as u64;
         if !lost.is_empty() {
+            self.lossy.extend(original);
+            self.note_damage(view, place);
             self.say_lost(view, &contents, &lost);
+        }
+    }
+
+    /// Records of a segment that frames of it could be had at none of its places.
+    fn note_damage(&self, view: &VersionView<'_>, place: &SegmentPlace) {
+        for (segment, medium, _) in place.places() {
+            if view.medium(medium).is_ok()
+                && let Err(e) = self.cell.idb.put_damage(medium, &[segment], now_us())
+            {
+                let what = format!("segment {}", place.segment.short());
+                self.ears.say(Code::Adapted, "cell", &what, crate::error::chain(&e));
+            }
         }
     }
 

@@ -106,7 +106,9 @@ impl Cell {
         };
         let is_gone = |c: &Claim| gone.get(&c.medium).is_some_and(|of| of.has(c.segment));
         claims.retain(|c| needed.contains_key(&c.version));
-        let torn = torn(&claims, is_gone);
+        // What is damaged elsewhere does not make up for it.
+        let damaged = self.idb.damaged_places()?;
+        let torn = torn(&claims, |c| is_gone(c) || damaged.contains(&(c.medium, c.segment)));
         claims.retain(is_gone);
         let all = self.idb.objects()?;
         let mut away = Vec::new();

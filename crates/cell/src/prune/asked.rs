@@ -38,6 +38,7 @@ impl Cell {
             objects: self.objects_asked(request)?,
             locks: HashMap::new(),
             lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),
+            damaged: self.damaged_versions()?,
             still: standing_still(away),
             of_others: self.versions_of_others()?,
             now_us: now_us(),

@@ -7,6 +7,7 @@ use capstan_idb::{LostData, Protection, PruneRow, Status};
 use jiff::tz::TimeZone;
 
 use super::rules::{KeepRules, Seen};
+use crate::damaged::{DamagedVersions, damaged_text};
 use crate::protect::local;
 
 /// What becomes of a version.
@@ -63,6 +64,8 @@ pub(crate) struct Asked<'a> {
     pub locks: HashMap<VersionId, MediumLock>,
     /// Versions that are not whole any more: somebody took a medium as it is that had lost something of them.
     pub lost: HashMap<VersionId, LostData>,
+    /// Versions that are known to be damaged, with the media on which they are.
+    pub damaged: DamagedVersions,
     /// Objects of which nothing goes now, and why.
     pub still: HashMap<ObjectId, String>,
     /// Versions that are on media of other cells: these decide on them.
@@ -131,9 +134,17 @@ impl Asked<'_> {
         self.is_whole(row) && !self.of_others.contains(&row.version.id)
     }
 
-    /// Whether a version is complete, and nothing of it was lost since.
+    /// Whether a version is complete, nothing of it was lost since, and it is not known to be damaged.
     fn is_whole(&self, row: &PruneRow) -> bool {
-        is_complete(row) && !self.lost.contains_key(&row.version.id)
+        let id = row.version.id;
+        is_complete(row) && !self.lost.contains_key(&id) && !self.damaged.contains_key(&id)
+    }
+
+    /// Whether a version stays, whatever rules and dates say, as it is damaged and may be repaired still.
+    pub fn waits_for_repair(&self, row: &PruneRow) -> bool {
+        self.damaged.contains_key(&row.version.id)
+            && is_complete(row)
+            && row.keeping.protection != Protection::None
     }
 
     /// Whether a version is held whatever the rules say.
@@ -179,6 +190,9 @@ impl Asked<'_> {
         if Some(index) == last {
             return Some("last complete version");
         }
+        if self.waits_for_repair(row) {
+            return Some("it is damaged, and may be repaired");
+        }
         if self.rules.is_empty() {
             let by_rules = row.keeping.protection == Protection::Rules;
             return by_rules.then_some("no keep rule is given");
@@ -199,6 +213,9 @@ impl Asked<'_> {
                     "medium '{}' has lost some of its data, and a later one is whole",
                     lost.medium
                 )
+            }
+            _ if let Some(labels) = self.damaged.get(&row.version.id) => {
+                format!("it {}, and a later one is whole", damaged_text(labels))
             }
             _ if !is_complete(row) => "not complete, and a later one is".to_owned(),
             _ => "no rule keeps it".to_owned(),
@@ -285,10 +302,10 @@ mod tests {
 
     fn asked(rules: &KeepRules) -> Asked<'_> {
         let (objects, locks, lost) = (None, HashMap::new(), HashMap::new());
-        let (still, of_others) = (HashMap::new(), HashSet::new());
+        let (damaged, still, of_others) = (HashMap::new(), HashMap::new(), HashSet::new());
         let (now_us, here) = (NOW, TimeZone::UTC);
         let give_up = false;
-        Asked { rules, give_up, objects, locks, lost, still, of_others, now_us, here }
+        Asked { rules, give_up, objects, locks, lost, damaged, still, of_others, now_us, here }
     }
 
     #[test]
@@ -312,6 +329,26 @@ mod tests {
         assert!(decided[1].why[0].contains("medium 'm' has lost"), "{:?}", decided[1].why);
         asked.lost = lost(&rows);
         assert_eq!(letters(&asked.decide(&rows)), "kkk");
+    }
+
+    #[test]
+    fn what_is_damaged_takes_no_place_and_stays_until_somebody_lets_it_go() {
+        let rules = last(1);
+        let rows = [row(3), row(2), row(1)];
+        let mut asked = asked(&rules);
+        let of = |n: u8| (VersionId([n; 16]), "m".to_owned());
+        asked.damaged = [of(3)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "kkr", "the last that restores stays");
+        asked.damaged = [of(2)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "kkr", "it may be repaired");
+        let let_go = [row(3), protected(2, Protection::None), row(1)];
+        let decided = asked.decide(&let_go);
+        assert_eq!(letters(&decided), "krr");
+        assert!(decided[1].why[0].contains("damaged on medium 'm'"), "{:?}", decided[1].why);
+        asked.damaged = [of(3), of(2), of(1)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "kkk");
+        asked.give_up = true;
+        assert_eq!(letters(&asked.decide(&rows)), "rrr");
     }
 
     /// The actions' first letters.

@@ -263,6 +263,9 @@ impl Cell {
             decisions
         };
         self.say_lost_that_go(&rows, &decisions, &asked, &ears)?;
+        if consolidates {
+            self.say_damaged(&rows, &asked, &ears)?;
+        }
         let versions = self.described(&rows, &decisions, &sizes, &asked)?;
         let mut of_bases = match consolidates {
             true => self.plan_bases(bases::given_up(&rows, &decisions, &asked))?,

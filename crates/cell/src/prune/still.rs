@@ -9,6 +9,7 @@ use capstan_idb::PruneRow;
 use super::PruneRequest;
 use super::decide::{Action, Asked, Decision};
 use crate::Cell;
+use crate::damaged::damaged_text;
 use crate::error::Result;
 use crate::media::AwayMedium;
 use crate::session::Ears;
@@ -72,6 +73,36 @@ impl Cell {
                 let text = format!("what is left of it goes: {}", decision.why.join(", "));
                 ears.say(Code::LostData, "cell", &name, text);
             }
+        }
+        Ok(())
+    }
+
+    /// Says which versions are damaged and so take no place of a keep rule, by object, and what to do.
+    pub(super) fn say_damaged(
+        &self,
+        rows: &[PruneRow],
+        asked: &Asked<'_>,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        let is_said = |row: &PruneRow| {
+            let (id, object) = (&row.version.id, row.version.object);
+            asked.is_of(object) && !asked.of_others.contains(id) && asked.waits_for_repair(row)
+        };
+        for of in rows.chunk_by(|a, b| a.version.object == b.version.object) {
+            let mut damaged = of.iter().filter(|row| is_said(row));
+            let Some(newest) = damaged.next().filter(|_| !asked.give_up) else { continue };
+            let Some(labels) = asked.damaged.get(&newest.version.id) else { continue };
+            let name = self.name_of_version(newest.version.id)?;
+            let others = match damaged.count() {
+                0 => String::new(),
+                n => format!(" (and {n} more)"),
+            };
+            let text = format!(
+                "{name}{others} {}: it takes no place of a keep rule, and stays; `capstan media repair` mends it where a copy is at \
+                 hand, else, once a later version is whole, `capstan protect {name} --none` lets prune remove it",
+                damaged_text(labels)
+            );
+            ears.say(Code::Damaged, "cell", &name, text);
         }
         Ok(())
     }

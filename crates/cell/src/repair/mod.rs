@@ -245,13 +245,13 @@ impl Repair<'_> {
         }
         let is_mended =
             outcome.whole == broken.len() && !outcome.kept && !outcome.lacks_attachments;
-        match is_mended {
-            true => {
-                let mended = self.mended_header || !found.is_empty();
-                Ok(self.cell.idb.clear_medium_damage(self.row.id, mended)?)
-            }
-            false => Ok(self.cell.idb.add_medium_error(self.row.id, Some(now_us()))?),
+        let (idb, id) = (&self.cell.idb, self.row.id);
+        if is_mended {
+            let mended = self.mended_header || !found.is_empty();
+            return Ok(idb.clear_medium_damage(id, mended)?);
         }
+        let damaged: Vec<_> = broken.iter().flat_map(|b| &b.places).map(|at| at.0).collect();
+        Ok(idb.put_damage(id, &damaged, now_us())?)
     }
 
     /// Completes the report and puts it on record.

@@ -139,7 +139,7 @@ impl Cell {
                 Err(_) if stop.0.load(Relaxed) => return,
                 Err(flaw) => {
                     let recorded = match &flaw {
-                        Flaw::OfMedium(_) => self.idb.add_medium_error(id, Some(now_us())),
+                        Flaw::OfMedium(_) => self.idb.put_damage(id, &[check.copy.0], now_us()),
                         Flaw::OfCopy(_) => Ok(()),
                     };
                     let label = self.labels([id].iter()).unwrap_or_default().concat();

@@ -1,0 +1,115 @@
+//! Versions that a session found damaged: they push no whole version out, and status alarms.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::gone_media::{full, restores, status, why};
+use crate::support::{Lab, noise};
+
+/// Damages what the newest segment of a medium holds, not its begin nor its catalog.
+fn damage(medium: &Path) {
+    let all = fs::read_dir(medium).unwrap().map(|e| e.unwrap().path());
+    let path = all.filter(|p| p.extension().is_some_and(|e| e == "segment")).max().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 200_000));
+    lab
+}
+
+/// What a prune says: its code, what it removed, and what it told people.
+fn prune(lab: &Lab) -> (i32, u64, String) {
+    let run = lab.run(["prune", "t", "--keep-last", "1", "--json"]);
+    let json: Value = serde_json::from_str(&run.stdout).unwrap();
+    let versions = json["versions"].as_array().unwrap();
+    let gone = versions.iter().filter(|v| v["action"] == "remove").count() as u64;
+    (run.code, gone, run.stderr)
+}
+
+#[test]
+fn a_version_that_was_found_damaged_pushes_no_whole_one_out() {
+    for finds in [
+        "verify t",
+        "verify --medium m",
+        "drill t --sample 100%",
+        "restore t --into x",
+        "copy t --to c",
+    ] {
+        let lab = lab();
+        let first = full(&lab, "m", "t");
+        let last = full(&lab, "m", "t");
+        damage(&lab.path("m"));
+        let found = lab.run(finds.split(' '));
+        assert_eq!(found.code, 3, "{finds}: {}{}", found.stdout, found.stderr);
+        // What a copy made of it is no whole one either.
+        let (code, json) = status(&lab);
+        assert_eq!(code, 6, "{finds}: {json:#}");
+        assert!(why(&json).contains("was found damaged on med"), "{finds}: {json:#}");
+        for look in ["status", "verify --medium c"] {
+            lab.run(look.split(' '));
+            let (code, removed, said) = prune(&lab);
+            assert_eq!((code, removed), (3, 0), "{finds}: {said}");
+            assert!(said.contains(&last) && said.contains("media repair"), "{finds}: {said}");
+        }
+        restores(&lab, &first);
+        // A later one that is whole lets the rules go on; what is damaged waits for somebody.
+        let later = full(&lab, "m2", "t");
+        let (code, removed, said) = prune(&lab);
+        assert_eq!((code, removed), (3, 1), "{finds}: {said}");
+        lab.run(["protect", &last, "--none"]).ok();
+        let (code, removed, said) = prune(&lab);
+        assert_eq!((code, removed), (0, 1), "{finds}: {said}");
+        restores(&lab, &later);
+        let (_, json) = status(&lab);
+        assert!(!why(&json).contains("found damaged"), "{finds}: {json:#}");
+    }
+}
+
+#[test]
+fn a_version_that_a_copy_has_whole_or_that_was_repaired_counts() {
+    let lab = lab();
+    full(&lab, "m", "t");
+    let last = full(&lab, "m", "t");
+    lab.sh("cp -a m sound");
+    damage(&lab.path("m"));
+    assert_eq!(lab.run(["verify", "t"]).code, 3);
+    assert_eq!(prune(&lab).0, 3);
+    // Sound again, and read so: somebody brought the disk's own bytes back.
+    lab.sh("cp -a m hurt; cp sound/*.segment m/");
+    lab.run(["verify", "t"]).ok();
+    lab.run(["copy", "t", "--to", "c"]).ok();
+    lab.sh("cp hurt/*.segment m/");
+    assert_eq!(lab.run(["verify", "t"]).code, 3);
+    let (code, json) = status(&lab);
+    assert_eq!(code, 5, "the copy has it: {json:#}");
+    let repaired = lab.run(["media", "repair", "m"]);
+    repaired.ok();
+    assert_eq!(status(&lab).0, 0);
+    let (code, removed, said) = prune(&lab);
+    assert_eq!((code, removed), (0, 1), "{said}");
+    restores(&lab, &last);
+}
+
+#[test]
+fn damage_to_what_the_last_version_builds_on_alarms() {
+    let lab = lab();
+    lab.backed_up(["tree", "--to", "b", "--name", "t"]);
+    lab.file("tree/new", "new");
+    lab.backed_up(["tree", "--to", "a", "--name", "t", "--incr"]);
+    damage(&lab.path("b"));
+    assert_eq!(lab.run(["verify", "t"]).code, 3);
+    let (code, json) = status(&lab);
+    assert_eq!(code, 6, "{json:#}");
+    assert!(why(&json).contains("found damaged on medium 'b'"), "{json:#}");
+    // A drill of it, and a new full, which needs nothing of it.
+    full(&lab, "a", "t");
+    let (code, json) = status(&lab);
+    assert_eq!(code, 0, "{json:#}");
+}

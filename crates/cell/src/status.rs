@@ -176,6 +176,7 @@ impl Cell {
                 false => (Health::Warning, ""),
             };
             let still = match of.still.iter().any(|o| o.id == object.id) {
+                _ if of.is_other_cells => "",
                 true => ": its keep rules stand still",
                 false => "; other media have what it lacks",
             };

@@ -77,6 +77,36 @@ fn a_home_that_only_imported_a_medium_changes_nothing_on_it() {
 }
 
 #[test]
+fn a_last_version_that_another_cell_removed_alarms() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 50_000));
+    lab.backed_up(["tree", "--to", "m", "--name", "t", "--full"]);
+    let run = |args: &str| lab.run(args.split(' '));
+    let other = |args: &str| {
+        let mut command = lab.command();
+        finish(command.env("CAPSTAN_HOME", lab.path("other")).args(args.split(' ')))
+    };
+    other("media adopt m").ok();
+    assert_eq!(run("status").code, 0, "all is there still");
+    other("backup tree --to m --name t --full").ok();
+    assert_eq!(run("status").code, 0, "what that one writes is its own");
+    other("prune t --give-up").ok();
+    for _ in 0..2 {
+        let status = run("status");
+        assert_eq!(status.code, 6, "{}", status.stdout);
+        assert!(
+            status.stdout.contains("another cell") && status.stdout.contains("last version needs"),
+            "{}",
+            status.stdout
+        );
+    }
+    // Keep rules count nothing of it, and stand still for nothing of it.
+    run("prune t --keep-last 1").ok();
+    lab.backed_up(["tree", "--to", "own", "--name", "t", "--full"]);
+    run("status").ok();
+}
+
+#[test]
 fn a_medium_of_another_cell_is_forgotten_when_it_is_gone_only() {
     let lab = Lab::new();
     lab.file("tree/a", noise(1, 50_000));

@@ -2,7 +2,7 @@
 //!
 //! What they hold may come back any day, so nothing is decided without them: the keep rules of their objects stand still
 //! ([`crate::prune`]), and `status` alarms. A medium that was exported is away on purpose, one that was retired was given up, and one
-//! of another cell is that cell's to watch over.
+//! of another cell is that cell's to watch over; only what it lacks at hand of the last complete version of an object is said.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,6 +16,8 @@ use super::gone::Gone;
 use super::shown;
 use crate::Cell;
 use crate::error::{Result, chain};
+use crate::restore::is_complete_by;
+use crate::version;
 
 /// A medium that is not where it was last seen, though nobody is on record as having taken it away; or that lacks something of what
 /// was written to it.
@@ -31,6 +33,9 @@ pub struct AwayMedium {
     pub objects: Vec<Object>,
     /// Those of which what it lacks is nowhere else at hand: their keep rules stand still.
     pub still: Vec<Object>,
+    /// Whether it is another cell's, which may remove what it likes: keep rules do not count what it has. It is named for objects
+    /// whose last complete version needs what it does not have.
+    pub is_other_cells: bool,
     /// The segments that it lacks; all of them, where none are named.
     segments: Option<HashSet<SegmentId>>,
 }
@@ -39,6 +44,12 @@ impl AwayMedium {
     /// In a sentence, without what to do.
     pub fn text(&self) -> String {
         let name = shown(self.medium.id, &self.medium.label);
+        if self.is_other_cells {
+            return format!(
+                "{name} in {} is of another cell by now, and does not have what was written to it: {}",
+                self.medium.device, self.why
+            );
+        }
         if self.changed {
             return format!(
                 "{name} in {} is not as it was last written: {}",
@@ -54,6 +65,12 @@ impl AwayMedium {
     /// What to do about it.
     pub fn hint(&self) -> String {
         let Medium { label, device, .. } = &self.medium;
+        if self.is_other_cells {
+            return format!(
+                "make a full backup to a medium of this home, or bring back what was there; `capstan import '{device}'` takes it as \
+                 it is"
+            );
+        }
         if self.changed && self.still.is_empty() {
             return format!(
                 "other media have what it lacks: `capstan media repair '{label}'` writes it anew, or bring back the one that was \
@@ -85,22 +102,32 @@ impl Cell {
     pub fn media_away(&self) -> Result<Vec<AwayMedium>> {
         let mut libraries = Libraries::new();
         let mut gone: HashMap<MediumId, Gone> = HashMap::new();
+        let mut others: HashSet<MediumId> = HashSet::new();
         let mut media = self.idb.media()?;
         for medium in &media {
             let management = self.idb.management(medium.id)?;
-            let on_purpose = management.exported_us.is_some() || management.retired_us.is_some();
-            if !on_purpose && !management.is_other_cells() {
-                let of =
-                    self.gone(medium, &management, &mut |tape| tape_away(tape, &mut libraries))?;
-                gone.extend(of.map(|of| (medium.id, of)));
+            if management.exported_us.is_some() || management.retired_us.is_some() {
+                continue;
             }
+            let mut of = None;
+            if !management.is_other_cells() {
+                of = self.gone(medium, &management, &mut |t| tape_away(t, &mut libraries))?;
+            }
+            // Another cell may have adopted it since it was looked at last.
+            if self.idb.management(medium.id)?.is_other_cells() {
+                of = self.gone_of_others(medium)?;
+                others.insert(medium.id);
+            }
+            gone.extend(of.map(|of| (medium.id, of)));
         }
         media.retain(|medium| gone.contains_key(&medium.id));
         if media.is_empty() {
             return Ok(Vec::new());
         }
         let needed = self.needed()?;
-        let mut claims = match gone.values().any(|of| of.changed) {
+        let is_others_gone = gone.keys().any(|id| others.contains(id));
+        let last = if is_others_gone { self.last_complete()? } else { HashSet::new() };
+        let mut claims = match is_others_gone || gone.values().any(|of| of.changed) {
             true => self.all_claims()?,
             false => Vec::new(),
         };
@@ -115,15 +142,21 @@ impl Cell {
         for medium in media {
             let Some(of) = gone.get(&medium.id) else { continue };
             let lacking = || claims.iter().filter(|c| c.medium == medium.id);
+            let is_other_cells = others.contains(&medium.id);
+            let is_torn = |c: &&Claim| torn.contains(&(c.version, c.origin));
             let objects: HashSet<ObjectId> = match of.changed && !of.is_marked {
+                _ if is_other_cells => {
+                    let of_last = lacking().filter(|c| last.contains(&c.version));
+                    of_last.filter(is_torn).map(|c| needed[&c.version]).collect()
+                }
                 true => lacking().map(|c| needed[&c.version]).collect(),
                 false => {
                     let versions = self.idb.versions_on_medium(medium.id)?;
                     versions.iter().filter_map(|id| needed.get(id).copied()).collect()
                 }
             };
-            let is_torn = |c: &&Claim| torn.contains(&(c.version, c.origin));
             let still: HashSet<ObjectId> = match of.changed {
+                _ if is_other_cells => HashSet::new(),
                 true => lacking().filter(is_torn).map(|c| needed[&c.version]).collect(),
                 false => objects.clone(),
             };
@@ -135,9 +168,24 @@ impl Cell {
             };
             let (objects, still) = (named(&objects), named(&still));
             let (why, changed, segments) = (of.why.clone(), of.changed, of.segments.clone());
-            away.push(AwayMedium { medium, why, changed, objects, still, segments });
+            let found =
+                AwayMedium { medium, why, changed, objects, still, is_other_cells, segments };
+            away.push(found);
         }
         Ok(away)
+    }
+
+    /// The last complete version of each object, of which no medium lost anything for good, with all that these build on.
+    fn last_complete(&self) -> Result<HashSet<VersionId>> {
+        let mut last = HashSet::new();
+        for object in self.idb.objects()? {
+            let mut versions = self.idb.versions_of(object.id)?;
+            versions.retain(|v| !v.null_device && is_complete_by(v, None));
+            if let Some(newest) = self.whole_of(&versions)?.first() {
+                last.extend(version::chain(&self.idb, newest.id)?.iter().map(|v| v.id));
+            }
+        }
+        Ok(last)
     }
 
     /// Whether a version cannot be restored without media that are away.
@@ -145,7 +193,7 @@ impl Cell {
         if away.is_empty() {
             return Ok(false);
         }
-        for version in crate::version::chain(&self.idb, version)? {
+        for version in version::chain(&self.idb, version)? {
             let origins = self.idb.copies_of_version(version.id)?;
             let mut is_there: HashMap<SegmentId, bool> = HashMap::new();
             for (segment, _) in self.idb.segments_of_version(version.id)? {

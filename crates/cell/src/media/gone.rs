@@ -103,6 +103,20 @@ impl Cell {
         }
     }
 
+    /// What a medium of another cell lacks that is at hand on disk. Where it is away, that is for its cell to watch over.
+    pub(crate) fn gone_of_others(&self, medium: &Medium) -> Result<Option<Gone>> {
+        let is_on_disk = medium.device.parse::<Address>().is_ok_and(|a| !a.is_sequential());
+        let Some(there) = look(medium).there.filter(|_| is_on_disk) else { return Ok(None) };
+        let segments = match self.lacking_segments(&there) {
+            Ok(Lacking { segments, .. }) => segments,
+            Err(CellError::Device(_)) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let Some(why) = in_words(&segments) else { return Ok(None) };
+        let segments = Some(segments.iter().map(|s| s.id).collect());
+        Ok(Some(Gone { why, changed: true, is_marked: false, segments, is_moved: false }))
+    }
+
     fn lacking(
         &self,
         address: &Address,

@@ -11,8 +11,15 @@ use crate::environment;
 use crate::exit::Failure;
 use crate::output::ask_secret;
 
-/// The home that the options and the environment name.
+/// The home that the options and the environment name; refused while a recovery into it is not done.
 pub fn home(global: &Global) -> Result<PathBuf, Failure> {
+    let home = home_to_recover(global)?;
+    capstan_cell::safety::refuse_half_recovered(&home)?;
+    Ok(home)
+}
+
+/// The same, for a recovery.
+pub fn home_to_recover(global: &Global) -> Result<PathBuf, Failure> {
     let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let root = rustix::process::geteuid().is_root();
     let given = global.home.clone().filter(|home| !home.as_os_str().is_empty());

@@ -181,7 +181,7 @@ fn move_tables(global: &Global, as_json: bool) -> Result<u8, Failure> {
 }
 
 fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
-    let home = home::home(global)?;
+    let home = home::home_to_recover(global)?;
     let console = Console::new(global)?;
     let recovery = match code(args.code_file.as_deref())? {
         Some(code) => Secrets::none().with_recovery_code(&code),

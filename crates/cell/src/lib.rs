@@ -120,8 +120,14 @@ pub struct Cell {
 
 impl Cell {
     /// Opens the cell whose home is `home`; makes it where there is none. Sessions whose process died are marked
-    /// incomplete.
+    /// incomplete. Refused is a home into which a recovery was begun that is not done.
     pub fn open(home: &Path, secrets: keyring::Secrets) -> Result<Self> {
+        safety::refuse_half_recovered(home)?;
+        Self::open_begun(home, secrets)
+    }
+
+    /// The same, for the recovery itself.
+    pub(crate) fn open_begun(home: &Path, secrets: keyring::Secrets) -> Result<Self> {
         let mounts = Arc::new(MountTables::default());
         media::refuse_unmounted_home(home, &mounts)?;
         let idb = Idb::open(home)?;

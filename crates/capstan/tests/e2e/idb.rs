@@ -200,6 +200,7 @@ fn a_recovered_database_restores_what_is_not_encrypted_without_any_secret() {
     // What says that a recovery was cut short makes none of a home with the tables of another.
     lab.file("home/recovery.begun", "idb-of-another");
     run(&lab, "idb recover m1 --code-file sheet").refused(&["was begun", "idb-of-another"]);
+    fs::remove_file(lab.path("home/recovery.begun")).unwrap();
     // Nor of one that was used since.
     let used = serde_json::from_str::<Value>(
         run(&lab, "sessions --json").ok().stdout.lines().next().unwrap(),
@@ -213,6 +214,50 @@ fn a_recovered_database_restores_what_is_not_encrypted_without_any_secret() {
     fs::remove_dir_all(lab.path("home")).unwrap();
     lab.mkdir("empty");
     run(&lab, "idb recover empty").refused(&["empty", "no backup"]);
+}
+
+#[test]
+fn a_home_whose_recovery_was_killed_is_left_to_the_recovery() {
+    // Killed while it notes that it begins, and when it has noted it.
+    for left in [".recovery.begun.new", "recovery.begun"] {
+        let lab = lab();
+        let sheet = run(&lab, "idb recovery-key").ok().stdout.clone();
+        lab.file("sheet", &sheet);
+        lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
+        fs::remove_dir_all(lab.path("home")).unwrap();
+        lab.file(&format!("home/{left}"), "");
+        for command in [
+            "status",
+            "sessions",
+            "backup tree --to m1 --name t",
+            "prune --keep-last 1",
+            "import m1",
+            "key init",
+            "key show",
+            "idb move",
+            "idb check",
+        ] {
+            let refused = run(&lab, command);
+            refused.refused(&["recovery into", "not done", "idb recover"]);
+        }
+        assert!(!lab.path("home/capstan.db").exists());
+        // As it was killed, nothing is said of which backup it is of.
+        if left == "recovery.begun" {
+            fs::rename(lab.path("home/recovery.begun"), lab.path("home/.recovery.begun.new"))
+                .unwrap();
+        }
+        run(&lab, "idb recover m1 --code-file sheet").ok();
+        assert_eq!(
+            fs::read_dir(lab.path("home"))
+                .unwrap()
+                .flatten()
+                .filter(|e| { e.file_name().to_string_lossy().contains("recovery.begun") })
+                .count(),
+            0
+        );
+        run(&lab, "status").ok();
+        comes_back(&lab, "t", "out");
+    }
 }
 
 #[test]

@@ -14,5 +14,5 @@ pub use self::backup::{RECOVERY_FILE, RecoveryKey};
 pub use self::check::Finding;
 pub use self::load::{LoadRequest, Loaded};
 pub use self::moving::move_database;
-pub use self::recover::{Recovered, RecoveredMedium, recover};
+pub use self::recover::{Recovered, RecoveredMedium, recover, refuse_half_recovered};
 pub use self::stats::{IdbStats, StatsBackup};

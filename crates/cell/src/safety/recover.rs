@@ -89,7 +89,7 @@ pub fn recover(
     if capstan_idb::names_server(home)? && home.join(DATABASE_FILE).exists() {
         super::move_database(home)?;
     }
-    let cell = Cell::open(home, secrets)?;
+    let cell = Cell::open_begun(home, secrets)?;
     if has_tables && cell.id != manifest.cell {
         return Err(CellError::BadInput(format!(
             "a recovery into {} was begun from a backup of cell {}, and this one is of cell {}; name a medium of the first, or \
@@ -183,9 +183,30 @@ impl Begun {
     }
 }
 
+/// Refuses a home into which a recovery was begun that is not done: it lacks some of what is to come there, and who makes a new cell
+/// in it, or writes to it, is in the recovery's way.
+pub fn refuse_half_recovered(home: &Path) -> Result<()> {
+    let begun = home.join(BEGUN);
+    let marks = [&begun, &temporary(home, BEGUN)];
+    let Some(mark) = marks.into_iter().find(|mark| mark.symlink_metadata().is_ok()) else {
+        return Ok(());
+    };
+    Err(CellError::BadInput(format!(
+        "a recovery into {} was begun and is not done; give the same `capstan idb recover` again, which goes on with it. To go \
+         without, remove {}, and `capstan import` each medium: what media do not say is lost then (pools, protection, sessions)",
+        home.display(),
+        mark.display()
+    )))
+}
+
+/// Where a file of a home is written before it takes its name.
+fn temporary(home: &Path, name: &str) -> PathBuf {
+    home.join(format!(".{name}.new"))
+}
+
 /// Writes a file of a home, durably.
 fn put_file(home: &Path, name: &str, bytes: &[u8]) -> Result<()> {
-    let (path, temporary) = (home.join(name), home.join(format!(".{name}.new")));
+    let (path, temporary) = (home.join(name), temporary(home, name));
     let write = || -> std::io::Result<()> {
         let mut options = OpenOptions::new();
         let mut file =

@@ -163,7 +163,7 @@ fn begin(idb: &Idb, label: &SessionLabel) -> Result<(), BenchError> {
         tags: Vec::new(),
         report: None,
         pid: std::process::id(),
-        boot_id: String::new(),
+        birth: String::new(),
     };
     Ok(idb.begin_session(&session, Some(&version))?)
 }

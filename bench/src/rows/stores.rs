@@ -134,7 +134,7 @@ fn fill(home: &Path) -> Result<(), BenchError> {
             tags: vec!["nightly".to_owned()],
             report: None,
             pid: std::process::id(),
-            boot_id: "bench".to_owned(),
+            birth: "bench".to_owned(),
         };
         idb.begin_session(&session, Some(&row))?;
         let done = Status::Completed;

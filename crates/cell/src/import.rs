@@ -30,7 +30,7 @@ use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::Level;
-use crate::session::{Ears, boot_id, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionKeys;
 
 /// What an import does without keys.
@@ -496,7 +496,7 @@ impl Cell {
             tags: names.map(|n| n.tags.clone()).unwrap_or_default(),
             report: None,
             pid: 0,
-            boot_id: boot_id(),
+            birth: String::new(),
         })?;
         Ok(())
     }

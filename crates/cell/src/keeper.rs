@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use capstan_engine::threads;
 
-use crate::session::boot_id;
+use crate::process::boot_id;
 
 /// Does something again and again until it is dropped, which waits until it is done with.
 pub(crate) struct Keeper(Option<(Sender<()>, JoinHandle<()>)>);

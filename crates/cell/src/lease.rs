@@ -1,8 +1,8 @@
 //! Who reads a version holds it, with all that it builds on, in the internal database: nothing of it is removed meanwhile, by whom
 //! and from where ever.
 //!
-//! A process of this machine has what it holds as long as it is there, also while it is stopped. Of one of another machine, whoever
-//! would remove something watches by his own clock that it says for as long as a lease is given that it is there: clocks differ.
+//! A process that can be seen has what it holds as long as it is there, also while it is stopped. Of another, whoever would remove
+//! something watches by his own clock that it says for as long as a lease is given that it is there: clocks differ.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::keeper::{Keeper, lease_name};
 use crate::observe::Stop;
-use crate::session::{Ears, boot_id, host, now_us};
+use crate::process::{Sight, begun, look_at, place};
+use crate::session::{Ears, host, now_us};
 
 /// How leases are given.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +28,7 @@ struct Terms {
     lease: Duration,
     /// How often they are kept.
     beat: Duration,
-    /// How often one of another machine is looked at.
+    /// How often one that cannot be seen is looked at.
     look: Duration,
 }
 
@@ -80,34 +81,13 @@ fn this_process() -> Reader {
         host: host(),
         place: place(),
         pid,
-        started: started("self").unwrap_or_default(),
+        started: begun(),
         beat: 0,
         since_us: now,
     }
 }
 
-/// This boot of this machine, and the space of process numbers: those of another mean nothing here.
-fn place() -> String {
-    let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    format!("{} {}", boot_id(), space.display())
-}
-
-/// When a process was begun, as its system counts; `None` if it is not there any more.
-fn started(pid: &str) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in brackets and may hold anything.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    // One that was killed and that its parent did not ask after is there still, as a zombie.
-    let is_there = !matches!(fields.next()?, "Z" | "X");
-    fields.nth(18).filter(|_| is_there).map(str::to_owned)
-}
-
-/// Whether the process of a lease is one of this machine, and gone.
-fn is_gone(reader: &Reader) -> bool {
-    reader.place == place() && started(&reader.pid.to_string()).as_ref() != Some(&reader.started)
-}
-
-/// Ends the leases of dead processes: those of this machine at once, those of others when they were not kept for as long as a lease is
+/// Ends the leases of dead processes: those that are seen to be gone at once, those that cannot be seen when they were not kept for as long as a lease is
 /// given. `tell` is told who is waited for; `stop` ends the waiting.
 fn end_dead(
     idb: &Idb,
@@ -115,16 +95,18 @@ fn end_dead(
     tell: &mut dyn FnMut(&Reader),
     stop: &dyn Fn() -> bool,
 ) -> std::result::Result<(), IdbError> {
-    let here = place();
+    let shared = idb.is_on_server();
     let mut seen: HashMap<String, (u64, Instant)> = HashMap::new();
     loop {
         let mut waits = false;
         for reader in idb.readers()? {
-            if reader.place == here {
-                if is_gone(&reader) {
+            match look_at(reader.pid, &reader.place, &reader.started, shared) {
+                Sight::There => continue,
+                Sight::Gone => {
                     idb.end_lease(&reader)?;
+                    continue;
                 }
-                continue;
+                Sight::Hidden => {}
             }
             match seen.get(&reader.lease) {
                 None => {
@@ -228,7 +210,11 @@ mod tests {
 
     fn elsewhere() -> Reader {
         let process = this_process();
-        Reader { place: "another boot".to_owned(), host: "elsewhere".to_owned(), ..process }
+        Reader {
+            place: format!("{} pid:[1]", crate::process::boot_id()),
+            host: "elsewhere".to_owned(),
+            ..process
+        }
     }
 
     fn held(idb: &Idb) -> Vec<Vec<String>> {

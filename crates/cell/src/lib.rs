@@ -56,6 +56,8 @@ pub mod observe;
 mod overview;
 mod packing;
 mod places;
+mod presence;
+mod process;
 mod protect;
 pub mod prune;
 mod query;
@@ -86,12 +88,14 @@ mod watch;
 mod whole_file;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use capstan_devices::mounts::MountTables;
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::CellId;
 use capstan_idb::Idb;
+
+use keeper::Keeper;
 
 pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
 pub use compare::Compared;
@@ -110,6 +114,8 @@ pub struct Cell {
     home: PathBuf,
     id: CellId,
     idb: Arc<Idb>,
+    /// Says that this process is there, since it began a session.
+    presence: Arc<OnceLock<Keeper>>,
     entropy: Arc<Entropy>,
     secrets: Arc<keyring::Secrets>,
     opener: Arc<parking_lot::Mutex<unlock::Opener>>,
@@ -131,7 +137,7 @@ impl Cell {
         let mounts = Arc::new(MountTables::default());
         media::refuse_unmounted_home(home, &mounts)?;
         let idb = Idb::open(home)?;
-        idb.mark_dead_sessions(&session::host(), &session::is_alive)?;
+        presence::end_dead_sessions(&idb)?;
         idb.order_what_has_none(session::now_us())?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
         let id = media::identity(&idb, &entropy)?;
@@ -139,6 +145,7 @@ impl Cell {
             home: home.to_owned(),
             id,
             idb: Arc::new(idb),
+            presence: Arc::default(),
             entropy: Arc::new(entropy),
             secrets: Arc::new(secrets),
             opener: Arc::default(),

@@ -2,7 +2,7 @@
 //! which all of them have.
 //!
 //! A lease is put off by the process that has it as long as it moves a tape, so one that is not put off any more is a dead process's.
-//! Of a process of this host it is seen at once that it is gone. Of another's, whoever waits watches by his own clock that the lease
+//! Of a process that can be seen it is known at once that it is gone. Of another, whoever waits watches by his own clock that the lease
 //! stays as it is for as long as it is given: clocks of hosts differ.
 
 use std::collections::HashMap;
@@ -19,7 +19,8 @@ use capstan_tape::{TapeError, leaving};
 use crate::Cell;
 use crate::error::chain;
 use crate::keeper::{Keeper, lease_name};
-use crate::session::{boot_id, host, is_alive, now_us};
+use crate::process::{Sight, birth, look};
+use crate::session::{host, now_us};
 
 /// How leases are given.
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +127,7 @@ impl<'a> Applicant<'a> {
             };
             let known = self.seen.get(robot).filter(|(known, _)| *known == held);
             let is_stale = known.is_some_and(|(_, since)| since.elapsed() >= terms.lease);
-            let is_dead = held.host == host() && !is_alive(held.pid, &held.boot_id);
+            let is_dead = look(held.pid, &held.birth, idb.is_on_server()) == Sight::Gone;
             if is_dead || is_stale {
                 idb.end_robot_lease(&held).map_err(failed)?;
                 continue;
@@ -196,7 +197,7 @@ fn new_lease(robot: &str, terms: Terms) -> RobotLease {
         lease: lease_name(now),
         host: host(),
         pid: std::process::id(),
-        boot_id: boot_id(),
+        birth: birth(),
         since_us: now,
         until_us: now + micros(terms.lease),
     }

@@ -11,6 +11,7 @@ use capstan_idb::{Session, Status};
 
 use crate::consolidate::CONSOLIDATE;
 use crate::observe::{Observer, Progress};
+use crate::process::birth;
 use crate::report::{Report, ReportError};
 
 /// Most errors that a report lists; all are counted.
@@ -59,28 +60,6 @@ pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// This boot of this machine: process numbers of another mean nothing.
-pub(crate) fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
-}
-
-/// Whether the process of a recorded session still runs. A process number that was given to another program since is
-/// told by that program's name.
-pub(crate) fn is_alive(pid: u32, boot: &str) -> bool {
-    if boot != boot_id() {
-        return false;
-    }
-    if pid == std::process::id() {
-        return true;
-    }
-    let read = |pid: &str, what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}")).ok();
-    let of = pid.to_string();
-    // One that was killed and that its parent did not ask after is there still, as a zombie.
-    let state = read(&of, "stat").and_then(|s| s.rsplit_once(") ")?.1.chars().next());
-    let ended = state.is_none_or(|state| matches!(state, 'Z' | 'X'));
-    !ended && read(&of, "comm").is_some_and(|name| Some(name) == read("self", "comm"))
-}
-
 /// Whether a session of that kind makes the version that it is recorded with.
 pub(crate) fn writes_versions(kind: &str) -> bool {
     kind == "backup" || kind == CONSOLIDATE
@@ -106,7 +85,7 @@ pub(crate) fn begun(id: SessionId, kind: &str, device: String, started_us: i64) 
         tags: Vec::new(),
         report: None,
         pid: std::process::id(),
-        boot_id: boot_id(),
+        birth: birth(),
     }
 }
 
@@ -208,9 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_lives_and_has_memory() {
-        assert!(is_alive(std::process::id(), &boot_id()));
-        assert!(!is_alive(std::process::id(), "another boot"));
+    fn this_process_has_memory() {
         assert!(peak_rss() > 1 << 20);
     }
 }

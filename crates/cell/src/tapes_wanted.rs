@@ -10,11 +10,12 @@ use parking_lot::Mutex;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::session::{boot_id, host, is_alive, now_us};
+use crate::process::{Sight, birth, look};
+use crate::session::{host, now_us};
 
 /// A process that waits says so again after so long.
 const HEARD_EVERY: Duration = Duration::from_secs(10);
-/// One of another host that was not heard of for so long, in microseconds, is gone.
+/// One that cannot be seen and was not heard of for so long, in microseconds, is gone.
 const GONE_US: i64 = 60_000_000;
 /// Sessions that are looked through for the one that waits.
 const LOOKED_BACK: usize = 500;
@@ -65,7 +66,7 @@ impl Cell {
             let request = TapeRequest {
                 host: host(),
                 pid: std::process::id(),
-                boot_id: boot_id(),
+                birth: birth(),
                 drive: drive.to_owned(),
                 wanted: wanted.to_owned(),
                 since_us: known.map_or(now, |(request, _)| request.since_us),
@@ -80,14 +81,15 @@ impl Cell {
     pub fn tapes_wanted(&self) -> Result<Vec<TapeWanted>> {
         let mut wanted = Vec::new();
         for request in self.idb.tape_requests()? {
-            let here = request.host == host();
-            let waits = match here {
-                true => is_alive(request.pid, &request.boot_id),
-                false => now_us().saturating_sub(request.heard_us) < GONE_US,
+            let sight = look(request.pid, &request.birth, self.idb.is_on_server());
+            let waits = match sight {
+                Sight::There => true,
+                Sight::Gone => false,
+                Sight::Hidden => now_us().saturating_sub(request.heard_us) < GONE_US,
             };
             if waits {
                 wanted.push(request);
-            } else if here {
+            } else if sight == Sight::Gone {
                 self.idb.remove_tape_request(&request.host, request.pid, &request.drive)?;
             }
         }
@@ -97,8 +99,7 @@ impl Cell {
         let sessions = self.idb.described_sessions(LOOKED_BACK)?;
         let with_session = |request: TapeRequest| {
             let session = sessions.iter().find(|(s, _)| {
-                s.status == Status::Running
-                    && (s.pid, &s.boot_id) == (request.pid, &request.boot_id)
+                s.status == Status::Running && (s.pid, &s.birth) == (request.pid, &request.birth)
             });
             let session = session.map(|(s, described)| WaitingSession {
                 id: s.id.to_string(),

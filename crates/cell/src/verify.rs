@@ -291,7 +291,7 @@ impl Cell {
         let id = SessionId(self.new_id()?);
         report.session = id.to_string();
         let session = begun(id, kind, report.media.join(", "), started_us);
-        self.idb.begin_session(&session, None)?;
+        self.begin_session(&session, None)?;
         let totals = Totals {
             files: report.files,
             dirs: report.dirs,

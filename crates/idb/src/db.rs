@@ -66,6 +66,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (17, "given up objects", include_str!("../migrations/0017_given_up_objects.sql")),
     (18, "hosts of media", include_str!("../migrations/0018_hosts_of_media.sql")),
     (19, "damaged places", include_str!("../migrations/0019_damaged_places.sql")),
+    (20, "session beats", include_str!("../migrations/0020_session_beats.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

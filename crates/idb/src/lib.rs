@@ -17,6 +17,7 @@
 //! transaction; it must not be made on a thread that runs asynchronous tasks.
 #![deny(missing_docs)]
 
+mod beats;
 mod catalog_files;
 mod check;
 mod config;
@@ -55,6 +56,7 @@ mod test_server;
 mod transfer;
 mod used;
 
+pub use beats::Running;
 pub use catalog_files::CatalogStamp;
 pub use check::{Dangling, Sizes};
 pub use db::Idb;

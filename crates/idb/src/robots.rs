@@ -16,8 +16,8 @@ pub struct RobotLease {
     pub host: String,
     /// The process.
     pub pid: u32,
-    /// The boot of that host in which it runs.
-    pub boot_id: String,
+    /// The boot of that host and the space of process numbers in which `pid` means that process, and when it was begun.
+    pub birth: String,
     /// Since when, in microseconds since 1970, by that host's clock.
     pub since_us: i64,
     /// Until when, by that host's clock; it is put off while the robot is used.
@@ -41,7 +41,7 @@ impl Idb {
             .bind(&wanted.lease)
             .bind(&wanted.host)
             .bind(i64::from(wanted.pid))
-            .bind(&wanted.boot_id)
+            .bind(&wanted.birth)
             .bind(wanted.since_us)
             .bind(wanted.until_us)
             .execute(conn)
@@ -86,7 +86,7 @@ fn lease(row: &Row) -> std::result::Result<RobotLease, Fault> {
         lease: row.try_get("lease")?,
         host: row.try_get("host")?,
         pid: decode::count(row, "pid")?,
-        boot_id: row.try_get("boot_id")?,
+        birth: row.try_get("boot_id")?,
         since_us: row.try_get("since_us")?,
         until_us: row.try_get("until_us")?,
     })

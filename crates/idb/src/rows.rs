@@ -166,8 +166,8 @@ pub struct Session {
     pub report: Option<String>,
     /// The process that runs it.
     pub pid: u32,
-    /// The boot of the machine in which `pid` means that process.
-    pub boot_id: String,
+    /// The boot of the machine and the space of process numbers in which `pid` means that process, and when it was begun.
+    pub birth: String,
 }
 
 /// What a session did, in numbers.

@@ -3,6 +3,7 @@
 use capstan_format::id::{ObjectId, SessionId, VersionId};
 
 use crate::Result;
+use crate::beats;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
 use crate::error::IdbError;
@@ -41,6 +42,9 @@ impl Idb {
                 let again = "UPDATE objects SET given_up_us = NULL WHERE id = $1";
                 sql::query(again).bind(object.to_string()).execute(&mut *conn).await?;
             }
+            if session.status == Status::Running {
+                beats::heard(conn, session.id).await?;
+            }
             put_session(conn, session, Comes::Now).await
         })
     }
@@ -71,9 +75,11 @@ impl Idb {
             .execute(&mut *conn)
             .await?;
             known("session", id, ended.rows_affected())?;
+            beats::ended(conn, id).await?;
             let Some(version_status) = version_status else { return Ok(()) };
             let updated = sql::query(
-                "UPDATE versions SET status = $2 \
+                // Who gave it up before its end took its session for dead.
+                "UPDATE versions SET status = $2, expired_us = NULL \
                  WHERE id = (SELECT version_id FROM sessions WHERE id = $1)",
             )
             .bind(id.to_string())
@@ -177,70 +183,6 @@ impl Idb {
             rows.iter().map(session).collect()
         })
     }
-
-    /// Sessions recorded as running whose process is gone become incomplete, and so does a running
-    /// version with no running session left. Returns those sessions, oldest first.
-    ///
-    /// `is_alive` is asked with the process and the boot in which it was started. Of other hosts' sessions nothing can be said
-    /// where hosts share the tables.
-    pub fn mark_dead_sessions(
-        &self,
-        host: &str,
-        is_alive: &dyn Fn(u32, &str) -> bool,
-    ) -> Result<Vec<SessionId>> {
-        let is_shared = self.is_on_server();
-        let running: Vec<Session> =
-            self.read(format_args!("look for sessions that died"), async |conn| {
-                let sql = "SELECT * FROM sessions WHERE status = $1 ORDER BY started_us, id";
-                let rows = sql::query(sql).bind(Status::Running.as_str()).fetch_all(conn).await?;
-                rows.iter().map(session).collect()
-            })?;
-        let own = running.iter().filter(|session| !is_shared || session.host == host);
-        let dead = own.filter(|session| !is_alive(session.pid, &session.boot_id));
-        let dead: Vec<SessionId> = dead.map(|session| session.id).collect();
-        // No write lock where there is nothing to write: this is asked at every start.
-        if dead.is_empty() && !self.has_abandoned_version()? {
-            return Ok(dead);
-        }
-        self.write(format_args!("mark sessions that died"), async |conn| {
-            let mut marked = Vec::with_capacity(dead.len());
-            for &id in &dead {
-                // Still running: it may have ended itself between the two transactions.
-                let sql = "UPDATE sessions SET status = $2 WHERE id = $1 AND status = $3";
-                let update = sql::query(sql)
-                    .bind(id.to_string())
-                    .bind(Status::Incomplete.as_str())
-                    .bind(Status::Running.as_str());
-                if update.execute(&mut *conn).await?.rows_affected() > 0 {
-                    marked.push(id);
-                }
-            }
-            sql::query(
-                "UPDATE versions SET status = $1 WHERE status = $2 AND NOT EXISTS \
-                 (SELECT 1 FROM sessions s WHERE s.version_id = versions.id AND s.status = $2)",
-            )
-            .bind(Status::Incomplete.as_str())
-            .bind(Status::Running.as_str())
-            .execute(conn)
-            .await?;
-            Ok(marked)
-        })
-    }
-
-    /// Whether a version counts as running though no session does that could be writing it.
-    fn has_abandoned_version(&self) -> Result<bool> {
-        self.read(format_args!("look for versions left by dead sessions"), async |conn| {
-            let row = sql::query(
-                "SELECT 1 FROM versions WHERE status = $1 AND NOT EXISTS \
-                 (SELECT 1 FROM sessions s WHERE s.version_id = versions.id AND s.status = $1) \
-                 LIMIT 1",
-            )
-            .bind(Status::Running.as_str())
-            .fetch_optional(conn)
-            .await?;
-            Ok(row.is_some())
-        })
-    }
 }
 
 /// What is known of what a session worked on.
@@ -295,7 +237,7 @@ fn merge(recorded: Session, found: &Session) -> Session {
         tags: if first.tags.is_empty() { second.tags } else { first.tags },
         report: first.report.or(second.report),
         pid: first.pid,
-        boot_id: first.boot_id,
+        birth: first.birth,
     }
 }
 
@@ -339,7 +281,7 @@ async fn put_session(
     .bind(decode::texts_in("tags", &session.tags)?)
     .bind(&session.report)
     .bind(i64::from(session.pid))
-    .bind(&session.boot_id)
+    .bind(&session.birth)
     .bind(place)
     .bind(comes.is_known())
     .execute(conn)
@@ -347,7 +289,7 @@ async fn put_session(
     Ok(())
 }
 
-fn session(row: &Row) -> std::result::Result<Session, Fault> {
+pub(crate) fn session(row: &Row) -> std::result::Result<Session, Fault> {
     Ok(Session {
         id: decode::parsed(row, "id")?,
         kind: row.try_get("kind")?,
@@ -366,6 +308,6 @@ fn session(row: &Row) -> std::result::Result<Session, Fault> {
         tags: decode::texts(row, "tags")?,
         report: row.try_get("report")?,
         pid: decode::count(row, "pid")?,
-        boot_id: row.try_get("boot_id")?,
+        birth: row.try_get("boot_id")?,
     })
 }

@@ -12,8 +12,8 @@ pub struct TapeRequest {
     pub host: String,
     /// The process.
     pub pid: u32,
-    /// The boot of that host in which it runs.
-    pub boot_id: String,
+    /// The boot of that host and the space of process numbers in which `pid` means that process, and when it was begun.
+    pub birth: String,
     /// The drive.
     pub drive: String,
     /// What is to be put in, in words.
@@ -38,7 +38,7 @@ impl Idb {
             .bind(&request.host)
             .bind(i64::from(request.pid))
             .bind(&request.drive)
-            .bind(&request.boot_id)
+            .bind(&request.birth)
             .bind(&request.wanted)
             .bind(request.since_us)
             .bind(request.heard_us)
@@ -71,7 +71,7 @@ fn request(row: &Row) -> std::result::Result<TapeRequest, Fault> {
     Ok(TapeRequest {
         host: row.try_get("host")?,
         pid: decode::count(row, "pid")?,
-        boot_id: row.try_get("boot_id")?,
+        birth: row.try_get("boot_id")?,
         drive: row.try_get("drive")?,
         wanted: row.try_get("wanted")?,
         since_us: row.try_get("since_us")?,

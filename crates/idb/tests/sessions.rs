@@ -3,7 +3,7 @@
 mod common;
 
 use capstan_format::id::{KeyId, ObjectId, SessionId, VersionId};
-use capstan_idb::{IdbError, KeyRecord, Object, Status, Totals};
+use capstan_idb::{IdbError, KeyRecord, Object, Running, Status, Totals};
 use common::*;
 
 const TOTALS: Totals = Totals { files: 3, dirs: 2, bytes_read: 1 << 40, bytes_written: 5 };
@@ -81,7 +81,7 @@ fn a_begin_that_fails_leaves_no_version() {
 fn an_incomplete_version_can_be_resumed_a_complete_one_not() {
     let (_dir, idb) = begun();
     let again = version(1, 1, Status::Running);
-    idb.mark_dead_sessions("alpha", &|_, _| false).unwrap();
+    idb.mark_dead_sessions(&|_| true).unwrap();
     assert_eq!(idb.version(again.id).unwrap().unwrap().status, Status::Incomplete);
     idb.begin_session(&session(2, Some(1), Status::Running), Some(&again)).unwrap();
     assert_eq!(idb.version(again.id).unwrap().unwrap().status, Status::Running);
@@ -107,12 +107,13 @@ fn the_dead_become_incomplete_and_the_living_stay() {
     idb.begin_session(&session(3, Some(3), Status::Running), None).unwrap();
     idb.begin_session(&session(4, None, Status::Failed), None).unwrap();
 
-    let alive = |pid: u32, boot: &str| {
-        assert_eq!(boot, "boot");
-        assert_ne!(pid, 104, "only the running are asked for");
-        pid == 102
+    let is_dead = |running: &Running| {
+        assert_eq!(running.session.birth, "boot");
+        assert_ne!(running.session.pid, 104, "only the running are asked for");
+        assert!((0..60_000_000).contains(&running.silent_us.unwrap()));
+        running.session.pid != 102
     };
-    let dead = idb.mark_dead_sessions("alpha", &alive).unwrap();
+    let dead = idb.mark_dead_sessions(&is_dead).unwrap();
     assert_eq!(dead, [SessionId(nth(1)), SessionId(nth(3))]);
     let status = |n| idb.session(SessionId(nth(n))).unwrap().unwrap().status;
     assert_eq!(
@@ -121,7 +122,7 @@ fn the_dead_become_incomplete_and_the_living_stay() {
     );
     let status = |n| idb.version(VersionId(nth(n))).unwrap().unwrap().status;
     assert_eq!([1, 2, 3].map(status), [Status::Incomplete, Status::Running, Status::Completed]);
-    assert!(idb.mark_dead_sessions("alpha", &alive).unwrap().is_empty(), "once");
+    assert!(idb.mark_dead_sessions(&is_dead).unwrap().is_empty(), "once");
 }
 
 #[test]
@@ -129,10 +130,11 @@ fn a_version_is_abandoned_only_when_its_last_session_is_gone() {
     let (_dir, idb) = begun();
     idb.begin_session(&session(2, Some(1), Status::Running), None).unwrap();
     let status = || idb.version(VersionId(nth(1))).unwrap().unwrap().status;
-    assert_eq!(idb.mark_dead_sessions("alpha", &|pid, _| pid == 102).unwrap(), [SessionId(nth(1))]);
+    let others = |running: &Running| running.session.pid != 102;
+    assert_eq!(idb.mark_dead_sessions(&others).unwrap(), [SessionId(nth(1))]);
     assert_eq!(status(), Status::Running);
     idb.end_session(SessionId(nth(2)), Status::Failed, 1, &TOTALS, "", None).unwrap();
-    assert!(idb.mark_dead_sessions("alpha", &|_, _| true).unwrap().is_empty());
+    assert!(idb.mark_dead_sessions(&|_| false).unwrap().is_empty());
     assert_eq!(status(), Status::Incomplete, "found at the next look");
 }
 
@@ -152,7 +154,7 @@ fn an_import_never_says_less() {
     // Its medium is imported while it still runs.
     assert_eq!(import(Incomplete), (Running, Running, 101, 0));
     // It died; the import counts what is there; then the medium with the end record comes.
-    idb.mark_dead_sessions("alpha", &|_, _| false).unwrap();
+    idb.mark_dead_sessions(&|_| true).unwrap();
     assert_eq!(import(Incomplete), (Incomplete, Incomplete, 101, 2));
     assert_eq!(import(Completed), (Completed, Completed, 0, 2));
     for later in [Incomplete, Failed, CompletedWithErrors, Completed] {
@@ -168,7 +170,7 @@ fn an_import_never_says_less() {
 #[test]
 fn two_imports_of_pieces_add_up() {
     let (_dir, idb) = begun();
-    idb.mark_dead_sessions("alpha", &|_, _| false).unwrap();
+    idb.mark_dead_sessions(&|_| true).unwrap();
     let mut piece = session(1, None, Status::Incomplete);
     (piece.files, piece.bytes_read, piece.parent) = (9, 1, Some(SessionId(nth(7))));
     piece.host = String::new();
@@ -268,4 +270,41 @@ fn an_import_keeps_the_key_as_it_was_last_wrapped() {
     idb.import_key(&record("1")).unwrap();
     assert_eq!(idb.key(KeyId(nth(1))).unwrap(), Some(record("2")));
     assert_eq!(idb.key(KeyId(nth(2))).unwrap(), None);
+}
+
+#[test]
+fn what_was_taken_for_dead_runs_again_when_it_is_heard_of() {
+    let (_dir, idb) = begun();
+    let (sid, vid) = (SessionId(nth(1)), VersionId(nth(1)));
+    let give_up = || {
+        assert_eq!(idb.mark_dead_sessions(&|_| true).unwrap(), [sid]);
+        idb.expire(5, &[], |_| (vec![vid], ())).unwrap();
+    };
+    let expired = || idb.prune_rows().unwrap()[0].keeping.expired_us;
+    let status =
+        || (idb.session(sid).unwrap().unwrap().status, idb.version(vid).unwrap().unwrap().status);
+    give_up();
+    assert_eq!((status(), expired()), ((Status::Incomplete, Status::Incomplete), Some(5)));
+    idb.beat(101, "another boot").unwrap();
+    assert_eq!(status().0, Status::Incomplete);
+    idb.beat(101, "boot").unwrap();
+    assert_eq!((status(), expired()), ((Status::Running, Status::Running), None));
+    // Its end says the same of one that was not heard of again.
+    give_up();
+    idb.end_session(sid, Status::Completed, 9, &TOTALS, "{}", Some(Status::Completed)).unwrap();
+    assert_eq!((status(), expired()), ((Status::Completed, Status::Completed), None));
+    idb.beat(101, "boot").unwrap();
+    assert_eq!(status().0, Status::Completed);
+}
+
+#[test]
+fn one_that_is_heard_of_while_it_is_looked_at_is_not_dead() {
+    let (_dir, idb) = begun();
+    let heard = |_: &Running| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        idb.beat(101, "boot").unwrap();
+        true
+    };
+    assert_eq!(idb.mark_dead_sessions(&heard).unwrap(), []);
+    assert_eq!(idb.mark_dead_sessions(&|_| true).unwrap(), [SessionId(nth(1))]);
 }

@@ -63,6 +63,7 @@ mod places;
 mod policies;
 mod pool_keeps;
 mod postgres;
+mod presence;
 mod protection;
 mod rait;
 mod rait_tape;

@@ -249,7 +249,7 @@ impl Job<'_> {
             tags: request.tags.clone(),
             ..begun(label.session, "backup", devices_of(request), label.started_us)
         };
-        cell.idb.begin_session(&session, Some(&version))?;
+        cell.begin_session(&session, Some(&version))?;
         if request.log_level != LogLevel::All {
             cell.idb.set_log_level(label.session, request.log_level)?;
         }

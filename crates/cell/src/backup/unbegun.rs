@@ -52,7 +52,7 @@ impl Cell {
             tags: request.tags.clone(),
             ..begun(id, "backup", devices_of(request), started_us)
         };
-        self.idb.begin_session(&session, None)?;
+        self.begin_session(&session, None)?;
         let json = serde_json::to_string(&report).unwrap_or_default();
         self.idb
             .end_session(id, Status::Failed, ended_us, &Totals::default(), &json, None)

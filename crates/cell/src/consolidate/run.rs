@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
             parent,
             ..begun(label.session, CONSOLIDATE, self.to.name(), started_us)
         };
-        self.cell.idb.begin_session(&session, Some(&version))?;
+        self.cell.begin_session(&session, Some(&version))?;
         Ok(On {
             label,
             parent,

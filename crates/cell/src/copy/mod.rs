@@ -263,7 +263,7 @@ impl Cell {
             object: plan.object,
             ..begun(id, "copy", request.device.to_string(), started_us)
         };
-        Ok(self.idb.begin_session(&session, None)?)
+        self.begin_session(&session, None)
     }
 
     /// The media that have originals of versions, not copies alone.

@@ -184,7 +184,7 @@ impl Cell {
             parent: self.idb.sessions_of_version(version.id)?.last().map(|s| s.id),
             ..begun(id, "drill", scratch.0.display().to_string(), started_us)
         };
-        Ok(self.idb.begin_session(&session, None)?)
+        self.begin_session(&session, None)
     }
 }
 

@@ -211,7 +211,7 @@ impl Repair<'_> {
         }
         let id = SessionId(self.cell.new_id()?);
         let session = begun(id, REPAIR, self.row.device.clone(), self.started_us);
-        self.cell.idb.begin_session(&session, None)?;
+        self.cell.begin_session(&session, None)?;
         outcome.session = Some(id);
         match self.write_anew(views, &found.broken, report) {
             Ok(done) => (outcome.failed, outcome.written) = done,

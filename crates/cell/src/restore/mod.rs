@@ -433,7 +433,7 @@ impl RunOf<'_> {
             parent: self.from,
             ..begun(self.session, "restore", self.destination(), self.started_us)
         };
-        Ok(self.cell.idb.begin_session(&session, None)?)
+        self.cell.begin_session(&session, None)
     }
 
     fn report(&self) -> Report {

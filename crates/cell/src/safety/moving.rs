@@ -7,12 +7,12 @@ use capstan_idb::{Idb, Moved};
 
 use crate::error::{CellError, Result};
 use crate::media::identity;
-use crate::session::{host, is_alive};
+use crate::presence::end_dead_sessions;
 
 /// Moves the tables. Catalogs stay in the home.
 pub fn move_database(home: &Path) -> Result<Moved> {
     let idb = Idb::open_to_move(home)?;
-    idb.mark_dead_sessions(&host(), &is_alive)?;
+    end_dead_sessions(&idb)?;
     if idb.has_running_session()? {
         return Err(CellError::BadInput(
             "a session is running and has the tables in use; move them when it is done".to_owned(),

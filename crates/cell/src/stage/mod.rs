@@ -229,7 +229,7 @@ impl Cell {
             None => request.device.to_string(),
         };
         let session = Session { ..begun(id, STAGE, to, started_us) };
-        Ok(self.idb.begin_session(&session, None)?)
+        self.begin_session(&session, None)
     }
 
     /// Refuses a target that can be seen to be none before anything is opened.

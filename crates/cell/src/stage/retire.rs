@@ -155,7 +155,7 @@ impl Cell {
             Some(pool) => format!("pool:{pool}"),
             None => to.device.to_string(),
         };
-        self.idb.begin_session(&begun(session, RETIRE, place, started_us), None)?;
+        self.begin_session(&begun(session, RETIRE, place, started_us), None)?;
         report.session = session.to_string();
         let copied = self.copy_to_stage(member, versions, &sources, &target, &to, &ears, stop)?;
         let verdict = self.look_elsewhere(versions, &sources, &target, &copied, &ears, stop)?;

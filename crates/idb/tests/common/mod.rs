@@ -79,7 +79,7 @@ pub fn session(n: u8, version: Option<u8>, status: Status) -> Session {
         tags: vec!["nightly".into(), "a \"quoted\", tag".into()],
         report: None,
         pid: 100 + u32::from(n),
-        boot_id: "boot".into(),
+        birth: "boot".into(),
     }
 }
 

@@ -82,6 +82,12 @@ impl Cell {
         if request.encrypt == Some(Encrypt::Software) {
             self.ring_to_encrypt(Encrypt::Software)?;
         }
+        if request.encrypt == Some(Encrypt::Off) && keyring::load(&self.home)?.is_some() {
+            return Err(CellError::BadInput(format!(
+                "there is a key ring in {}, so every backup of this home is encrypted; leave --encrypt off out",
+                self.home.display()
+            )));
+        }
         // The media of a pool are not known yet; those that are no tapes are passed over.
         let device = request.pool.is_none().then_some(&request.device);
         let devices = device.into_iter().chain(&request.mirrors);

@@ -6,14 +6,16 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use capstan_engine::entropy::Entropy;
+use capstan_engine::message::Code;
 use capstan_engine::regular;
 use capstan_format::keys::{MAX_NAMES_KEY_JSON, NamesKey};
 use zeroize::Zeroizing;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::guard::guard;
 use crate::keyring::{self, with_randomness, write_as};
+use crate::session::Ears;
 
 /// Its file below the home, readable for the home's owner alone.
 pub const FILE_NAME: &str = "names.key";
@@ -64,6 +66,37 @@ pub fn remove(home: &Path) -> Result<bool> {
 }
 
 impl Cell {
+    /// The names key, if the home has one. One that cannot be read costs no backup: it is said, and what is written is not opened
+    /// by it.
+    pub(crate) fn names_key_or_say(&self, ears: &Ears<'_>) -> Option<NamesKey> {
+        match load(&self.home) {
+            Ok(names) => names,
+            Err(e) => {
+                let text =
+                    format!("{}; until then backups are full unless a secret is given", chain(&e));
+                ears.say(
+                    Code::NoBase,
+                    "cell",
+                    &self.home.join(FILE_NAME).display().to_string(),
+                    text,
+                );
+                None
+            }
+        }
+    }
+
+    /// What is wrong with the keys of the home, which lets unattended backups fail or be full.
+    pub(crate) fn fault_of_keys(&self) -> Option<String> {
+        match (load(&self.home), self.home.join(keyring::FILE_NAME).exists()) {
+            (Err(e), _) => Some(chain(&e)),
+            (Ok(Some(_)), false) => Some(format!(
+                "{} is not there, though {FILE_NAME} is: bring it back, or take it over from a medium with `capstan key import`",
+                self.home.join(keyring::FILE_NAME).display()
+            )),
+            (Ok(_), _) => None,
+        }
+    }
+
     /// Lets the names key of the home open what the secrets at hand do, so that the next backup builds on what was imported though
     /// nobody is there who knows them. Without a names key, a ring or a secret of it nothing is done.
     pub(crate) fn grant_to_names_key(&self) -> Result<()> {

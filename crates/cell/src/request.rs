@@ -84,6 +84,8 @@ pub enum Encrypt {
     Software,
     /// The tape drive.
     Drive,
+    /// Nobody, in a home without a key ring, though earlier backups are encrypted.
+    Off,
 }
 
 impl fmt::Display for Encrypt {
@@ -91,6 +93,7 @@ impl fmt::Display for Encrypt {
         f.write_str(match self {
             Self::Software => "software",
             Self::Drive => "drive",
+            Self::Off => "off",
         })
     }
 }

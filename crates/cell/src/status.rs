@@ -14,7 +14,7 @@ use crate::error::{CellError, Result};
 use crate::media::{AwayMedium, Condition};
 use crate::report::DrillReport;
 use crate::restore::is_complete_by;
-use crate::session::{Ears, now_us, rfc3339};
+use crate::session::{Ears, host, now_us, rfc3339};
 
 /// Backups that are looked back on for one that did not go to the null device.
 const LOOKED_BACK: usize = 50;
@@ -80,6 +80,8 @@ struct Known<'a> {
     away: &'a [AwayMedium],
     lost: &'a HashMap<VersionId, &'a LostData>,
     damaged: &'a DamagedVersions,
+    /// What is wrong with the keys of the home.
+    keys: Option<String>,
 }
 
 impl Cell {
@@ -94,7 +96,8 @@ impl Cell {
         let lost = self.idb.lost_versions()?;
         let lost: HashMap<VersionId, &LostData> = lost.iter().map(|of| (of.version, of)).collect();
         let damaged = self.damaged_versions()?;
-        let known = Known { away: &away, lost: &lost, damaged: &damaged };
+        let known =
+            Known { away: &away, lost: &lost, damaged: &damaged, keys: self.fault_of_keys() };
         let mut all = Vec::new();
         for object in objects {
             all.extend(self.status_of(&object, &known, max_age)?);
@@ -152,6 +155,9 @@ impl Cell {
             last_drill: self.last_of(object.id, "drill")?,
         };
         status.judge(max_age, kept.is_some_and(has_anomaly));
+        if let Some(why) = known.keys.clone().filter(|_| object.host == host()) {
+            status.say(Health::Warning, why);
+        }
         for (_, why) in self.clock_faults(object.id)? {
             status.say(Health::Warning, format!("{why} ({})", Code::ClockWrong));
         }

@@ -10,7 +10,9 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::import::key_records;
 use crate::keyring::{self, Secrets};
-use crate::session::Ears;
+use crate::names_key;
+use crate::request::BackupRequest;
+use crate::session::{Ears, host};
 use crate::unlock::more_helpful;
 
 /// The newest key ring of a medium whose active pair a secret opens, with what that opens.
@@ -88,6 +90,34 @@ impl Cell {
             ears.say(Code::NotEncrypted, "cell", label, text);
         }
         Ok(())
+    }
+
+    /// Refuses a backup that would lie in clear though this home's are encrypted: its key ring was lost. Nothing is refused where
+    /// that is asked for.
+    pub(crate) fn refuse_in_clear(&self, request: &BackupRequest, name: &str) -> Result<()> {
+        if request.encrypt.is_some() || keyring::load(&self.home)?.is_some() {
+            return Ok(());
+        }
+        let host = host();
+        let objects = self.idb.objects_by_name(name)?;
+        let last = match objects.into_iter().find(|o| o.host == host) {
+            Some(object) => self.idb.versions_of(object.id)?.into_iter().find(|v| !v.null_device),
+            None => None,
+        };
+        let names = self.home.join(names_key::FILE_NAME);
+        let why = match last {
+            Some(v) if v.key.is_some() => "the last one of this name is encrypted".to_owned(),
+            // Nobody is surprised a second time.
+            Some(_) => return Ok(()),
+            None if names.exists() => format!("{} is of one", names.display()),
+            None => return Ok(()),
+        };
+        Err(CellError::BadInput(format!(
+            "a backup of '{name}' would not be encrypted: there is no key ring in {}, and {why}; bring {} back, or take the ring of a \
+             medium over with `capstan key import MEDIUM`; --encrypt off says that it is to lie in clear",
+            self.home.display(),
+            keyring::FILE_NAME
+        )))
     }
 
     /// Says it where a backup is not encrypted, though earlier ones of the same name are.

@@ -235,7 +235,8 @@ pub struct TuneArgs {
     #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = parse_compression)]
     pub compress: Compression,
     /// Who encrypts: the session (software), as it does without this option where the home has a key ring; or the tape drive,
-    /// which takes a key ring too. A tape is encrypted by its drive as a whole or not at all
+    /// which takes a key ring too. A tape is encrypted by its drive as a whole or not at all. Or nobody (off), in a home without a
+    /// key ring: it is asked for once where earlier backups are encrypted
     #[arg(long, value_enum, value_name = "BY")]
     pub encrypt: Option<EncryptArg>,
     /// Write no checksums of data frames (those of encrypted frames remain)

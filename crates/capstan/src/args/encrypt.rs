@@ -10,6 +10,8 @@ pub enum EncryptArg {
     Software,
     /// The tape drive: AES-256 by a key of the tape's own
     Drive,
+    /// Nobody: in a home that has no key ring (any more), though earlier backups are encrypted
+    Off,
 }
 
 /// `--encrypt` of what copies.
@@ -24,6 +26,7 @@ impl From<EncryptArg> for Encrypt {
         match arg {
             EncryptArg::Software => Self::Software,
             EncryptArg::Drive => Self::Drive,
+            EncryptArg::Off => Self::Off,
         }
     }
 }

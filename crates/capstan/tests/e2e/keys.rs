@@ -113,6 +113,57 @@ fn a_wrong_passphrase_is_not_hidden_by_the_mediums_ring() {
 }
 
 #[test]
+fn a_lost_key_ring_lets_nothing_out_in_clear() {
+    let lab = Lab::new();
+    lab.file("tree/kept", "TOPSECRET");
+    run(&lab, FIRST, &["key", "init"]).ok();
+    let backup = |name: &str| {
+        lab.run(["backup", "tree", "--to", "medium", "--name", name, "--compress", "off", "--full"])
+    };
+    let is_clear = || lab.succeeds("grep -q TOPSECRET medium/*.segment");
+    backup("e").ok();
+    lab.sh("mv home/keyring.json ring");
+    // Of a name that was backed up, and of a new one: its names key says that the home had a ring.
+    for name in ["e", "new"] {
+        backup(name).refused(&["would not be encrypted", "keyring.json", "capstan key import"]);
+        assert!(!is_clear());
+    }
+    let status = lab.run(["status"]);
+    assert!(status.code == 5 || status.code == 6, "{}", status.stdout);
+    assert!(status.stdout.contains("keyring.json is not there"), "{}", status.stdout);
+    let sessions = lab.run(["sessions"]);
+    assert!(sessions.stdout.contains("failed"), "{}", sessions.stdout);
+    lab.sh("mv ring home/keyring.json");
+    backup("e").ok();
+    assert!(!is_clear());
+    lab.run(["status"]).ok();
+    lab.run(["backup", "tree", "--to", "medium", "--name", "e", "--encrypt", "off"])
+        .refused(&["there is a key ring"]);
+}
+
+#[test]
+fn a_damaged_names_key_costs_no_backup() {
+    let lab = Lab::new();
+    lab.file("tree/kept", "kept");
+    run(&lab, FIRST, &["key", "init"]).ok();
+    let backup = || lab.run(["backup", "tree", "--to", "medium", "--name", "e", "--json"]);
+    backup().ok();
+    lab.sh(
+        "cp home/names.key whole; sed -i 's/[0-9a-f][0-9a-f][0-9a-f][0-9a-f]/zzzz/' home/names.key",
+    );
+    let full = backup();
+    assert!(full.ok().stdout.contains("\"method\":\"full\""), "{}", full.stdout);
+    assert!(full.stderr.contains("names.key is damaged"), "{}{}", full.stdout, full.stderr);
+    let status = lab.run(["status"]);
+    assert_eq!(status.code, 5, "{}", status.stdout);
+    assert!(status.stdout.contains("names.key is damaged"), "{}", status.stdout);
+    run(&lab, SECOND, &["restore", "e", "--into", "out"]).ok();
+    run(&lab, SECOND, &["key", "names"]).ok();
+    lab.run(["status"]).ok();
+    assert!(backup().ok().stdout.contains("\"method\":\"incr\""));
+}
+
+#[test]
 fn after_an_import_backups_are_encrypted_again_with_the_mediums_ring() {
     let (lab, _) = rotated();
     lose_home(&lab);
@@ -123,8 +174,11 @@ fn after_an_import_backups_are_encrypted_again_with_the_mediums_ring() {
     // What would lie open from now on is not written by mistake.
     let adopt = run(&lab, "", &["media", "adopt", "medium"]);
     adopt.refused(&["encrypted backups, and this home has no key ring", "`capstan key import "]);
-    lab.run(["backup", "tree", "--to", "medium", "--name", "e"]).refused(&["another cell"]);
+    lab.run(["backup", "tree", "--to", "medium", "--name", "f"]).refused(&["another cell"]);
     run(&lab, "", &["media", "adopt", "medium", "--unencrypted"]).ok();
+    backup("e").refused(&["would not be encrypted", "`capstan key import ", "--encrypt off"]);
+    run(&lab, "", &["backup", "tree", "--to", "medium", "--name", "e", "--encrypt", "off"]).ok();
+    // It was said once.
     let plain = backup("e");
     assert!(plain.ok().stderr.contains("this backup is not encrypted"), "{}", plain.stderr);
     assert!(!backup("new").ok().stderr.contains("not encrypted"));

@@ -96,7 +96,15 @@ fn without_it_each_report_says_that_it_is_full_and_why() {
     // What is damaged opens nothing, and is said to who writes.
     lab.file("home/names.key", "{}");
     let run = lab.run(["backup", "tree", "--to", "medium", "--name", "t"]);
-    run.refused(&["names.key is damaged", "`capstan key names` makes a new one"]);
+    for words in ["names.key is damaged", "`capstan key names` makes a new one"] {
+        assert!(run.ok().stderr.contains(words), "{}", run.stderr);
+    }
+    let status = lab.run(["status"]);
+    assert!(
+        status.code == 5 && status.stdout.contains("names.key is damaged"),
+        "{}",
+        status.stdout
+    );
     with(&lab, SECRET, &["restore", "t", "--into", "out"]).ok();
     with(&lab, "", &["key", "names"]).ok();
     assert_eq!(unattended(&lab).0, "full");

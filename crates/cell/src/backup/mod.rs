@@ -105,7 +105,7 @@ impl Cell {
         let ears = Ears::new(observer);
         self.check_pages(&ears);
         let by_drive = first.encrypt == Some(Encrypt::Drive);
-        let keys = if by_drive { None } else { self.session_keys()? };
+        let keys = if by_drive { None } else { self.session_keys(&ears)? };
         // Before the jobs are, as the medium may have more of the objects than the database knows.
         let opened = self.open_devices(first, avoid, observer, &ears)?;
         let ids: Vec<MediumId> = opened.members.iter().map(|m| m.medium.medium).collect();
@@ -158,13 +158,19 @@ impl Cell {
                     false => Ok(plan),
                 }
             });
+            let plan = plan.and_then(|plan| {
+                if !plan.null {
+                    self.refuse_in_clear(request, &plan.name)?;
+                }
+                Ok(plan)
+            });
             planned.push(plan.map(|plan| (request, plan, ears)));
         }
         planned
     }
 
     /// Keys of an encrypted session: where there is a key ring, every session is.
-    pub(crate) fn session_keys(&self) -> Result<Option<(SessionKeys, KeyRecord)>> {
+    pub(crate) fn session_keys(&self, ears: &Ears<'_>) -> Result<Option<(SessionKeys, KeyRecord)>> {
         let Some(ring) = keyring::load(&self.home)? else { return Ok(None) };
         crate::guard::guard();
         let mut failed = None;
@@ -174,7 +180,7 @@ impl Cell {
             }
         };
         let keys = SessionKeys::draw(&mut rng);
-        let names = crate::names_key::load(&self.home)?;
+        let names = self.names_key_or_say(ears);
         let grants: Vec<_> = names.iter().map(NamesKey::grant).collect();
         let record = KeyRecord::wrap(&keys, Cipher::best(), &ring, &grants, &mut rng)?;
         match failed {

@@ -134,7 +134,7 @@ impl Cell {
         // What is sealed stays sealed.
         let keys = match wanted.by_drive {
             ByDrive::Yes if !view.encrypted => None,
-            _ => self.session_keys()?,
+            _ => self.session_keys(&ears)?,
         };
         if view.encrypted && keys.is_none() {
             return Err(CellError::BadInput(format!(

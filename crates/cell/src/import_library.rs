@@ -40,6 +40,8 @@ struct All {
     /// Media of which no key opens, and why the first does not.
     closed: Vec<String>,
     why_closed: Option<CellError>,
+    /// Media that are not as they were last written, or in use, and why they were not taken.
+    not_taken: Vec<(Address, String, CellError)>,
     /// What could not be read, and why the first could not.
     unread: Vec<String>,
     why_unread: Option<CellError>,
@@ -55,6 +57,7 @@ impl All {
             others: Vec::new(),
             closed: Vec::new(),
             why_closed: None,
+            not_taken: Vec::new(),
             unread: Vec::new(),
             why_unread: None,
         }
@@ -163,7 +166,24 @@ impl Cell {
                 false => broken.push(too_little(&found)),
             }
         }
+        self.try_again(&mut all, observer, stop)?;
         all.reported(self, device, broken, &ears)
+    }
+
+    /// Imports once more what was not taken, now that it is known what lies where: a tape that is in the case of another one is not a
+    /// copy of what lies there.
+    fn try_again(&self, all: &mut All, observer: &dyn Observer, stop: &Stop) -> Result<()> {
+        for (device, name, why) in std::mem::take(&mut all.not_taken) {
+            let can_help = matches!(why, CellError::Changed(_)) && !stop.0.load(Relaxed);
+            match can_help {
+                true => self.import_one(&device, &name, all, observer, stop)?,
+                false => all.unread(&name, why),
+            }
+        }
+        for (_, name, why) in std::mem::take(&mut all.not_taken) {
+            all.unread(&name, why);
+        }
+        Ok(())
     }
 
     fn import_one(
@@ -179,6 +199,9 @@ impl Cell {
             Err(CellError::Device(e)) if e.is_no_medium() => all.others.push(name.to_owned()),
             // The others are wanted all the same.
             Err(CellError::Device(e)) => all.unread(name, e),
+            Err(e @ (CellError::Changed(_) | CellError::InUse(_))) => {
+                all.not_taken.push((device.clone(), name.to_owned(), e));
+            }
             Err(e) if e.is_of_keys() => {
                 all.closed.push(name.to_owned());
                 all.why_closed.get_or_insert(e);

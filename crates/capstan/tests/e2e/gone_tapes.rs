@@ -99,3 +99,66 @@ fn a_tape_of_a_pool_that_is_no_tape_is_passed_over() {
         comes_back(&lab, "t", &lab.path("tree"));
     }
 }
+
+#[test]
+fn a_tape_that_lost_something_and_lies_in_another_case_is_taken_with_its_library() {
+    const OTHER: &str = "V00002L9";
+    for short in [TAPE, OTHER] {
+        let lab = Lab::new();
+        let dir = library(&lab, 1, 4);
+        lab.file("tree/a", noise(1, 3_000_000));
+        let full = |tape: &str, name: &str| {
+            let to = format!("vtape:vtl?tape={tape}");
+            let done = lab.backed_up(["tree", "--to", &to, "--name", name, "--full"]);
+            format!("{name}@{}", done["session"].as_str().unwrap())
+        };
+        let first = full(short, "t");
+        full(short, "t");
+        full(if short == TAPE { OTHER } else { TAPE }, "u");
+        on_tape(&dir, short, |drive| {
+            drive.locate(Spot { file: 3, block: 0, object: None }).unwrap();
+            drive.write_filemark().unwrap();
+            drive.sync().unwrap();
+        });
+        let swap = |what: &str| {
+            let at = |tape: &str| format!("vtl/tapes/{tape}.{what}");
+            lab.sh(&format!("mv {0} x; mv {1} {0}; mv x {1}", at(TAPE), at(OTHER)));
+        };
+        swap("tape");
+        swap("json");
+        // By itself it may be a copy, and nobody is told to erase what may be the only one.
+        let case = if short == TAPE { OTHER } else { TAPE };
+        let alone = lab.run(["import", &format!("vtape:vtl?tape={case}")]);
+        alone.refused(&["was last written in", "import` the library"]);
+        assert!(!alone.stderr.contains("erase"), "{}", alone.stderr);
+        let all = report(lab.run(["import", "vtape:vtl", "--json"]));
+        assert_eq!(all["status"], "completed_with_errors", "{all:#}");
+        assert_eq!(codes(&all), ["medium-changed"], "{all:#}");
+        assert_eq!((state(&lab, TAPE), state(&lab, OTHER)).0, "appendable");
+        assert_eq!(state(&lab, OTHER), "appendable");
+        lab.run(["verify", &first]).ok();
+        lab.run(["verify", "u"]).ok();
+        lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
+        assert_eq!(lab.run(["status"]).code, 0);
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}
+
+#[test]
+fn a_copy_of_a_tape_costs_the_import_of_its_library_no_other_tape() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 4);
+    lab.file("tree/a", noise(1, 3_000_000));
+    let to = format!("vtape:vtl?tape={TAPE}");
+    lab.backed_up(["tree", "--to", &to, "--name", "t"]);
+    lab.sh("cp vtl/tapes/V00001L9.tape vtl/tapes/V00002L9.tape");
+    lab.backed_up(["tree", "--to", &to, "--name", "t", "--full"]);
+    lab.backed_up(["tree", "--to", "vtape:vtl?tape=V00003L9", "--name", "u"]);
+    let all = report(lab.run(["import", "vtape:vtl", "--json"]));
+    assert_eq!(all["status"], "completed_with_errors", "{all:#}");
+    let said = all["errors"].to_string();
+    assert!(said.contains("V00002L9 was not imported"), "{all:#}");
+    assert!(!said.contains("erase"), "{all:#}");
+    assert!(all["media"].to_string().contains("V00003L9"), "{all:#}");
+    let _ = dir;
+}

@@ -114,7 +114,7 @@ impl Cell {
             shown(row.id, &row.label),
             row.device,
             other_host(&self.idb, row).map_or(String::new(), |host| format!(" of host '{host}'")),
-            other_ways(address)
+            other_ways(row, address)
         ))
     }
 
@@ -217,10 +217,13 @@ impl Cell {
         let is_marked = self.idb.management(row.id)?.changed_us.is_some();
         let difference = self.difference(address, medium)?;
         if !self.is_place_of(&row, address) {
-            return match difference {
-                None => Ok(None),
-                Some(what) => Err(self.unlike(&row, address, &what.to_string())),
-            };
+            match difference {
+                None => return Ok(None),
+                Some(what) if !self.is_place_taken(&row)? => {
+                    return Err(self.unlike(&row, address, &what.to_string()));
+                }
+                Some(_) => {}
+            }
         }
         let lacks = || match address.is_sequential() {
             true => Ok(false),
@@ -308,7 +311,7 @@ impl Cell {
             "{} is in two places, {last} and {}, and was last written in the first; {}",
             shown(id, &row.label),
             recorded(address),
-            other_ways(address)
+            other_ways(&row, address)
         )))
     }
 
@@ -378,6 +381,19 @@ impl Cell {
         let is_here = address.is_tape() || is_place_here(&self.idb, row);
         is_here && recorded(address) == row.device || row.device.parse().is_ok_and(same_tape)
     }
+
+    /// Whether another medium is known to lie by now where a medium was written last: then what is found of it elsewhere is no copy,
+    /// but the medium itself.
+    fn is_place_taken(&self, row: &Medium) -> Result<bool> {
+        if other_host(&self.idb, row).is_some() {
+            return Ok(false);
+        }
+        let Ok(last) = row.device.parse::<Address>() else { return Ok(false) };
+        if !last.is_tape() && open::medium(&last).is_ok_and(|at| at.header().medium == row.id) {
+            return Ok(false);
+        }
+        Ok(self.idb.media()?.iter().any(|other| other.id != row.id && other.device == row.device))
+    }
 }
 
 /// Whether the medium is still where it was last, which is not the same place by another name.
@@ -428,13 +444,22 @@ pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
     }
 }
 
-/// What can be done about a copy of a medium that lies elsewhere.
-fn other_ways(address: &Address) -> String {
+/// What can be done about a copy of a medium that lies elsewhere. It may be the only one that is left, so nobody is told to erase it.
+fn other_ways(row: &Medium, address: &Address) -> String {
+    let Medium { label, device, .. } = row;
     match address {
         Address::File(path) => format!(
             "write to the first, or make this one a medium of its own: `capstan media adopt {} --as-new`",
             path.display()
         ),
-        _ => "write to the first, and recycle or erase this one".to_owned(),
+        Address::Tape(_) => format!(
+            "write to the first. If this is the only one, its tape is in another case: `capstan import` the library, or put it into \
+             the case that it was in ({device}), and `capstan import '{device}'` takes it as it is; `capstan media forget '{label}'` \
+             and then `capstan import '{address}'` make known what this one has"
+        ),
+        _ => format!(
+            "write to the first. If this is the only one, `capstan media forget '{label}'` and then `capstan import '{address}'` \
+             make known what it has"
+        ),
     }
 }

@@ -429,17 +429,18 @@ pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
         );
     }
     let forget = format!("`capstan media forget '{label}'` gives up what it held");
+    let of = if address.is_sequential() { "tape" } else { "array" };
     match found {
         OTHERS | BLANK => format!(
             "`capstan media recycle '{label}' --foreign` gives up what it held, erases the tape and makes it a free medium; \
-             {forget} and leaves the tape as it is"
+             {forget} and leaves the {of} as it is"
         ),
         PART => forget,
         found if found.ends_with(ON_IT) => {
             format!("{forget}; `capstan import '{address}'` makes known what is there now")
         }
         _ => format!(
-            "`capstan import '{address}'` takes it as it is, and forgets what is lost; {forget} and leaves the tape as it is"
+            "`capstan import '{address}'` takes it as it is, and forgets what is lost; {forget} and leaves the {of} as it is"
         ),
     }
 }

@@ -254,7 +254,7 @@ impl Cell {
                 report.notes.extend(self.wanted_before(&found.follows)?);
             }
         }
-        report.notes.extend(lost);
+        report.notes.extend(self.not_whole(lost)?);
         report.notes.extend(stay);
         report.notes.extend((label != header.label).then(|| {
             format!(

@@ -40,29 +40,7 @@ pub fn torn(claims: &[Claim], is_gone: impl Fn(&Claim) -> bool) -> HashSet<(Vers
 impl Idb {
     /// The versions that are not whole, as media lost something of them, or of what they build on, and nothing that is known has it.
     pub fn lost_versions(&self) -> Result<Vec<LostData>> {
-        self.read(format_args!("look for versions that are not whole"), async |conn| {
-            let rows = sql::query(
-                "WITH RECURSIVE lost (version_id, medium, lost_us) AS (\
-                 SELECT d.version_id, MIN(d.medium), MAX(d.lost_us) FROM lost_segments d \
-                 WHERE NOT EXISTS (SELECT 1 FROM segment_places l WHERE l.segment_id = d.segment_id) \
-                 AND d.segment_id NOT IN (SELECT c.origin_id FROM segment_copies c \
-                 JOIN segment_places l ON l.segment_id = c.segment_id) \
-                 GROUP BY d.version_id \
-                 UNION SELECT v.id, b.medium, b.lost_us FROM lost b JOIN versions v ON v.base_id = b.version_id) \
-                 SELECT version_id, MIN(medium) AS medium, MAX(lost_us) AS lost_us FROM lost \
-                 GROUP BY version_id ORDER BY version_id",
-            )
-            .fetch_all(conn)
-            .await?;
-            let lost = |row| {
-                Ok(LostData {
-                    version: decode::parsed(row, "version_id")?,
-                    medium: row.try_get::<&str>("medium")?.to_owned(),
-                    lost_us: row.try_get("lost_us")?,
-                })
-            };
-            rows.iter().map(lost).collect()
-        })
+        self.read(format_args!("look for versions that are not whole"), versions)
     }
 
     /// Forgets that these segments lie on a medium, where they are not any more, and versions of which nothing else is known. Of the
@@ -111,13 +89,48 @@ impl Idb {
     }
 }
 
+/// The versions that are not whole.
+pub(crate) async fn versions(conn: &mut Conn<'_>) -> std::result::Result<Vec<LostData>, Fault> {
+    let rows = sql::query(
+        "WITH RECURSIVE lost (version_id, medium, lost_us) AS (\
+         SELECT d.version_id, MIN(d.medium), MAX(d.lost_us) FROM lost_segments d \
+         WHERE NOT EXISTS (SELECT 1 FROM segment_places l WHERE l.segment_id = d.segment_id) \
+         AND d.segment_id NOT IN (SELECT c.origin_id FROM segment_copies c \
+         JOIN segment_places l ON l.segment_id = c.segment_id) \
+         GROUP BY d.version_id \
+         UNION SELECT v.id, b.medium, b.lost_us FROM lost b JOIN versions v ON v.base_id = b.version_id) \
+         SELECT version_id, MIN(medium) AS medium, MAX(lost_us) AS lost_us FROM lost \
+         WHERE EXISTS (SELECT 1 FROM versions k WHERE k.id = lost.version_id) \
+         GROUP BY version_id ORDER BY version_id",
+    )
+    .fetch_all(conn)
+    .await?;
+    let lost = |row| {
+        Ok(LostData {
+            version: decode::parsed(row, "version_id")?,
+            medium: row.try_get::<&str>("medium")?.to_owned(),
+            lost_us: row.try_get("lost_us")?,
+        })
+    };
+    rows.iter().map(lost).collect()
+}
+
+/// Forgets what was lost of versions that are not known any more and that nothing builds on.
+pub(crate) async fn forget_unneeded(conn: &mut Conn<'_>) -> std::result::Result<(), Fault> {
+    let sql = "DELETE FROM lost_segments WHERE NOT EXISTS (SELECT 1 FROM versions v \
+               WHERE v.id = lost_segments.version_id OR v.base_id = lost_segments.version_id)";
+    sql::query(sql).execute(conn).await?;
+    Ok(())
+}
+
 /// What it costs that a medium has lost segments.
 struct Cost {
     /// The versions that are not whole any more.
     versions: Vec<VersionId>,
     /// Those of which nothing is left.
     forgotten: Vec<VersionId>,
-    /// What the others lack: which is not seen by what they build on.
+    /// What the others lack themselves; and, under the identity of what they build on, what was forgotten with that: another version
+    /// may take its place, and nothing is lacking then.
     lack: Vec<(SegmentId, VersionId)>,
 }
 
@@ -150,11 +163,13 @@ impl Cost {
         let base: HashMap<VersionId, VersionId> = bases.iter().copied().collect();
         let mut lack = HashSet::new();
         for id in versions.iter().filter(|id| left.contains(id)) {
-            // What is not forgotten says for itself what it lacks, of what is forgotten the next one above says it.
-            let (mut at, mut seen) = (Some(*id), HashSet::new());
+            lack.extend(lacks.get(id).into_iter().flatten().map(|segment| (*segment, *id)));
+            let below = |of: &VersionId| base.get(of).copied().filter(|below| !left.contains(below));
+            let Some(next) = below(id) else { continue };
+            let (mut at, mut seen) = (Some(next), HashSet::new());
             while let Some(of) = at.filter(|of| seen.insert(*of)) {
-                lack.extend(lacks.get(&of).into_iter().flatten().map(|segment| (*segment, *id)));
-                at = base.get(&of).copied().filter(|below| !left.contains(below));
+                lack.extend(lacks.get(&of).into_iter().flatten().map(|segment| (*segment, next)));
+                at = below(&of);
             }
         }
         versions.sort_unstable();
@@ -248,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_next_above_what_is_forgotten_says_what_that_lacks() {
+    fn what_is_forgotten_is_lacking_under_the_last_of_it() {
         // 1 <- 2 <- 3 <- 4: of 1 and 2 nothing is left; 3 and 4 are on another medium.
         let claims = [
             claim(1, 1, 1, 1),
@@ -263,6 +278,6 @@ mod tests {
         assert_eq!(cost.versions, [id(1), id(2), id(3), id(4)]);
         assert_eq!(cost.forgotten, [id(1), id(2)]);
         cost.lack.sort_unstable();
-        assert_eq!(cost.lack, [1, 2, 3].map(|n: u8| (SegmentId([n; 16]), id(3))));
+        assert_eq!(cost.lack, [1, 2, 3].map(|n: u8| (SegmentId([n; 16]), id(2))));
     }
 }

@@ -382,6 +382,7 @@ async fn forget_versions(
         push_ids(&mut query, &gone);
         query.build().execute(&mut *conn).await?;
     }
+    crate::lost::forget_unneeded(conn).await?;
     Ok(gone.len() as u64)
 }
 

@@ -15,7 +15,7 @@ use capstan_devices::held::HeldMedium;
 use capstan_devices::{DeviceError, open};
 use capstan_engine::message::Code;
 use capstan_format::FormatError;
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_format::record::MediumHeader;
 use capstan_idb::{IdbError, Medium, Segment};
 use capstan_tape::TapeError;
@@ -203,22 +203,23 @@ impl Cell {
     }
 
     /// Makes the database say what a medium that is imported has, where that is not as it was last written: what is lost of it is
-    /// forgotten, with the versions that cannot do without it, each by name. A copy of a medium that was written elsewhere is
-    /// refused, and so is one that somebody writes to, or of which somebody uses what is lost. Returns what there is to note.
+    /// forgotten, with the versions of which nothing else is known. A copy of a medium that was written elsewhere is refused, and so is
+    /// one that somebody writes to, or of which somebody uses what is lost. Returns the versions that cannot do without what is lost,
+    /// the first with their names: what is imported now may make them whole.
     pub(crate) fn take_as_it_is(
         &self,
         address: &Address,
         medium: &FileMedium,
         ears: &Ears<'_>,
         stop: &Stop,
-    ) -> Result<Option<String>> {
+    ) -> Result<Vec<(VersionId, Option<String>)>> {
         let header = medium.header();
-        let Some(row) = self.idb.medium(header.medium)? else { return Ok(None) };
+        let Some(row) = self.idb.medium(header.medium)? else { return Ok(Vec::new()) };
         let is_marked = self.idb.management(row.id)?.changed_us.is_some();
         let difference = self.difference(address, medium)?;
         if !self.is_place_of(&row, address) {
             match difference {
-                None => return Ok(None),
+                None => return Ok(Vec::new()),
                 Some(what) if !self.is_place_taken(&row)? => {
                     return Err(self.unlike(&row, address, &what.to_string()));
                 }
@@ -230,15 +231,17 @@ impl Cell {
             false => self.lacking_segments(medium).map(|lacking| !lacking.segments.is_empty()),
         };
         if difference.is_none() && !is_marked && !lacks()? {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         // What others write or remove now is not lost.
         let _held = self.hold_as_it_is(&row, address)?;
         let lost = self.lost_segments(address, medium)?;
         let ids: Vec<SegmentId> = lost.iter().map(|of| of.segment.id).collect();
         let versions = self.idb.versions_torn_by(row.id, &ids)?;
-        let names = versions.iter().take(NAMED).map(|id| self.name_of_version(*id));
-        let names = names.collect::<Result<Vec<_>>>()?.join(", ");
+        let name = |(n, id): (usize, &VersionId)| {
+            Ok((*id, (n < NAMED).then(|| self.name_of_version(*id)).transpose()?))
+        };
+        let names = versions.iter().enumerate().map(name).collect::<Result<Vec<_>>>()?;
         self.end_dead_leases(ears, stop)?;
         match self.idb.forget_segments_of_medium(row.id, &ids, now_us()) {
             Err(IdbError::IsRead { version, reader }) => {
@@ -252,13 +255,29 @@ impl Cell {
         for of in &lost {
             ears.say(Code::MediumChanged, "cell", &row.label, format!("{of}, and is forgotten"));
         }
-        let more = match versions.len().saturating_sub(NAMED) {
+        Ok(names)
+    }
+
+    /// Those of these versions that are not known any more, or not whole, to be noted.
+    pub(crate) fn not_whole(
+        &self,
+        mut versions: Vec<(VersionId, Option<String>)>,
+    ) -> Result<Option<String>> {
+        let lost: HashSet<VersionId> =
+            self.idb.lost_versions()?.into_iter().map(|of| of.version).collect();
+        let known: HashSet<VersionId> =
+            self.idb.versions_kept()?.into_iter().map(|(version, _)| version.id).collect();
+        versions.retain(|(id, _)| lost.contains(id) || !known.contains(id));
+        let all = versions.len();
+        let names: Vec<String> = versions.into_iter().filter_map(|(_, name)| name).collect();
+        let more = match all.saturating_sub(names.len()) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        Ok((!versions.is_empty()).then(|| {
+        Ok((all > 0).then(|| {
             format!(
-                "with what is lost these are not whole any more, and known as far as media have them: {names}{more}"
+                "with what is lost these are not whole any more, and known as far as media have them: {}{more}",
+                names.join(", ")
             )
         }))
     }

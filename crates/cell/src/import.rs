@@ -218,6 +218,8 @@ impl Cell {
             (!device.is_sequential()).then_some(&medium),
             &ears,
         )?;
+        // Among what was brought back may be what stands for others.
+        self.adopt_stand_ins()?;
         Self::say_problems(&medium, &ears);
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
@@ -507,7 +509,7 @@ impl Cell {
             let (f, d) = self.import_session(s)?;
             Ok::<_, CellError>((files.saturating_add(f), dirs.saturating_add(d)))
         })?;
-        self.idb.adopt_stand_ins()?;
+        self.adopt_stand_ins()?;
         self.idb.complete_hosts()?;
         if !sessions.is_empty() {
             self.idb.order_found(now_us())?;

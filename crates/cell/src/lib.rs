@@ -74,6 +74,7 @@ mod session;
 mod spare;
 mod sparse;
 pub mod stage;
+mod stand_ins;
 mod status;
 mod take_ring;
 mod tape_arrays;

@@ -36,6 +36,12 @@ pub(crate) struct SegmentPlace {
 pub(crate) type Place = (SegmentId, MediumId, SegmentNumber);
 
 impl SegmentPlace {
+    /// Leaves out places on other media than these.
+    pub fn keep(&mut self, keep: &dyn Fn(MediumId) -> bool) {
+        self.media.retain(|(medium, _)| keep(*medium));
+        self.copies.retain(|(_, medium, _)| keep(*medium));
+    }
+
     /// All places of its data, its own first, those on media that are retired or out of the house last. What a repair wrote anew on a medium comes before what
     /// was damaged there.
     pub fn places(&self) -> Vec<Place> {

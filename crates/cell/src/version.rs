@@ -251,10 +251,7 @@ impl<'a> VersionView<'a> {
 
     /// Leaves out places on other media than these.
     pub fn keep_places(&mut self, keep: &dyn Fn(MediumId) -> bool) {
-        for place in &mut self.segments {
-            place.media.retain(|(medium, _)| keep(*medium));
-            place.copies.retain(|(_, medium, _)| keep(*medium));
-        }
+        self.segments.iter_mut().for_each(|place| place.keep(keep));
     }
 
     /// Whether all of it is encrypted, or nothing.

@@ -164,7 +164,8 @@ impl Cost {
         let mut lack = HashSet::new();
         for id in versions.iter().filter(|id| left.contains(id)) {
             lack.extend(lacks.get(id).into_iter().flatten().map(|segment| (*segment, *id)));
-            let below = |of: &VersionId| base.get(of).copied().filter(|below| !left.contains(below));
+            let below =
+                |of: &VersionId| base.get(of).copied().filter(|below| !left.contains(below));
             let Some(next) = below(id) else { continue };
             let (mut at, mut seen) = (Some(next), HashSet::new());
             while let Some(of) = at.filter(|of| seen.insert(*of)) {

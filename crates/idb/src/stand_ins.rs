@@ -1,21 +1,26 @@
-//! Synthetic fulls in the place of the versions that they have the state of.
+//! Synthetic fulls in the place of the versions that they have the state of. What is known of media is asked by the caller, who
+//! chooses among those that are whole as far as the tables say.
 
 use capstan_format::id::{ObjectId, VersionId};
 
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
+use crate::lost;
 use crate::sql;
 
-/// Whether row `s` stands for the version that `$1` names, and is whole.
-const STANDS: &str = "s.stands_for_id = $1 AND s.status = 'completed' \
-                      AND EXISTS (SELECT 1 FROM stream_parts p WHERE p.version_id = s.id)";
+/// Fulls that stand for the version that `$1` names, were completed, have something on media and were not given up.
+const STANDS: &str = "SELECT s.id FROM versions s WHERE s.stands_for_id = $1 \
+                      AND s.status = 'completed' AND s.expired_us IS NULL \
+                      AND EXISTS (SELECT 1 FROM stream_parts p \
+                      JOIN segment_places l ON l.segment_id = p.segment_id WHERE p.version_id = s.id) \
+                      ORDER BY s.created_us DESC, s.id";
 
 impl Idb {
-    /// A complete version that has the state of `version`; the newest.
-    pub fn stand_in(&self, version: VersionId) -> Result<Option<VersionId>> {
+    /// The versions that have the state of `version`, are complete, and of which nothing was lost or given up; the newest first.
+    pub fn stand_ins(&self, version: VersionId) -> Result<Vec<VersionId>> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {
-            stand_in(conn, version).await
+            stand_ins(conn, version).await
         })
     }
 
@@ -28,60 +33,52 @@ impl Idb {
         })
     }
 
-    /// Lets what builds on `from` build on `to`, which stands for it, and gives `to` up: it is there for those.
-    pub fn rebase(&self, from: VersionId, to: VersionId, now_us: i64) -> Result<()> {
+    /// Lets what builds on `from` build on `to`. Where a time is given `to` is given up then, unless it is protected for its own
+    /// sake: it is there for those. Returns `false`, and does nothing, if `to` is no stand-in of `from` any more.
+    pub fn rebase(&self, from: VersionId, to: VersionId, give_up_us: Option<i64>) -> Result<bool> {
         self.write(
             format_args!("put version {} in the place of another", to.short()),
             async |conn| {
-                let sql =
-                    "UPDATE versions SET expired_us = $1 WHERE id = $2 AND expired_us IS NULL";
-                let query = sql::query(sql).bind(now_us).bind(to.to_string());
-                query.execute(&mut *conn).await?;
-                rebase(conn, from, to).await?;
-                Ok(())
+                if !stand_ins(conn, from).await?.contains(&to) {
+                    return Ok(false);
+                }
+                if let Some(now_us) = give_up_us {
+                    let sql = "UPDATE versions SET expired_us = $1 WHERE id = $2 \
+                               AND (protected_until_us IS NULL OR protected_until_us <= $1)";
+                    let query = sql::query(sql).bind(now_us).bind(to.to_string());
+                    query.execute(&mut *conn).await?;
+                }
+                let sql = "UPDATE versions SET base_id = $2 WHERE base_id = $1";
+                let query = sql::query(sql).bind(from.to_string()).bind(to.to_string());
+                query.execute(conn).await?;
+                Ok(true)
             },
         )
     }
 
-    /// Lets versions whose base is not known, or has nothing on any medium, build on what stands for it, where anything
-    /// does: so it is after an import of media from which the base was removed. Returns how many versions that are.
-    pub fn adopt_stand_ins(&self) -> Result<u64> {
-        self.write(format_args!("look for what stands for lost versions"), async |conn| {
-            let lost = "SELECT DISTINCT v.base_id FROM versions v \
-                        WHERE v.base_id IN (SELECT s.stands_for_id FROM versions s) \
-                        AND NOT EXISTS (SELECT 1 FROM stream_parts p WHERE p.version_id = v.base_id)";
-            let lost: Vec<VersionId> = {
-                let rows = sql::query(lost).fetch_all(&mut *conn).await?;
-                let ids = rows.iter().map(|row| decode::parsed(row, "base_id"));
-                ids.collect::<std::result::Result<_, _>>()?
-            };
-            let mut adopted = 0;
-            for base in lost {
-                if let Some(stands) = stand_in(conn, base).await? {
-                    adopted += rebase(conn, base, stands).await?;
-                }
-            }
-            Ok(adopted)
+    /// The versions that others build on, that are not known or have nothing on any medium, and for which fulls stand: so it is
+    /// after an import of media from which they were removed.
+    pub fn bases_gone(&self) -> Result<Vec<VersionId>> {
+        self.read(format_args!("look for what stands for lost versions"), async |conn| {
+            let sql = "SELECT DISTINCT v.base_id FROM versions v \
+                       WHERE v.base_id IN (SELECT s.stands_for_id FROM versions s) \
+                       AND NOT EXISTS (SELECT 1 FROM stream_parts p WHERE p.version_id = v.base_id)";
+            let rows = sql::query(sql).fetch_all(conn).await?;
+            rows.iter().map(|row| decode::parsed(row, "base_id")).collect()
         })
     }
 }
 
-async fn stand_in(
+async fn stand_ins(
     conn: &mut Conn<'_>,
     version: VersionId,
-) -> std::result::Result<Option<VersionId>, Fault> {
-    let sql =
-        format!("SELECT s.id FROM versions s WHERE {STANDS} ORDER BY s.created_us DESC, s.id");
-    let query = sql::query(sqlx::AssertSqlSafe(sql)).bind(version.to_string());
-    query.fetch_optional(conn).await?.map(|row| decode::parsed(&row, "id")).transpose()
-}
-
-async fn rebase(
-    conn: &mut Conn<'_>,
-    from: VersionId,
-    to: VersionId,
-) -> std::result::Result<u64, Fault> {
-    let sql = "UPDATE versions SET base_id = $2 WHERE base_id = $1";
-    let query = sql::query(sql).bind(from.to_string()).bind(to.to_string());
-    Ok(query.execute(conn).await?.rows_affected())
+) -> std::result::Result<Vec<VersionId>, Fault> {
+    let rows = sql::query(STANDS).bind(version.to_string()).fetch_all(&mut *conn).await?;
+    let found = rows.iter().map(|row| decode::parsed(row, "id"));
+    let mut found = found.collect::<std::result::Result<Vec<VersionId>, _>>()?;
+    if !found.is_empty() {
+        let lost = lost::versions(conn).await?;
+        found.retain(|id| lost.iter().all(|of| of.version != *id));
+    }
+    Ok(found)
 }

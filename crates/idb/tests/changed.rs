@@ -3,7 +3,7 @@
 mod common;
 
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, VersionId};
-use capstan_idb::{Status, Totals};
+use capstan_idb::{Status, Totals, Version};
 use common::*;
 
 #[test]
@@ -79,4 +79,47 @@ fn what_a_medium_has_lost_is_forgotten_with_what_needs_it() {
     idb.forget_segments_of_medium(first, &[SegmentId(nth(1))], 11).unwrap();
     idb.forget_segments_of_medium(second, &[mirrored], 12).unwrap();
     assert_eq!((idb.version(version).unwrap(), idb.lost_versions().unwrap()), (None, vec![]));
+}
+
+#[test]
+fn what_is_lost_is_lost_to_what_builds_on_it_now() {
+    let (_dir, idb) = begun();
+    let (ended, totals) = (Some(Status::Completed), Totals::default());
+    idb.end_session(SessionId(nth(1)), Status::Completed, 5, &totals, "{}", ended).unwrap();
+    idb.put_medium(&medium(2, "second")).unwrap();
+    let (first, second) = (MediumId(nth(1)), MediumId(nth(2)));
+    let id = |n: u8| VersionId(nth(n));
+    let on = |n: u8, base: u8| Version {
+        base: Some(VersionId(nth(base))),
+        ..version(n, 1, Status::Completed)
+    };
+    // 2 builds on 1, 3 on 2; the full 4 stands for 2.
+    idb.upsert_version(&on(2, 1)).unwrap();
+    idb.upsert_version(&on(3, 2)).unwrap();
+    let full = Version { stands_for: Some(id(2)), ..version(4, 1, Status::Completed) };
+    idb.upsert_version(&full).unwrap();
+    idb.commit_segments(&[
+        (segment(1, 1, 1, 1), vec![part(1, 1, 1, 0, 50)]),
+        (segment(2, 1, 2, 1), vec![part(2, 2, 2, 0, 50)]),
+        (segment(3, 2, 1, 1), vec![part(3, 3, 3, 0, 50)]),
+        (segment(4, 2, 2, 1), vec![part(4, 4, 4, 0, 50)]),
+        (segment(5, 2, 3, 1), vec![part(5, 4, 4, 50, 90)]),
+    ])
+    .unwrap();
+    let lost = || idb.lost_versions().unwrap().into_iter().map(|of| of.version).collect::<Vec<_>>();
+    assert_eq!((idb.stand_ins(id(2)).unwrap(), lost()), (vec![id(4)], vec![]));
+    // Both versions below the third are forgotten, which is not whole without them.
+    let gone = [SegmentId(nth(1)), SegmentId(nth(2))];
+    idb.forget_segments_of_medium(first, &gone, 8).unwrap();
+    assert_eq!((lost(), idb.bases_gone().unwrap()), (vec![id(3)], vec![id(2)]));
+    assert!(idb.rebase(id(2), id(4), None).unwrap());
+    assert_eq!((lost(), idb.bases_gone().unwrap()), (vec![], vec![]));
+    // A full that was given up, or lost something, stands for nothing any more.
+    idb.expire(10, &[], |_| (vec![id(4)], ())).unwrap();
+    assert_eq!(idb.stand_ins(id(2)).unwrap(), []);
+    idb.bring_back(&[id(4)]).unwrap();
+    assert_eq!(idb.stand_ins(id(2)).unwrap(), [id(4)]);
+    idb.forget_segments_of_medium(second, &[SegmentId(nth(4))], 9).unwrap();
+    assert_eq!((lost(), idb.stand_ins(id(2)).unwrap()), (vec![id(3), id(4)], vec![]));
+    assert!(!idb.rebase(id(2), id(4), None).unwrap());
 }

@@ -78,6 +78,7 @@ mod server;
 mod shared_library;
 mod spool;
 mod stage;
+mod stand_ins;
 mod status;
 mod support;
 mod tape;

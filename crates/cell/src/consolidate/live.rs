@@ -191,7 +191,8 @@ pub(super) fn look(
     Ok(live)
 }
 
-fn elsewhere(e: &Entry) -> impl Iterator<Item = (StreamId, u64, u64)> + '_ {
+/// What of other streams a row names: stream, logical offset, length.
+pub(super) fn elsewhere(e: &Entry) -> impl Iterator<Item = (StreamId, u64, u64)> + '_ {
     e.extents.iter().filter_map(|x| match x.kind {
         ExtentKind::At(stream, at) => Some((stream, at, x.len)),
         _ => None,

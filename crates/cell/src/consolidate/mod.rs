@@ -16,6 +16,7 @@ mod rows;
 mod run;
 mod target;
 mod weigh;
+mod whole;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -27,6 +28,7 @@ use capstan_idb::Version;
 use self::run::Run;
 pub(crate) use self::target::To;
 pub(crate) use self::weigh::weigh;
+pub(crate) use self::whole::refuse_lacking;
 use crate::Cell;
 use crate::backup::{Wanted, joined};
 use crate::copy::lacking;

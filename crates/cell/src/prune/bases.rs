@@ -20,6 +20,7 @@ use crate::error::{CellError, Result, chain};
 use crate::media::is_elsewhere;
 use crate::observe::{Observer, Stop};
 use crate::session::{Ears, now_us};
+use crate::stand_ins::Place;
 use crate::version::VersionView;
 
 /// Share of a chain that is dead from which on it is consolidated, in percent of its data: below, more bytes would be
@@ -137,7 +138,7 @@ fn adopt(rows: &mut [PruneRow], from: VersionId, to: VersionId, now_us: i64) {
         if row.version.base == Some(from) {
             row.version.base = Some(to);
         }
-        if row.version.id == to {
+        if row.version.id == to && !row.keeping.protection.holds_at(now_us) {
             row.keeping.expired_us.get_or_insert(now_us);
         }
     }
@@ -169,27 +170,41 @@ impl Cell {
     }
 
     /// The versions, after what builds on a base for which a full stands already was made to build on that: a consolidation that
-    /// was cut short, or one to another medium, did so. Of a dry run it is only told what there would be.
+    /// was cut short, or one to another medium, did so. Of a dry run it is only told what there would be. Where a full is not as good
+    /// as the base, it says so, and the base stays.
     pub(super) fn rows_with_stand_ins(
         &self,
         mut rows: Vec<PruneRow>,
         asked: &Asked<'_>,
         dry_run: bool,
+        ears: &Ears<'_>,
     ) -> Result<Vec<PruneRow>> {
         let mut is_new = false;
         for base in given_up(&rows, &asked.decide(&rows), asked) {
             let from = base.version.id;
-            let Some(to) = self.idb.stand_in(from)? else { continue };
+            if self.idb.stand_ins(from)?.is_empty() {
+                continue;
+            }
             let view = VersionView::open(self, from)?;
             if self.is_in_the_way(&base, &view)? || self.only_device(&view)?.is_none() {
                 continue;
             }
             drop(view);
-            match dry_run {
-                true => adopt(&mut rows, from, to, asked.now_us),
-                false => self.idb.rebase(from, to, asked.now_us)?,
+            let mut passed = Vec::new();
+            let to =
+                self.stand_in(from, Place::OfGivenUp, &mut |full, why| passed.push((full, why)))?;
+            for (full, why) in passed {
+                let name = self.name_of_version(full)?;
+                let text = format!(
+                    "it does not take the place of what it was made of, which stays: {why}"
+                );
+                ears.say(Code::Adapted, "cell", &name, text);
             }
-            is_new = !dry_run;
+            match to {
+                None => {}
+                Some(to) if dry_run => adopt(&mut rows, from, to, asked.now_us),
+                Some(to) => is_new |= self.idb.rebase(from, to, Some(asked.now_us))?,
+            }
         }
         if is_new { Ok(self.idb.prune_rows()?) } else { Ok(rows) }
     }
@@ -317,7 +332,12 @@ impl Cell {
             let why = report.errors.last().map(|e| e.error.clone());
             return Err(CellError::BadInput(why.unwrap_or(report.status)));
         }
-        self.idb.rebase(base.id, version, now_us())?;
+        if !self.idb.rebase(base.id, version, Some(now_us()))? {
+            return Err(CellError::BadInput(format!(
+                "the full that session {} made of it was given up meanwhile; prune again",
+                report.session.get(..8).unwrap_or_default()
+            )));
+        }
         plan.of.takes_bytes = report.bytes_written;
         plan.of.by = Some(report.session);
         Ok(())

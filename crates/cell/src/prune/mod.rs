@@ -226,7 +226,7 @@ impl Cell {
         let mut asked = self.asked(request, away)?;
         let wrong_clocks = self.say_clocks(&asked, &ears)?;
         let rows = self.rows_without_dead_readers(&ears, stop)?;
-        let mut rows = self.rows_with_stand_ins(rows, &asked, request.dry_run)?;
+        let mut rows = self.rows_with_stand_ins(rows, &asked, request.dry_run, &ears)?;
         let mut sizes = self.sizes()?;
         // First what the database alone says: it names the media that are needed.
         let first = asked.decide(&rows);

@@ -108,7 +108,7 @@ impl Cell {
     }
 
     /// Versions of which a segment lies on media of other cells alone: these are theirs.
-    pub(super) fn versions_of_others(&self) -> Result<HashSet<VersionId>> {
+    pub(crate) fn versions_of_others(&self) -> Result<HashSet<VersionId>> {
         let mut others: HashSet<MediumId> = HashSet::new();
         for medium in self.idb.media()? {
             if self.idb.management(medium.id)?.is_other_cells() {

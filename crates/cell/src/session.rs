@@ -96,6 +96,14 @@ pub(crate) fn peak_rss() -> u64 {
     line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
+/// Codes of warnings that say that something of a session's media is lost or was left out.
+const OF_MEDIA: [&str; 4] = [
+    Code::MemberLost.name(),
+    Code::MirrorFailed.name(),
+    Code::MirrorAway.name(),
+    Code::MediumChanged.name(),
+];
+
 /// Collects a session's messages for its report and passes them on.
 pub(crate) struct Ears<'a> {
     observer: &'a dyn Observer,
@@ -146,6 +154,11 @@ impl<'a> Ears<'a> {
         let mut errors = self.errors();
         report.error_count = errors.0;
         report.errors = std::mem::take(&mut errors.1);
+        // A session has errors also by what is lost of its media, for which others stand in: then that is what there is to count.
+        if report.error_count == 0 && report.status == Status::CompletedWithErrors.to_string() {
+            let of_media = report.errors.iter().filter(|e| OF_MEDIA.contains(&e.code)).count();
+            report.error_count = if of_media > 0 { of_media } else { report.errors.len() } as u64;
+        }
     }
 }
 

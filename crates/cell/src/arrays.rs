@@ -229,6 +229,75 @@ impl Cell {
         }
     }
 
+    /// The members on disk, by their places, that lack something of what is recorded of the array: they were away while it was
+    /// written, or are an older state of themselves. Nothing is written to them until they are written anew, and the session says so.
+    pub(crate) fn unfit_members(&self, opened: &Opened) -> Vec<(usize, String)> {
+        let header = opened.storage.header();
+        let Ok(recorded) = self.recorded_and_kept(header.whole()) else { return Vec::new() };
+        let is_tape = |place: usize| opened.address.members[place].is_sequential();
+        let held: Vec<Option<BTreeSet<SegmentNumber>>> = opened
+            .storage
+            .members()
+            .into_iter()
+            .enumerate()
+            // What is wrong with one that cannot be listed shows where it is written.
+            .map(|(place, member)| member.filter(|_| !is_tape(place))?.held().ok())
+            .map(|held| held.map(BTreeSet::from_iter))
+            .collect();
+        // What no member has is no fault of a single one.
+        let some_have: BTreeSet<_> = held.iter().flatten().flatten().copied().collect();
+        let mut unfit = Vec::new();
+        for (place, held) in held.into_iter().enumerate() {
+            let Some(held) = held else { continue };
+            let lacking =
+                recorded.iter().filter(|n| some_have.contains(n) && !held.contains(n)).count();
+            if lacking == 0 {
+                continue;
+            }
+            let (name, label) = (&opened.address.members[place], &header.label);
+            unfit.push((
+                place,
+                format!(
+                    "it is not as it was last written: it lacks {lacking} of the segments of the array; `capstan rait rebuild {label} \
+                     --member {name} --onto NEW` writes it anew"
+                ),
+            ));
+        }
+        unfit
+    }
+
+    /// Numbers of the segments recorded of a medium, without those that a prune removes or was interrupted in removing.
+    fn recorded_and_kept(&self, medium: MediumId) -> Result<BTreeSet<SegmentNumber>> {
+        let recorded = self.idb.segments_of_medium(medium)?;
+        let leaving = self.leaving()?;
+        Ok(recorded.into_iter().filter(|s| !leaving.contains(&s.id)).map(|s| s.number).collect())
+    }
+
+    /// The name of an array with its members where they are recorded, in the places of those that are lost by the name that was given:
+    /// one that was replaced, or is away, does not take the place of the one that is known.
+    pub(crate) fn with_known_members(&self, address: &Address, id: MediumId) -> Result<Address> {
+        let (Address::Array(now), false) = (address, address.is_sequential()) else {
+            return Ok(address.clone());
+        };
+        let row = self.idb.medium(id)?;
+        let Some(Ok(Address::Array(known))) = row.map(|row| row.device.parse::<Address>()) else {
+            return Ok(address.clone());
+        };
+        let now = now.with_whole_paths();
+        if known.layout != now.layout || known == now {
+            return Ok(Address::Array(now));
+        }
+        let Ok(opened) = arrays::open(&now) else { return Ok(Address::Array(now)) };
+        let mut members = opened.address.members.clone();
+        for lost in opened.storage.lost() {
+            let of_before = &known.members[lost.member];
+            if !members.contains(of_before) {
+                members[lost.member] = of_before.clone();
+            }
+        }
+        Ok(Address::Array(ArrayAddress { layout: now.layout, members }))
+    }
+
     /// The same of an array that is to be repaired, with the one way in which its members are.
     pub(crate) fn say_members(&self, medium: &FileMedium, ears: &Ears<'_>) -> bool {
         let is_degraded = Self::say_problems(medium, ears);

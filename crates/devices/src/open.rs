@@ -7,7 +7,7 @@ use crate::file::{FileDevice, FileMedium};
 use crate::held::HeldMedium;
 use crate::rait;
 use crate::rait::make;
-use crate::rait::open::ArrayDevice;
+use crate::rait::open::{ArrayDevice, Unfit};
 use crate::tape::{self, SpoolPlan, SpooledTape, Tape, TapeDevice, Wanted};
 use crate::{Device, DeviceError};
 
@@ -68,6 +68,16 @@ pub fn writable(
     new: impl Fn() -> std::io::Result<MediumHeader>,
     block_size: Option<u32>,
 ) -> Result<Writable, DeviceError> {
+    writable_without(address, new, block_size, &|_| Vec::new())
+}
+
+/// The same; of an array without the members that are `unfit`, as far as it can do without them.
+pub fn writable_without(
+    address: &Address,
+    new: impl Fn() -> std::io::Result<MediumHeader>,
+    block_size: Option<u32>,
+    unfit: Unfit<'_>,
+) -> Result<Writable, DeviceError> {
     match address {
         Address::File(path) => Ok(Writable::File(FileDevice::open(path, new, block_size)?)),
         Address::Tape(tape) => {
@@ -77,7 +87,7 @@ pub fn writable(
             Ok(Writable::Tape(TapeDevice::open(named, new, block_size)?, tape.spool.clone()))
         }
         Address::Array(array) => {
-            Ok(Writable::Array(Box::new(rait::open::device(array, &new, block_size)?)))
+            Ok(Writable::Array(Box::new(rait::open::device(array, &new, block_size, unfit)?)))
         }
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }

@@ -121,6 +121,36 @@ pub struct ArrayPlace {
     /// The place of the array in another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Box<ArrayPlace>>,
+    /// Members of the array that were written anew: who else says it has their place was replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rebuilt: Vec<RebuiltMember>,
+}
+
+/// A member of an array that took the place of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebuiltMember {
+    /// Which member it is, from 0.
+    pub member: u32,
+    /// The medium that has the place now.
+    pub medium: MediumId,
+    /// How often the place was given to another one; what says more is newer.
+    pub turn: u32,
+}
+
+impl RebuiltMember {
+    /// Of all that is said of each place the newest, by places.
+    pub fn newest(said: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut newest: Vec<Self> = Vec::new();
+        for one in said {
+            match newest.iter_mut().find(|of| of.member == one.member) {
+                Some(of) if of.turn < one.turn => *of = one,
+                Some(_) => {}
+                None => newest.push(one),
+            }
+        }
+        newest.sort_by_key(|of| of.member);
+        newest
+    }
 }
 
 /// Most arrays in one another.
@@ -130,7 +160,14 @@ impl ArrayPlace {
     /// The place of a member.
     pub fn new(array: MediumId, layout: Layout, member: usize, of: Option<Self>) -> Self {
         let (members, member) = (layout.members() as u32, member as u32);
-        Self { array, layout: layout.to_string(), members, member, of: of.map(Box::new) }
+        Self {
+            array,
+            layout: layout.to_string(),
+            members,
+            member,
+            of: of.map(Box::new),
+            rebuilt: Vec::new(),
+        }
     }
 
     /// The layout, checked.
@@ -191,6 +228,13 @@ mod tests {
                 assert_eq!(layout.role_of(stripe, layout.member_of(stripe, role)), role);
             }
         }
+    }
+
+    #[test]
+    fn the_newest_of_a_place_counts() {
+        let one = |member, id, turn| RebuiltMember { member, medium: MediumId([id; 16]), turn };
+        let said = [one(2, 1, 1), one(0, 2, 2), one(2, 3, 4), one(0, 4, 1), one(2, 5, 3)];
+        assert_eq!(RebuiltMember::newest(said), [one(0, 2, 2), one(2, 3, 4)]);
     }
 
     #[test]

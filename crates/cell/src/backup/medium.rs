@@ -9,7 +9,7 @@ use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
 use capstan_devices::open;
 use capstan_devices::queue::Wait;
-use capstan_devices::rait::open::null_device;
+use capstan_devices::rait::open::{Opened as OpenedArray, null_device};
 use capstan_devices::tape::{has_all_drives, release_idle};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, VersionId};
@@ -291,7 +291,12 @@ impl Cell {
                     )),
                     None => new(),
                 };
-                let device = open::writable(address, new, wanted.block_size)?;
+                // What is mended is mended on all members.
+                let unfit = |of: &OpenedArray| match wanted.as_it_is {
+                    true => Vec::new(),
+                    false => self.unfit_members(of),
+                };
+                let device = open::writable_without(address, new, wanted.block_size, &unfit)?;
                 let device = self.as_wanted(device, address, wanted.by_drive)?;
                 let mut header = device.medium().header().clone();
                 if !wanted.as_it_is {

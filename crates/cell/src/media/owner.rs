@@ -240,7 +240,7 @@ impl Cell {
         let row = Medium {
             id: header.medium,
             label: String::new(),
-            device: whole(address)?.to_string(),
+            device: whole(&self.with_known_members(address, header.medium)?)?.to_string(),
             block_size: header.block_size,
             created_us: header.created_us,
             hosts: Vec::new(),

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
@@ -35,6 +36,9 @@ pub struct Opened {
     /// The directories that are there.
     directories: Vec<PathBuf>,
 }
+
+/// Says which members of an array are there and not to be written to, by their places, and why.
+pub type Unfit<'a> = &'a dyn Fn(&Opened) -> Vec<(usize, String)>;
 
 /// A member that was opened.
 struct Member {
@@ -168,11 +172,13 @@ fn assemble(
     let layout = address.layout;
     let there = || found.iter().flatten().filter_map(|m| m.header.array.as_ref());
     let array = most(there().map(|place| place.array));
+    let of_it = there().filter(|place| Some(place.array) == array);
+    let rebuilt = RebuiltMember::newest(of_it.flat_map(|place| place.rebuilt.iter().copied()));
     let mut places: Vec<Option<Result<Member, DeviceError>>> =
         (0..layout.members()).map(|_| None).collect();
     let mut lost = Vec::new();
     for (named, member) in found.into_iter().enumerate() {
-        match member.and_then(|m| place_of(m, address, array)) {
+        match member.and_then(|m| place_of(m, address, array, &rebuilt)) {
             Ok((place, member)) if places[place].is_none() => places[place] = Some(Ok(member)),
             Ok((place, member)) => {
                 let problem = format!("member {} is there already", place + 1);
@@ -233,7 +239,7 @@ fn assemble(
         });
     };
     let address = ArrayAddress { layout, members: addresses };
-    let storage = Arc::new(RaitStorage::new(layout, header, members));
+    let storage = Arc::new(RaitStorage::new(layout, header, members).with_rebuilt(rebuilt));
     Ok(Opened { storage, address, directories })
 }
 
@@ -242,6 +248,7 @@ fn place_of(
     member: Member,
     address: &ArrayAddress,
     array: Option<MediumId>,
+    rebuilt: &[RebuiltMember],
 ) -> Result<(usize, Member), DeviceError> {
     let path = member.address.to_string();
     let not = |problem: String| DeviceError::NotOfArray { path: path.clone(), problem };
@@ -258,6 +265,13 @@ fn place_of(
     }
     if Some(place.array) != array {
         return Err(not(format!("it is of another array, {}", place.array.short())));
+    }
+    let now = rebuilt.iter().find(|of| of.member == place.member);
+    if now.is_some_and(|now| now.medium != member.header.medium) {
+        let label = &member.header.label;
+        return Err(not(format!(
+            "`capstan rait rebuild` replaced it; `capstan rait status {label}` names the device that took its place, use that one"
+        )));
     }
     Ok((place.member as usize, member))
 }
@@ -327,11 +341,12 @@ impl ArrayDevice {
 }
 
 /// Opens an array to write, and makes it where all members are blank. `new` is the header of an array made now;
-/// `block_size` the block size asked for, if any.
+/// `block_size` the block size asked for, if any. What is `unfit` is left out, as far as the array can do without it.
 pub fn device(
     address: &ArrayAddress,
     new: &dyn Fn() -> io::Result<MediumHeader>,
     block_size: Option<u32>,
+    unfit: Unfit<'_>,
 ) -> Result<ArrayDevice, DeviceError> {
     drives::check(address)?;
     let new_id = || Ok(new()?.medium);
@@ -346,21 +361,31 @@ pub fn device(
         return Err(DeviceError::BlockSize { path, have, want });
     }
     let mut locks = Vec::new();
-    let device = write_to(&opened, &mut locks)?;
+    let device = write_to(&opened, &mut locks, unfit)?;
     let held = HeldMedium::new(opened.medium()?, locks);
     let lost = opened.storage.lost().into_iter().map(|l| l.member).collect();
     Ok(ArrayDevice { device, header, address: opened.address, held, lost })
 }
 
 /// The device of an array that was opened to read; its members are locked.
-fn write_to(opened: &Opened, locks: &mut Vec<File>) -> Result<RaitDevice, DeviceError> {
+fn write_to(
+    opened: &Opened,
+    locks: &mut Vec<File>,
+    unfit: Unfit<'_>,
+) -> Result<RaitDevice, DeviceError> {
     let lost = opened.storage.lost();
+    // Those that it cannot do without are written to all the same: else nothing would be.
+    let spare = opened.storage.layout().parity().saturating_sub(lost.len());
+    let unfit_now: Vec<(usize, String)> = unfit(opened).into_iter().take(spare).collect();
     let block_size = opened.storage.header().block_size;
     let mut members = Vec::new();
     for (place, member) in opened.address.members.iter().enumerate() {
         let device = match lost.iter().find(|l| l.member == place) {
             Some(lost) => Err(DeviceError::MemberLost(lost.error.clone())),
-            None => member_device(member, locks),
+            None => match unfit_now.iter().find(|(of, _)| *of == place) {
+                Some((_, why)) => Err(DeviceError::MemberLost(why.clone())),
+                None => fit_member_device(member, locks, unfit),
+            },
         };
         match device {
             // Another process writes to the array, with that member, or has the drive for it.
@@ -375,6 +400,14 @@ pub(super) fn member_device(
     address: &Address,
     locks: &mut Vec<File>,
 ) -> Result<Box<dyn Device>, DeviceError> {
+    fit_member_device(address, locks, &|_| Vec::new())
+}
+
+fn fit_member_device(
+    address: &Address,
+    locks: &mut Vec<File>,
+    unfit: Unfit<'_>,
+) -> Result<Box<dyn Device>, DeviceError> {
     match address {
         Address::File(path) => {
             let device = FileDevice::open_member(path, nobody, None)?;
@@ -382,7 +415,7 @@ pub(super) fn member_device(
             Ok(Box::new(device))
         }
         Address::Tape(tape) => Ok(Box::new(TapeDevice::open_member(tape, nobody, None)?)),
-        Address::Array(array) => Ok(Box::new(write_to(&open(array)?, locks)?)),
+        Address::Array(array) => Ok(Box::new(write_to(&open(array)?, locks, unfit)?)),
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }

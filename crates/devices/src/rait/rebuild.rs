@@ -47,7 +47,8 @@ pub fn member(
         return Err(DeviceError::NotBlank(at));
     }
     let id = new_id().map_err(io_error("make a new medium in", &at))?;
-    let header = array.storage.header().of_member(id, array.storage.layout(), place);
+    array.storage.note_rebuilt(place, id);
+    let header = array.storage.header_of(id, place);
     mark.put()?;
     make_member(onto, &header, new_id)?;
     let mut locks = Vec::new();
@@ -90,6 +91,11 @@ pub fn member(
             copy(&*array.storage, &target, name).map_err(failed)?;
         }
         target.sync().map_err(io_error("synchronise", &at))?;
+    }
+    // The one that was replaced must not be taken for the member when it comes back. Tapes keep their headers.
+    if !Address::Array(array.address.clone()).is_sequential() {
+        let failed = io_error("write the headers of", &array.address.to_string());
+        array.storage.say_rebuilt(place).map_err(failed)?;
     }
     mark.remove()?;
     Ok(rebuilt)

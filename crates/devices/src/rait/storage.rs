@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
-use capstan_format::array::Layout;
+use capstan_format::array::{Layout, RebuiltMember};
 use capstan_format::attachment::Attachment;
 use capstan_format::block::BlockKind;
 use capstan_format::id::{MediumId, SegmentNumber};
@@ -67,6 +67,8 @@ pub(super) struct State {
     members: Mutex<Vec<Option<StoredMember>>>,
     lost: LostMembers,
     repairs: Mutex<BTreeMap<usize, Repairs>>,
+    /// Members that took the place of others.
+    rebuilt: Mutex<Vec<RebuiltMember>>,
 }
 
 /// What was made up for of a member that is there.
@@ -94,8 +96,33 @@ impl RaitStorage {
             }
         };
         let members = Mutex::new(members.into_iter().map(keep).collect());
-        let (header, repairs) = (Mutex::new(header), Mutex::default());
-        Self { state: Arc::new(State { layout, header, members, lost, repairs }) }
+        let (header, repairs, rebuilt) = (Mutex::new(header), Mutex::default(), Mutex::default());
+        Self { state: Arc::new(State { layout, header, members, lost, repairs, rebuilt }) }
+    }
+
+    /// The same array, of which these members took the place of others.
+    pub fn with_rebuilt(self, rebuilt: Vec<RebuiltMember>) -> Self {
+        *self.state.rebuilt.lock() = rebuilt;
+        self
+    }
+
+    /// The header of a member.
+    pub fn header_of(&self, medium: MediumId, place: usize) -> MediumHeader {
+        member_header(&self.header(), medium, &self.state, place)
+    }
+
+    /// Notes that a medium takes the place of a member. Who is a member already says so with [`Self::say_rebuilt`].
+    pub fn note_rebuilt(&self, place: usize, medium: MediumId) {
+        let member = place as u32;
+        let mut rebuilt = self.state.rebuilt.lock();
+        let turn = rebuilt.iter().find(|of| of.member == member).map_or(0, |of| of.turn);
+        rebuilt.push(RebuiltMember { member, medium, turn: turn.saturating_add(1) });
+        *rebuilt = RebuiltMember::newest(std::mem::take(&mut *rebuilt));
+    }
+
+    /// Has all members but that one say which took the place of others.
+    pub fn say_rebuilt(&self, but: usize) -> io::Result<()> {
+        self.put_headers(&self.header(), Some(but))
     }
 
     /// How blocks lie on it.
@@ -195,19 +222,23 @@ impl RaitStorage {
     }
 
     /// Gives every member its header, made from the array's.
-    fn put_headers(&self, header: &MediumHeader) -> io::Result<()> {
-        let layout = self.state.layout;
+    fn put_headers(&self, header: &MediumHeader, but: Option<usize>) -> io::Result<()> {
         let blocks: Vec<Buffer> = self
             .members()
             .into_iter()
             .enumerate()
             .map(|(place, member)| match member {
-                Some(m) => header_block(&header.of_member(m.medium, layout, place), &m.name),
+                Some(m) => {
+                    header_block(&member_header(header, m.medium, &self.state, place), &m.name)
+                }
                 None => Ok(Buffer::new(0)),
             })
             .collect::<Result<_, _>>()
             .map_err(io::Error::other)?;
         self.each(|place, m| {
+            if Some(place) == but {
+                return Ok(());
+            }
             match m.storage.remove(HEADER_TEMPORARY) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => {}
@@ -276,7 +307,7 @@ impl Storage for RaitStorage {
         // What was written there is the array's header; members have their own.
         let bytes = read_all(&*self.open(from)?)?;
         let header = decode_record::<MediumHeader>(BlockKind::MediumHeader, &bytes);
-        self.put_headers(&header.map_err(io::Error::other)?.1)
+        self.put_headers(&header.map_err(io::Error::other)?.1, None)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -421,6 +452,20 @@ impl Storage for RaitStorage {
 pub(super) fn read_all(file: &dyn ReadFile) -> io::Result<Vec<u8>> {
     const MOST: u64 = 8 << 20;
     let mut bytes = vec![0; file.len()?.min(MOST) as usize];
+/// The header of a member of an array with that header.
+fn member_header(
+    header: &MediumHeader,
+    medium: MediumId,
+    state: &State,
+    place: usize,
+) -> MediumHeader {
+    let mut header = header.of_member(medium, state.layout, place);
+    if let Some(array) = &mut header.array {
+        array.rebuilt.clone_from(&state.rebuilt.lock());
+    }
+    header
+}
+
     let n = file.read_at(&mut bytes, 0)?;
     bytes.truncate(n);
     Ok(bytes)

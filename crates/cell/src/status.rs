@@ -1,5 +1,6 @@
 //! How it stands with each object: its last complete version, its last backup, its last drill, and what is to be done about it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -99,8 +100,9 @@ impl Cell {
         let known =
             Known { away: &away, lost: &lost, damaged: &damaged, keys: self.fault_of_keys() };
         let mut all = Vec::new();
+        let mut faults = HashMap::new();
         for object in objects {
-            all.extend(self.status_of(&object, &known, max_age)?);
+            all.extend(self.status_of(&object, &known, &mut faults, max_age)?);
         }
         Ok(all)
     }
@@ -129,6 +131,7 @@ impl Cell {
         &self,
         object: &Object,
         known: &Known<'_>,
+        faults: &mut HashMap<MediumId, Vec<String>>,
         max_age: Duration,
     ) -> Result<Option<ObjectStatus>> {
         let mut versions = self.idb.versions_of(object.id)?;
@@ -173,6 +176,16 @@ impl Cell {
         for why in self.faults_of(&media)? {
             status.say(Health::Warning, why);
         }
+        for id in media {
+            // Each medium is looked at once, however many objects it has.
+            let found = match faults.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(free) => free.insert(self.faults_found(id)?),
+            };
+            for why in found.iter() {
+                status.say(Health::Warning, why.clone());
+            }
+        }
         let of_it = |of: &&AwayMedium| of.objects.iter().any(|o| o.id == object.id);
         let away: Vec<AwayMedium> = known.away.iter().filter(of_it).cloned().collect();
         let needs = complete.is_some_and(|v| self.needs(v.id, &away).unwrap_or(false));
@@ -213,6 +226,13 @@ impl Cell {
             }
         }
         Ok(faults)
+    }
+
+    fn faults_found(&self, id: MediumId) -> Result<Vec<String>> {
+        match self.idb.medium(id)? {
+            Some(medium) => self.faults_at_hand(&medium, &self.idb.management(id)?),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The media that have something of a version, or of what it builds on.

@@ -67,6 +67,7 @@ mod presence;
 mod protection;
 mod rait;
 mod rait_tape;
+mod rait_members;
 mod refusals;
 mod repair;
 mod retire;

@@ -8,6 +8,7 @@ mod changed;
 mod condition;
 mod erase;
 mod failure;
+mod faults;
 mod forget;
 mod gone;
 mod hosts;

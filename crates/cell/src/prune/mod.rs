@@ -424,7 +424,11 @@ impl Cell {
             let Some(id) = dead.first().map(|s| s.medium) else { continue };
             let swept = match media.get(&id) {
                 Some(Ok(AtHand::Held(held))) => remove_from(held, &dead, now_us),
-                other => Swept { stays: Some((why_not(other), false)), ..Swept::default() },
+                other => {
+                    // One that others have, or that is away, is no failure.
+                    let failed = matches!(other, Some(Err(CellError::Device(e))) if !e.is_busy());
+                    Swept { stays: Some((why_not(other), failed)), ..Swept::default() }
+                }
             };
             let (done, left): (Vec<&ExpiredSegment>, Vec<&ExpiredSegment>) =
                 dead.iter().copied().partition(|s| swept.gone.contains(&s.number));

@@ -235,7 +235,7 @@ impl Code {
                 227,
                 "mirror-away",
                 Warning,
-                "nothing is wrong: take it back with `capstan media import` when it is there, and bring it up to date with `capstan copy`",
+                "mount it, or take it back with `capstan media import` when it is there, and bring it up to date with `capstan copy`",
             ),
             Self::HeaderDamaged => (
                 228,

@@ -18,7 +18,7 @@ impl Cell {
     /// them. Gives the size of blocks that is asked for, or that those have which are there: all have the same.
     pub(super) fn foresee_devices(&self, request: &BackupRequest) -> Result<Option<u32>> {
         let devices = std::iter::once(&request.device).chain(&request.mirrors).collect();
-        let (written, _) = self.without_exported(request, devices)?;
+        let (written, _) = self.without_away(request, devices)?;
         for address in written.iter().filter(|address| !address.is_tape()) {
             self.refuse_taken(address, request.new_medium)?;
         }

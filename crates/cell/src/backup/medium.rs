@@ -55,13 +55,9 @@ impl Cell {
             avoid: avoid.to_vec(),
             booked,
         };
-        let (devices, away) = self.without_exported(request, devices)?;
-        for (address, why) in &away {
-            let text = format!(
-                "{why}, so this mirror is left out, and the others are written; `capstan media import {address}` takes it back when it \
-                 is there, and `capstan copy` brings it up to date; --new-medium makes another one in its place"
-            );
-            ears.say(Code::MirrorAway, "cell", &address.to_string(), text);
+        let (devices, away) = self.without_away(request, devices)?;
+        for of in &away {
+            of.say(ears);
         }
         let mut failed = Vec::new();
         let by_drive = ByDrive::of_backup(request.encrypt);
@@ -101,25 +97,37 @@ impl Cell {
         for (address, e) in &failed {
             say_lost(&address.to_string(), &crate::error::chain(e), ears);
         }
-        opened.lost = failed.len() as u64;
+        opened.lost = (failed.len() + away.iter().filter(|of| !of.on_purpose).count()) as u64;
         Ok(opened)
     }
 
-    /// Of a device and its mirrors those that are to be written: one of which the medium left the house is away on purpose, as long as
-    /// another is there. Returns the others with what is known of them.
-    pub(super) fn without_exported<'d>(
+    /// Of a device and its mirrors those that are to be written: one of which the medium left the house is away on purpose, and one that
+    /// is not where it was is not made anew, as long as another is there. Returns the others with what is known of them.
+    pub(super) fn without_away<'d>(
         &self,
         request: &BackupRequest,
         devices: Vec<&'d Address>,
-    ) -> Result<(Vec<&'d Address>, Vec<(&'d Address, String)>)> {
+    ) -> Result<(Vec<&'d Address>, Vec<AwayMirror<'d>>)> {
         let (mut written, mut away) = (Vec::new(), Vec::new());
         if devices.len() < 2 {
             return Ok((devices, away));
         }
         for address in devices.iter().copied() {
-            match self.exported_from(address, request.new_medium)? {
-                Some(why) => away.push((address, why)),
-                None => written.push(address),
+            if let Some(why) = self.exported_from(address, request.new_medium)? {
+                away.push(AwayMirror { address, why, on_purpose: true });
+                continue;
+            }
+            let taken = match address.is_tape() {
+                // No tape is loaded before all devices are known to be as they should.
+                true => Ok(()),
+                false => self.refuse_taken(address, request.new_medium),
+            };
+            match taken {
+                Ok(()) => written.push(address),
+                Err(CellError::BadInput(why)) => {
+                    away.push(AwayMirror { address, why, on_purpose: false });
+                }
+                Err(e) => return Err(e),
             }
         }
         // Where nothing is left, who opens them says why.
@@ -341,6 +349,31 @@ pub(crate) struct Wanted {
     pub new_medium: bool,
     /// Whether it is written though it is not as it was last written: to mend it.
     pub as_it_is: bool,
+}
+
+/// A device or mirror whose medium is not there, while others are.
+pub(super) struct AwayMirror<'d> {
+    address: &'d Address,
+    /// In words.
+    why: String,
+    /// Whether somebody recorded that it left the house.
+    on_purpose: bool,
+}
+
+impl AwayMirror<'_> {
+    fn say(&self, ears: &Ears<'_>) {
+        let Self { address, why, on_purpose } = self;
+        let text = match on_purpose {
+            true => format!(
+                "{why}, so this mirror is left out, and the others are written; `capstan media import {address}` takes it back when it \
+                 is there, and `capstan copy` brings it up to date; --new-medium makes another one in its place"
+            ),
+            false => format!(
+                "this mirror is left out, and the others are written: {why}; `capstan copy` brings it up to date when it is back"
+            ),
+        };
+        ears.say(Code::MirrorAway, "cell", &address.to_string(), text);
+    }
 }
 
 /// The media that a session writes to.

@@ -178,3 +178,38 @@ fn what_is_read_stays_on_disk_when_it_is_staged() {
     let run = lab.run(stage);
     assert!(!run.stdout.contains("read by process"), "{}{}", run.stdout, run.stderr);
 }
+
+#[test]
+fn a_pool_takes_another_medium_than_one_that_is_read() {
+    let lab = Lab::new();
+    lab.file("key", noise(7, 64));
+    lab.run(["key", "init", "--key-file", "key"]).ok();
+    lab.sh("mkfifo fifo");
+    lab.run(["pool", "create", "p", "--not-appendable"]).ok();
+    let backup = |name: &str| {
+        lab.file("tree/a", noise(1, 100_000));
+        let to = ["backup", "--json", "tree", "--to", "pool:p", "--full", "--protect", "none"];
+        let mut command = lab.command();
+        command.env("CAPSTAN_KEY_FILE", "key").args(to).args(["--name", name]);
+        crate::support::finish(&mut command)
+    };
+    let taken = |name: &str| {
+        let report = crate::support::report(backup(name));
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        (text(&report["media"][0]), text(&report["session"]))
+    };
+    let mut sessions = Vec::new();
+    for medium in ["m1", "m2", "m3"] {
+        lab.run(["media", "init", medium, "--pool", "p"]).ok();
+        let (on, session) = taken("t");
+        assert_eq!(on, medium);
+        sessions.push(session);
+    }
+    // Both m1 and m2 have what is not the last any more, and m1 is the one that was written first.
+    let of = format!("t@{}", sessions[0]);
+    let waiting = Waiting::begin(&lab, &["verify", &of]);
+    assert_eq!(taken("t").0, "m2");
+    let (code, said) = waiting.end(&lab);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(taken("t").0, "m1");
+}

@@ -81,3 +81,16 @@ fn the_last_version_on_a_medium_that_is_retired_goes_with_it_elsewhere() {
     fs::rename(lab.path("m1"), lab.path("gone")).unwrap();
     comes_back(&lab, &first, 1);
 }
+
+#[test]
+fn a_backup_of_nothing_gives_nothing_up() {
+    let (lab, _) = lab("--not-appendable");
+    run(&lab, "media init m2 --pool p").ok();
+    backup(&lab, 2);
+    // What is on m1 is not the last one any more: a pool that needs a medium may take it.
+    let before = fs::read_dir(lab.path("m1")).unwrap().count();
+    run(&lab, "backup nosuch --to pool:p --name u").refused(&["nosuch"]);
+    assert_eq!(fs::read_dir(lab.path("m1")).unwrap().count(), before);
+    let listed = run(&lab, "media list").ok().stdout.clone();
+    assert!(listed.lines().any(|l| l.starts_with("m1") && l.contains("expired")), "{listed}");
+}

@@ -12,10 +12,11 @@ use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use serde_json::Value;
 
+use super::refused;
 use crate::Cell;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
-use crate::observe::{Observer, Stop};
+use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
@@ -40,6 +41,12 @@ impl Cell {
             Some(first) => (first.pool.clone(), ByDrive::of_backup(first.encrypt), first.dry_run),
             None => return Ok(Vec::new()),
         };
+        // What is chosen may be given up for it, which is for nothing where there is nothing that can be backed up.
+        let planned = self.planned(&requests, &Silent);
+        if planned.iter().all(Result::is_err) {
+            return Ok(planned.into_iter().map(|planned| Err(refused(planned))).collect());
+        }
+        drop(planned);
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
         let mut avoid: Vec<MediumId> = Vec::new();
         let mut busy: Option<CellError> = None;

@@ -17,7 +17,7 @@ use jiff::tz::TimeZone;
 use super::{Condition, LEAST_SPACE, MediumInfo, MediumState};
 use crate::Cell;
 use crate::drive_key::ByDrive;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::prune::Stays;
 use crate::session::now_us;
 
@@ -26,7 +26,8 @@ type Rank = (u8, i64);
 
 impl Cell {
     /// The medium that a session to a pool takes, not one of those that were `passed` over for a reason. It is the pool's from then on,
-    /// and what was expired on it is given up, unless it is only asked for.
+    /// and what was expired on it is given up, unless it is only asked for. One that cannot be given up now, as somebody reads it, is
+    /// passed over for another one.
     pub(crate) fn allocate(
         &self,
         name: &str,
@@ -34,6 +35,31 @@ impl Cell {
         passed: &[(MediumId, &'static str)],
         only_ask: bool,
     ) -> Result<Medium> {
+        let mut passed: Vec<(MediumId, String)> =
+            passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
+        loop {
+            let chosen = self.choose(name, by_drive, &passed)?;
+            if only_ask {
+                return Ok(chosen.info.medium);
+            }
+            match self.take(name, &chosen) {
+                Err(e @ CellError::Idb(_)) => return Err(e),
+                Err(e) => {
+                    let why = format!("cannot be given up now ({})", chain(&e));
+                    passed.push((chosen.info.medium.id, why));
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    /// The medium that a session to a pool would take.
+    fn choose(
+        &self,
+        name: &str,
+        by_drive: ByDrive,
+        passed: &[(MediumId, String)],
+    ) -> Result<Chosen> {
         let pool = self.pool(name)?;
         let today = local_date(now_us());
         let all = self.media_list(None)?;
@@ -75,24 +101,25 @@ impl Cell {
                 Err(why) => unfit.push(format!("{} {why}", info.medium.label)),
             }
         }
-        let Some((_, chosen)) = best else {
-            return Err(needed(&pool, set, &unfit));
-        };
-        if only_ask {
-            return Ok(chosen.medium.clone());
+        match best {
+            Some((_, info)) => Ok(Chosen { info, set }),
+            None => Err(needed(&pool, set, &unfit)),
         }
-        let mut medium = chosen.medium.clone();
-        if chosen.state == MediumState::Expired {
+    }
+
+    /// Makes a medium that was chosen the pool's, and gives up what was expired on it.
+    fn take(&self, name: &str, Chosen { info, set }: &Chosen) -> Result<Medium> {
+        let mut medium = info.medium.clone();
+        if info.state == MediumState::Expired {
             let may_go = || {
-                let why = self.not_given_up(&chosen.medium, &self.stays_without_rules()?)?;
-                let refused = |why| CellError::NoMedium(format!("{} {why}", chosen.medium.label));
+                let why = self.not_given_up(&info.medium, &self.stays_without_rules()?)?;
+                let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
                 why.map_or(Ok(()), |why| Err(refused(why)))
             };
             medium = self.recycle(&medium, &may_go)?.medium;
         }
-        if chosen.management.pool.as_deref() != Some(name) || chosen.management.rotation_set != set
-        {
-            self.idb.set_medium_pool(medium.id, Some(name), set)?;
+        if info.management.pool.as_deref() != Some(name) || info.management.rotation_set != *set {
+            self.idb.set_medium_pool(medium.id, Some(name), *set)?;
         }
         Ok(medium)
     }
@@ -113,6 +140,12 @@ impl Cell {
             medium.label
         )))
     }
+}
+
+/// A medium that a pool would take, and the rotation set that it is for.
+struct Chosen {
+    info: MediumInfo,
+    set: Option<RotationSet>,
 }
 
 /// The state of a medium that has expired, where what it holds must stay all the same.

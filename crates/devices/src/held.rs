@@ -56,7 +56,14 @@ impl FileMedium {
     pub fn version_locks(&self) -> Result<Vec<FoundLock>, DeviceError> {
         let names = self.storage.list().map_err(io_error("list", &self.path))?;
         let locks = names.iter().filter_map(|n| Some((n, locked_version(n, LOCK_SUFFIX)?)));
-        locks.map(|(name, version)| self.version_lock(name, version)).collect()
+        let found = locks.map(|(name, version)| match self.version_lock(name, version) {
+            Ok(lock) => Some(lock),
+            // It passed, and was removed since it was listed.
+            Err(DeviceError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+            // What cannot be read may say anything: it holds its version, and keeps nobody from the others.
+            Err(_) => Some(FoundLock::Damaged(version)),
+        });
+        Ok(found.flatten().collect())
     }
 
     fn version_lock(&self, name: &str, version: VersionId) -> Result<FoundLock, DeviceError> {
@@ -228,8 +235,17 @@ impl HeldMedium {
             return Ok(());
         }
         let name = segment_name(last, GONE_SUFFIX);
-        let mut file = storage.create(&name).map_err(self.error("create", &name))?;
-        file.sync().map_err(self.error("synchronise", &name))?;
+        match storage.create(&name) {
+            Ok(mut file) => file.sync().map_err(self.error("synchronise", &name))?,
+            // Nothing can be made on a file system without a free inode: the segment itself becomes the note, and its bytes go.
+            Err(e) if is_full(&e) => {
+                let segment = segment_name(last, SUFFIX);
+                storage.rename(&segment, &name).map_err(self.error("rename", &segment))?;
+                self.sync()?;
+                storage.empty(&name).map_err(self.error("empty", &name))?;
+            }
+            Err(e) => return Err(self.error("create", &name)(e)),
+        }
         self.sync()?;
         for old in of(GONE_SUFFIX).map(|n| segment_name(n, GONE_SUFFIX)) {
             storage.remove(&old).map_err(self.error("remove", &old))?;
@@ -292,6 +308,11 @@ impl HeldMedium {
         let path = format!("{}/{name}", self.medium.path);
         move |source| DeviceError::Io { action, path, source }
     }
+}
+
+/// Whether a file cannot be made as there is no room, or no inode, for it.
+fn is_full(e: &std::io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 #[cfg(test)]

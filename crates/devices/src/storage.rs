@@ -37,6 +37,11 @@ pub trait Storage: Send + Sync {
     fn replace(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
+    /// Takes all bytes of a file durably, and leaves the file.
+    fn empty(&self, name: &str) -> io::Result<()> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals durable.
@@ -232,6 +237,12 @@ impl Storage for RealStorage {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    fn empty(&self, name: &str) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        Ok(rustix::fs::fsync(&fd)?)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

@@ -241,7 +241,7 @@ impl Cell {
             }
             sizes = self.sizes()?;
         }
-        asked.locks = locks_on(&media)?;
+        asked.locks = locks_on(&mut media, &ears);
         let decisions = if request.dry_run {
             asked.decide(&rows)
         } else {
@@ -517,23 +517,38 @@ fn why_not(medium: Option<&Result<AtHand>>) -> String {
     }
 }
 
-fn locks_on(media: &Media) -> Result<HashMap<VersionId, MediumLock>> {
+/// The locks on the media. One of which they cannot be listed is left alone; a lock that cannot be read holds its version. Both are
+/// said.
+fn locks_on(media: &mut Media, ears: &Ears<'_>) -> HashMap<VersionId, MediumLock> {
     let mut locks: HashMap<VersionId, MediumLock> = HashMap::new();
-    for at_hand in media.values().flatten() {
-        for found in at_hand.medium().version_locks()? {
+    for at_hand in media.values_mut() {
+        let Ok(medium) = at_hand.as_ref().map(AtHand::medium) else { continue };
+        let on_it = match medium.version_locks() {
+            Ok(on_it) => on_it,
+            Err(e) => {
+                ears.say(Code::DeviceFailed, "media agent", medium.path(), chain(&e));
+                *at_hand = Err(e.into());
+                continue;
+            }
+        };
+        for found in on_it {
             let known = locks.get(&found.version()).copied();
             let lock = match (&found, known) {
                 (FoundLock::Whole(lock), Some(MediumLock::UntilUs(until))) => {
                     MediumLock::UntilUs(until.max(lock.until_us))
                 }
                 (FoundLock::Whole(lock), _) => MediumLock::UntilUs(lock.until_us),
-                (FoundLock::Damaged(_), Some(known)) => known,
-                (FoundLock::Damaged(_), None) => MediumLock::Damaged,
+                (FoundLock::Damaged(version), known) => {
+                    let what = format!("the lock {version} in {}", medium.path());
+                    let text = "it cannot be read, so the version that it locks is kept; the others are not held by it";
+                    ears.say(Code::Damaged, "media agent", &what, text.to_owned());
+                    known.unwrap_or(MediumLock::Damaged)
+                }
             };
             locks.insert(found.version(), lock);
         }
     }
-    Ok(locks)
+    locks
 }
 
 /// What became of the dead segments of a medium.

@@ -300,6 +300,10 @@ impl Storage for RaitStorage {
         self.each(|_, m| m.storage.rename(from, to)).map(drop)
     }
 
+    fn empty(&self, name: &str) -> io::Result<()> {
+        self.each(|_, m| m.storage.empty(name)).map(drop)
+    }
+
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         if (from, to) != (HEADER_TEMPORARY, HEADER_NAME) {
             return self.each(|_, m| m.storage.replace(from, to)).map(drop);
@@ -448,10 +452,6 @@ impl Storage for RaitStorage {
     }
 }
 
-/// A whole file that is small.
-pub(super) fn read_all(file: &dyn ReadFile) -> io::Result<Vec<u8>> {
-    const MOST: u64 = 8 << 20;
-    let mut bytes = vec![0; file.len()?.min(MOST) as usize];
 /// The header of a member of an array with that header.
 fn member_header(
     header: &MediumHeader,
@@ -466,6 +466,10 @@ fn member_header(
     header
 }
 
+/// A whole file that is small.
+pub(super) fn read_all(file: &dyn ReadFile) -> io::Result<Vec<u8>> {
+    const MOST: u64 = 8 << 20;
+    let mut bytes = vec![0; file.len()?.min(MOST) as usize];
     let n = file.read_at(&mut bytes, 0)?;
     bytes.truncate(n);
     Ok(bytes)

@@ -14,7 +14,7 @@ use capstan_tape::TapeError;
 use crate::error::{CellError, Result, chain, plain};
 use crate::media::at_other_host;
 use crate::places::{Place, SegmentPlace, recall};
-use crate::session::Ears;
+use crate::session::{Ears, now_us};
 use crate::version::VersionView;
 
 impl VersionView<'_> {
@@ -109,6 +109,21 @@ impl VersionView<'_> {
     pub fn is_sequential(&self, id: MediumId) -> Result<bool> {
         let device = self.idb.medium(id)?.map(|row| row.device);
         Ok(device.and_then(|d| d.parse::<Address>().ok()).is_some_and(|a| a.is_sequential()))
+    }
+
+    /// Records of a segment and its medium that damage was found there: whoever reads it, whatever for.
+    pub fn note_damage(&self, at: Place) {
+        let (segment, medium, _) = at;
+        if self.hurt.lock().contains(&at) {
+            return;
+        }
+        self.hurt.lock().push(at);
+        let noted = self.idb.put_damage(medium, &[segment], now_us()).map_err(CellError::from);
+        let noted = noted.and_then(|()| self.cell.note_changed_known(&self.medium(medium)?));
+        if noted.is_err() {
+            // It is found again by who reads it next.
+            self.hurt.lock().retain(|of| *of != at);
+        }
     }
 
     /// Refuses a segment that is not at hand. Tapes are not loaded for it: that they are in their library has to do.

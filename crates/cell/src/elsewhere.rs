@@ -11,7 +11,7 @@ use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::{FrameReader, StreamContents};
 
 use crate::error::{CellError, Result};
-use crate::places::SegmentPlace;
+use crate::places::{Place, SegmentPlace};
 use crate::spare::Spares;
 use crate::version::VersionView;
 
@@ -62,6 +62,8 @@ pub(crate) enum Found<'b> {
 struct Open {
     stream: StreamId,
     segment: u32,
+    /// Where it was opened.
+    place: Place,
     frames: FrameReader,
     index: Arc<Vec<FramePlace>>,
     sealer: Option<FrameSealer>,
@@ -150,6 +152,7 @@ impl<'a> Elsewhere<'a> {
             return Ok(());
         }
         open.frame = None;
+        let (view, from) = (self.view, open.place);
         let (decompressor, scratch) = (&mut self.decompressor, &mut self.scratch);
         let Open { frames, index, sealer, bytes, .. } = open;
         let mut take = |header: &FrameHeader, stored: &[u8]| -> Result<()> {
@@ -159,7 +162,7 @@ impl<'a> Elsewhere<'a> {
         let mut first = || -> Result<FrameHeader> {
             let found = index.partition_point(|p| p.logical <= at).checked_sub(1);
             let place = index.get(found.ok_or_else(missing)?).ok_or_else(missing)?;
-            let (header, stored) = frames.frame(place)?;
+            let (header, stored) = frames.frame(place).inspect_err(|_| view.note_damage(from))?;
             if at >= header.logical.saturating_add(header.length) {
                 return Err(missing());
             }
@@ -261,7 +264,7 @@ impl<'a> Elsewhere<'a> {
 
     fn open_stream(&mut self, stream: StreamId, segment: u32) -> Result<()> {
         let place = self.view.segments.get(segment as usize).ok_or_else(missing)?;
-        let (reader, contents) = self.view.open_data(place)?;
+        let (from, reader, contents) = self.view.open_data_at(place)?;
         let s = contents.streams.iter().find(|s| s.stream == stream).ok_or_else(missing)?;
         let label = s.label.as_ref().map(|l| &l.session);
         let sealer = self.view.keys.sealer(Purpose::Contents, label, stream)?;
@@ -272,7 +275,16 @@ impl<'a> Elsewhere<'a> {
             self.open.remove(0);
         }
         let bytes = Vec::new();
-        self.open.push(Open { stream, segment, frames, index, sealer, frame: None, bytes });
+        self.open.push(Open {
+            stream,
+            segment,
+            place: from,
+            frames,
+            index,
+            sealer,
+            frame: None,
+            bytes,
+        });
         Ok(())
     }
 }

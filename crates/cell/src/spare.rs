@@ -17,14 +17,22 @@ use crate::version::{From, VersionView};
 impl VersionView<'_> {
     /// Opens the first place of a segment's data that can be, and says what lies where there.
     pub fn open_data(&self, place: &SegmentPlace) -> Result<(SegmentReader, Arc<Contents>)> {
+        self.open_data_at(place).map(|(_, reader, contents)| (reader, contents))
+    }
+
+    /// The same, with that place.
+    pub fn open_data_at(
+        &self,
+        place: &SegmentPlace,
+    ) -> Result<(Place, SegmentReader, Arc<Contents>)> {
         let mut failed = None;
         for at in place.places() {
             match self.open_place(place, at) {
-                Ok(opened) => {
+                Ok((reader, contents)) => {
                     if let Some(e) = &failed {
                         self.note_replica(place, at, &|| chain(e), 0);
                     }
-                    return Ok(opened);
+                    return Ok((at, reader, contents));
                 }
                 Err(e) => failed = failed.or(Some(e)),
             }
@@ -153,7 +161,11 @@ impl Spares {
             let found = s.index[..before].iter().rev().find(|p| p.logical_frame);
             let Some(found) = found else { continue };
             let mut frames = reader.frames(contents, stream);
-            if let Ok((header, bytes)) = frames.frame(found)
+            let frame = frames.frame(found);
+            if frame.is_err() {
+                view.note_damage(at_place);
+            }
+            if let Ok((header, bytes)) = frame
                 && at < header.logical.saturating_add(header.length)
                 && good(&header, bytes)
             {

@@ -22,7 +22,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::lease::Reading;
 pub(crate) use crate::places::SegmentPlace;
-use crate::places::places_of;
+use crate::places::{Place, places_of};
 use crate::replica::Stood;
 use crate::sparse::row_number;
 
@@ -181,6 +181,8 @@ pub(crate) struct VersionView<'a> {
     pub(crate) in_use: Mutex<HashMap<MediumId, String>>,
     /// What was read elsewhere than where it was looked for first.
     pub(crate) replicas: Mutex<Vec<Stood>>,
+    /// Places at which damage was found, and recorded.
+    pub(crate) hurt: Mutex<Vec<Place>>,
     /// Media that segments were opened on, in that order.
     pub(crate) used: Mutex<Vec<MediumId>>,
     /// The segments asked for last: all workers of a session are in the same one, or about to be; a second place is for
@@ -236,6 +238,7 @@ impl<'a> VersionView<'a> {
             media: Mutex::default(),
             in_use: Mutex::default(),
             replicas: Mutex::default(),
+            hurt: Mutex::default(),
             used: Mutex::default(),
             last: Mutex::default(),
             _reading: reading,

@@ -56,6 +56,7 @@ mod media;
 mod mirror;
 mod names_key;
 mod naming;
+mod noted_damage;
 mod oddities;
 mod one_of_many;
 mod other_cells;

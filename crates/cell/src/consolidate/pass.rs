@@ -19,7 +19,7 @@ use super::live::{Live, Units};
 use crate::Cell;
 use crate::error::Result;
 use crate::observe::Stop;
-use crate::places::SegmentPlace;
+use crate::places::{Place, SegmentPlace};
 use crate::session::Ears;
 use crate::spare::Spares;
 use crate::version::VersionView;
@@ -118,9 +118,9 @@ impl Pass<'_> {
             if !self.view.contents(place)?.streams.iter().any(has_live) {
                 continue;
             }
-            let (reader, contents) = self.view.open_data(place)?;
+            let (from, reader, contents) = self.view.open_data_at(place)?;
             for s in &contents.streams {
-                if let Err(closed) = self.stream(place, &reader, &contents, s, live)? {
+                if let Err(closed) = self.stream((place, from), &reader, &contents, s, live)? {
                     return Ok(Err(closed));
                 }
             }
@@ -133,7 +133,7 @@ impl Pass<'_> {
 
     fn stream(
         &mut self,
-        place: &SegmentPlace,
+        (place, from): (&SegmentPlace, Place),
         reader: &SegmentReader,
         contents: &Contents,
         s: &StreamContents,
@@ -161,6 +161,7 @@ impl Pass<'_> {
                 Err(e) => {
                     let mut good = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
                     let view = self.view;
+                    view.note_damage(from);
                     let spare = self.spares.frame_at(
                         view,
                         place,

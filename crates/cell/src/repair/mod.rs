@@ -240,13 +240,14 @@ impl Repair<'_> {
             ),
         };
         report.notes.push(text);
-        if self.dry_run || self.stop.0.load(Relaxed) {
+        if self.stop.0.load(Relaxed) || self.dry_run && broken.is_empty() {
             return Ok(());
         }
         let is_mended =
             outcome.whole == broken.len() && !outcome.kept && !outcome.lacks_attachments;
         let (idb, id) = (&self.cell.idb, self.row.id);
-        if is_mended {
+        // Whoever finds damage says so, also if he only looked.
+        if is_mended && !self.dry_run {
             let mended = self.mended_header || !found.is_empty();
             return Ok(idb.clear_medium_damage(id, mended)?);
         }

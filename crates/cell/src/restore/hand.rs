@@ -448,7 +448,8 @@ impl<'a> Hand<'a> {
         data.current = None;
         self.mark(Stage::Source);
         let first = self.first_frame_at(data, at);
-        if let Some((_, _, Err(_))) = &first {
+        // What it should have and has not counts as well: it may be a copy that lacks it.
+        if !matches!(&first, Some((_, to, Ok(_))) if at < *to) {
             self.restore.hurt.lock().insert(data.segment);
         }
         data.current = match first {

@@ -14,7 +14,7 @@ mod together;
 mod tree;
 
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::entry::Kind;
-use capstan_format::id::{MediumId, SegmentId, SessionId};
+use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
 use self::check::Check;
@@ -168,20 +168,12 @@ impl Cell {
     }
 
     /// Records of these segments and their media that damage was found: what reads first is what was read.
-    fn note_damage(&self, view: &VersionView<'_>, hurt: &HashSet<usize>) -> Result<()> {
+    fn note_damage(view: &VersionView<'_>, hurt: &HashSet<usize>) {
         let first = |segment: &usize| {
             let place = view.segments.get(*segment)?;
             place.places().into_iter().find(|(_, id, _)| view.medium(*id).is_ok())
         };
-        let mut media: BTreeMap<MediumId, Vec<SegmentId>> = BTreeMap::new();
-        for (segment, medium, _) in hurt.iter().filter_map(first) {
-            media.entry(medium).or_default().push(segment);
-        }
-        for (medium, segments) in media {
-            self.idb.put_damage(medium, &segments, now_us())?;
-            self.note_changed_known(&view.medium(medium)?)?;
-        }
-        Ok(())
+        hurt.iter().filter_map(first).for_each(|at| view.note_damage(at));
     }
 
     /// Restores.
@@ -297,7 +289,7 @@ impl Cell {
         let read = || prepared.and_then(|_| restore.run(workers));
         let (result, seen) = watch::watched(&watched, read);
         if !stop.0.load(Relaxed) {
-            self.note_damage(&view, &restore.hurt.lock())?;
+            Self::note_damage(&view, &restore.hurt.lock());
         }
         match &result {
             Err(CellError::TargetFull(text)) => {

@@ -271,6 +271,7 @@ impl<'a> Writer<'a> {
             streams: vec![extent],
             session_end: None,
             other_ends: Vec::new(),
+            lacks: 0,
             written_us: 1,
         };
         let frames = catalog.finish(&header, &end)?.into_frames();

@@ -154,14 +154,19 @@ fn forget(global: &Global, medium: &str, as_json: bool) -> Result<(), Failure> {
             "device": done.medium.device,
             "versions": done.versions,
             "given_up": done.given_up,
+            "not_whole": done.not_whole,
         }))?;
     } else {
+        let lack = match done.not_whole {
+            0 => String::new(),
+            n => format!("; {} are not whole any more, as their copies lack something", grouped(n)),
+        };
         let more = match done.given_up {
             0 => String::new(),
             n => format!("; {} more that build on them go by the next prune", grouped(n)),
         };
         out.text(&format!(
-            "medium '{}' is forgotten, and {} versions that only it had{more}\n",
+            "medium '{}' is forgotten, and {} versions that only it had{more}{lack}\n",
             path_text(done.medium.label.as_bytes()),
             grouped(done.versions)
         ))?;

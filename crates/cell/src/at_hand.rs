@@ -126,15 +126,22 @@ impl VersionView<'_> {
         }
     }
 
-    /// Refuses a segment that is not at hand. Tapes are not loaded for it: that they are in their library has to do.
+    /// Refuses a segment that is not at hand as a whole. Tapes are not loaded for it: that they are in their library has to do.
     pub fn require(&self, place: &SegmentPlace) -> Result<()> {
-        for (_, medium, _) in place.places() {
+        let places = place.whole_places();
+        if places.is_empty() && !place.lacking.is_empty() {
+            return Err(CellError::BadInput(format!(
+                "of segment {} there are only copies that lack something",
+                place.segment.short()
+            )));
+        }
+        for (_, medium, _) in places.iter().copied() {
             if self.is_tape_to_be_had(medium)? {
                 return Ok(());
             }
         }
         let mut failed = None;
-        for at in place.places() {
+        for at in places {
             match self.whole_at(place, at) {
                 Ok(()) => return Ok(()),
                 Err(e) => failed = failed.or(Some(e)),
@@ -190,7 +197,10 @@ impl VersionView<'_> {
     pub fn require_all_media(&self) -> Result<()> {
         let mut tried: HashMap<MediumId, Option<CellError>> = HashMap::new();
         for segment in &self.segments {
-            let places = segment.places();
+            let mut places = segment.whole_places();
+            if places.is_empty() {
+                places = segment.places();
+            }
             for (_, id, _) in &places {
                 if !tried.contains_key(id) {
                     let to_be_had = self.is_tape_to_be_had(*id)?;

@@ -442,7 +442,7 @@ impl Cell {
             self.idb.write_catalog(end.segment, &[&catalog])?;
         }
         if let Some(origin) = header.copy_of {
-            self.idb.put_copy(end.segment, origin)?;
+            self.idb.put_copy(end.segment, origin, end.lacks)?;
         }
         let row = Segment {
             id: end.segment,
@@ -651,6 +651,7 @@ fn completed(
             streams: streams.collect(),
             session_end: None,
             other_ends: Vec::new(),
+            lacks: 0,
             written_us: header.written_us,
         });
     }

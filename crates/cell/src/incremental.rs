@@ -154,7 +154,7 @@ impl Cell {
     /// Refuses a segment that is only on media which the last verification found damaged: the source has its files still.
     fn refuse_damaged(&self, place: &SegmentPlace) -> Result<()> {
         let mut damaged = None;
-        for (_, medium, _) in place.places() {
+        for (_, medium, _) in place.whole_places() {
             if self.idb.management(medium)?.damaged_us.is_none() {
                 return Ok(());
             }

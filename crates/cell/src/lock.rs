@@ -95,7 +95,7 @@ impl Cell {
             // A copy stands in for its original.
             let origins = self.idb.copies_of_version(version.id)?;
             for (segment, medium, number) in self.idb.places_of_version(version.id)? {
-                let origin = origins.get(&segment).unwrap_or(&segment);
+                let origin = origins.get(&segment).map_or(segment, |of| of.origin);
                 segments.entry(origin.0).or_default().push(medium);
                 places.entry(medium).or_default().entry(version.id).or_default().push(number);
             }

@@ -30,6 +30,8 @@ pub(crate) struct SegmentPlace {
     pub by: SessionId,
     /// Its media that are retired or out of the house: they are read where nothing else is there.
     pub last: Vec<MediumId>,
+    /// Of its copies those that lack frames of it, and how many: they stand for no original.
+    pub lacking: Vec<(SegmentId, u64)>,
 }
 
 /// One place of a segment's data: itself on a medium, or a copy of it.
@@ -42,8 +44,8 @@ impl SegmentPlace {
         self.copies.retain(|(_, medium, _)| keep(*medium));
     }
 
-    /// All places of its data, its own first, those on media that are retired or out of the house last. What a repair wrote anew on a medium comes before what
-    /// was damaged there.
+    /// All places of its data, its own first, those on media that are retired or out of the house behind them, copies that lack
+    /// something last. What a repair wrote anew on a medium comes before what was damaged there.
     pub fn places(&self) -> Vec<Place> {
         let own = self.media.iter().map(|(medium, number)| (self.segment, *medium, *number));
         let mut places: Vec<Place> = own.chain(self.copies.iter().copied()).collect();
@@ -57,7 +59,22 @@ impl SegmentPlace {
         if !self.last.is_empty() {
             places.sort_by_key(|(_, medium, _)| self.last.contains(medium));
         }
+        if !self.lacking.is_empty() {
+            places.sort_by_key(|at| self.lacks_at(*at) > 0);
+        }
         places
+    }
+
+    /// The places that have all of it, as far as is known.
+    pub fn whole_places(&self) -> Vec<Place> {
+        let mut places = self.places();
+        places.retain(|at| self.lacks_at(*at) == 0);
+        places
+    }
+
+    /// How many of its frames a place lacks.
+    pub fn lacks_at(&self, (segment, ..): Place) -> u64 {
+        self.lacking.iter().find(|of| of.0 == segment).map_or(0, |of| of.1)
     }
 }
 
@@ -119,10 +136,11 @@ pub(crate) fn places_of(
             if at == 0 || at >= last_own || of(at) != of(at - 1) {
                 before = None;
             }
-            let origin = copies.get(&segment.id).copied().unwrap_or(segment.id);
+            let copy = copies.get(&segment.id);
+            let (origin, lacks) = copy.map_or((segment.id, 0), |of| (of.origin, of.lacks));
             match by_origin.get(&origin) {
                 Some(known) => {
-                    all[*known].place.add(segment);
+                    all[*known].place.add(segment, lacks);
                     before = Some(all[*known].order);
                 }
                 None => {
@@ -145,7 +163,8 @@ pub(crate) fn places_of(
                     orphans |= origin != segment.id;
                     by_origin.insert(origin, all.len());
                     let session = sessions.iter().position(|s| *s == segment.session);
-                    let place = first_place(segment, parts, session.unwrap_or(0) as u32);
+                    let mut place = first_place(segment, parts, session.unwrap_or(0) as u32);
+                    place.note_lack(segment.id, lacks);
                     all.push(Known { place, committed_us: segment.committed_us, order });
                 }
             }
@@ -172,7 +191,14 @@ impl SegmentPlace {
         own || self.copies.iter().any(|(_, id, _)| *id == medium)
     }
 
-    fn add(&mut self, segment: &Segment) {
+    fn note_lack(&mut self, segment: SegmentId, lacks: u64) {
+        if lacks > 0 && self.lacking.iter().all(|of| of.0 != segment) {
+            self.lacking.push((segment, lacks));
+        }
+    }
+
+    fn add(&mut self, segment: &Segment, lacks: u64) {
+        self.note_lack(segment.id, lacks);
         if self.segment == segment.id {
             self.media.push((segment.medium, segment.number));
         } else {
@@ -195,5 +221,6 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
         session,
         by: segment.session,
         last: Vec::new(),
+        lacking: Vec::new(),
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
         &'s self,
         media: &'s [MediumId],
     ) -> impl Iterator<Item = (&'s SegmentPlace, MediumId)> {
-        let is_on = |s: &SegmentPlace, id| s.places().iter().any(|p| p.1 == id);
+        let is_on = |s: &SegmentPlace, id| s.whole_places().iter().any(|p| p.1 == id);
         let segments = self.merged.view.segments.iter();
         segments
             .flat_map(move |s| media.iter().map(move |id| (s, *id)))

@@ -81,6 +81,8 @@ struct Known<'a> {
     away: &'a [AwayMedium],
     lost: &'a HashMap<VersionId, &'a LostData>,
     damaged: &'a DamagedVersions,
+    /// Versions of which media have copies that lack something.
+    lacking: &'a [(VersionId, MediumId)],
     /// What is wrong with the keys of the home.
     keys: Option<String>,
 }
@@ -96,9 +98,15 @@ impl Cell {
         let away = self.media_away()?;
         let lost = self.idb.lost_versions()?;
         let lost: HashMap<VersionId, &LostData> = lost.iter().map(|of| (of.version, of)).collect();
+        let lacking = self.idb.lacking_copies()?;
         let damaged = self.damaged_versions()?;
-        let known =
-            Known { away: &away, lost: &lost, damaged: &damaged, keys: self.fault_of_keys() };
+        let known = Known {
+            away: &away,
+            lost: &lost,
+            damaged: &damaged,
+            lacking: &lacking,
+            keys: self.fault_of_keys(),
+        };
         let mut all = Vec::new();
         let mut faults = HashMap::new();
         for object in objects {
@@ -186,6 +194,11 @@ impl Cell {
                 status.say(Health::Warning, why.clone());
             }
         }
+        if let Some(version) = complete.or(newest) {
+            for why in self.copies_that_lack(version, known.lacking)? {
+                status.say(Health::Warning, why);
+            }
+        }
         let of_it = |of: &&AwayMedium| of.objects.iter().any(|o| o.id == object.id);
         let away: Vec<AwayMedium> = known.away.iter().filter(of_it).cloned().collect();
         let needs = complete.is_some_and(|v| self.needs(v.id, &away).unwrap_or(false));
@@ -233,6 +246,34 @@ impl Cell {
             Some(medium) => self.faults_at_hand(&medium, &self.idb.management(id)?),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Which copies lack something of a version, or of what it builds on.
+    fn copies_that_lack(
+        &self,
+        version: &Version,
+        lacking: &[(VersionId, MediumId)],
+    ) -> Result<Vec<String>> {
+        if lacking.is_empty() {
+            return Ok(Vec::new());
+        }
+        let chain = crate::version::chain(&self.idb, version.id)?;
+        let is_of_it = |of: &&(VersionId, MediumId)| chain.iter().any(|v| v.id == of.0);
+        let mut media: Vec<MediumId> = lacking.iter().filter(is_of_it).map(|of| of.1).collect();
+        media.sort_unstable();
+        media.dedup();
+        let mut why = Vec::new();
+        for medium in media {
+            if self.idb.management(medium)?.retired_us.is_some() {
+                continue;
+            }
+            let label = self.idb.medium(medium)?.map_or_else(|| medium.short(), |m| m.label);
+            why.push(format!(
+                "the copy of its last version on medium '{label}' lacks something, as what it was copied from did then: `capstan media \
+                 repair '{label}'` brings that there once it can be had"
+            ));
+        }
+        Ok(why)
     }
 
     /// The media that have something of a version, or of what it builds on.
@@ -330,11 +371,17 @@ impl ObjectStatus {
 
 /// Why a version is not whole.
 pub(crate) fn lost_text(lost: &LostData) -> String {
-    format!(
-        "medium '{}' was imported as it is on {}, and had lost something of it",
-        lost.medium,
-        crate::protect::local(lost.lost_us)
-    )
+    match lost.lost_us {
+        Some(lost_us) => format!(
+            "medium '{}' was imported as it is on {}, and had lost something of it",
+            lost.medium,
+            crate::protect::local(lost_us)
+        ),
+        None => format!(
+            "the copy on medium '{}' lacks something of it, as what it was copied from did, and nothing else that is known has that",
+            lost.medium
+        ),
+    }
 }
 
 /// What of a report status asks for.

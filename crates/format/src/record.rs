@@ -307,8 +307,15 @@ pub struct SegmentEnd {
     /// The ends of sessions that wrote together with it, as far as they end here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_ends: Vec<OtherEnd>,
+    /// Of a copy: so many frames of its original it lacks, which could be had nowhere when it was written.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub lacks: u64,
     /// When it was written, in microseconds since 1970.
     pub written_us: i64,
+}
+
+fn is_none(n: &u64) -> bool {
+    *n == 0
 }
 
 impl SegmentEnd {

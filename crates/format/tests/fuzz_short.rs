@@ -270,6 +270,7 @@ fn records() -> Vec<Vec<u8>> {
         streams: vec![stream],
         other_ends: vec![OtherEnd { session: label().session, end: session_end.clone() }],
         session_end: Some(session_end),
+        lacks: 0,
         written_us: 10,
     };
     let at = BlockIndex(0);

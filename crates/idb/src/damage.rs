@@ -18,17 +18,6 @@ impl Idb {
         self.add_medium_error(medium, Some(at_us))
     }
 
-    /// Records that a segment lacks something where it lies on a medium, which is no fault of the medium: it is a copy of what was
-    /// damaged.
-    pub fn put_incomplete_copy(
-        &self,
-        medium: MediumId,
-        segment: SegmentId,
-        at_us: i64,
-    ) -> Result<()> {
-        self.set_damage(medium, &[segment], Some(at_us))
-    }
-
     /// Records that these segments are whole on a medium.
     pub fn clear_damage_of(&self, medium: MediumId, segments: &[SegmentId]) -> Result<()> {
         self.set_damage(medium, segments, None)

@@ -67,6 +67,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (18, "hosts of media", include_str!("../migrations/0018_hosts_of_media.sql")),
     (19, "damaged places", include_str!("../migrations/0019_damaged_places.sql")),
     (20, "session beats", include_str!("../migrations/0020_session_beats.sql")),
+    (21, "lacking copies", include_str!("../migrations/0021_lacking_copies.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

@@ -59,6 +59,7 @@ mod used;
 pub use beats::Running;
 pub use catalog_files::CatalogStamp;
 pub use check::{Dangling, Sizes};
+pub use copies::CopyOf;
 pub use db::Idb;
 pub use decode::ID_DIGITS_LEAST;
 pub use error::IdbError;

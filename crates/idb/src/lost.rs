@@ -22,23 +22,28 @@ use crate::sql;
 pub struct LostData {
     /// The version.
     pub version: VersionId,
-    /// The label of the medium that had it.
+    /// The label of the medium that had it, or that has a copy which lacks it.
     pub medium: String,
-    /// When the medium was taken as it is, in microseconds since 1970.
-    pub lost_us: i64,
+    /// When the medium was taken as it is, in microseconds since 1970; nothing, where no more is left than a copy that lacks something.
+    pub lost_us: Option<i64>,
 }
 
-/// What versions lost, each with the segment that has no place any more: the original, of a copy.
+/// What versions lost, each with the segment of which a place is gone and that is whole nowhere else: the original, of a copy.
 pub fn torn(claims: &[Claim], is_gone: impl Fn(&Claim) -> bool) -> HashSet<(VersionId, SegmentId)> {
-    let mut is_there: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
+    let mut places: HashMap<(VersionId, SegmentId), (bool, bool)> = HashMap::new();
     for claim in claims {
-        *is_there.entry((claim.version, claim.origin)).or_default() |= !is_gone(claim);
+        let (any_gone, is_whole) = places.entry((claim.version, claim.origin)).or_default();
+        let gone = is_gone(claim);
+        *any_gone |= gone;
+        *is_whole |= !gone && !claim.lacks;
     }
-    is_there.into_iter().filter(|(_, is_there)| !is_there).map(|(of, _)| of).collect()
+    let torn = places.into_iter().filter(|(_, (any_gone, is_whole))| *any_gone && !is_whole);
+    torn.map(|(of, _)| of).collect()
 }
 
 impl Idb {
-    /// The versions that are not whole, as media lost something of them, or of what they build on, and nothing that is known has it.
+    /// The versions that are not whole, as media lost something of them, or of what they build on, and nothing that is known has it: a
+    /// copy that lacks something does not.
     pub fn lost_versions(&self) -> Result<Vec<LostData>> {
         self.read(format_args!("look for versions that are not whole"), versions)
     }
@@ -96,8 +101,17 @@ pub(crate) async fn versions(conn: &mut Conn<'_>) -> std::result::Result<Vec<Los
          SELECT d.version_id, MIN(d.medium), MAX(d.lost_us) FROM lost_segments d \
          WHERE NOT EXISTS (SELECT 1 FROM segment_places l WHERE l.segment_id = d.segment_id) \
          AND d.segment_id NOT IN (SELECT c.origin_id FROM segment_copies c \
-         JOIN segment_places l ON l.segment_id = c.segment_id) \
+         JOIN segment_places l ON l.segment_id = c.segment_id WHERE c.lacks = 0) \
          GROUP BY d.version_id \
+         UNION SELECT p.version_id, MIN(m.label), CAST(NULL AS BIGINT) FROM segment_copies c \
+         JOIN segment_places l ON l.segment_id = c.segment_id \
+         JOIN media m ON m.id = l.medium_id \
+         JOIN stream_parts p ON p.segment_id = c.segment_id WHERE c.lacks > 0 \
+         AND NOT EXISTS (SELECT 1 FROM segment_places o WHERE o.segment_id = c.origin_id) \
+         AND NOT EXISTS (SELECT 1 FROM segment_copies k \
+         JOIN segment_places o ON o.segment_id = k.segment_id \
+         WHERE k.origin_id = c.origin_id AND k.lacks = 0) \
+         GROUP BY p.version_id \
          UNION SELECT v.id, b.medium, b.lost_us FROM lost b JOIN versions v ON v.base_id = b.version_id) \
          SELECT version_id, MIN(medium) AS medium, MAX(lost_us) AS lost_us FROM lost \
          WHERE EXISTS (SELECT 1 FROM versions k WHERE k.id = lost.version_id) \
@@ -246,6 +260,7 @@ mod tests {
             version: VersionId([version; 16]),
             segment: SegmentId([segment; 16]),
             origin: SegmentId([origin; 16]),
+            lacks: false,
             medium: MediumId([medium; 16]),
             number: SegmentNumber(1),
         }
@@ -261,6 +276,10 @@ mod tests {
         assert_eq!(torn(&claims, all), HashSet::from([of(1), of(2)]));
         assert_eq!(torn(&claims, first), HashSet::from([of(2)]), "the mirror has the other");
         assert_eq!(torn(&claims, copied), HashSet::new(), "its copy is on the same medium");
+        let lacking = claims.map(|c| Claim { lacks: c.segment != c.origin, ..c });
+        assert_eq!(torn(&lacking, copied), HashSet::from([of(2)]), "its copy lacks something");
+        let none = |_: &Claim| false;
+        assert_eq!(torn(&lacking[3..], none), HashSet::new(), "it was not whole before");
     }
 
     #[test]

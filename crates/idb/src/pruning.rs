@@ -45,6 +45,8 @@ pub struct Claim {
     pub segment: SegmentId,
     /// The one that it is a copy of, or it itself.
     pub origin: SegmentId,
+    /// Whether it is a copy that lacks something of the original.
+    pub lacks: bool,
     /// The medium.
     pub medium: MediumId,
     /// Its number there.
@@ -262,7 +264,8 @@ async fn claims_in(
 ) -> std::result::Result<Vec<Claim>, Fault> {
     let sql = format!(
         "SELECT DISTINCT {version} AS version_id, {segment} AS segment_id, \
-         COALESCE(c.origin_id, {segment}) AS origin_id, l.medium_id, l.number FROM {from} \
+         COALESCE(c.origin_id, {segment}) AS origin_id, \
+         COALESCE(c.lacks, 0) AS lacks, l.medium_id, l.number FROM {from} \
          JOIN segment_places l ON l.segment_id = {segment} \
          LEFT JOIN segment_copies c ON c.segment_id = {segment}"
     );
@@ -272,6 +275,7 @@ async fn claims_in(
             version: decode::parsed(row, "version_id")?,
             segment: decode::parsed(row, "segment_id")?,
             origin: decode::parsed(row, "origin_id")?,
+            lacks: decode::count::<u64>(row, "lacks")? > 0,
             medium: decode::parsed(row, "medium_id")?,
             number: SegmentNumber(decode::count(row, "number")?),
         })

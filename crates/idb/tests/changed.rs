@@ -63,11 +63,11 @@ fn what_a_medium_has_lost_is_forgotten_with_what_needs_it() {
     assert_eq!(idb.lost_versions().unwrap(), []);
     idb.forget_segments_of_medium(first, &[lost], 8).unwrap();
     let found = idb.lost_versions().unwrap();
-    assert_eq!((found.len(), found[0].version, found[0].lost_us), (1, version, 8));
+    assert_eq!((found.len(), found[0].version, found[0].lost_us), (1, version, Some(8)));
     assert_eq!(idb.last_segment_number(first).unwrap(), Some(SegmentNumber(1)));
     assert_eq!(idb.last_segment_number(second).unwrap(), Some(SegmentNumber(1)));
     // A copy elsewhere is as good, and so is the segment itself when it turns up.
-    idb.put_copy(SegmentId(nth(4)), lost).unwrap();
+    idb.put_copy(SegmentId(nth(4)), lost, 0).unwrap();
     idb.commit_segments(&[(segment(4, 2, 2, 1), vec![])]).unwrap();
     assert_eq!(idb.lost_versions().unwrap(), []);
     idb.forget_segments_of_medium(second, &[SegmentId(nth(4))], 9).unwrap();

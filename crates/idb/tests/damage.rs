@@ -21,15 +21,11 @@ fn damage_is_of_a_place_until_it_is_found_whole() {
     let (one, two) = (SegmentId(nth(1)), SegmentId(nth(2)));
     assert_eq!(idb.damaged_places().unwrap(), HashSet::new());
     idb.put_damage(first, &[one, two], 5).unwrap();
-    idb.put_incomplete_copy(second, two, 6).unwrap();
+    idb.put_damage(second, &[two], 6).unwrap();
     let damaged = || idb.damaged_places().unwrap();
     assert_eq!(damaged(), [(first, one), (first, two), (second, two)].into());
     let of = |medium| idb.management(medium).unwrap().damaged_us;
-    assert_eq!(
-        (of(first), of(second)),
-        (Some(5), None),
-        "a copy of damage is no fault of its medium"
-    );
+    assert_eq!((of(first), of(second)), (Some(5), Some(6)));
     idb.clear_damage_of(first, &[one]).unwrap();
     assert_eq!(damaged(), [(first, two), (second, two)].into());
     // What is recorded again, where it is: nobody read it. In another place nothing is known of it.

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::time::{Duration, SystemTime};
 
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
-use capstan_idb::{Idb, Status, StreamPart};
+use capstan_idb::{CopyOf, Idb, Status, StreamPart};
 use common::*;
 
 const GRACE: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ fn copies_on_its_last_medium_do_not_change_the_order_of_a_sessions_media() {
     let mut copy = segment(3, 1, 2, 1);
     copy.committed_us = rows[0].0.committed_us;
     idb.commit_segments(&rows).unwrap();
-    idb.put_copy(copy.id, rows[0].0.id).unwrap();
+    idb.put_copy(copy.id, rows[0].0.id, 0).unwrap();
     idb.commit_segments(&[(copy.clone(), vec![part(3, 1, 1, 0, 50)])]).unwrap();
     let mut found = idb.segments_of_version(VersionId(nth(1))).unwrap();
     found.retain(|(segment, _)| segment.id != copy.id);
@@ -73,13 +73,14 @@ fn copies_know_their_originals() {
     let (original, copy) = (segment(1, 1, 1, 1), segment(2, 1, 2, 1));
     let (version, id) = (VersionId(nth(1)), |n| SegmentId(nth(n)));
     // Said twice, and before the segment is there: as by an import, and by a commit that a kill cuts short.
-    idb.put_copy(id(2), id(9)).unwrap();
-    idb.put_copy(id(2), id(1)).unwrap();
-    idb.put_copy(id(3), id(1)).unwrap();
+    idb.put_copy(id(2), id(9), 0).unwrap();
+    idb.put_copy(id(2), id(1), 3).unwrap();
+    idb.put_copy(id(3), id(1), 0).unwrap();
     assert!(idb.copies_of_version(version).unwrap().is_empty());
     let part = |n| vec![part(n, 1, 1, 0, 50)];
     idb.commit_segments(&[(original, part(1)), (copy, part(2))]).unwrap();
-    assert_eq!(idb.copies_of_version(version).unwrap(), [(id(2), id(1))].into());
+    let of = CopyOf { origin: id(1), lacks: 3 };
+    assert_eq!(idb.copies_of_version(version).unwrap(), [(id(2), of)].into());
 }
 
 #[test]

@@ -325,6 +325,16 @@ impl SegmentWriter {
         ends: SessionEnds,
         written_us: Option<i64>,
     ) -> Result<EndedSegment, WriteError> {
+        self.end_copy(ends, written_us, 0)
+    }
+
+    /// The same of a copy that lacks so many frames of its original.
+    pub fn end_copy(
+        &mut self,
+        ends: SessionEnds,
+        written_us: Option<i64>,
+        lacks: u64,
+    ) -> Result<EndedSegment, WriteError> {
         let mut lap = Lap::start();
         let is_last = !ends.is_empty();
         let Some(mut open) = self.open.take() else { return Err(WriteError::Thread) };
@@ -342,6 +352,7 @@ impl SegmentWriter {
             streams: open.streams.values().map(|(extent, _)| extent.clone()).collect(),
             session_end: ends.own,
             other_ends: ends.others,
+            lacks,
             written_us: written_us.unwrap_or_else(self.now_us),
         };
         let short = self.mirrors.short_blocks();

@@ -31,7 +31,7 @@ const BUFFERS_MAX: usize = 256;
 enum Order {
     Begin(Box<Heading>),
     Block(FilledBlock, Owner),
-    End(SessionEnds, Option<i64>),
+    End(SessionEnds, Option<i64>, u64),
 }
 
 /// Closes the queues when the thread ends that serves them, also by a panic: whoever waits for it learns that.
@@ -141,7 +141,17 @@ impl Transfer {
         ends: impl Into<SessionEnds>,
         written_us: Option<i64>,
     ) -> Result<(), LinkClosed> {
-        self.order(Order::End(ends.into(), written_us))
+        self.end_copy(ends, written_us, 0)
+    }
+
+    /// The same of a copy that lacks so many frames of its original.
+    pub fn end_copy(
+        &self,
+        ends: impl Into<SessionEnds>,
+        written_us: Option<i64>,
+        lacks: u64,
+    ) -> Result<(), LinkClosed> {
+        self.order(Order::End(ends.into(), written_us, lacks))
     }
 
     /// Waits until all is written; gives the media back, and what was written. A segment that was not ended is dropped.
@@ -207,9 +217,9 @@ fn run(
                 let _ = free.give(block.buffer);
                 record(&writer.commit_before_end()?)
             }
-            Order::End(ends, written_us) => {
+            Order::End(ends, written_us, lacks) => {
                 let own = ends.own.map(|e| SessionEnd { bytes_written: written.bytes, ..e });
-                let ended = writer.end(SessionEnds { own, ..ends }, written_us)?;
+                let ended = writer.end_copy(SessionEnds { own, ..ends }, written_us, lacks)?;
                 written.bytes += ended.bytes;
                 written.segments.push(ended.number);
                 record(&ended.committed)

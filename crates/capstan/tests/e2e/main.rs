@@ -47,6 +47,7 @@ mod keys;
 mod kills;
 mod known_damage;
 mod labels;
+mod lacking_copies;
 mod leases;
 mod library;
 mod listing;

@@ -27,7 +27,7 @@ pub(crate) fn record_commit(
 ) -> Result<()> {
     logging::keep(idb, c, level, names)?;
     if let Some(origin) = c.header.copy_of {
-        idb.put_copy(c.header.segment, origin)?;
+        idb.put_copy(c.header.segment, origin, c.end.lacks)?;
         idb.set_log_level_of_copy(c.header.segment, level)?;
     }
     let on = |place: &CommittedAt| {

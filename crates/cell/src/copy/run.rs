@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use capstan_engine::message::Code;
 use capstan_engine::meter::Meters;
 use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_format::record::{OtherEnd, SessionEnd};
@@ -13,7 +12,6 @@ use capstan_media_agent::mirror::Member;
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::writer::{Committed, WriteError, Written};
 use capstan_tape::DriveSession;
-use parking_lot::Mutex;
 
 use super::segment::Copier;
 use crate::Cell;
@@ -23,7 +21,7 @@ use crate::moves::Moves;
 use crate::observe::Stop;
 use crate::places::{Place, SegmentPlace};
 use crate::report::Replica;
-use crate::session::{Ears, now_us};
+use crate::session::Ears;
 use crate::tapes::Supply;
 use crate::transfers::watched;
 use crate::version::{VersionKeys, VersionView};
@@ -33,6 +31,8 @@ use crate::watch::Seen;
 pub(crate) struct Work<'a> {
     view: &'a VersionView<'a>,
     place: &'a SegmentPlace,
+    /// Where the target has a copy already that lacks something: how many frames.
+    lacks_there: Option<u64>,
     /// How sessions ended that it makes whole on the target.
     ends: Vec<OtherEnd>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Work<'a> {
 impl<'a> Work<'a> {
     /// A segment of a version.
     pub fn of(view: &'a VersionView<'a>, place: &'a SegmentPlace) -> Self {
-        Self { view, place, ends: Vec::new() }
+        Self { view, place, lacks_there: None, ends: Vec::new() }
     }
 }
 
@@ -59,9 +59,6 @@ impl Work<'_> {
         self.place.bytes
     }
 }
-
-/// A segment, and its copies that were committed, each with its medium.
-type Copies = (SegmentId, Vec<(SegmentId, MediumId)>);
 
 /// What the database keeps of copies.
 #[derive(Default)]
@@ -112,16 +109,11 @@ impl Cell {
         let Kept { asked, levels, names } = kept;
         let (idb, committed) = (self.idb.clone(), Arc::<AtomicU64>::default());
         let count = committed.clone();
-        let copies = Arc::<Mutex<Vec<Copies>>>::default();
-        let written = copies.clone();
         let on_commit = Box::new(move |c: &Committed| {
             let writer = c.header.session.session;
             let level = levels.get(&writer).copied().or(asked);
             let level = level.map_or_else(|| idb.log_level(writer), Ok)?;
             record_commit(&idb, c, level, &names)?;
-            let places = c.places.iter().map(|place| (c.header.segment, place.medium));
-            let copies = c.header.copy_of.map(|of| (of, places.collect::<Vec<_>>()));
-            written.lock().extend(copies);
             count.fetch_add(c.bytes, Relaxed);
             Ok(())
         });
@@ -135,21 +127,20 @@ impl Cell {
             on_commit,
         );
         let total = works.iter().map(Work::bytes).sum();
-        let ((lost_frames, lossy, closed), seen) = watched(meters, ears, total, || {
+        let ((lost_frames, closed), seen) = watched(meters, ears, total, || {
             let mut copier = Copier::new(self, &transfer, meters, ears, stop);
             for work in works {
                 if stop.0.load(Relaxed) || copier.closed {
                     break;
                 }
-                copier.segment(work.view, work.place, &work.ends);
+                copier.segment(work.view, work.place, &work.ends, work.lacks_there);
             }
-            (copier.lost_frames, copier.lossy, copier.closed)
+            (copier.lost_frames, copier.closed)
         });
         // Without the media: what holds them would keep us from locking.
         let (lost_members, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish().map(|(_, written)| written);
         let drives = std::mem::take(&mut *drives.lock());
-        self.note_lossy(&lossy, &copies.lock(), ears);
         moves.say(ears);
         self.say_changed(ears);
         let degraded = say_all_lost(&lost_members, ears) > 0;
@@ -172,21 +163,7 @@ impl Cell {
     }
 }
 
-impl Cell {
-    /// Records of copies that they lack what could be had nowhere: they make up for nothing.
-    fn note_lossy(&self, originals: &[SegmentId], copies: &[Copies], ears: &Ears<'_>) {
-        for (_, copies) in copies.iter().filter(|(of, _)| originals.contains(of)) {
-            for (segment, medium) in copies {
-                if let Err(e) = self.idb.put_incomplete_copy(*medium, *segment, now_us()) {
-                    let what = format!("segment {}", segment.short());
-                    ears.say(Code::Adapted, "cell", &what, crate::error::chain(&e));
-                }
-            }
-        }
-    }
-}
-
-/// The segments on sources that are not on the target yet, each once, though several versions may have something in it.
+/// The segments on sources that are not on the target yet as a whole, each once, though several versions may have something in it.
 pub(crate) fn lacking<'a>(
     views: &'a [VersionView<'a>],
     is_source: &dyn Fn(MediumId) -> bool,
@@ -196,10 +173,11 @@ pub(crate) fn lacking<'a>(
     for view in views {
         for place in &view.segments {
             let places = place.places();
-            let lacks = !places.iter().any(|p| is_target(p.1));
+            let there = places.iter().filter(|p| is_target(p.1)).map(|p| place.lacks_at(*p)).min();
+            let lacks = there != Some(0);
             let known = works.iter().any(|w: &Work<'_>| w.place.segment == place.segment);
             if lacks && !known && places.iter().any(|p| is_source(p.1)) {
-                works.push(Work::of(view, place));
+                works.push(Work { lacks_there: there, ..Work::of(view, place) });
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Copies one segment: each stream's frames in order, unchanged, checked on the way.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::link::LinkClosed;
@@ -8,7 +9,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::threads::{Beside, beside};
 use capstan_format::frame::FrameHeader;
-use capstan_format::id::{KeyId, SegmentId};
+use capstan_format::id::KeyId;
 use capstan_format::index::FramePlace;
 use capstan_format::record::{OtherEnd, SessionEnds, StreamExtent};
 use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents};
@@ -19,8 +20,8 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::losses::{Lost, Range};
 use crate::observe::Stop;
-use crate::places::SegmentPlace;
-use crate::session::{Ears, now_us};
+use crate::places::{Place, SegmentPlace};
+use crate::session::Ears;
 use crate::spare::Spares;
 use crate::version::{VersionView, rows_of_stream};
 
@@ -33,8 +34,6 @@ pub(super) struct Copier<'a> {
     stop: &'a Stop,
     /// Frames that could be had nowhere.
     pub lost_frames: u64,
-    /// The originals of segments whose copies lack something.
-    pub lossy: Vec<SegmentId>,
     /// The target takes no more.
     pub closed: bool,
 }
@@ -47,25 +46,23 @@ impl<'a> Copier<'a> {
         ears: &'a Ears<'a>,
         stop: &'a Stop,
     ) -> Self {
-        Self {
-            cell,
-            transfer,
-            meters,
-            ears,
-            stop,
-            lost_frames: 0,
-            lossy: Vec::new(),
-            closed: false,
-        }
+        Self { cell, transfer, meters, ears, stop, lost_frames: 0, closed: false }
     }
 
-    /// Copies a segment, in which these sessions end; what cannot be read of it is said.
-    pub fn segment(&mut self, view: &VersionView<'_>, place: &SegmentPlace, ends: &[OtherEnd]) {
-        let opened = view.open_data(place).and_then(|(reader, contents)| {
+    /// Copies a segment, in which these sessions end; what cannot be read of it is said. Where the target has a copy that lacks so many
+    /// frames, it is only written if it lacks less.
+    pub fn segment(
+        &mut self,
+        view: &VersionView<'_>,
+        place: &SegmentPlace,
+        ends: &[OtherEnd],
+        lacks_there: Option<u64>,
+    ) {
+        let opened = view.open_data_at(place).and_then(|(at, reader, contents)| {
             let heading = heading(self.cell, &contents)?;
-            Ok((reader, contents, heading))
+            Ok((Opened { view, place, at, reader, contents }, heading))
         });
-        let (reader, contents, heading) = match opened {
+        let (opened, heading) = match opened {
             Ok(opened) => opened,
             Err(e) => {
                 let what = format!("segment {}", place.segment.short());
@@ -73,6 +70,20 @@ impl<'a> Copier<'a> {
                 return;
             }
         };
+        let contents = &opened.contents;
+        // What is copied from lacks it, and so will the copy.
+        let before = place.lacks_at(opened.at);
+        if let Some(there) = lacks_there {
+            let mut lost = Vec::new();
+            let done =
+                if before < there { self.streams(&opened, false, &mut lost) } else { Ok(()) };
+            let lacks = before + lost.len() as u64;
+            if done.is_err() || lacks >= there {
+                self.lost_frames += lacks;
+                self.say_lacks(&opened, before, &lost);
+                return;
+            }
+        }
         let end = contents.end.as_ref();
         let writer = contents.header.as_ref().map(|h| h.session.session);
         let (own, others): (Vec<OtherEnd>, _) =
@@ -80,50 +91,51 @@ impl<'a> Copier<'a> {
         let ends = SessionEnds { own: own.into_iter().next().map(|e| e.end), others };
         let ended_us = end.map(|e| e.written_us);
         let mut lost = Vec::new();
-        let original = heading.copy_of;
         let copied = || {
             self.transfer.begin(heading)?;
-            self.streams(view, place, &reader, &contents, &mut lost)?;
-            self.transfer.end(ends, ended_us)
+            self.streams(&opened, true, &mut lost)?;
+            self.transfer.end_copy(ends, ended_us, before + lost.len() as u64)
         };
         // A segment that was stopped before its end is dropped, and the target takes more.
         self.closed = copied().is_err() && !self.stop.0.load(Relaxed);
-        self.lost_frames += lost.len() as u64;
+        self.lost_frames += before + lost.len() as u64;
+        self.say_lacks(&opened, before, &lost);
+    }
+
+    /// Says what lacks in a copy: so many frames that what it was copied from lacks as well, and what could not be read.
+    fn say_lacks(&self, opened: &Opened<'_>, before: u64, lost: &[Range]) {
+        if before > 0 {
+            let text = format!(
+                "the copy lacks {before} frames, as what it was copied from is a copy that lacks them"
+            );
+            self.ears.say(Code::Damaged, "media agent", opened.reader.path(), text);
+        }
         if !lost.is_empty() {
-            self.lossy.extend(original);
-            self.note_damage(view, place);
-            self.say_lost(view, &contents, &lost);
+            self.say_lost(opened.view, &opened.contents, lost);
         }
     }
 
-    /// Records of a segment that frames of it could be had at none of its places.
-    fn note_damage(&self, view: &VersionView<'_>, place: &SegmentPlace) {
-        for (segment, medium, _) in place.places() {
-            if view.medium(medium).is_ok()
-                && let Err(e) = self.cell.idb.put_damage(medium, &[segment], now_us())
-            {
-                let what = format!("segment {}", place.segment.short());
-                self.ears.say(Code::Adapted, "cell", &what, crate::error::chain(&e));
-            }
-        }
-    }
-
-    /// Copies all streams of a segment: from tape, which passes by once, all at the same time.
+    /// Copies all streams of a segment, or only reads them: from tape, which passes by once, all at the same time.
     fn streams(
         &self,
-        view: &VersionView<'_>,
-        place: &SegmentPlace,
-        reader: &SegmentReader,
-        contents: &Contents,
+        opened: &Opened<'_>,
+        is_written: bool,
         lost: &mut Vec<Range>,
     ) -> std::result::Result<(), LinkClosed> {
+        let Opened { view, place, reader, contents, .. } = opened;
         let streams: Vec<_> = contents.streams.iter().filter(|s| !s.index.is_empty()).collect();
         let first = place.places().first().map(|(_, medium, _)| *medium);
         let on_tape = first.is_some_and(|medium| view.is_sequential(medium).is_ok_and(|on| on));
         let read = |s: &StreamContents, reader: &SegmentReader| {
-            let mut hand =
-                Hand { of: self, spares: Spares::default(), stored: Vec::new(), lost: Vec::new() };
-            let done = hand.stream(view, place, reader, contents, s);
+            let mut hand = Hand {
+                of: self,
+                opened,
+                is_written,
+                spares: Spares::default(),
+                stored: Vec::new(),
+                lost: Vec::new(),
+            };
+            let done = hand.stream(reader, s);
             (done, hand.lost)
         };
         if !on_tape || streams.len() < 2 {
@@ -180,9 +192,20 @@ impl<'a> Copier<'a> {
     }
 }
 
+/// A segment that is copied, where it was opened.
+struct Opened<'a> {
+    view: &'a VersionView<'a>,
+    place: &'a SegmentPlace,
+    at: Place,
+    reader: SegmentReader,
+    contents: Arc<Contents>,
+}
+
 /// Copies one stream of a segment.
 struct Hand<'a> {
     of: &'a Copier<'a>,
+    opened: &'a Opened<'a>,
+    is_written: bool,
     spares: Spares,
     stored: Vec<u8>,
     /// What could be had nowhere, frame by frame.
@@ -192,17 +215,19 @@ struct Hand<'a> {
 impl Hand<'_> {
     fn stream(
         &mut self,
-        view: &VersionView<'_>,
-        place: &SegmentPlace,
         reader: &SegmentReader,
-        contents: &Contents,
         s: &StreamContents,
     ) -> std::result::Result<(), LinkClosed> {
+        let Opened { view, place, at: from, contents, .. } = self.opened;
         let extent = extent_of(contents, s);
         let owner = Owner { version: extent.version, sparse: extent.sparse };
         let mut frames = reader.frames(contents, s.stream);
         let position = s.index.first().and_then(|first| frames.position_of(first)).unwrap_or(0);
-        let mut out = self.of.transfer.stream(s.stream, owner, position, extent.rows);
+        let begin = || self.of.transfer.stream(s.stream, owner, position, extent.rows);
+        let mut out = self.is_written.then(begin);
+        let mut put = |header: &FrameHeader, stored: &[u8]| {
+            out.as_mut().map_or(Ok(()), |out| out.frame(header, stored))
+        };
         let source = self.of.meters.of(Stage::Source);
         let mut lap = Lap::start();
         for (at, frame) in s.index.iter().enumerate() {
@@ -212,9 +237,12 @@ impl Hand<'_> {
             match frames.frame(frame) {
                 Ok((header, stored)) => {
                     source.bytes(header.total_len() as u64);
-                    out.frame(&header, stored)?;
+                    put(&header, stored)?;
                 }
                 Err(e) => {
+                    if !self.of.stop.0.load(Relaxed) {
+                        view.note_damage(*from);
+                    }
                     let why = || e.to_string();
                     let Some(header) = self.mended(view, place, s, frame, &why) else {
                         let what = format!(
@@ -228,12 +256,12 @@ impl Hand<'_> {
                         self.lost.push((s.stream, frame.logical, next));
                         continue;
                     };
-                    out.frame(&header, &self.stored)?;
+                    put(&header, &self.stored)?;
                 }
             }
             lap.busy(source);
         }
-        out.finish().map(drop)
+        out.map_or(Ok(()), |out| out.finish().map(drop))
     }
 
     /// A frame that is damaged where it was looked for first, from the catalog or another place; its stored bytes are left

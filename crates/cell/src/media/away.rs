@@ -197,9 +197,10 @@ impl Cell {
             let origins = self.idb.copies_of_version(version.id)?;
             let mut is_there: HashMap<SegmentId, bool> = HashMap::new();
             for (segment, _) in self.idb.segments_of_version(version.id)? {
-                let origin = origins.get(&segment.id).copied().unwrap_or(segment.id);
+                let copy = origins.get(&segment.id);
+                let (origin, lacks) = copy.map_or((segment.id, 0), |of| (of.origin, of.lacks));
                 *is_there.entry(origin).or_default() |=
-                    !away.iter().any(|of| of.lacks(segment.medium, segment.id));
+                    lacks == 0 && !away.iter().any(|of| of.lacks(segment.medium, segment.id));
             }
             if is_there.values().any(|is_there| !is_there) {
                 return Ok(true);

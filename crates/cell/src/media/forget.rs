@@ -21,6 +21,8 @@ pub struct Forgotten {
     pub versions: u64,
     /// Versions that cannot be restored without what it had, and have something elsewhere: the next prune removes that.
     pub given_up: u64,
+    /// Versions that are not whole any more, of which a copy stays that lacks something.
+    pub not_whole: u64,
 }
 
 impl Cell {
@@ -61,6 +63,8 @@ impl Cell {
                 )));
             }
         }
+        let lost_before: HashSet<VersionId> =
+            self.idb.lost_versions()?.into_iter().map(|of| of.version).collect();
         let lost = self.idb.versions_only_on_medium(medium.id)?;
         let (mut gone, mut torn) = (Vec::new(), HashSet::new());
         for id in self.idb.with_dependants(&lost)? {
@@ -75,6 +79,9 @@ impl Cell {
         self.idb.expire(now_us(), &[], |_| (torn.clone(), ()))?;
         self.idb.forget_medium_contents(medium.id, &gone)?;
         self.idb.remove_medium(medium.id)?;
-        Ok(Forgotten { medium, versions: gone.len() as u64, given_up: torn.len() as u64 })
+        let lost_now = self.idb.lost_versions()?.into_iter();
+        let not_whole = lost_now.filter(|of| !lost_before.contains(&of.version)).count() as u64;
+        let (versions, given_up) = (gone.len() as u64, torn.len() as u64);
+        Ok(Forgotten { medium, versions, given_up, not_whole })
     }
 }

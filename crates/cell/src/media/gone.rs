@@ -190,7 +190,7 @@ impl Cell {
         let lacking: HashSet<SegmentId> = segments.iter().map(|s| s.id).collect();
         let others: HashSet<SegmentId> = claims
             .iter()
-            .filter(|c| c.medium != id || !lacking.contains(&c.segment))
+            .filter(|c| !c.lacks && (c.medium != id || !lacking.contains(&c.segment)))
             .map(|c| c.origin)
             .collect();
         let removed = there.last_removed()?;

@@ -209,10 +209,11 @@ impl Asked<'_> {
             Protection::UntilUs(until) => format!("protection ended {}", local(until)),
             Protection::None if self.rules.is_empty() => "not protected".to_owned(),
             _ if let Some(lost) = self.lost.get(&row.version.id) => {
-                format!(
-                    "medium '{}' has lost some of its data, and a later one is whole",
-                    lost.medium
-                )
+                let what = match lost.lost_us {
+                    Some(_) => format!("medium '{}' has lost some of its data", lost.medium),
+                    None => format!("the copy on medium '{}' lacks some of its data", lost.medium),
+                };
+                format!("{what}, and a later one is whole")
             }
             _ if let Some(labels) = self.damaged.get(&row.version.id) => {
                 format!("it {}, and a later one is whole", damaged_text(labels))
@@ -317,7 +318,7 @@ mod tests {
         let lost = |rows: &[PruneRow]| {
             let of = |row: &PruneRow| {
                 let version = row.version.id;
-                (version, LostData { version, medium: "m".to_owned(), lost_us: NOW })
+                (version, LostData { version, medium: "m".to_owned(), lost_us: Some(NOW) })
             };
             rows.iter().map(of).collect()
         };

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_engine::message::Code;
-use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
-use capstan_idb::PruneRow;
+use capstan_format::id::{MediumId, ObjectId, VersionId};
+use capstan_idb::{PruneRow, torn};
 
 use super::PruneRequest;
 use super::decide::{Action, Asked, Decision};
@@ -118,11 +118,7 @@ impl Cell {
         if others.is_empty() {
             return Ok(HashSet::new());
         }
-        let mut own: HashMap<(VersionId, SegmentId), bool> = HashMap::new();
-        for claim in self.idb.claims()? {
-            *own.entry((claim.version, claim.origin)).or_default() |=
-                !others.contains(&claim.medium);
-        }
-        Ok(own.into_iter().filter(|(_, own)| !own).map(|((version, _), _)| version).collect())
+        let torn = torn(&self.idb.claims()?, |claim| others.contains(&claim.medium));
+        Ok(torn.into_iter().map(|(version, _)| version).collect())
     }
 }

@@ -16,7 +16,7 @@ use crate::attached::DamagedAttachment;
 use crate::error::{Result, chain};
 use crate::judge::{Frames, Losses, Named};
 use crate::losses::{Lost, Range, unreadable};
-use crate::places::Place;
+use crate::places::{Place, SegmentPlace};
 use crate::stage::is_whole;
 use crate::transfers::watched;
 use crate::version::{VersionKeys, VersionView};
@@ -92,7 +92,8 @@ impl Repair<'_> {
                 let view = &views[v];
                 let bytes = view.segments[s].bytes;
                 source.bytes(bytes);
-                let flaw = |at: &Place| self.flaw(view, medium, *at).map(|why| (*at, why));
+                let place = &view.segments[s];
+                let flaw = |at: &Place| self.flaw(view, medium, place, *at).map(|why| (*at, why));
                 let flaws: Vec<(Place, String)> = places.iter().filter_map(flaw).collect();
                 // What was mended before lies there twice; one of them is whole.
                 if flaws.len() < places.len() {
@@ -108,8 +109,15 @@ impl Repair<'_> {
     }
 
     /// What is wrong with a segment at a place, if anything is.
-    fn flaw(&self, view: &VersionView<'_>, medium: &FileMedium, at: Place) -> Option<String> {
+    fn flaw(
+        &self,
+        view: &VersionView<'_>,
+        medium: &FileMedium,
+        place: &SegmentPlace,
+        at: Place,
+    ) -> Option<String> {
         let (segment, id, number) = at;
+        let lacks = place.lacks_at(at);
         let on_tape = view.is_sequential(id).unwrap_or(false);
         if !on_tape && medium.segment_at(number).is_some_and(|found| found != segment) {
             return Some("another segment lies in its place".to_owned());
@@ -118,7 +126,9 @@ impl Repair<'_> {
             return Some(chain(&e));
         }
         match SegmentReader::open(medium, number).and_then(|reader| scan(&reader)) {
-            Ok(read) => is_whole(&read, segment).err(),
+            Ok(read) => is_whole(&read, segment)
+                .err()
+                .or_else(|| (lacks > 0).then(|| format!("it is a copy that lacks {lacks} frames"))),
             // It was not read to its end.
             Err(_) if self.stop.0.load(Relaxed) => None,
             Err(e) => Some(chain(&e)),

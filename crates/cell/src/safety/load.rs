@@ -84,6 +84,7 @@ impl Cell {
                         session: 0,
                         by: s.session,
                         last: Vec::new(),
+                        lacking: Vec::new(),
                     })
                     .collect();
                 let open = |place: &SegmentPlace| {

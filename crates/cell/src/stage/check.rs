@@ -79,9 +79,10 @@ impl Cell {
         for (view, version) in views.iter().zip(chosen) {
             for place in view.segments.iter().filter(|p| lies_on(p, sources)) {
                 let places = place.places();
-                let originals = places.iter().copied().filter(|p| sources.has(p.1)).collect();
+                let originals = places.into_iter().filter(|p| sources.has(p.1)).collect();
                 // The last one is the newest: an earlier one may be on what was found damaged since.
-                let mut copies = places.into_iter().rev().filter(|p| !sources.has(p.1));
+                let mut copies =
+                    place.whole_places().into_iter().rev().filter(|p| !sources.has(p.1));
                 match copies.find(|p| target.has(self, p.1)) {
                     Some(copy) => checks.push(Check { view, version, place, originals, copy }),
                     None => {

@@ -156,6 +156,7 @@ fn segment(seed: u64, lengths: &[usize]) -> Vec<Buffer> {
         streams: Vec::new(),
         session_end: None,
         other_ends: Vec::new(),
+        lacks: 0,
         written_us: 0,
     };
     let (index, id) = (BlockIndex(data + 4), end.segment);

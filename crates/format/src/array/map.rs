@@ -226,6 +226,7 @@ mod tests {
             streams: Vec::new(),
             session_end: None,
             other_ends: Vec::new(),
+            lacks: 0,
             written_us: 0,
         }
     }

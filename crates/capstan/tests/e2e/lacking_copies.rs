@@ -122,3 +122,23 @@ fn no_medium_has_what_another_lacks_in_a_copy_that_lacks_it_too() {
     assert!(run.code == 3 && run.stderr.contains("stand still"), "{}{}", run.stdout, run.stderr);
     assert!(lab.path("m/00000001.segment").exists());
 }
+
+#[test]
+fn a_repair_that_cannot_mend_does_not_take_the_place_of_what_is_lost() {
+    let lab = lab();
+    flip(&lab, 1);
+    assert!(copy(&lab, 3) > 0);
+    fs::remove_file(lab.path("m/00000001.segment")).unwrap();
+    let run = lab.run(["media", "repair", "m"]);
+    assert_eq!(run.code, 3, "{}{}", run.stdout, run.stderr);
+    assert!(!lab.path("m/00000001.segment").exists());
+    // Nothing builds on what is not whole.
+    lab.file("tree/b", "y");
+    let done = lab.backup(["tree", "--to", "m", "--name", "d"]);
+    assert_eq!(done["method"], "full", "{done:#}");
+    restores(&lab).ok();
+    lab.file("tree/b", "z");
+    lab.backed_up(["tree", "--to", "m", "--name", "d"]);
+    restores(&lab).ok();
+    assert!(!lab.path("m/00000001.segment").exists());
+}

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
@@ -11,8 +10,9 @@ use capstan_devices::open;
 use capstan_devices::queue::Wait;
 use capstan_devices::rait::open::{Opened as OpenedArray, null_device};
 use capstan_devices::tape::{has_all_drives, release_idle};
+use capstan_devices::{Device, DeviceError};
 use capstan_engine::message::Code;
-use capstan_format::id::{MediumId, VersionId};
+use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::Medium;
 use capstan_media_agent::mirror::{LostMirrors, LostPart, Member};
@@ -314,9 +314,24 @@ impl Cell {
                 header.label = self.put_medium_of(&device.address(address), &header)?.label;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
-                Ok((Member::new(device.into_device()?, header), held))
+                let mut device = device.into_device()?;
+                if !address.is_sequential() {
+                    self.pass_recorded(&mut *device, header.medium)?;
+                }
+                Ok((Member::new(device, header), held))
             }
         }
+    }
+
+    /// Lets the next segment have a number that none has that is recorded: where that one is gone from the medium, another one in its
+    /// place would be taken for it.
+    fn pass_recorded(&self, device: &mut dyn Device, medium: MediumId) -> Result<()> {
+        if let Some(last) = self.idb.last_segment_number(medium)?
+            && device.next_number() <= last
+        {
+            device.advance(SegmentNumber(last.0.saturating_add(1)));
+        }
+        Ok(())
     }
 }
 

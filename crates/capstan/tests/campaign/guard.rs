@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{free_bytes, soak};
@@ -102,6 +102,16 @@ pub fn run_for(
         (!code_known).then(|| format!("ends with code {code:?}: {}", first_lines(&stderr)))
     });
     Ran { code, signal, stdout, stderr, took: begun.elapsed(), peak_kib, fault }
+}
+
+/// Starts a command and kills it after a while; whether that was before its end.
+pub fn killed_after(mut command: Command, after: Duration) -> bool {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(after);
+    let ended = child.try_wait().unwrap().is_some();
+    let _ = child.kill();
+    child.wait().unwrap();
+    !ended
 }
 
 /// The status of a child that ended, and the most memory it had, in KiB.

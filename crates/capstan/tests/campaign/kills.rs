@@ -5,13 +5,14 @@
 
 use std::fs;
 use std::panic::AssertUnwindSafe;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::clocks::{self, Clock};
 use crate::dice::{Dice, seed_wanted};
+use crate::guard;
 use crate::server::{self, Server};
 use crate::support::{Lab, Run, below, finish, noise, soak};
 
@@ -204,16 +205,6 @@ pub fn same(a: &std::path::Path, b: &std::path::Path, what: &str) {
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{what}: {}", run.stderr);
 }
 
-/// Starts a command and kills it after a while; whether that was before its end.
-fn killed_after(mut command: Command, after: Duration) -> bool {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(after);
-    let ended = child.try_wait().unwrap().is_some();
-    let _ = child.kill();
-    child.wait().unwrap();
-    !ended
-}
-
 fn well(run: &Run, codes: &[i32], what: &str) {
     // What a killed command was told of the time may stand in the database.
     let of_clocks = run.code == 3 && (run.stdout.clone() + &run.stderr).contains("a clock was");
@@ -249,7 +240,7 @@ fn killed_commands_lose_nothing() {
                 }
                 scene.lay(step);
                 let after = took[n].mul_f64(dice.below(1_000) as f64 / 950.0);
-                match killed_after(scene.command(step, clock), after) {
+                match guard::killed_after(scene.command(step, clock), after) {
                     true => killed += 1,
                     false => ended += 1,
                 }
@@ -297,7 +288,8 @@ fn a_killed_move_of_the_tables_can_be_given_again() {
         let url = Server::shared().new_database();
         server::write_settings(&scene.lab.path("home"), &format!("database = \"{url}\"\n"));
         let after = took.mul_f64(dice.below(1_000) as f64 / 950.0);
-        killed += u32::from(killed_after(scene.command(&step, Clock::any(&mut dice)), after));
+        killed +=
+            u32::from(guard::killed_after(scene.command(&step, Clock::any(&mut dice)), after));
         let begun = Instant::now();
         let what = format!("move {round}");
         well(&finish(&mut scene.command(&step, Clock::Right)), step.again, &what);

@@ -9,6 +9,7 @@ mod beside;
 mod clocks;
 mod dice;
 mod failing;
+mod fates;
 mod fuse;
 mod guard;
 mod hostile;

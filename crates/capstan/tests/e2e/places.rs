@@ -225,7 +225,10 @@ fn every_command_that_makes_a_medium_asks_for_its_place() {
     };
     refused("backup tree --to m2");
     refused("backup tree --to ./m2/");
-    refused("backup tree --to m1 --mirror m2 --name t");
+    // A mirror that is away is left out, and none is made in its place.
+    let run = lab.run("backup tree --to m1 --mirror m2 --name t".split(' '));
+    assert!(run.code == 3 && run.stderr.contains("mirror-away"), "{}{}", run.stdout, run.stderr);
+    assert!(!lab.path("m2").exists());
     refused("backup tree --to a");
     refused("backup tree --to rait1:x,a");
     refused("backup tree --to rait1:a,b");
@@ -296,5 +299,10 @@ fn where_disks_take_turns_one_that_is_missing_was_not_taken_away() {
     lab.backed_up([&pair[..], &["--new-medium"]].concat());
     lab.run(["media", "export", "usb-2"]).ok();
     lab.sh("mv usb usb-b");
-    lab.run([&["backup"], &pair[..]].concat()).refused(&["is known to be in", "--new-medium"]);
+    let run = lab.run([&["backup"], &pair[..]].concat());
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    for word in ["mirror-away", "is known to be in", "--new-medium"] {
+        assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
+    }
+    assert!(!lab.path("usb").exists());
 }

@@ -185,7 +185,9 @@ fn a_lock_holds_whatever_is_done() {
     let run = lab.run(["import", "medium"]);
     assert!(run.code == 3 && run.stderr.contains("lock of version"), "{} {}", run.code, run.stderr);
     lab.run(["media", "adopt", "medium"]).ok();
-    let pruned = prune(&lab, &["--keep-last", "1"]);
+    let run = lab.run(["prune", "--json", "--keep-last", "1"]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    let pruned = serde_json::from_str::<Value>(&run.stdout).unwrap();
     assert_eq!(letters(&pruned), "kkk", "{pruned:#}");
     assert!(pruned.to_string().contains("damaged"), "{pruned:#}");
     comes_back(&lab, 1, &locked);
@@ -323,7 +325,8 @@ fn another_segment_of_that_number_stays() {
     let tables = lab.keep_tables();
     lab.run(["import", "medium"]).ok();
     let new = step(&lab, 2, &[]);
-    assert!(lab.path("medium/00000002.segment").exists());
+    // We give no number of a recorded segment again; others may have.
+    lab.sh("mv medium/00000003.segment medium/00000002.segment");
     lab.sh("rm -rf home; mv kept home");
     lab.put_tables_back(&tables);
     let pruned = prune(&lab, &[]);
@@ -497,7 +500,7 @@ fn nothing_builds_on_what_was_found_damaged() {
     step(&lab, 0, &[]);
     lab.sh("s=$(ls medium/*.segment | head -1); printf XXXX | dd of=$s bs=1 seek=150000 conv=notrunc status=none");
     assert_eq!(lab.run(["verify", "t"]).code, 3);
-    assert_eq!(lab.run(["status", "t"]).code, 5, "a warning");
+    assert_eq!(lab.run(["status", "t"]).code, 6, "its only version is damaged");
     let args = ["tree", "--to", "medium", "--name", "t"];
     let run = lab.run([&["backup"], &args[..]].concat());
     assert!(run.ok().stderr.contains("was found damaged"), "{}", run.stderr);

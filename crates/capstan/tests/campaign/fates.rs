@@ -154,7 +154,7 @@ impl Life {
             return Ok(());
         }
         let args = format!("backup tree --name d --to {disk}{how}");
-        if self.dice.once_in(6) {
+        if self.dice.once_in(6) && kills() {
             self.killed(&args);
             return Ok(());
         }
@@ -263,7 +263,7 @@ impl Life {
         let before = self.newest_whole();
         let keep = 1 + self.dice.below(2);
         let args = format!("prune d --keep-last {keep}");
-        if self.dice.once_in(4) {
+        if self.dice.once_in(4) && kills() {
             self.killed(&args);
         } else {
             self.run(&args);
@@ -379,6 +379,11 @@ impl Life {
         }
         self.prune()
     }
+}
+
+/// Whether commands are killed. When a kill comes depends on the machine; in the gate each life is that of its seed.
+fn kills() -> bool {
+    soak() || seeds_wanted().is_some()
 }
 
 fn first_line(run: &Run) -> String {

@@ -65,19 +65,10 @@ fn a_damaged_segment_that_no_version_needs_goes() {
     assert!(verified.code == 3 && text.contains("--remove-unreadable"), "{text}");
     let foreseen = repair(&lab, &["a", "--dry-run", "--remove-unreadable"]);
     assert!(foreseen["notes"].to_string().contains("99 would be removed"), "{foreseen:#}");
-    // Of what can be read in part nobody knows whose it is.
-    let other = Lab::new();
-    tree(&other);
-    backed_up(&other, &["--to", "b"]);
-    let part = &fs::read(&segments(&other, "b")[0]).unwrap()[64 << 10..512 << 10];
-    lab.file("a/00000098.segment", [&noise(2, 64 << 10), part].concat());
     let run = lab.run(["media", "repair", "a", "--remove-unreadable", "--verbose"]);
-    let said = format!("{}{}", run.stdout, run.stderr);
-    assert!(run.code == 3 && said.contains("segment 98 was not needed"), "{said}");
+    let said = format!("{}{}", run.ok().stdout, run.stderr);
     assert!(said.contains("segment 99 was not needed") && said.contains("removed"), "{said}");
-    assert!(!lab.path("a/00000099.segment").exists() && lab.path("a/00000098.segment").exists());
-    lab.sh("mv a/00000098.segment elsewhere");
-    lab.run(["media", "repair", "a", "--remove-unreadable"]).ok();
+    assert!(!lab.path("a/00000099.segment").exists());
     lab.run(["verify", "--medium", "a"]).ok();
     assert_eq!(state(&lab, "a").0, "appendable");
     comes_back_as(&lab, "t", "tree");

@@ -12,21 +12,25 @@ export CARGO_TARGET_DIR := $(TARGET)
 # The venv of the independent reader: where tools/setup.sh makes it and the tests look for it.
 export CAPSTAN_VENV ?= $(TARGET)/venv
 
-.PHONY: help setup build demo demo-tape test fmt lint bench soak man deb clean
+.PHONY: help setup build demo demo-tape test fmt lint bench soak man deb clean setup-build setup-demo setup-demo-tape setup-deb
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## install what tests and demo need and this machine lacks (as root; else say what)
-	@tools/setup.sh
+setup: ## install what the tests need and this machine lacks (as root; else say what)
+	@tools/setup.sh test
 
-build: setup ## build target/release/capstan
+# Each of the others installs what it needs, and no more.
+setup-build setup-demo setup-demo-tape setup-deb: setup-%:
+	@tools/setup.sh $*
+
+build: setup-build ## build target/release/capstan
 	$(CARGO) build --release --locked -p capstan
 
-demo: build ## back up and restore real directories, compare, print the verdict
+demo: setup-demo build ## back up and restore real directories, compare, print the verdict
 	@tools/demo.sh $(CAPSTAN)
 
-demo-tape: build ## the same on tape: a virtual library, an array, a real library over iSCSI
+demo-tape: setup-demo-tape build ## the same on tape: a virtual library, an array, a real library over iSCSI
 	@tools/demo-tape.sh $(CAPSTAN)
 
 # Those of the database, and those end to end, run on either store; of the latter not what it makes no difference to.
@@ -50,7 +54,7 @@ lint: ## formatting and clippy, as the gate runs them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-bench: build ## run the benchmarks
+bench: setup build ## run the benchmarks
 	$(CARGO) run --release --locked -p capstan-bench -- all
 
 # With what checks arithmetic, and has the tests' door to the clock.
@@ -66,7 +70,7 @@ man: build ## write the man pages to target/man
 	@mkdir -p $(TARGET)/man
 	$(CAPSTAN) man --dir $(TARGET)/man
 
-deb: build ## build a Debian package in target/deb
+deb: setup-deb build ## build a Debian package in target/deb
 	@tools/deb.sh $(CAPSTAN) $(TARGET)/deb
 
 clean: ## remove what was built

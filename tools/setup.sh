@@ -1,30 +1,56 @@
 #!/bin/bash
-# Installs what the tests and the demo need and this machine lacks: compilers, the tools that make
-# and compare file systems, tape libraries made of software (tgt, istgt) with the library that talks to
-# them (libiscsi), and a Python venv for the independent reader of media and DuckDB. Unpacks a Linux kernel as a process.
+# Installs what this machine lacks of what a thing needs, and nothing else: setup.sh build|demo|demo-tape|deb|test
+#
+#   build      a C compiler, for the libraries in C that are built along; Rust has to be there
+#   demo       that, and rsync, which compares
+#   demo-tape  that, and a tape library made of software (tgt) with the library that talks to it
+#   deb        what builds a package
+#   test       all of it; the tools that make and compare file systems and look at processes; a further tape drive made of
+#              software (istgt); a Linux kernel as a process; PostgreSQL; a mail server; a Python venv for the independent
+#              reader of media, DuckDB and the tests' mail server; lintian and systemd-analyze, which check the package and its units
+#
 # Says nothing when there is nothing to do. Installs as root only; others are told what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"
 
+case ${1:-} in
+build | demo | demo-tape | deb | test) what=$1 ;;
+*)
+    echo "usage: tools/setup.sh build|demo|demo-tape|deb|test" >&2
+    exit 2
+    ;;
+esac
+is_for() { [[ " $* " == *" $what "* ]]; }
+
 # command -> Debian package
-declare -A package=(
-    [cc]=gcc [c++]=g++ [make]=make [rsync]=rsync
-    [getfacl]=acl [getfattr]=attr [lsattr]=e2fsprogs [mkfs.ext4]=e2fsprogs
-    [mkfs.xfs]=xfsprogs [mkfs.btrfs]=btrfs-progs [setcap]=libcap2-bin
-    [setpriv]=util-linux [mount]=mount [losetup]=mount [fincore]=util-linux-extra
-    [python3]=python3 [tgtd]=tgt [strace]=strace
-)
+declare -A package=([cc]=gcc [make]=make)
+if is_for demo demo-tape test; then package+=([rsync]=rsync); fi
+if is_for demo-tape test; then package+=([tgtd]=tgt); fi
+if is_for deb test; then package+=([dpkg-deb]=dpkg [strip]=binutils [gzip]=gzip); fi
+if is_for test; then
+    package+=(
+        [getfacl]=acl [getfattr]=attr [lsattr]=e2fsprogs [mkfs.ext4]=e2fsprogs
+        [mkfs.xfs]=xfsprogs [mkfs.btrfs]=btrfs-progs [setcap]=libcap2-bin
+        [setpriv]=util-linux [mount]=mount [losetup]=mount [fincore]=util-linux-extra
+        [python3]=python3 [strace]=strace [openssl]=openssl
+        [lintian]=lintian [systemd-analyze]=systemd
+    )
+fi
 missing=()
 for command in "${!package[@]}"; do
     command -v "$command" >/dev/null || missing+=("${package[$command]}")
 done
 # A compiler without the C library's headers cannot build zstd or lz4.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
-python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
-# Its server is started by the tests themselves, as another user than root.
-compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
-[[ $(ldconfig -p) == *libiscsi.so.* ]] || missing+=(libiscsi7)
+if is_for demo-tape test; then
+    [[ $(ldconfig -p) == *libiscsi.so.* ]] || missing+=(libiscsi7)
+fi
+if is_for test; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+    # Its server is started by the tests themselves, as another user than root.
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
+fi
 
 # istgt, a second tape drive made of software, is not in every release: it comes along where it is, and
 # its tests are skipped elsewhere. Tests start both on 127.0.0.1: the packages' own services, which
@@ -44,6 +70,11 @@ disable_services() {
         systemctl disable $service >/dev/null 2>&1 || true
     done
 }
+# Adds istgt to what is missing, where this release has it.
+with_istgt() {
+    is_for test || return 0
+    command -v istgt || ! apt-cache show istgt || missing+=(istgt)
+}
 
 if [ ${#missing[@]} -gt 0 ]; then
     mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -58,8 +89,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     trap 'rm -f "$log"' EXIT
     deny_services
     {
-        apt-get -qq -o Acquire::Retries=3 update &&
-            { command -v istgt || ! apt-cache show istgt || missing+=(istgt); } &&
+        apt-get -qq -o Acquire::Retries=3 update && with_istgt &&
             apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends "${missing[@]}"
     } >"$log" 2>&1 </dev/null || {
         cat "$log" >&2
@@ -73,9 +103,10 @@ if ! command -v cargo >/dev/null && [ ! -x "${CARGO_HOME:-$HOME/.cargo}/bin/carg
     echo "setup: Rust is missing; install it from https://rustup.rs" >&2
     exit 1
 fi
+is_for test || exit 0
 
 venv=${CAPSTAN_VENV:-${CARGO_TARGET_DIR:-target}/venv}
-if ! "$venv/bin/python3" -c 'import zstandard, lz4, cryptography, duckdb' 2>/dev/null; then
+if ! "$venv/bin/python3" -c 'import zstandard, lz4, cryptography, duckdb, aiosmtpd' 2>/dev/null; then
     echo "setup: python packages for tools/read_medium.py and the tests"
     rm -rf "$venv"
     mkdir -p "$(dirname "$venv")"

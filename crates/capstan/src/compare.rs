@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use capstan_cell::observe::Stop;
 use capstan_cell::request::CompareRequest;
+use serde_json::Map;
 
 use crate::args::{CompareArgs, Global};
-use crate::diff::{put_change, put_totals};
+use crate::diff::{end, put_change};
 use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, DIFFERENT, FAILED, Failure};
 use crate::home;
 use crate::ls::Lines;
@@ -25,18 +26,17 @@ pub fn run(global: &Global, args: &CompareArgs) -> Result<u8, Failure> {
         paths: args.paths.iter().map(|path| bytes_of(path)).collect(),
         contents: args.contents,
     };
-    let mut lines = Lines::new();
+    let mut lines = Lines::of(args.json, "changes");
     let compared = cell.compare(&request, console.as_ref(), &stop, &mut |change| {
         put_change(&mut lines, change, args.json);
     });
     console.finish();
-    if let Ok(compared) = &compared {
-        put_totals(&mut lines, &compared.totals, args.json);
-    }
     // What was compared is shown, whatever is not.
-    let done = lines.finish();
-    let compared = compared?;
-    done?;
+    let compared = match compared {
+        Ok(compared) => compared,
+        Err(e) => return lines.end(Map::new(), Some(e.into())),
+    };
+    end(lines, &compared.totals, args.json)?;
     Ok(match compared.errors {
         _ if compared.stopped => FAILED,
         0 if compared.totals.differ() => DIFFERENT,

@@ -17,25 +17,23 @@ use crate::sizes::{bytes_text, grouped};
 pub fn run(global: &Global, args: &DiffArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| bytes_of(path)).collect();
-    let mut lines = Lines::new();
+    let mut lines = Lines::of(args.json, "changes");
     let totals = cell.diff(&args.before, &args.after, &paths, &mut |change| {
         put_change(&mut lines, change, args.json);
     });
-    if let Ok(totals) = &totals {
-        put_totals(&mut lines, totals, args.json);
-    }
     // What was compared is shown, whatever path is in neither.
-    let done = lines.finish();
-    totals?;
-    done
+    match totals {
+        Ok(totals) => end(lines, &totals, args.json),
+        Err(e) => lines.end(Map::new(), Some(e.into())),
+    }
 }
 
 /// Prints a change.
 pub fn put_change(lines: &mut Lines, change: &Change, json: bool) {
+    if json {
+        return lines.row(&json_of_change(change));
+    }
     lines.put(|out, terminal| {
-        if json {
-            return out.json(&json_of_change(change));
-        }
         out.text(sign(change.kind))?;
         out.text("  ")?;
         out.bytes(&shown_path(&path_of(change), terminal))?;
@@ -44,17 +42,18 @@ pub fn put_change(lines: &mut Lines, change: &Change, json: bool) {
     });
 }
 
-/// Prints the total.
-pub fn put_totals(lines: &mut Lines, t: &ChangeTotals, json: bool) {
+/// Prints the total, as the last that is printed.
+pub fn end(mut lines: Lines, t: &ChangeTotals, json: bool) -> Result<u8, Failure> {
+    if json {
+        let total = json!({
+            "added": t.added, "added_bytes": t.added_bytes,
+            "removed": t.removed, "removed_bytes": t.removed_bytes,
+            "type": t.types, "contents": t.contents, "metadata": t.metadata,
+            "unchanged": t.unchanged,
+        });
+        return lines.end([("total".to_owned(), total)].into_iter().collect(), None);
+    }
     lines.put(|out, _| {
-        if json {
-            return out.json(&json!({"total": {
-                "added": t.added, "added_bytes": t.added_bytes,
-                "removed": t.removed, "removed_bytes": t.removed_bytes,
-                "type": t.types, "contents": t.contents, "metadata": t.metadata,
-                "unchanged": t.unchanged,
-            }}));
-        }
         out.text(&format!(
             "Added {} ({}), removed {} ({}), other kind {}, contents changed {}, metadata changed {}, the same {}\n",
             grouped(t.added),
@@ -67,6 +66,7 @@ pub fn put_totals(lines: &mut Lines, t: &ChangeTotals, json: bool) {
             grouped(t.unchanged),
         ))
     });
+    lines.end(Map::new(), None)
 }
 
 /// The letters of `restic diff`.

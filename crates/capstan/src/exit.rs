@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use capstan_cell::CellError;
 use capstan_engine::message::safe_text;
 use clap::error::ErrorKind as UsageKind;
+use serde_json::{Map, Value};
 
 /// Completed.
 pub const COMPLETED: u8 = 0;
@@ -36,12 +37,40 @@ pub struct Failure {
     pub error: String,
     /// What to do.
     pub hint: Option<String>,
+    /// Whether the JSON that was asked for says it already.
+    pub is_in_json: bool,
 }
 
 impl Failure {
     /// Something was asked for that cannot be done.
     pub fn bad_input(error: impl Display, hint: &str) -> Self {
-        Self { code: BAD_INPUT, error: error.to_string(), hint: Some(hint.to_owned()) }
+        Self::of(BAD_INPUT, error, Some(hint))
+    }
+
+    /// One of that code.
+    pub fn of(code: u8, error: impl Display, hint: Option<&str>) -> Self {
+        Self { code, error: error.to_string(), hint: hint.map(str::to_owned), is_in_json: false }
+    }
+
+    /// What programs get that asked for JSON: one object. `None` where the JSON says it already, or nothing is to be said.
+    pub fn json(&self) -> Option<Map<String, Value>> {
+        (!self.is_in_json && !self.error.is_empty()).then(|| {
+            let mut object = Map::new();
+            self.put(&mut object);
+            object
+        })
+    }
+
+    /// Puts it into a JSON object.
+    pub fn put(&self, object: &mut Map<String, Value>) {
+        object.insert("error".to_owned(), one_line(&self.error).into());
+        object.insert("hint".to_owned(), self.hint.as_deref().map(one_line).into());
+        object.insert("exit_code".to_owned(), self.code.into());
+    }
+
+    /// The same, which the JSON says already.
+    pub fn in_json(self) -> Self {
+        Self { is_in_json: true, ..self }
     }
 
     /// An error with its causes. What follows the last semicolon of Capstan's own errors says what to do.
@@ -62,16 +91,16 @@ impl Failure {
             }
             cause = error.source();
         }
-        Self { code, error: what, hint }
+        Self::of(code, what, hint.as_deref())
     }
 
     /// Output that could not be written. Where the reader went away, there is nothing to say.
     pub fn output(error: &io::Error) -> Self {
         if error.kind() == ErrorKind::BrokenPipe {
-            return Self { code: COMPLETED, error: String::new(), hint: None };
+            return Self::of(COMPLETED, "", None);
         }
         let error = format!("cannot write the output: {error}");
-        Self { code: FAILED, error, hint: Some("check where standard output goes".to_owned()) }
+        Self::of(FAILED, error, Some("check where standard output goes"))
     }
 
     /// What clap says of a command line, in our form.
@@ -103,7 +132,7 @@ impl Failure {
             let command = if command.is_empty() { "capstan".to_owned() } else { command.join(" ") };
             format!("`{command} --help` shows how to call it")
         });
-        Self { code: BAD_INPUT, error: what, hint: Some(hint) }
+        Self::of(BAD_INPUT, what, Some(&hint))
     }
 
     /// Says it on standard error.

@@ -19,6 +19,14 @@ use crate::sizes::{bytes_text, grouped};
 
 /// Runs the command.
 pub fn run(global: &Global, args: &ExportArgs) -> Result<u8, Failure> {
+    match export(global, args) {
+        // Standard output is for the table alone.
+        Err(failure) if args.parquet.as_os_str() == "-" => Err(failure.in_json()),
+        done => done,
+    }
+}
+
+fn export(global: &Global, args: &ExportArgs) -> Result<u8, Failure> {
     let to = (args.parquet.as_os_str() != "-").then(|| args.parquet.clone());
     if to.is_none() && stdout_is_terminal() {
         return Err(Failure::bad_input(
@@ -47,7 +55,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<u8, Failure> {
     let done = done.map_err(failure)?;
     if done.stopped {
         let error = "interrupted, so no table was written".to_owned();
-        return Err(Failure { code: FAILED, error, hint: None });
+        return Err(Failure::of(FAILED, error, None));
     }
     if !global.quiet {
         warn(&done);
@@ -62,11 +70,7 @@ fn watch_signals() -> Result<Arc<AtomicBool>, Failure> {
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&seen))
             .and_then(|_| flag::register(signal, Arc::clone(&seen)))
-            .map_err(|e| Failure {
-                code: FAILED,
-                error: format!("cannot watch for signals: {e}"),
-                hint: None,
-            })?;
+            .map_err(|e| Failure::of(FAILED, format!("cannot watch for signals: {e}"), None))?;
     }
     Ok(seen)
 }

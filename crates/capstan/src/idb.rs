@@ -17,7 +17,7 @@ use crate::environment::{self, ENV_IDB_RECOVERY};
 use crate::exit::{COMPLETED, Failure};
 use crate::export;
 use crate::home;
-use crate::output::{Output, ask_secret, local_time};
+use crate::output::{JsonList, Output, ask_secret, local_time};
 use crate::progress::Console;
 use crate::sizes::{bytes_text, grouped};
 use crate::table::fields;
@@ -49,12 +49,14 @@ pub fn catalog(global: &Global, command: &CatalogCommand) -> Result<u8, Failure>
 fn check(global: &Global, as_json: bool) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let mut out = Output::new();
+    let mut list = JsonList::new("findings");
     let mut count: u64 = 0;
     let mut failure = None;
     let mut each = |f: Finding| {
         count += 1;
         let said = match as_json {
-            true => out.json(&json!({"what": f.what, "problem": f.problem, "advice": f.advice})),
+            true => list
+                .row(&mut out, &json!({"what": f.what, "problem": f.problem, "advice": f.advice})),
             false => out.text(&format!(
                 "{}: {}; {}\n",
                 path_text(f.what.as_bytes()),
@@ -64,11 +66,26 @@ fn check(global: &Global, as_json: bool) -> Result<u8, Failure> {
         };
         failure = failure.take().or(said.err());
     };
-    let segments = cell.idb_check(&Stop::default(), &mut each)?;
+    let segments = cell.idb_check(&Stop::default(), &mut each);
     if let Some(failure) = failure {
         return Err(failure);
     }
-    if !as_json {
+    let mut more = serde_json::Map::new();
+    let segments = match segments {
+        Ok(segments) => segments,
+        Err(e) if as_json => {
+            let failure = Failure::from(e);
+            failure.put(&mut more);
+            list.end(&mut out, &more)?;
+            out.finish()?;
+            return Err(failure.in_json());
+        }
+        Err(e) => return Err(e.into()),
+    };
+    if as_json {
+        more.insert("segments_checked".to_owned(), segments.into());
+        list.end(&mut out, &more)?;
+    } else {
         let text = match count {
             0 => format!("{} segments checked: all agrees\n", grouped(segments)),
             n => format!("{} segments checked: {} findings\n", grouped(segments), grouped(n)),

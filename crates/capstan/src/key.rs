@@ -502,7 +502,7 @@ fn label(args: &LockArgs) -> &str {
 
 fn no_lock() -> Failure {
     let error = "no lock is named".to_owned();
-    Failure { code: FAILED, error, hint: Some("give --passphrase or --key-file".to_owned()) }
+    Failure::of(FAILED, error, Some("give --passphrase or --key-file"))
 }
 
 fn scope_name(scope: Option<Scope>) -> &'static str {

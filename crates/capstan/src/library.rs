@@ -1,14 +1,16 @@
 //! `capstan library`: what is where in a tape library, and tapes from here to there.
 
+use capstan_cell::CellError;
 use capstan_cell::library::{self, DriveStatus, Exported, Inventoried, LibraryStatus, Moved};
 use capstan_devices::library::Seen;
 use capstan_tape::changer::{Held, Place};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::args::{Global, LibraryCommand, OfLibrary};
 use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, Failure, one_line};
 use crate::home;
-use crate::output::Output;
+use crate::ls::Lines;
+use crate::output::{JsonList, Output};
 use crate::sizes::{bytes_text, grouped};
 use crate::table::{Align, fields, table};
 
@@ -35,7 +37,7 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
         LibraryCommand::Inventory { of, rescan } => {
             let list = home::open(global)?.library_inventory(&of.library, *rescan)?;
             if of.json {
-                list.iter().try_for_each(|tape| out.json(&json_of_tape(tape)))?;
+                JsonList::all(&mut out, "tapes", &list, json_of_tape)?;
             } else {
                 out.text(&lines(&list))?;
             }
@@ -51,22 +53,19 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
         }
         LibraryCommand::Import(of) => {
             let cell = home::open(global)?;
-            let mut said = Ok(());
-            let count = cell.library_import(&of.library, &mut |tape| {
-                said = std::mem::replace(&mut said, Ok(())).and_then(|()| tell(of, tape));
-            })?;
-            said?;
-            if count == 0 && !of.json {
+            let mut told = Told::of(of);
+            let count = cell.library_import(&of.library, &mut |tape| told.tell(tape));
+            if count.as_ref().is_ok_and(|count| *count == 0) && !of.json {
                 out.text("no tapes are in the mail slots\n")?;
             }
+            told.end(count.map(drop))?;
         }
         LibraryCommand::Export { of, barcodes, location } => {
             let cell = home::open(global)?;
-            let mut said = Ok(());
-            cell.library_export(&of.library, barcodes, location, &mut |tape| {
-                said = std::mem::replace(&mut said, Ok(())).and_then(|()| tell(of, tape));
-            })?;
-            said?;
+            let mut told = Told::of(of);
+            let done =
+                cell.library_export(&of.library, barcodes, location, &mut |tape| told.tell(tape));
+            told.end(done.map(drop))?;
         }
         LibraryCommand::Clean { of, drive } => {
             let cleaned = library::clean(&of.library, *drive)?;
@@ -92,7 +91,7 @@ fn scan(hosts: &[String], as_json: bool) -> Result<u8, Failure> {
     let (seen, failed) = library::scan(hosts)?;
     let mut out = Output::new();
     if as_json {
-        seen.iter().try_for_each(|seen| out.json(&json_of_seen(seen)))?;
+        JsonList::all(&mut out, "devices", &seen, json_of_seen)?;
     } else if seen.is_empty() {
         out.text("no tape drives and libraries were found\n")?;
     } else {
@@ -281,21 +280,36 @@ fn say(out: &mut Output, of: &OfLibrary, moved: &Moved) -> Result<(), Failure> {
     }
 }
 
-/// Says what was moved as soon as it is.
-fn tell(of: &OfLibrary, tape: &Exported) -> Result<(), Failure> {
-    let mut out = Output::new();
-    if of.json {
-        let mut json = json_of_move(&tape.moved);
-        json["label"] = tape.label.clone().into();
-        out.json(&json)?;
-    } else {
+/// Says what was moved as soon as it is; as JSON when all is.
+struct Told {
+    lines: Lines,
+    json: bool,
+}
+
+impl Told {
+    fn of(of: &OfLibrary) -> Self {
+        Self { lines: Lines::of(of.json, "moved"), json: of.json }
+    }
+
+    fn tell(&mut self, tape: &Exported) {
+        if self.json {
+            let mut json = json_of_move(&tape.moved);
+            json["label"] = tape.label.clone().into();
+            return self.lines.row(&json);
+        }
         let label = match &tape.label {
             Some(label) => format!(" (medium '{label}')"),
             None => " (not known here)".to_owned(),
         };
-        out.text(&format!("{}{label}\n", sentence(&tape.moved)))?;
+        self.lines.put(|out, _| {
+            out.text(&format!("{}{label}\n", sentence(&tape.moved)))?;
+            out.flush()
+        });
     }
-    out.finish()
+
+    fn end(self, done: Result<(), CellError>) -> Result<u8, Failure> {
+        self.lines.end(Map::new(), done.err().map(Failure::from))
+    }
 }
 
 fn sentence(moved: &Moved) -> String {

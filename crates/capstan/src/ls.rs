@@ -7,24 +7,27 @@ use capstan_cell::request::FindRequest;
 use capstan_cell::{Found, Listed, PassedOver, Which};
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::args::{FindArgs, Global, LsArgs, VersionsArgs};
 use crate::exit::{Failure, one_line};
 use crate::home;
-use crate::output::{Output, bytes_of, local_time, put_path, shown_path, stdout_is_terminal};
+use crate::output::{
+    JsonList, Output, bytes_of, local_time, put_path, shown_path, stdout_is_terminal,
+};
 use crate::protect::{self, kept_text};
 
 /// Runs `ls`.
 pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| bytes_of(path)).collect();
-    let mut lines = Lines::new();
+    let mut lines = Lines::of(args.json, "files");
     let listed = cell.list(&args.version.as_of(args.as_of), &paths, args.depth, &mut |listed| {
+        if args.json {
+            return lines.row(&json_of(listed));
+        }
         lines.put(|out, terminal| {
-            if args.json {
-                return out.json(&json_of(listed));
-            }
             if args.long {
                 out.text(&long(listed))?;
             }
@@ -34,15 +37,13 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
         });
     });
     // What is there is listed, whatever is not.
-    let done = lines.finish();
-    listed?;
-    done
+    lines.end(Map::new(), listed.err().map(Failure::from))
 }
 
 /// Runs `find`.
 pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let mut lines = Lines::new();
+    let mut lines = Lines::of(args.json, "files");
     let which = match args.as_of {
         _ if args.all_versions => Which::All,
         Some(at) => Which::AsOf(at),
@@ -58,11 +59,11 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
         kinds: args.kinds.iter().map(|kind| (*kind).into()).collect(),
         which,
     };
-    let passed = cell.find(&request, &mut |found| {
+    let found = cell.find(&request, &mut |found| {
+        if args.json {
+            return lines.row(&json_of_found(found));
+        }
         lines.put(|out, terminal| {
-            if args.json {
-                return out.json(&json_of_found(found));
-            }
             out.text(&format!("{}@{}  ", path_text(found.name.as_bytes()), found.session))?;
             if args.all_versions {
                 out.text(&format!("{}  ", local_time(found.started_us)))?;
@@ -71,7 +72,11 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
             out.text(&suffix(&found.listed, false))?;
             out.text("\n")
         });
-    })?;
+    });
+    let passed = match found {
+        Ok(passed) => passed,
+        Err(e) => return lines.end(Map::new(), Some(e.into())),
+    };
     warn(global, &passed);
     if lines.empty {
         let why = match args.all_versions {
@@ -80,19 +85,19 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
         };
         nothing_found(global, why);
     }
-    lines.finish()
+    lines.end(passed_over(&passed), None)
 }
 
 /// Runs `versions`.
 pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let path = absolute(&args.path)?;
-    let mut lines = Lines::new();
-    let passed = cell.versions_of_path(&path, &mut |found| {
+    let mut lines = Lines::of(args.json, "versions");
+    let found = cell.versions_of_path(&path, &mut |found| {
+        if args.json {
+            return lines.row(&json_of_found(found));
+        }
         lines.put(|out, _| {
-            if args.json {
-                return out.json(&json_of_found(found));
-            }
             let entry = &found.listed.entry;
             let state = suffix(&found.listed, true);
             let kept = match kept_text(&found.kept) {
@@ -108,12 +113,21 @@ pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
                 entry.size,
             ))
         });
-    })?;
+    });
+    let passed = match found {
+        Ok(passed) => passed,
+        Err(e) => return lines.end(Map::new(), Some(e.into())),
+    };
     warn(global, &passed);
     if lines.empty {
         nothing_found(global, &format!("no version has {}", path_text(&path)));
     }
-    lines.finish()
+    lines.end(passed_over(&passed), None)
+}
+
+/// How many versions were not searched.
+fn passed_over(passed: &PassedOver) -> Map<String, Value> {
+    [("versions_passed_over".to_owned(), passed.versions.into())].into_iter().collect()
 }
 
 /// Says what was not searched.
@@ -152,15 +166,31 @@ fn absolute(path: &std::ffi::OsStr) -> Result<Vec<u8>, Failure> {
 /// Lines on standard output; the first failure is kept.
 pub struct Lines {
     out: Output,
+    /// As rows of a JSON object.
+    list: Option<JsonList>,
     terminal: bool,
     empty: bool,
     failure: Option<Failure>,
 }
 
 impl Lines {
-    /// Locks standard output.
-    pub fn new() -> Self {
-        Self { out: Output::new(), terminal: stdout_is_terminal(), empty: true, failure: None }
+    /// Locks standard output. With `json` they are the rows of one object, under that name.
+    pub fn of(json: bool, name: &'static str) -> Self {
+        let list = json.then(|| JsonList::new(name));
+        Self {
+            out: Output::new(),
+            list,
+            terminal: stdout_is_terminal(),
+            empty: true,
+            failure: None,
+        }
+    }
+
+    /// Writes a row of the object.
+    pub fn row(&mut self, row: &impl Serialize) {
+        let Some(mut list) = self.list.take() else { return };
+        self.put(|out, _| list.row(out, row));
+        self.list = Some(list);
     }
 
     /// Writes a line; nothing after the first failure.
@@ -179,11 +209,28 @@ impl Lines {
         }
     }
 
-    /// Writes what is buffered; the exit code.
-    pub fn finish(self) -> Result<u8, Failure> {
-        match self.failure {
+    /// Ends the object with these further values, and what failed, and writes what is buffered; the exit code.
+    pub fn end(
+        mut self,
+        mut more: Map<String, Value>,
+        failed: Option<Failure>,
+    ) -> Result<u8, Failure> {
+        let list = self.list.take();
+        let in_json = list.is_some();
+        if let Some(list) = list {
+            if let Some(failure) = &failed {
+                failure.put(&mut more);
+            }
+            self.put(|out, _| list.end(out, &more));
+        }
+        let done = match self.failure {
             Some(failure) => Err(failure),
-            None => self.out.finish().map(|()| crate::exit::COMPLETED),
+            None => self.out.finish(),
+        };
+        match failed {
+            Some(failure) if in_json => Err(failure.in_json()),
+            Some(failure) => Err(failure),
+            None => done.map(|()| crate::exit::COMPLETED),
         }
     }
 }

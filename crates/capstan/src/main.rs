@@ -43,10 +43,11 @@ mod webhook;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
 use args::{Cli, Command};
 use exit::{BAD_INPUT, COMPLETED, Failure};
+use output::Output;
 
 /// Bytes of the stack of the thread that does the work: as many as a first thread has.
 const STACK: usize = 8 << 20;
@@ -65,7 +66,12 @@ fn main() -> ExitCode {
 
 /// Does what the command line asks for, and returns the exit code.
 fn command() -> u8 {
-    let result = match Cli::try_parse() {
+    let mut wants_json = false;
+    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+        wants_json = asks_for_json(&matches);
+        Cli::from_arg_matches(&matches)
+    });
+    let result = match parsed {
         Ok(cli) => {
             let _drives = drives::GivenBack;
             run(&cli)
@@ -79,8 +85,19 @@ fn command() -> u8 {
     };
     result.unwrap_or_else(|failure| {
         failure.say();
+        if let Some(object) = failure.json().filter(|_| wants_json) {
+            let mut out = Output::new();
+            // Where nobody reads it, the exit code remains.
+            let _ = out.json(&object).and_then(|()| out.finish());
+        }
         failure.code
     })
+}
+
+/// Whether a command, or the one in it, was asked for JSON.
+fn asks_for_json(matches: &ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
+    here || matches.subcommand().is_some_and(|(_, of)| asks_for_json(of))
 }
 
 fn run(cli: &Cli) -> Result<u8, Failure> {

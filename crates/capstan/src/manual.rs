@@ -25,10 +25,13 @@ pub fn man(dir: Option<&Path>) -> Result<u8, Failure> {
     };
     std::fs::create_dir_all(dir)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
-        .map_err(|e| Failure {
-            code: FAILED,
-            error: format!("cannot write manual pages to {}: {e}", dir.display()),
-            hint: Some("check the directory's owner and mode, and that it has room".to_owned()),
+        .map_err(|e| {
+            let error = format!("cannot write manual pages to {}: {e}", dir.display());
+            Failure::of(
+                FAILED,
+                error,
+                Some("check the directory's owner and mode, and that it has room"),
+            )
         })?;
     Ok(COMPLETED)
 }

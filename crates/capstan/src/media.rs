@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::args::{Global, MediaCommand};
 use crate::exit::{COMPLETED, Failure};
 use crate::home;
-use crate::output::{Output, local_time};
+use crate::output::{JsonList, Output, local_time};
 use crate::progress::Console;
 use crate::session::{self, Show};
 use crate::sizes::{bytes_text, grouped};
@@ -26,7 +26,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             let list = home::open(global)?.media_list(pool.as_deref())?;
             let mut out = Output::new();
             if *json {
-                list.iter().try_for_each(|m| out.json(&json_of(m)))?;
+                JsonList::all(&mut out, "media", &list, json_of)?;
             } else {
                 out.text(&lines(&list))?;
             }
@@ -46,14 +46,14 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             };
             print(&home::open(global)?.media_init(&args.device, &wanted)?, args.json)?;
         }
-        MediaCommand::Label { medium, label } => {
-            print(&home::open(global)?.media_label(medium, label)?, false)?;
+        MediaCommand::Label { medium, label, json } => {
+            print(&home::open(global)?.media_label(medium, label)?, *json)?;
         }
-        MediaCommand::Move { medium, pool, .. } => {
-            print(&home::open(global)?.media_move(medium, pool.as_deref())?, false)?;
+        MediaCommand::Move { medium, pool, json, .. } => {
+            print(&home::open(global)?.media_move(medium, pool.as_deref())?, *json)?;
         }
-        MediaCommand::Export { medium, to } => {
-            print(&home::open(global)?.media_export(medium, to)?, false)?;
+        MediaCommand::Export { medium, to, json } => {
+            print(&home::open(global)?.media_export(medium, to)?, *json)?;
         }
         MediaCommand::Recycle { medium, foreign, json } => {
             recycle(global, medium, *foreign, *json)?;
@@ -69,15 +69,20 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             print(&home::open(global)?.media_unretire(&args.medium)?, args.json)?;
         }
         MediaCommand::Retire(args) => return stage::retire(global, args),
-        MediaCommand::Adopt { medium, unencrypted, as_new } => {
+        MediaCommand::Adopt { medium, unencrypted, as_new, json } => {
             let console = Console::new(global)?;
             let cell = home::open(global)?;
             if *as_new {
                 let stop = Stop::default();
                 let one = cell.media_adopt_as_new(medium, *unencrypted, &console, &stop)?;
-                return print(&one, false).map(|()| COMPLETED);
+                return print(&one, *json).map(|()| COMPLETED);
             }
             match &cell.media_adopt(medium, *unencrypted, &console)?[..] {
+                media if *json => {
+                    let mut out = Output::new();
+                    JsonList::all(&mut out, "media", media, json_of)?;
+                    out.finish()?;
+                }
                 [one] => print(one, false)?,
                 several => adopted(several)?,
             }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,12 +22,17 @@ use crate::exit::Failure;
 const SECRET_MAX: usize = 4096;
 
 /// Standard output with a buffer, whose errors are failures.
-pub struct Output(BufWriter<StdoutLock<'static>>);
+pub struct Output(BufWriter<Box<dyn Write>>);
 
 impl Output {
     /// Locks standard output.
     pub fn new() -> Self {
-        Self(BufWriter::with_capacity(64 << 10, io::stdout().lock()))
+        Self::to(io::stdout().lock())
+    }
+
+    /// The same, to somewhere else.
+    fn to(place: impl Write + 'static) -> Self {
+        Self(BufWriter::with_capacity(64 << 10, Box::new(place)))
     }
 
     /// Writes text.
@@ -45,9 +50,60 @@ impl Output {
         self.text(&json_line(value))
     }
 
+    /// Writes what is buffered; more follows.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.0.flush().map_err(|e| Failure::output(&e))
+    }
+
     /// Writes what is buffered.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.0.flush().map_err(|e| Failure::output(&e))
+    }
+}
+
+/// A list as one JSON object, `{"files":[…]}`, written as it comes: a row is a line. It is an object also where the list is empty.
+pub struct JsonList {
+    name: &'static str,
+    is_empty: bool,
+}
+
+impl JsonList {
+    /// One whose rows are to be found under that name.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, is_empty: true }
+    }
+
+    /// Writes one that is there as a whole.
+    pub fn all<T>(
+        out: &mut Output,
+        name: &'static str,
+        rows: &[T],
+        json_of: impl Fn(&T) -> Value,
+    ) -> Result<(), Failure> {
+        let mut list = Self::new(name);
+        rows.iter().try_for_each(|row| list.row(out, &json_of(row)))?;
+        list.end(out, &Map::new())
+    }
+
+    /// Writes a row.
+    pub fn row(&mut self, out: &mut Output, row: &impl Serialize) -> Result<(), Failure> {
+        match std::mem::take(&mut self.is_empty) {
+            true => out.text(&format!("{{\"{}\":[\n", self.name))?,
+            false => out.text(",\n")?,
+        }
+        out.text(json_line(row).trim_end())
+    }
+
+    /// Ends the list, and the object with these further values.
+    pub fn end(self, out: &mut Output, more: &Map<String, Value>) -> Result<(), Failure> {
+        match self.is_empty {
+            true => out.text(&format!("{{\"{}\":[]", self.name))?,
+            false => out.text("\n]")?,
+        }
+        for (name, value) in more {
+            out.text(&format!(",\n\"{name}\":{value}"))?;
+        }
+        out.text("}\n")
     }
 }
 
@@ -172,6 +228,25 @@ mod tests {
         assert!(read(b"no end").is_err());
         assert!(read(b"\xff\n").is_err());
         assert!(read(&[b'a'; 5000]).is_err());
+    }
+
+    #[test]
+    fn a_list_is_one_object_however_many_rows_it_has() {
+        let written = |rows: u64, more: Value| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let mut out = Output::to(file.reopen().unwrap());
+            let mut list = JsonList::new("files");
+            (0..rows).for_each(|n| list.row(&mut out, &serde_json::json!({ "n": n })).unwrap());
+            list.end(&mut out, more.as_object().unwrap()).unwrap();
+            out.finish().unwrap();
+            std::fs::read_to_string(file.path()).unwrap()
+        };
+        let none = serde_json::json!({});
+        assert_eq!(written(0, none.clone()), "{\"files\":[]}\n");
+        assert_eq!(written(2, none), "{\"files\":[\n{\"n\":0},\n{\"n\":1}\n]}\n");
+        let total: Value =
+            serde_json::from_str(&written(1, serde_json::json!({"total": {"n": 1}}))).unwrap();
+        assert_eq!(total, serde_json::json!({"files": [{"n": 0}], "total": {"n": 1}}));
     }
 
     #[test]

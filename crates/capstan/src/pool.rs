@@ -8,7 +8,7 @@ use crate::args::{Global, PolicyArgs, PoolCommand};
 use crate::exit::{COMPLETED, Failure};
 use crate::home;
 use crate::media;
-use crate::output::Output;
+use crate::output::{JsonList, Output};
 use crate::sizes::{bytes_text, grouped};
 use crate::table::{Align, fields, table};
 
@@ -17,38 +17,43 @@ pub fn run(global: &Global, command: &PoolCommand) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let mut out = Output::new();
     match command {
-        PoolCommand::Create { pool, policy } => {
+        PoolCommand::Create { pool, policy, json } => {
             let mut new = PoolInfo::default_of(pool);
             apply(&mut new, policy);
             cell.pool_create(&new)?;
-            out.text(&page(&cell.pool_show(pool)?))?;
+            show(&mut out, &cell.pool_show(pool)?, *json)?;
         }
-        PoolCommand::Set { pool, policy } => {
+        PoolCommand::Set { pool, policy, json } => {
             cell.pool_set(pool, &|pool| apply(pool, policy))?;
-            out.text(&page(&cell.pool_show(pool)?))?;
+            show(&mut out, &cell.pool_show(pool)?, *json)?;
         }
         PoolCommand::List { json } => {
             let list = cell.pool_list()?;
             if *json {
-                list.iter().try_for_each(|pool| out.json(&json_of(pool)))?;
+                JsonList::all(&mut out, "pools", &list, json_of)?;
             } else {
                 out.text(&lines(&list))?;
             }
         }
         PoolCommand::Show { pool, json } => {
-            let pool = cell.pool_show(pool)?;
-            if *json {
-                out.json(&json_of(&pool))?;
-            } else {
-                out.text(&page(&pool))?;
-            }
+            show(&mut out, &cell.pool_show(pool)?, *json)?;
         }
-        PoolCommand::Delete { pool } => {
+        PoolCommand::Delete { pool, json } => {
             cell.pool_delete(pool)?;
-            out.text(&format!("pool '{pool}' is deleted\n"))?;
+            match json {
+                true => out.json(&json!({ "name": pool, "deleted": true }))?,
+                false => out.text(&format!("pool '{pool}' is deleted\n"))?,
+            }
         }
     }
     out.finish().map(|()| COMPLETED)
+}
+
+fn show(out: &mut Output, pool: &PoolInfo, as_json: bool) -> Result<(), Failure> {
+    match as_json {
+        true => out.json(&json_of(pool)),
+        false => out.text(&page(pool)),
+    }
 }
 
 /// Makes what is named of a policy the pool's.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{Global, LockVersionArgs, ProtectArgs, ProtectMediumArgs};
 use crate::exit::{COMPLETED, Failure};
 use crate::home;
-use crate::output::{Output, local_time};
+use crate::output::{JsonList, Output, local_time};
 use crate::sizes::grouped;
 
 /// Runs `protect`.
@@ -28,19 +28,27 @@ pub fn protect_medium(global: &Global, args: &ProtectMediumArgs) -> Result<u8, F
     let (protection, catalog) = (args.kept.protection(), args.kept.catalog_until);
     let kept = cell.protect_medium(&args.medium, protection, catalog)?;
     let mut out = Output::new();
-    if kept.is_empty() && !args.json {
+    if args.json {
+        JsonList::all(&mut out, "versions", &kept, |(name, kept)| kept_json(name, kept))?;
+        return out.finish().map(|()| COMPLETED);
+    }
+    if kept.is_empty() {
         out.text("nothing that is kept lies on it\n")?;
     }
-    kept.iter().try_for_each(|(name, kept)| put_kept(&mut out, name, kept, args.json))?;
+    kept.iter().try_for_each(|(name, kept)| put_kept(&mut out, name, kept, false))?;
     out.finish().map(|()| COMPLETED)
+}
+
+fn kept_json(name: &str, kept: &Keeping) -> Value {
+    let mut object = Map::new();
+    object.insert("name".to_owned(), name.into());
+    put(&mut object, kept);
+    object.into()
 }
 
 fn put_kept(out: &mut Output, name: &str, kept: &Keeping, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        let mut object = Map::new();
-        object.insert("name".to_owned(), name.into());
-        put(&mut object, kept);
-        out.json(&object)
+        out.json(&kept_json(name, kept))
     } else {
         let lock = kept.lock_at(now_us()).map(|until| format!(", locked until {}", time(until)));
         out.text(&format!(

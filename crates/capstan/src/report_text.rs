@@ -318,13 +318,8 @@ fn time(rfc3339: &str) -> String {
 }
 
 fn unreadable(error: &serde_json::Error) -> Failure {
-    Failure {
-        code: FAILED,
-        error: format!("cannot read the session's report: {error}"),
-        hint: Some(
-            "the report is damaged or of a newer Capstan; --json shows it as it is".to_owned(),
-        ),
-    }
+    let hint = "the report is damaged or of a newer Capstan; --json shows it as it is";
+    Failure::of(FAILED, format!("cannot read the session's report: {error}"), Some(hint))
 }
 
 /// What a tape drive did, as far as it is known.

@@ -169,7 +169,7 @@ impl Run {
     /// Puts on record that no object was backed up, so that `status` knows of it.
     fn none_begun(&mut self, spec: &Spec, global: &Global, why: &str) -> Result<(), Failure> {
         let cell = home::open(global)?;
-        let failure = Failure { code: FAILED, error: why.to_owned(), hint: None };
+        let failure = Failure::of(FAILED, why, None);
         for args in &spec.objects {
             let mut report = failed("backup", self.start, &failure);
             cell.record_unbegun(&backup::bare(args), true, &mut report)?;

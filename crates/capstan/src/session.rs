@@ -10,6 +10,7 @@ use capstan_cell::report::{Report, ReportError};
 use capstan_devices::operator;
 use capstan_engine::threads;
 use jiff::Timestamp;
+use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -69,12 +70,13 @@ pub fn run_or(
                 // Programs get their one object, whatever happened.
                 print(show, &report)?;
             }
-            Err(failure)
+            Err(failure.in_json())
         }
     }
 }
 
-/// Runs several sessions at once, and gives the gravest of their exit codes. Their reports are shown one after the other.
+/// Runs several sessions at once, and gives the gravest of their exit codes. Their reports are shown one after the other; as JSON they are the list `sessions` of one
+/// object.
 pub fn run_all(
     global: &Global,
     show: &Show,
@@ -82,17 +84,23 @@ pub fn run_all(
 ) -> Result<u8, Failure> {
     let start = Timestamp::now();
     let mut code = COMPLETED;
+    let mut reports = Vec::new();
     for result in watched(global, sessions)? {
         let report = result.unwrap_or_else(|failure| {
             failure.say();
             code = gravest(code, failure.code);
             failed(show.method, start, &failure)
         });
+        code = gravest(code, report.exit_code());
+        if show.json {
+            reports.push(report);
         // Of one that could not begin all was said.
-        if show.json || !report.session.is_empty() {
+        } else if !report.session.is_empty() {
             print(show, &report)?;
         }
-        code = gravest(code, report.exit_code());
+    }
+    if show.json {
+        print_text(show, &json_line(&json!({ "sessions": reports })))?;
     }
     Ok(code)
 }
@@ -122,11 +130,8 @@ fn watched<T>(
 
 /// The first SIGINT or SIGTERM ends the session in order, the second ends the process.
 pub fn on_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> Result<(), Failure> {
-    watch_signals(stop, console).map_err(|e| Failure {
-        code: FAILED,
-        error: format!("cannot watch for signals: {e}"),
-        hint: None,
-    })
+    watch_signals(stop, console)
+        .map_err(|e| Failure::of(FAILED, format!("cannot watch for signals: {e}"), None))
 }
 
 fn watch_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
@@ -150,13 +155,17 @@ fn watch_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
 
 fn print(show: &Show, report: &Report) -> Result<(), Failure> {
     let text = if show.json { json_line(report) } else { View::of(report)?.text(false) };
+    print_text(show, &text)
+}
+
+fn print_text(show: &Show, text: &str) -> Result<(), Failure> {
     if show.to_stderr {
         // Where nobody reads it, the exit code remains.
         let _ = io::stderr().lock().write_all(text.as_bytes());
         return Ok(());
     }
     let mut out = Output::new();
-    match out.text(&text).and_then(|()| out.finish()) {
+    match out.text(text).and_then(|()| out.finish()) {
         // Nobody reads the report: what the session came to is in the exit code.
         Err(failure) if failure.error.is_empty() => Ok(()),
         result => result,

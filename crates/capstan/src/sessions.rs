@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::args::{Global, SessionsArgs};
 use crate::exit::{COMPLETED, Failure};
 use crate::home;
-use crate::output::{Output, local_time};
+use crate::output::{JsonList, Output, local_time};
 use crate::protect::{self, kept_text};
 use crate::report_text::View;
 use crate::sizes::{bytes_text, grouped};
@@ -34,9 +34,8 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
         if !args.json {
             out.text(&list(&sessions))?;
         } else {
-            for session in &sessions {
-                out.json(&json_of(session, false))?;
-            }
+            let of = |s: &SessionInfo| json_of(s, false).into();
+            JsonList::all(&mut out, "sessions", &sessions, of)?;
         }
     }
     out.finish().map(|()| COMPLETED)

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::{CreateVtlArgs, VtlCommand};
 use crate::exit::{COMPLETED, Failure};
-use crate::output::Output;
+use crate::output::{JsonList, Output};
 use crate::sizes::{bytes_text, grouped};
 use crate::table::{Align, table};
 
@@ -24,17 +24,23 @@ pub fn run(command: &VtlCommand) -> Result<u8, Failure> {
             let models = DriveModel::names().into_iter().filter_map(DriveModel::named);
             let models: Vec<_> = models.collect();
             if *json {
-                models.iter().try_for_each(|model| out.json(&json_of(model)))?;
+                JsonList::all(&mut out, "models", &models, |model| json_of(model))?;
             } else {
                 out.text(&lines(&models))?;
             }
         }
-        VtlCommand::Fault { dir, drive, plan } => {
+        VtlCommand::Fault { dir, drive, plan, json } => {
             let library = Library::open(dir).map_err(failure)?;
             library.plan_faults(*drive, plan).map_err(failure)?;
+            if *json {
+                out.json(&json!({ "drive": drive, "plan": plan }))?;
+            }
         }
-        VtlCommand::Insert { dir, barcode } => {
+        VtlCommand::Insert { dir, barcode, json } => {
             Library::open(dir).and_then(|library| library.insert(barcode)).map_err(failure)?;
+            if *json {
+                out.json(&json!({ "barcode": barcode, "place": "drive:1" }))?;
+            }
         }
         VtlCommand::AddTape { dir, barcode, cleaning, write_protected, json } => {
             let library = Library::open(dir).map_err(failure)?;

@@ -189,27 +189,78 @@ fn scripts_get_one_object_whatever_happens() {
 }
 
 #[test]
-fn lists_are_one_object_per_line() {
+fn a_list_is_one_object_also_where_nothing_is_found() {
     let place = Place::backed_up();
     let file = place.text("src/file");
-    for args in [
-        vec!["ls", "desk", "--json"],
-        vec!["find", "file", "--json"],
-        vec!["versions", &file, "--json"],
+    for (list, args) in [
+        ("files", vec!["ls", "desk", "--json"]),
+        ("files", vec!["find", "file", "--json"]),
+        ("versions", vec!["versions", &file, "--json"]),
     ] {
         let ran = place.run(&args);
         assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.err);
-        let objects: Vec<Value> =
-            ran.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-        let found = objects.iter().find(|o| o["path"] == file.as_str());
+        let object: Value = serde_json::from_str(&ran.out).unwrap();
+        let found = object[list].as_array().unwrap().iter().find(|o| o["path"] == file.as_str());
         assert_eq!(found.unwrap_or_else(|| panic!("{args:?}: {}", ran.out))["size"], 8);
     }
     let ran = place.run(&["sessions", "--json"]);
-    let session: Value = serde_json::from_str(ran.out.lines().next().unwrap()).unwrap();
+    let sessions: Value = serde_json::from_str(&ran.out).unwrap();
+    let session = &sessions["sessions"][0];
     assert_eq!((&session["name"], &session["status"]), (&"desk".into(), &"completed".into()));
     let id = session["id"].as_str().unwrap();
     let ran = place.run(&["sessions", "--show", &id[..8]]);
     assert!(ran.out.contains(&format!("Session     {id}")), "{}", ran.out);
+}
+
+#[test]
+fn who_asks_for_json_gets_one_object_whatever_happens() {
+    let place = Place::backed_up();
+    for (args, list) in [
+        ("find nosuchfile --json", "files"),
+        ("versions /no/such/file --json", "versions"),
+        ("sessions --json", "sessions"),
+        ("media list --json", "media"),
+        ("pool list --json", "pools"),
+        ("idb check --json", "findings"),
+        ("diff desk desk --json", "changes"),
+        ("ls desk /no/such --json", "files"),
+    ] {
+        let ran = place.run(&args.split(' ').collect::<Vec<_>>());
+        let object: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args}: {e}: {}", ran.out));
+        assert!(object[list].is_array(), "{args}: {}", ran.out);
+        let code = object.get("exit_code").map_or(0, |code| code.as_i64().unwrap());
+        assert_eq!(ran.code.map(i64::from), Some(code), "{args}: {}", ran.out);
+    }
+    for args in [
+        "ls nosuch --json",
+        "sessions --show ffff --json",
+        "status nosuch --json",
+        "media show nosuch --json",
+        "prune nosuch --json --keep-last 1",
+        "protect nosuch --json --none",
+        "library inventory vtape:/no/such --json",
+        "catalog export nosuch --parquet x --json",
+    ] {
+        let ran = place.run(&args.split(' ').collect::<Vec<_>>());
+        let object: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args}: {e}: {}", ran.out));
+        assert_eq!((ran.code, &object["exit_code"]), (Some(2), &2.into()), "{args}: {}", ran.out);
+        assert!(ran.err.contains(object["error"].as_str().unwrap()), "{args}: {}", ran.err);
+    }
+    for args in [
+        "pool create office --json",
+        "pool set office --not-appendable --json",
+        "pool delete office --json",
+        "media label m monday --json",
+        "media move monday --no-pool --json",
+        "media export monday --to bank --json",
+    ] {
+        let ran = place.run(&args.split(' ').collect::<Vec<_>>());
+        let object: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args}: {e}: {}", ran.out));
+        assert_eq!((ran.code, object.is_object()), (Some(0), true), "{args}: {}", ran.err);
+    }
 }
 
 #[test]

@@ -12,12 +12,12 @@ Examples:
   capstan diff desk@1f2e3d4c desk
   capstan diff desk@1f2e3d4c desk@5a6b7c8d /etc
   capstan diff web1 web2 /etc/nginx
-  capstan diff desk@1f2e3d4c desk --json | jq -r 'select(.change == \"removed\") | .path'
+  capstan diff desk@1f2e3d4c desk --json | jq -r '.changes[] | select(.change == \"removed\") | .path'
 
 A line per path that differs: + is in the second version only, - in the first only, T became another kind of thing, M has
 other contents, U differs in metadata alone; what differs follows. Contents are told by length and time of change: the
-versions' data are not read. Where ctime alone differs, they may have been changed and their time put back. Names of owners count, not their numbers. The last line is a total. With --json each path is one
-object on a line of its own, with `before` and `after` as `ls --json` has them, and the last one is `total`.
+versions' data are not read. Where ctime alone differs, they may have been changed and their time put back. Names of owners count, not their numbers. The last line is a total. With --json there
+is one object: the list `changes`, a path a line, with `before` and `after` as `ls --json` has them, and `total`.
 
 The exit code is 0 whether anything differs or not.";
 
@@ -34,7 +34,7 @@ pub struct DiffArgs {
     /// Only these paths, from the root of the file system, and what is below them
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Print a JSON object per path
+    /// Print one JSON object with the list `changes`
     #[arg(long)]
     pub json: bool,
 }
@@ -43,7 +43,7 @@ const AFTER_COMPARE: &str = "\
 Examples:
   capstan compare desk
   capstan compare desk@1f2e3d4c /etc --contents
-  capstan compare desk --json | jq -r 'select(.change == \"added\") | .path'
+  capstan compare desk --json | jq -r '.changes[] | select(.change == \"added\") | .path'
 
 A line per path that differs, as `capstan diff` has them: + is new in the file system, - is gone from it. What the backup left
 out by its patterns and options is left out here. Files are told by kind, length, time of change and metadata; with --contents
@@ -69,7 +69,7 @@ pub struct CompareArgs {
     /// Compare contents too, byte by byte
     #[arg(long)]
     pub contents: bool,
-    /// Print a JSON object per path
+    /// Print one JSON object with the list `changes`
     #[arg(long)]
     pub json: bool,
 }

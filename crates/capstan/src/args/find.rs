@@ -51,7 +51,7 @@ pub struct FindArgs {
     /// Look into the newest version of each object begun by this time: a date, 'DATE HH:MM', or RFC 3339
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub as_of: Option<i64>,
-    /// Print a JSON object per file
+    /// Print one JSON object with the list `files`
     #[arg(long)]
     pub json: bool,
 }

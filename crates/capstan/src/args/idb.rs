@@ -12,7 +12,7 @@ use super::restore::parse_version;
 const AFTER_CHECK: &str = "\
 Examples:
   capstan idb check
-  capstan idb check --json | jq -r .advice
+  capstan idb check --json | jq -r '.findings[].advice'
 
 Rows and what they refer to, a catalog file for each segment, and the media that are at hand. Data are not read: `capstan
 verify` does that. The exit code is 3 where something was found.";
@@ -53,7 +53,7 @@ pub enum IdbCommand {
     /// Check whether rows, catalogs and media agree
     #[command(after_help = AFTER_CHECK)]
     Check {
-        /// Print a JSON object per finding
+        /// Print one JSON object with the list `findings`
         #[arg(long)]
         json: bool,
     },

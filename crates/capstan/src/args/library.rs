@@ -25,7 +25,7 @@ const AFTER_INVENTORY: &str = "\
 Examples:
   capstan library inventory scsi:/dev/sg3
   capstan library inventory scsi:/dev/sg3 --rescan
-  capstan library inventory vtape:/srv/vtl --json | jq -r 'select(.known | not) | .barcode'
+  capstan library inventory vtape:/srv/vtl --json | jq -r '.tapes[] | select(.known | not) | .barcode'
 
 States are those of `capstan media list`; what is `unknown` holds nothing of this cell, as far as it is recorded.";
 const AFTER_MOVE: &str = "\
@@ -66,7 +66,7 @@ pub enum LibraryCommand {
         /// Ask this host instead: [USER@]HOST[:PORT]
         #[arg(long, value_name = "HOST")]
         iscsi: Vec<String>,
-        /// Print a JSON object per device
+        /// Print one JSON object with the list `devices`
         #[arg(long)]
         json: bool,
     },
@@ -153,7 +153,7 @@ pub struct OfLibrary {
     /// The library: vtape:/dir, scsi:/dev/sgN or iscsi://host/target-iqn/lun
     #[arg(value_name = "LIBRARY")]
     pub library: LibraryName,
-    /// Print JSON
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

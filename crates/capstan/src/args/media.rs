@@ -61,7 +61,7 @@ const AFTER_LIST: &str = "\
 Examples:
   capstan media list
   capstan media list --pool office
-  capstan media list --json | jq -r 'select(.state == \"expired\") | .label'
+  capstan media list --json | jq -r '.media[] | select(.state == \"expired\") | .label'
 
 States: free (holds nothing), appendable (takes more), full, protected (what it holds must stay and its
 pool appends nothing), expired (nothing on it must stay: it may be recycled), exported (out of the house),
@@ -187,7 +187,7 @@ pub enum MediaCommand {
         /// List only those of this pool
         #[arg(long, value_name = "POOL")]
         pool: Option<String>,
-        /// Print a JSON object per medium
+        /// Print one JSON object with the list `media`
         #[arg(long)]
         json: bool,
     },
@@ -226,6 +226,9 @@ pub enum MediaCommand {
         /// Its new label
         #[arg(value_name = "LABEL")]
         label: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Put a medium into a pool, or take it out of any
     #[command(
@@ -242,6 +245,9 @@ pub enum MediaCommand {
         /// Into none
         #[arg(long)]
         no_pool: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Read and check all that a medium holds: as `capstan verify --medium`
     #[command(after_help = "Example:\n  capstan media verify monday")]
@@ -270,6 +276,9 @@ pub enum MediaCommand {
         /// Give the medium in a directory a new identity: it is a copy (`cp -a`, a cloned disk) of one that is written elsewhere
         #[arg(long)]
         as_new: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Record that a medium leaves the house: nothing is written to it until it comes back
     #[command(after_help = AFTER_EXPORT)]
@@ -280,6 +289,9 @@ pub enum MediaCommand {
         /// Where it goes
         #[arg(long, value_name = "TEXT", default_value = "")]
         to: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Give up all that a medium holds
     #[command(after_help = AFTER_RECYCLE)]

@@ -30,11 +30,14 @@ pub enum PoolCommand {
         /// Its policy.
         #[command(flatten)]
         policy: PolicyArgs,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// List the pools
     #[command(after_help = "Examples:\n  capstan pool list\n  capstan pool list --json")]
     List {
-        /// Print a JSON object per pool
+        /// Print one JSON object with the list `pools`
         #[arg(long)]
         json: bool,
     },
@@ -57,6 +60,9 @@ pub enum PoolCommand {
         /// Its policy: what is not named stays.
         #[command(flatten)]
         policy: PolicyArgs,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Delete a pool that has no media
     #[command(after_help = "Example:\n  capstan pool delete office")]
@@ -64,6 +70,9 @@ pub enum PoolCommand {
         /// Its name
         #[arg(value_name = "POOL")]
         pool: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -91,7 +91,7 @@ pub struct ProtectMediumArgs {
     /// Until when.
     #[command(flatten)]
     pub kept: KeptArgs,
-    /// Print a JSON object per version
+    /// Print one JSON object with the list `versions`
     #[arg(long)]
     pub json: bool,
 }

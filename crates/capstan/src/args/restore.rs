@@ -106,11 +106,11 @@ Examples:
   capstan ls desk
   capstan ls -l desk@1f2e3d4c /etc/ssh
   capstan ls desk --depth 1 /home
-  capstan ls desk --json | jq -r 'select(.size > 1e9) | .path'
+  capstan ls desk --json | jq -r '.files[] | select(.size > 1e9) | .path'
 
 PATH is a path in the backup, from the root of the file system: etc/ssh is /etc/ssh, whatever the working directory. One
-that the backup does not have ends the command with exit code 2, when all others are listed. With --json each file is one
-JSON object on a line of its own. A path that is not UTF-8 has its bytes, base64, in `path_bytes` as well.";
+that the backup does not have ends the command with exit code 2, when all others are listed. With --json they are
+the list `files` of one object, a file a line. A path that is not UTF-8 has its bytes, base64, in `path_bytes` as well.";
 
 /// Arguments of `ls`.
 #[derive(Debug, Args)]
@@ -131,7 +131,7 @@ pub struct LsArgs {
     /// Show mode, owner, group, size and time
     #[arg(long, short)]
     pub long: bool,
-    /// Print a JSON object per file
+    /// Print one JSON object with the list `files`
     #[arg(long)]
     pub json: bool,
 }
@@ -140,7 +140,7 @@ const AFTER_SESSIONS: &str = "\
 Examples:
   capstan sessions
   capstan sessions --show 1f2e3d4c
-  capstan sessions --json | jq -r 'select(.status != \"completed\") | .id'
+  capstan sessions --json | jq -r '.sessions[] | select(.status != \"completed\") | .id'
 
 Of a backup that was killed, ~ stands before what it had committed: files and directories, and bytes on the medium. `backup
 --resume` goes on from there.";
@@ -156,7 +156,7 @@ pub struct SessionsArgs {
     #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "show")]
     #[arg(allow_negative_numbers = true)]
     pub limit: u32,
-    /// Print a JSON object per session
+    /// Print one JSON object with the list `sessions`
     #[arg(long)]
     pub json: bool,
 }
@@ -176,7 +176,7 @@ pub struct VersionsArgs {
     /// The file's path
     #[arg(value_name = "PATH")]
     pub path: OsString,
-    /// Print a JSON object per version
+    /// Print one JSON object with the list `versions`
     #[arg(long)]
     pub json: bool,
 }

@@ -54,7 +54,7 @@ pub enum VtlCommand {
     /// List the drive models that there are
     #[command(after_help = "Examples:\n  capstan vtl models\n  capstan vtl models --json")]
     Models {
-        /// Print a JSON object per model
+        /// Print one JSON object with the list `models`
         #[arg(long)]
         json: bool,
     },
@@ -70,6 +70,9 @@ pub enum VtlCommand {
         /// What, and when
         #[arg(value_name = "PLAN")]
         plan: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Put a tape into a drive that stands alone, as an operator does by hand
     #[command(after_help = AFTER_INSERT)]
@@ -80,6 +83,9 @@ pub enum VtlCommand {
         /// The tape, by what is on its sticker
         #[arg(value_name = "BARCODE")]
         barcode: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Put a new tape into a mail slot
     #[command(after_help = AFTER_ADD)]

@@ -160,7 +160,7 @@ impl Yard {
 
     fn sessions(&self) -> Vec<Value> {
         let listed = self.lab.run(["sessions", "--json", "--limit", "100000"]);
-        listed.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        listed.ok().rows()
     }
 
     /// Remembers what was just backed up.

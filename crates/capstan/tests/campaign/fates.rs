@@ -110,8 +110,7 @@ impl Life {
 
     /// The sessions that the home lists.
     fn listed(&self) -> Vec<Value> {
-        let lines = self.lab.run(["sessions", "--json"]).stdout;
-        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        self.lab.run(["sessions", "--json"]).rows()
     }
 
     fn disk(&mut self) -> &'static str {

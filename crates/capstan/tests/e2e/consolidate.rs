@@ -47,7 +47,7 @@ fn round(passphrase: Option<&'static str>) {
     comes_back_as(&lab, "t", "state-2");
     lab.run(["verify", "t"]).ok();
     lab.run(["verify", "--medium", "made"]).ok();
-    let list = |version: &str| lab.run(["ls", "--json", version]).ok().stdout.clone();
+    let list = |version: &str| lab.run(["ls", "--json", version]).ok().json_lines();
     assert_eq!(list(&format!("t@{made}")), list(&format!("t@{}", sessions[2])));
     lab.run(["restore", "t", "--to-tar", "out.tar"]).ok();
     lab.sh("mkdir out; tar -C out -xf out.tar; rm out.tar");

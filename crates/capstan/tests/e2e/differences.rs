@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::support::{Lab, Run, is_root, noise, skip};
 
-/// The JSON lines of a run: changes by path below the tree, and the total.
+/// The JSON of a run: changes by path below the tree, and the total.
 fn changes(run: &Run) -> (Vec<(String, String, Vec<String>)>, Value) {
-    let mut lines: Vec<Value> =
-        run.stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    let total = lines.pop().expect("a total")["total"].clone();
+    let lines = run.rows();
+    let object: Value = serde_json::from_str(&run.stdout).unwrap();
+    let total = object["total"].clone();
     assert!(total.is_object(), "{}", run.stdout);
     let of = |l: &Value| {
         let path = l["path"].as_str().unwrap();

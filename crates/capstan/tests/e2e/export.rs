@@ -196,11 +196,11 @@ fn every_row_is_as_ls_has_it() {
                FROM 'desk.parquet' ORDER BY path, inode";
     let Some(found) = asked(&lab, &[all]) else { return };
     let table = found[all].as_array().unwrap();
-    let text = lab.run(["ls", "--json", "t"]).ok().stdout.clone();
+    let text = lab.run(["ls", "--json", "t"]).ok().json_lines();
     let mut listed: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     listed.sort_by_key(|l| l["path"].as_str().unwrap().to_owned());
     assert_eq!(table.len(), listed.len());
-    let session = lab.run(["find", "--json", "--name", "thesis.odt"]).ok().stdout.clone();
+    let session = lab.run(["find", "--json", "--name", "thesis.odt"]).ok().json_lines();
     let session: Value = serde_json::from_str(&session).unwrap();
     for (row, l) in table.iter().zip(&listed) {
         for (ours, theirs) in [

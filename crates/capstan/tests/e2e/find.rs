@@ -19,7 +19,7 @@ fn lab() -> Lab {
 
 fn lines(lab: &Lab, args: &[&str]) -> Vec<Value> {
     let run = lab.run([&["find", "--json"], args].concat());
-    run.ok().stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    run.ok().rows()
 }
 
 /// Paths below the tree that Capstan finds, and those that find(1) does.

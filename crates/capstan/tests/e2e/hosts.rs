@@ -69,12 +69,12 @@ impl Hosts {
     }
 
     fn media(&self, host: Host) -> Vec<Value> {
-        let list = self.on(host, &["media", "list", "--json"]).ok().stdout.clone();
+        let list = self.on(host, &["media", "list", "--json"]).ok().json_lines();
         list.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     fn versions(&self, name: &str) -> usize {
-        let list = self.on(ALPHA, &["sessions", "--json"]).ok().stdout.clone();
+        let list = self.on(ALPHA, &["sessions", "--json"]).ok().json_lines();
         let is_there =
             |s: &Value| s["name"] == name && s["kind"] == "backup" && s["removed"] == false;
         list.lines().filter(|l| is_there(&serde_json::from_str(l).unwrap())).count()

@@ -80,7 +80,7 @@ fn a_check_holds_media_against_the_rows() {
         "{}",
         found.stdout
     );
-    assert_eq!(found.stdout.lines().count(), 2);
+    assert_eq!(found.rows().len(), 2, "{}", found.stdout);
     fs::rename(lab.path("m1/00000009.segment"), lab.path("m1/00000001.segment")).unwrap();
     fs::copy(lab.path("m1/00000002.segment"), lab.path("m1/00000001.segment")).unwrap();
     let found = run(&lab, "idb check");
@@ -202,10 +202,7 @@ fn a_recovered_database_restores_what_is_not_encrypted_without_any_secret() {
     run(&lab, "idb recover m1 --code-file sheet").refused(&["was begun", "idb-of-another"]);
     fs::remove_file(lab.path("home/recovery.begun")).unwrap();
     // Nor of one that was used since.
-    let used = serde_json::from_str::<Value>(
-        run(&lab, "sessions --json").ok().stdout.lines().next().unwrap(),
-    )
-    .unwrap();
+    let used = run(&lab, "sessions --json").ok().rows()[0].clone();
     let used = used["id"].as_str().unwrap().to_owned();
     lab.backed_up(["tree", "--to", "m2", "--name", "t"]);
     let from = back["from"].as_str().unwrap();
@@ -296,8 +293,7 @@ fn whatever_the_logging_level_everything_can_be_restored_and_loaded() {
         if level == "none" {
             poor.refused(&["m1"]);
         } else {
-            let rows: Vec<Value> =
-                poor.ok().stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+            let rows = poor.ok().rows();
             let count =
                 |kind: &str| rows.iter().filter(|r| r["kind"] == kind || r["type"] == kind).count();
             assert_eq!(count("file"), names, "{rows:?}");

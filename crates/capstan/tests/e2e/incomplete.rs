@@ -39,7 +39,7 @@ fn files(root: &Path) -> BTreeSet<PathBuf> {
 /// The newest session as `sessions --json` has it.
 pub fn newest(lab: &Lab) -> Value {
     let run = lab.run(["sessions", "--json"]);
-    serde_json::from_str(run.ok().stdout.lines().next().unwrap()).unwrap()
+    run.ok().rows()[0].clone()
 }
 
 /// Restores the newest session, which is incomplete; returns how many files came back whole.

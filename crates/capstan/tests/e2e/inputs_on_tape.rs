@@ -55,7 +55,7 @@ fn what_fails_on_one_tape_goes_on_on_the_next() {
         assert_eq!(done["bytes_read"], 25_000_000, "{plan}");
         comes_back(&lab, "t", &input);
         // It is one session: nothing was resumed, nothing is left over.
-        let sessions = lab.run(["sessions", "--json"]).ok().stdout.lines().count();
+        let sessions = lab.run(["sessions", "--json"]).ok().rows().len();
         assert_eq!(sessions, 1 + 1, "{plan}: the backup and the restore");
         // What came to the first tape after all does no harm where that is written again.
         let second = backup(&lab, &input, "vtape:vtl");
@@ -112,7 +112,7 @@ fn a_commands_output_goes_on_through_several_failures() {
     let done = report(lab.run(args));
     assert_eq!(done["status"], "completed", "{done:#}");
     assert!(done["media"].as_array().unwrap().len() >= 2, "{done:#}");
-    let listed = lab.run(["ls", "t", "--json"]).ok().stdout.clone();
+    let listed = lab.run(["ls", "t", "--json"]).ok().json_lines();
     assert!(listed.contains("20000000"), "{listed}");
     lab.run(["verify", "t"]).ok();
 }

@@ -67,8 +67,7 @@ fn mt(arguments: &str) -> String {
 fn elements_agree(lab: &Lab) {
     let status = mtx("status");
     let listed = lab.run(["library", "inventory", "scsi:/dev/sch0", "--json"]);
-    let tapes: Vec<Value> =
-        listed.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let tapes: Vec<Value> = listed.ok().rows();
     assert_eq!(tapes.len(), 6, "{}", listed.stdout);
     for tape in tapes {
         let (barcode, place) = (tape["barcode"].as_str().unwrap(), tape["place"].as_str().unwrap());

@@ -63,7 +63,7 @@ fn a_label_of_two_media_is_said_with_their_ids() {
     let lab = lab();
     lab.backed_up(["tree", "--to", "n", "--name", "u"]);
     lab.edit_tables("UPDATE media SET label = (SELECT MIN(label) FROM media)");
-    let list = lab.run(["media", "list", "--json"]).ok().stdout.clone();
+    let list = lab.run(["media", "list", "--json"]).ok().json_lines();
     let of = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     let ids: Vec<String> =
         list.lines().map(|line| of(line)["id"].as_str().unwrap()[..8].to_owned()).collect();

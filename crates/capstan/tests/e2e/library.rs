@@ -14,10 +14,16 @@ fn run(lab: &Lab, line: &str) -> Run {
     lab.run(line.split_whitespace())
 }
 
+/// The rows of a list, or the one object that there is.
 fn json(lab: &Lab, line: &str) -> Vec<Value> {
     let line = format!("{line} --json");
     let run = run(lab, &line);
-    run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let object: Value = serde_json::from_str(&run.ok().stdout).unwrap();
+    let values = object.as_object().unwrap();
+    match values.values().next() {
+        Some(Value::Array(rows)) if values.len() == 1 => rows.clone(),
+        _ => vec![object],
+    }
 }
 
 /// Where tapes are: `V00001L9 in slot:1`.

@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use serde_json::Value;
-
 use crate::support::{Lab, noise};
 
 #[test]
@@ -30,7 +28,7 @@ fn who_finds_damage_has_it_noted() {
         let code = if args[0] == "consolidate" { 1 } else { 3 };
         assert_eq!(run.code, code, "{args:?}: {}{}", run.stdout, run.stderr);
         let listed = lab.run(["media", "list", "--json"]);
-        let media = listed.ok().stdout.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+        let media = listed.ok().rows().into_iter();
         let m = media.into_iter().find(|m| m["label"] == "m").unwrap();
         assert_eq!(m["state"], "damaged", "{args:?}: {m:#}");
     }

@@ -30,7 +30,7 @@ fn spec(lab: &Lab, device: &str) -> String {
 
 fn sessions(lab: &Lab) -> Vec<String> {
     let run = lab.run(["sessions", "--json"]);
-    let lines = run.ok().stdout.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let lines = run.ok().rows().into_iter();
     let backups = lines.filter(|s| s["kind"] == "backup" && s["status"] == "completed");
     backups.map(|s| s["id"].as_str().unwrap().to_owned()).collect()
 }

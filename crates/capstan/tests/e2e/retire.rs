@@ -33,7 +33,7 @@ fn retire(lab: &Lab, args: &[&str]) -> Value {
 
 /// The sessions that retired tapes, newest first: their states.
 fn retired_by(lab: &Lab) -> Vec<String> {
-    let sessions = lab.run(["sessions", "--json"]).ok().stdout.clone();
+    let sessions = lab.run(["sessions", "--json"]).ok().json_lines();
     let sessions = sessions.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
     let retired = sessions.filter(|s| s["kind"] == "retire");
     retired.map(|s| s["status"].as_str().unwrap().to_owned()).collect()
@@ -68,7 +68,7 @@ fn a_tape_that_asks_for_cleaning_in_two_drives_is_copied_and_retired() {
     let restored = lab.restored(["t", "--into", "out"]);
     assert_eq!(restored["media"], serde_json::json!(["V00002L9"]), "{restored}");
     comes_back(&lab, "t", &lab.path("tree"));
-    let first = lab.run(["sessions", "--json"]).ok().stdout.clone();
+    let first = lab.run(["sessions", "--json"]).ok().json_lines();
     let first: Value = serde_json::from_str(first.lines().last().unwrap()).unwrap();
     let first = format!("t@{}", first["id"].as_str().unwrap());
     comes_back(&lab, &first, &lab.path("first"));
@@ -163,12 +163,8 @@ fn where_something_lacks_it_stays_poor_and_is_tried_again() {
 }
 
 fn places(lab: &Lab) -> Vec<String> {
-    let tapes = run(lab, "library inventory vtape:vtl --json").ok().stdout.clone();
-    let barcode = |line: &str| {
-        let tape: Value = serde_json::from_str(line).unwrap();
-        tape["barcode"].as_str().unwrap().to_owned()
-    };
-    tapes.lines().map(barcode).collect()
+    let tapes = run(lab, "library inventory vtape:vtl --json").ok().rows();
+    tapes.iter().map(|tape| tape["barcode"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Lab, Run, below, finish, noise, skip};
+use crate::support::{Lab, Run, below, noise};
 
 /// Writes a specification whose `LAB` is the place.
 fn spec(lab: &Lab, text: &str) -> String {

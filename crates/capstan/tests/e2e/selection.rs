@@ -31,7 +31,7 @@ fn lab() -> Lab {
 fn listed(lab: &Lab) -> BTreeSet<String> {
     let run = lab.run(["ls", "t", "--json"]);
     let tree = format!("{}/", lab.path("tree").display());
-    let files = run.ok().stdout.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let files = run.ok().rows().into_iter();
     let files = files.filter(|f| f["type"] != "dir");
     files.filter_map(|f| f["path"].as_str()?.strip_prefix(&tree).map(str::to_owned)).collect()
 }
@@ -134,7 +134,7 @@ fn a_dry_run_writes_nothing() {
         lab.backed_up(["tree", "--to", "medium", "--name", "t", "--dry-run", "--exclude", "*.o"]);
     assert_eq!(report["files"], 6, "{report:#}");
     assert!(!lab.path("medium").exists());
-    assert_eq!(lab.run(["sessions", "--json"]).ok().stdout, "");
+    assert!(lab.run(["sessions", "--json"]).ok().rows().is_empty());
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn braces_are_no_alternatives() {
         &["x{y"],
     );
     let found = lab.run(["find", "{a,x{y}", "--json"]);
-    assert_eq!(found.ok().stdout, "");
-    assert_eq!(lab.run(["find", "x{y", "--json"]).ok().stdout.lines().count(), 1);
+    assert!(found.ok().rows().is_empty());
+    assert_eq!(lab.run(["find", "x{y", "--json"]).ok().rows().len(), 1);
 }
 
 #[test]

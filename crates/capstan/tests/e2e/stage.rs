@@ -120,7 +120,7 @@ fn staged_to_tape(passphrase: Option<&'static str>) {
     lab.sh("rm -r disk");
     lab.run(["import", "vtape:vtl"]).ok();
     all_come_back(&lab, &sessions);
-    let listed = lab.run(["sessions", "--json"]).ok().stdout.clone();
+    let listed = lab.run(["sessions", "--json"]).ok().json_lines();
     assert!(!listed.contains("\"status\":\"incomplete\""), "{listed}");
 }
 
@@ -290,7 +290,7 @@ fn a_lock_goes_with_its_version() {
     lab.lose_tables();
     lab.run(["import", "vtape:vtl"]).ok();
     all_come_back(&lab, &sessions);
-    let listed = lab.run(["sessions", "--json"]).ok().stdout.clone();
+    let listed = lab.run(["sessions", "--json"]).ok().json_lines();
     assert_eq!(listed.matches("\"locked_until\":\"2").count(), 2, "{listed}");
 }
 

@@ -264,6 +264,20 @@ impl Drop for Lab {
 }
 
 impl Run {
+    /// The rows of the list in the one object that `--json` prints.
+    pub fn rows(&self) -> Vec<Value> {
+        self.json_lines().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The same as text, a row a line.
+    pub fn json_lines(&self) -> String {
+        let object: Value = serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("{e}: '{}' {}", self.stdout, self.stderr));
+        assert!(object.is_object(), "{}", self.stdout);
+        let rows = self.stdout.lines().skip(1).filter(|line| line.starts_with('{'));
+        rows.map(|line| format!("{}\n", line.trim_end_matches(','))).collect()
+    }
+
     /// Bad input: exit code 2, and one clear sentence with these words, with no trace of a panic.
     pub fn refused(&self, words: &[&str]) -> &Self {
         assert_eq!(self.code, 2, "{}{}", self.stdout, self.stderr);

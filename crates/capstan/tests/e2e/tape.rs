@@ -42,11 +42,8 @@ pub fn tree(lab: &Lab, megabytes: u64) {
 pub fn media(lab: &Lab) -> Vec<(String, String)> {
     let list = lab.run(["media", "list", "--json"]);
     let text = |v: &Value| v.as_str().unwrap().to_owned();
-    let one = |line: &str| {
-        let medium: Value = serde_json::from_str(line).unwrap();
-        (text(&medium["label"]), text(&medium["state"]))
-    };
-    let mut all: Vec<_> = list.ok().stdout.lines().map(one).collect();
+    let one = |medium: &Value| (text(&medium["label"]), text(&medium["state"]));
+    let mut all: Vec<_> = list.ok().rows().iter().map(one).collect();
     all.sort();
     all
 }

@@ -62,8 +62,8 @@ fn restored(lab: &Lab, into: &Path) -> Vec<Value> {
     let into = into.to_str().unwrap();
     let line = format!("restore mail --and www --and users --and etc --into {into} --json");
     let ran = run(lab, &line);
-    ran.ok();
-    ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let ended: Value = serde_json::from_str(&ran.ok().stdout).unwrap();
+    ended["sessions"].as_array().unwrap().clone()
 }
 
 fn same(lab: &Lab, into: &Path, name: &str) {
@@ -85,7 +85,7 @@ fn all_come_back(lab: &Lab) -> Vec<Value> {
 /// The states of the sessions of each object, newest first.
 fn states(lab: &Lab, name: &str) -> Vec<String> {
     let list = run(lab, "sessions --json");
-    let all = list.ok().stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let all = list.ok().rows().into_iter();
     let own = all.filter(|s| s["name"] == name && s["kind"] == "backup");
     own.map(|s| s["status"].as_str().unwrap().to_owned()).collect()
 }

@@ -71,7 +71,7 @@ fn a_run_makes_no_system_call_that_the_unit_refuses() {
     let spec = prepare(&lab);
     let filter = values("SystemCallFilter");
     let groups = filter.iter().map(|group| group.trim_start_matches('~'));
-    let refused: BTreeSet<String> = groups.flat_map(|group| calls_of(group)).collect();
+    let refused: BTreeSet<String> = groups.flat_map(calls_of).collect();
     assert!(refused.contains("reboot") && refused.contains("ptrace"), "{refused:?}");
     let mut run = lab.program("strace");
     run.args(["-f", "-qq", "-o"]).arg(lab.path("trace"));

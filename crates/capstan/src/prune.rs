@@ -34,6 +34,7 @@ pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
         host: args.host.clone(),
         give_up: args.give_up,
         dry_run: args.dry_run,
+        ..PruneRequest::default()
     };
     let observer: &dyn Observer = console.as_ref();
     let pruned = cell.prune(&request, observer, &stop)?;
@@ -53,11 +54,12 @@ pub fn text_of(pruned: &Pruned) -> String {
     list(&pruned.versions) + &summary(pruned)
 }
 
-/// Whether a medium failed, or is away so that nothing of some objects could go, something could not be consolidated, or
-/// another error was said.
+/// Whether a medium failed, or is away so that nothing of some objects could go, something could not be consolidated, a backup that
+/// did not complete fills a disk, or another error was said.
 pub fn exit_code(pruned: &Pruned) -> u8 {
     let away = !pruned.away.is_empty() || !pruned.unconsolidated.is_empty();
-    let failed = pruned.pending.iter().any(|p| p.failed) || pruned.errors > 0 || away;
+    let crowded = !pruned.unended.is_empty();
+    let failed = pruned.pending.iter().any(|p| p.failed) || pruned.errors > 0 || away || crowded;
     if failed { WITH_ERRORS } else { COMPLETED }
 }
 
@@ -112,6 +114,15 @@ fn summary(pruned: &Pruned) -> String {
             path_text(of.why.as_bytes()),
         ));
     }
+    for of in &pruned.unended {
+        text.push_str(&format!(
+            "{}@{} did not complete and stays on the full disk of {}: {}\n",
+            path_text(of.name.as_bytes()),
+            of.session.get(..8).unwrap_or_default(),
+            path_text(of.medium.as_bytes()),
+            bytes_text(of.bytes),
+        ));
+    }
     if pruned.packed_catalogs > 0 {
         let catalogs = count(pruned.packed_catalogs, "catalog file");
         let saved = bytes_text(pruned.packed_bytes);
@@ -153,6 +164,9 @@ pub fn json_of(pruned: &Pruned) -> Value {
         .unconsolidated
         .iter()
         .map(|of| json!({ "name": of.name, "base_session": of.session, "why": of.why }));
+    let unended = pruned.unended.iter().map(|of| {
+        json!({ "name": of.name, "session": of.session, "medium": of.medium, "bytes": of.bytes })
+    });
     json!({
         "dry_run": pruned.dry_run,
         "versions": versions.collect::<Vec<_>>(),
@@ -167,6 +181,7 @@ pub fn json_of(pruned: &Pruned) -> Value {
         "consolidated": consolidated.collect::<Vec<_>>(),
         "wrong_clocks": pruned.wrong_clocks,
         "unconsolidated": unconsolidated.collect::<Vec<_>>(),
+        "unended": unended.collect::<Vec<_>>(),
     })
 }
 

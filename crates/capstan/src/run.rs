@@ -130,7 +130,9 @@ impl Run {
         let groups = together(&all, spec.together);
         let mut without_room = self.back_up_all(&cell, global, groups, json, stop)?;
         if let Some(rules) = &spec.keep {
-            let pruned = self.prune(&cell, global, rules, json, stop);
+            // What of earlier runs did not complete is not worth more than the next backup.
+            let unended = (!without_room.is_empty()).then(|| self.start.as_microsecond());
+            let pruned = self.prune(&cell, global, (rules, unended), json, stop);
             let gave_back = pruned.unwrap_or_else(|failure| {
                 let why = format!("nothing was pruned: {}", failure.error);
                 self.error(COMPLETED_WITH_ERRORS, why);
@@ -147,7 +149,7 @@ impl Run {
                 // The rules count what there is now, too.
                 if is_newer
                     && !stop.0.load(Ordering::SeqCst)
-                    && let Err(failure) = self.prune(&cell, global, rules, json, stop)
+                    && let Err(failure) = self.prune(&cell, global, (rules, None), json, stop)
                 {
                     let why = format!("nothing was pruned once more: {}", failure.error);
                     self.error(COMPLETED_WITH_ERRORS, why);
@@ -227,12 +229,13 @@ impl Run {
     }
 
     /// Applies the keep rules to the objects that were backed up now: of one whose backup failed nothing goes, unless it failed
-    /// for want of the room that they give back. Returns whether they gave anything back.
+    /// for want of the room that they give back. Backups that were begun before a time, in microseconds since 1970, and did not
+    /// complete go too, where one is given. Returns whether anything was given back.
     fn prune(
         &mut self,
         cell: &Cell,
         global: &Global,
-        rules: &KeepRules,
+        (rules, unended_before_us): (&KeepRules, Option<i64>),
         json: bool,
         stop: &Stop,
     ) -> Result<bool, Failure> {
@@ -246,7 +249,9 @@ impl Run {
             return Ok(false);
         }
         let host = Some(host.clone());
-        let request = PruneRequest { names, host, rules: rules.clone(), ..PruneRequest::default() };
+        let rules = rules.clone();
+        let request =
+            PruneRequest { names, host, rules, unended_before_us, ..PruneRequest::default() };
         let console = Console::new(global)?;
         let pruned = cell.prune(&request, &console, stop)?;
         console.finish();

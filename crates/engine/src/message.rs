@@ -129,6 +129,8 @@ codes! {
     BroughtBack,
     /// A base was to be consolidated by a prune, and was not.
     NotConsolidated,
+    /// A backup that did not complete stays on a full disk.
+    UnendedKept,
     /// A medium is not as it was last written.
     MediumChanged,
     /// A version is not whole, as a medium was taken as it is that had lost something of it.
@@ -376,6 +378,12 @@ impl Code {
                 "not-consolidated",
                 Warning,
                 "the chain stays whole: make room, or see to the damage, as the message says, then prune again",
+            ),
+            Self::UnendedKept => (
+                236,
+                "unended-kept",
+                Warning,
+                "make room and give `backup --resume`, or let it go by the commands that the message names",
             ),
             Self::MediumChanged => (
                 221,

@@ -340,3 +340,78 @@ fn has_segments(medium: &Path) -> bool {
     let names = std::fs::read_dir(medium).unwrap().map(|e| e.unwrap().file_name());
     names.into_iter().any(|name| name.to_string_lossy().ends_with(".segment"))
 }
+
+/// A full that filled the disk was cut short: it is in nobody's way.
+#[test]
+fn a_backup_that_did_not_complete_goes_where_its_room_is_wanted() {
+    let Some(small) = Small::new() else { return };
+    let lab = &small.lab;
+    let backup = ["backup", "tree", "--to", "disk/medium", "--name", "t", "--segment-size", "4M"];
+    (0..14).for_each(|n| drop(lab.file(&format!("tree/{n}"), noise(n, 2_000_000))));
+    lab.run(backup).ok();
+    small.fill(26_000_000);
+    let run = finish(lab.command().args(backup).arg("--full"));
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(free_bytes(&lab.path("disk")) < 8 << 20, "the disk is full");
+    // By hand: it is said what stays, and what lets it go.
+    let (code, pruned, said) = prune(lab, &[]);
+    assert_eq!((code, pruned["removed_versions"].as_u64()), (3, Some(0)), "{pruned:#}");
+    let unended = pruned["unended"].as_array().unwrap();
+    assert_eq!((unended.len(), &unended[0]["medium"]), (1, &"medium".into()), "{pruned:#}");
+    assert!(unended[0]["bytes"].as_u64() > Some(8_000_000), "{pruned:#}");
+    assert!(said.contains("236 unended-kept"), "{said}");
+    let version = format!("t@{}", &unended[0]["session"].as_str().unwrap()[..8]);
+    assert_eq!(advised(&said, "protect"), ["protect", &version, "--none"]);
+    // By itself: a run prunes it, and backs up.
+    lab.file("tree/new", noise(99, 100_000));
+    let spec = format!(
+        "device = {:?}\n[options]\nsegment-size = \"4M\"\n[[object]]\nname = \"t\"\npaths = [{:?}]\n[keep]\nlast = 2\n",
+        lab.path("disk/medium"),
+        lab.path("tree")
+    );
+    lab.file("spec.toml", spec);
+    let run = lab.run(["run", "spec.toml", "--json"]);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    let (sessions, went) = (report["sessions"].as_array().unwrap(), &report["pruned"]);
+    assert_eq!(sessions.last().unwrap()["status"], "completed", "{report:#}");
+    assert_eq!(went["removed_versions"], 1, "{report:#}");
+    lab.restored(["t", "--into", "out"]);
+    let tree = lab.path("tree");
+    same_by_rsync(&tree, &below(&lab.path("out"), &tree));
+    assert_eq!(offered(lab, "t").len(), 2);
+}
+
+/// A consolidation that was killed leaves nothing that stays.
+#[test]
+fn what_a_killed_consolidation_left_goes_with_the_next_prune() {
+    let lab = Lab::new();
+    (0..40).for_each(|n| drop(lab.file(&format!("tree/{n}"), noise(n, 1_000_000))));
+    let backup = ["tree", "--to", "medium", "--name", "t", "--segment-size", "1M", "--incr"];
+    lab.backed_up(backup);
+    lab.file("tree/new", "new");
+    lab.backed_up(backup);
+    let count = || lab.sh("ls medium | grep -c segment").trim().parse::<usize>().unwrap();
+    let before = count();
+    let mut wait = std::time::Duration::from_millis(5);
+    // Later and later, until something was written and not all.
+    loop {
+        let mut child = lab.command().args(["consolidate", "t"]).spawn().unwrap();
+        std::thread::sleep(wait);
+        let (ended, _) = (child.try_wait().unwrap().is_some(), child.kill());
+        child.wait().unwrap();
+        assert!(!ended, "a consolidation ended before it was killed, after {wait:?}");
+        if count() > before + 2 {
+            break;
+        }
+        wait += std::time::Duration::from_millis(5);
+    }
+    let (left, (code, pruned, said)) = (count(), prune(&lab, &[]));
+    assert_eq!(code, 0, "{said}");
+    let versions = pruned["versions"].as_array().unwrap();
+    let why = |v: &Value| v["why"].to_string().contains("its consolidation did not end");
+    assert!(versions.iter().any(|v| v["action"] == "remove" && why(v)), "{pruned:#}");
+    assert!(pruned["freed_bytes"].as_u64() > Some(1_000_000) && count() < left, "{pruned:#}");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    lab.run(["idb", "check"]).ok();
+}

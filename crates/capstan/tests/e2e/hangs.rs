@@ -61,6 +61,10 @@ fn one_damaged_frame_ends_a_consolidation_and_leaves_the_chain() {
             assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
         }
         assert_eq!(offered(&lab, "t"), before, "the chain is as it was");
+        // Nothing of the new full is left, however often it is tried.
+        let segments = || lab.sh("ls medium | grep -c segment");
+        let (left, _) = (segments(), bounded(&lab, &["consolidate", "t"]));
+        assert_eq!((left.trim(), segments().trim()), ("2", "2"));
         // Nobody holds the medium.
         lab.file("tree/small", "three");
         let args = ["backup", "tree", "--to", "medium", "--name", "t", "--incr", "--json"];

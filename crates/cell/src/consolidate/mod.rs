@@ -125,6 +125,7 @@ impl Cell {
         let ears = Ears::new(observer);
         // Through all that it takes: sessions that go on with each other have views of their own.
         let _reading = self.hold_version(source.id)?;
+        self.tidy(source, &ears, observer, stop)?;
         if let Some(why) = self.lost_of(source.id)? {
             return Err(CellError::BadInput(format!(
                 "that version of '{name}' is not whole, and no full is made of it: {why}; name another version"
@@ -225,8 +226,29 @@ impl Cell {
             }
             let last = (!failed).then_some(last.medium);
             self.back_up_idb(&to.device, last, &ears, &mut report);
+            if failed || stop.0.load(Relaxed) {
+                self.tidy(source, &ears, observer, stop)?;
+            }
             return Ok(Consolidated { report, version: run.version });
         }
+    }
+}
+
+impl Cell {
+    /// Removes what earlier consolidations of an object left that did not end. Where that cannot be done now, it is the next prune's.
+    fn tidy(
+        &self,
+        source: &Version,
+        ears: &Ears<'_>,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<()> {
+        let Some(object) = self.idb.object(source.object)? else { return Ok(()) };
+        if let Err(e) = self.remove_unended_fulls(&object, observer, stop) {
+            let text = format!("what a consolidation left that did not end stays: {}", chain(&e));
+            ears.say(Code::Adapted, "cell", &object.name, text);
+        }
+        Ok(())
     }
 }
 

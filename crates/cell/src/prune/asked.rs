@@ -35,6 +35,8 @@ impl Cell {
         Ok(Asked {
             rules: &request.rules,
             give_up: request.give_up,
+            leftovers: request.leftovers,
+            unended_before_us: request.unended_before_us,
             objects: self.objects_asked(request)?,
             locks: HashMap::new(),
             lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),

@@ -58,6 +58,11 @@ pub(crate) struct Asked<'a> {
     pub rules: &'a KeepRules,
     /// Whether all of the objects goes that nothing holds.
     pub give_up: bool,
+    /// Whether only what consolidations left that did not end goes.
+    pub leftovers: bool,
+    /// Backups that were begun before and did not complete go though they could be resumed, where a version is whole: their room is
+    /// wanted. Microseconds since 1970.
+    pub unended_before_us: Option<i64>,
     /// Only versions of these objects; all, if none are named.
     pub objects: Option<HashSet<ObjectId>>,
     /// Locks found on media.
@@ -99,6 +104,9 @@ impl Asked<'_> {
         let last = complete.first().copied();
         let each = |(i, row): (usize, &PruneRow)| {
             let held = self.held(row);
+            if self.leftovers && !is_unended_full(row) {
+                return Decision::new(Action::Keep, "not asked for");
+            }
             if row.keeping.expired_us.is_some() {
                 return match held.is_empty() {
                     true => Decision::new(Action::Remove, "expired before"),
@@ -190,6 +198,10 @@ impl Asked<'_> {
         if Some(index) == last {
             return Some("last complete version");
         }
+        // Nothing goes on with it, and what it is made of stays.
+        if is_unended_full(row) {
+            return None;
+        }
         if self.waits_for_repair(row) {
             return Some("it is damaged, and may be repaired");
         }
@@ -199,13 +211,21 @@ impl Asked<'_> {
         }
         let newer = last.is_some_and(|last| last < index);
         let has_data = !row.version.null_device;
-        (has_data && !self.is_whole(row) && !newer).then_some("not whole, but none after it is")
+        let makes_room = last.is_some() && self.makes_room(row);
+        (has_data && !self.is_whole(row) && !newer && !makes_room).then_some(UNENDED)
+    }
+
+    /// Whether a backup did not complete and is to make room.
+    fn makes_room(&self, row: &PruneRow) -> bool {
+        matches!(row.version.status, Status::Incomplete | Status::Failed)
+            && self.unended_before_us.is_some_and(|before| row.version.created_us < before)
     }
 
     fn why_it_goes(&self, row: &PruneRow) -> String {
         match row.keeping.protection {
             _ if row.version.null_device => "it went to the null device".to_owned(),
             _ if self.give_up => "its object is given up".to_owned(),
+            _ if is_unended_full(row) => "its consolidation did not end".to_owned(),
             Protection::UntilUs(until) => format!("protection ended {}", local(until)),
             Protection::None if self.rules.is_empty() => "not protected".to_owned(),
             _ if let Some(lost) = self.lost.get(&row.version.id) => {
@@ -218,10 +238,20 @@ impl Asked<'_> {
             _ if let Some(labels) = self.damaged.get(&row.version.id) => {
                 format!("it {}, and a later one is whole", damaged_text(labels))
             }
+            _ if self.makes_room(row) => "not complete, and its room is wanted".to_owned(),
             _ if !is_complete(row) => "not complete, and a later one is".to_owned(),
             _ => "no rule keeps it".to_owned(),
         }
     }
+}
+
+/// Why a version stays that is not whole, while none after it is.
+pub(super) const UNENDED: &str = "not whole, but none after it is";
+
+/// Whether it is a full that a consolidation did not come to the end of.
+fn is_unended_full(row: &PruneRow) -> bool {
+    row.version.stands_for.is_some()
+        && matches!(row.version.status, Status::Incomplete | Status::Failed)
 }
 
 fn is_complete(row: &PruneRow) -> bool {
@@ -305,8 +335,21 @@ mod tests {
         let (objects, locks, lost) = (None, HashMap::new(), HashMap::new());
         let (damaged, still, of_others) = (HashMap::new(), HashMap::new(), HashSet::new());
         let (now_us, here) = (NOW, TimeZone::UTC);
-        let give_up = false;
-        Asked { rules, give_up, objects, locks, lost, damaged, still, of_others, now_us, here }
+        let (give_up, leftovers, unended_before_us) = (false, false, None);
+        Asked {
+            rules,
+            give_up,
+            leftovers,
+            unended_before_us,
+            objects,
+            locks,
+            lost,
+            damaged,
+            still,
+            of_others,
+            now_us,
+            here,
+        }
     }
 
     #[test]
@@ -405,6 +448,40 @@ mod tests {
         assert_eq!(actions(&rows, &KeepRules::default()), "kkkkk");
         let null = with(1, |row| row.version.null_device = true);
         assert_eq!(actions(&[null, row(2)], &last(1)), "rk");
+    }
+
+    #[test]
+    fn what_a_consolidation_left_that_did_not_end_goes() {
+        let of = |n, status| {
+            with(n, |row| {
+                (row.version.status, row.version.stands_for) = (status, Some(VersionId([9; 16])));
+            })
+        };
+        let rows = [
+            of(1, Status::Failed),
+            of(2, Status::Running),
+            of(3, Status::Incomplete),
+            of(4, Status::Completed),
+            row(5),
+        ];
+        assert_eq!(actions(&rows, &KeepRules::default()), "rkrkk");
+        assert_eq!(actions(&rows, &last(1)), "rkrkr");
+        let rules = KeepRules::default();
+        let mut asked = asked(&rules);
+        asked.leftovers = true;
+        let gone = protected(6, Protection::None);
+        let expired = with(7, |row| row.keeping.expired_us = Some(1));
+        assert_eq!(letters(&asked.decide(&[of(1, Status::Failed), row(5), gone, expired])), "rkkk");
+    }
+
+    #[test]
+    fn what_is_not_complete_makes_room_where_a_version_is_whole() {
+        let incomplete = |n| with(n, |row| row.version.status = Status::Incomplete);
+        let rules = last(1);
+        let mut asked = asked(&rules);
+        asked.unended_before_us = Some(NOW - DAY);
+        assert_eq!(letters(&asked.decide(&[incomplete(1), incomplete(2), row(3)])), "krk");
+        assert_eq!(letters(&asked.decide(&[incomplete(1), incomplete(2)])), "kk");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use capstan_devices::held::{FoundLock, HeldMedium};
 use capstan_engine::message::Code;
 use capstan_engine::threads::beside;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
-use capstan_idb::{ExpiredSegment, PruneRow, Status};
+use capstan_idb::{ExpiredSegment, Object, PruneRow, Status};
 
 use self::bases::Bases;
 pub use self::bases::{ConsolidatedBase, UnconsolidatedBase};
@@ -48,6 +48,11 @@ pub struct PruneRequest {
     pub rules: KeepRules,
     /// Whether all of the objects that are named goes, but what is protected, locked or read; without rules.
     pub give_up: bool,
+    /// Whether only what consolidations left that did not end goes, whatever rules say.
+    pub leftovers: bool,
+    /// Backups that were begun before and did not complete go though they could be resumed, where a version of the object is whole:
+    /// their room is wanted. Microseconds since 1970.
+    pub unended_before_us: Option<i64>,
     /// Only say what would be done.
     pub dry_run: bool,
 }
@@ -119,6 +124,21 @@ pub struct Pruned {
     pub away: Vec<AwayMedium>,
     /// Those that should have been, and were not.
     pub unconsolidated: Vec<UnconsolidatedBase>,
+    /// Backups that did not complete and stay on full disks, so that they can be resumed.
+    pub unended: Vec<UnendedBackup>,
+}
+
+/// A backup that did not complete and stays on a full disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnendedBackup {
+    /// The object's name.
+    pub name: String,
+    /// Its session.
+    pub session: String,
+    /// The label of the medium.
+    pub medium: String,
+    /// Bytes of its segments there.
+    pub bytes: u64,
 }
 
 impl Pruned {
@@ -202,6 +222,7 @@ impl Cell {
         let ears = Ears::new(observer);
         self.settle_bases(bases, request, &ears, &mut pruned)?;
         self.say_crowded(request, &self.asked(request, &found)?, &ears, &mut pruned)?;
+        self.say_unended(request, &ears, &mut pruned)?;
         if request.dry_run {
             return Ok(pruned);
         }
@@ -209,6 +230,26 @@ impl Cell {
         let packed = self.pack_catalogs(stop)?;
         (pruned.packed_catalogs, pruned.packed_bytes) = (packed.catalogs, packed.saved);
         Ok(pruned)
+    }
+
+    /// Removes what consolidations of an object left that did not end: nothing goes on with it, and it takes room.
+    pub(crate) fn remove_unended_fulls(
+        &self,
+        object: &Object,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<()> {
+        let request = PruneRequest {
+            names: vec![object.name.clone()],
+            host: Some(object.host.clone()),
+            leftovers: true,
+            ..PruneRequest::default()
+        };
+        let decided = self.asked(&request, &[])?.decide(&self.idb.prune_rows()?);
+        if decided.iter().all(|decision| decision.action != Action::Remove) {
+            return Ok(());
+        }
+        self.prune_once(&request, &self.media_away()?, false, observer, stop).map(drop)
     }
 
     /// Marks and removes; and settles what is to be consolidated, if that is asked for.
@@ -224,7 +265,10 @@ impl Cell {
         let ears = Ears::new(observer);
         self.check_pages(&ears);
         let mut asked = self.asked(request, away)?;
-        let wrong_clocks = self.say_clocks(&asked, &ears)?;
+        let wrong_clocks = match request.leftovers {
+            true => Vec::new(),
+            false => self.say_clocks(&asked, &ears)?,
+        };
         let rows = self.rows_without_dead_readers(&ears, stop)?;
         let mut rows = self.rows_with_stand_ins(rows, &asked, request.dry_run, &ears)?;
         let mut sizes = self.sizes()?;

@@ -6,12 +6,12 @@ use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, VersionId};
-use capstan_idb::PruneRow;
+use capstan_idb::{PruneRow, Status};
 use serde::Deserialize;
 
 use super::bases::{Plan, UnconsolidatedBase};
-use super::decide::{Action, Asked};
-use super::{PruneRequest, Pruned};
+use super::decide::{Action, Asked, UNENDED};
+use super::{PruneRequest, Pruned, UnendedBackup};
 use crate::Cell;
 use crate::error::Result;
 use crate::media::{LEAST_SPACE, free_bytes, is_elsewhere, mb};
@@ -117,6 +117,53 @@ impl Cell {
             report.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
         let had_none = report.device_full && report.media.contains(&medium.label);
         Ok((had_none && came == 0 && will_come == 0).then_some(free))
+    }
+
+    /// Says which backups did not complete and stay on a disk that is full, so that they can be resumed, and what lets them go.
+    pub(super) fn say_unended(
+        &self,
+        request: &PruneRequest,
+        ears: &Ears<'_>,
+        pruned: &mut Pruned,
+    ) -> Result<()> {
+        let stays = |v: &super::PrunedVersion| {
+            v.action == Action::Keep && v.why.iter().any(|why| why == UNENDED)
+        };
+        let stay: HashSet<&str> =
+            pruned.versions.iter().filter(|v| stays(v)).map(|v| v.session.as_str()).collect();
+        if stay.is_empty() {
+            return Ok(());
+        }
+        let freed = pruned.freed_bytes;
+        let back = if request.dry_run { (0, freed) } else { (freed, 0) };
+        let sizes = self.sizes()?;
+        for row in self.idb.prune_rows()? {
+            let session = row.session.map_or(row.version.id.to_string(), |s| s.to_string());
+            let unended = matches!(row.version.status, Status::Incomplete | Status::Failed);
+            if !unended || !stay.contains(session.as_str()) {
+                continue;
+            }
+            let name = self.idb.object(row.version.object)?.map(|o| o.name).unwrap_or_default();
+            for (medium, _, bytes) in sizes.get(&row.version.id).into_iter().flatten() {
+                let Some(free) = self.free_if_full(*medium, row.version.object, back)? else {
+                    continue;
+                };
+                let label = self.labels([*medium].iter())?.concat();
+                let short = session.get(..8).unwrap_or_default();
+                let version = quoted(&format!("{name}@{short}"));
+                let text = format!(
+                    "{version} did not complete, and has {} on medium '{label}', whose disk is full: {} are free; it stays so that \
+                     `backup --resume` can go on with it, `capstan protect {version} --none` and `capstan prune {}` let it go",
+                    mb(*bytes),
+                    mb(free),
+                    quoted(&name)
+                );
+                ears.say(Code::UnendedKept, "cell", &name, text);
+                let (name, session) = (name.clone(), session.clone());
+                pruned.unended.push(UnendedBackup { name, session, medium: label, bytes: *bytes });
+            }
+        }
+        Ok(())
     }
 
     /// Says what was given up and stays all the same on a disk that is full, since newer versions build on it. What is held is

@@ -62,7 +62,7 @@ fn a_killed_backup_is_sound_and_goes_on() {
     tree(&lab);
     let begun = Instant::now();
     lab.run(BACKUP).ok();
-    let whole = begun.elapsed();
+    let mut whole = begun.elapsed();
     comes_back(&lab);
     let rounds = if soak() { 200 } else { 20 };
     let (mut killed, mut resumed, mut seed) = (0, 0, 7_u64);
@@ -77,6 +77,9 @@ fn a_killed_backup_is_sound_and_goes_on() {
             if kill_after(&lab, method, whole.mul_f64(share)) {
                 killed += 1;
                 incomplete = true;
+            } else {
+                // The first one may have been slow, on a machine that was busy then.
+                whole = whole * 9 / 10;
             }
         }
         lab.run(["verify", "--medium", "medium"]).ok();

@@ -196,13 +196,18 @@ fn a_recovery_to_a_server_that_is_killed_is_given_again() {
     lose_home();
     let begun = std::time::Instant::now();
     finish(&mut recover()).ok();
-    let took = begun.elapsed();
-    let mut killed = 0;
-    for n in 1..10 {
+    let mut took = begun.elapsed();
+    let (mut killed, mut n) = (0, 0);
+    while killed < 8 {
+        n = n % 9 + 1;
         lose_home();
         let mut child = recover().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(took * n / 10);
-        killed += u32::from(child.try_wait().unwrap().is_none());
+        match child.try_wait().unwrap() {
+            None => killed += 1,
+            // The first one may have been slow, on a machine that was busy then.
+            Some(_) => took = took * 2 / 3,
+        }
         let _ = child.kill();
         child.wait().unwrap();
         let again = finish(&mut recover());
@@ -216,6 +221,5 @@ fn a_recovery_to_a_server_that_is_killed_is_given_again() {
         lab.run(["idb", "check"]).ok();
         assert!(lab.run(["ls", "t"]).ok().stdout.contains("tree/7"), "killed after {n} tenths");
     }
-    assert!(killed > 3, "{killed} were killed");
     comes_back(&lab, "out");
 }

@@ -3,16 +3,22 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::request::{BackupRequest, Level, Source};
+use capstan_devices::operator;
+use capstan_engine::threads;
 
 use crate::args::{BackupArgs, Global, split_paths};
-use crate::exit::Failure;
+use crate::exit::{FAILED, Failure};
 use crate::progress::Console;
 use crate::session::{self, Show};
 
+/// How soon a stop is heard while a list is read.
+const NAP: Duration = Duration::from_millis(100);
 /// Most bytes of a file of paths or patterns: some ten million paths.
 const LIST_MAX: u64 = 1 << 30;
 
@@ -130,16 +136,22 @@ fn patterns(file: &Path) -> Result<Vec<String>, Failure> {
 }
 
 fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
-    let mut content = Vec::new();
-    let read = |from: &mut dyn Read, content: &mut Vec<u8>| {
-        from.take(LIST_MAX + 1).read_to_end(content).map(|_| ())
+    let path = file.to_owned();
+    let read = move || {
+        let mut content = Vec::new();
+        let mut read = |from: &mut dyn Read| from.take(LIST_MAX + 1).read_to_end(&mut content);
+        match path.as_os_str() == "-" {
+            true => read(&mut io::stdin().lock()),
+            false => File::open(&path).and_then(|mut file| read(&mut file)),
+        }?;
+        Ok(content)
     };
-    let result = if file.as_os_str() == "-" {
-        read(&mut io::stdin().lock(), &mut content)
-    } else {
-        File::open(file).and_then(|mut f| read(&mut f, &mut content))
+    // A pipe may have nobody who writes to it. Who reads from it then ends with the process.
+    let Some(content) = while_needed(read) else {
+        let why = format!("stopped before all of {} was read", shown(file));
+        return Err(Failure::of(FAILED, why, None));
     };
-    result.map_err(|e| {
+    let content = content.map_err(|e| {
         Failure::bad_input(format!("cannot read {}: {e}", shown(file)), "check its path and mode")
     })?;
     if content.len() as u64 > LIST_MAX {
@@ -149,6 +161,30 @@ fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
         ));
     }
     Ok(content)
+}
+
+/// What is read in a thread of its own; nothing, where the session is to end before.
+fn while_needed(
+    read: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
+) -> Option<io::Result<Vec<u8>>> {
+    let (tell, hear) = mpsc::channel();
+    let reader = threads::start("list", move || {
+        // Where nobody hears it, the session has ended.
+        let _ = tell.send(read());
+    });
+    if let Err(e) = reader {
+        return Some(Err(io::Error::other(e)));
+    }
+    while !operator::has_left() {
+        match hear.recv_timeout(NAP) {
+            Ok(content) => return Some(content),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Some(Err(io::Error::other("its reader ended")));
+            }
+        }
+    }
+    None
 }
 
 fn shown(file: &Path) -> String {

@@ -9,7 +9,7 @@ use capstan_cell::observe::Stop;
 use capstan_cell::prune::{Action, KeepRules, PruneRequest, Pruned};
 use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
-use capstan_cell::{Cell, CellError};
+use capstan_cell::{Cell, CellError, wait_for_command};
 use capstan_devices::WAYS_TO_ROOM;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -63,7 +63,7 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     {
         run.error(FAILED, failure.error);
     }
-    run.after(&spec);
+    run.after(&spec, &stop);
     let report = run.finish();
     let report = tell(&spec, report);
     if args.json {
@@ -109,7 +109,7 @@ impl Run {
         stop: &Stop,
     ) -> Result<(), Failure> {
         for line in &spec.pre {
-            if let Err(why) = shell(line, spec, &[]) {
+            if let Err(why) = shell(line, spec, &[], stop) {
                 let why = format!("nothing was backed up: {why}");
                 // Where the database is what is away, the run's report says it alone.
                 let _ = self.none_begun(spec, global, &why);
@@ -272,8 +272,10 @@ impl Run {
         Ok(gave_back)
     }
 
-    /// The commands after: all of them, whatever happened.
-    fn after(&mut self, spec: &Spec) {
+    /// The commands after: all of them, whatever happened. In a run that was stopped they clear up, and are let do it.
+    fn after(&mut self, spec: &Spec, stop: &Stop) {
+        let stopped = stop.0.load(Ordering::SeqCst);
+        let stop = if stopped { &Stop::default() } else { stop };
         let ids: Vec<&str> = self.report.sessions.iter().map(|r| r.session.as_str()).collect();
         let ids = ids.into_iter().filter(|id| !id.is_empty()).collect::<Vec<_>>().join(" ");
         let code = self.report.exit_code.to_string();
@@ -283,7 +285,7 @@ impl Run {
             ("CAPSTAN_SESSIONS", ids),
         ];
         for line in &spec.post {
-            if let Err(why) = shell(line, spec, &env) {
+            if let Err(why) = shell(line, spec, &env, stop) {
                 self.error(COMPLETED_WITH_ERRORS, why);
             }
         }
@@ -433,12 +435,13 @@ fn tell(spec: &Spec, mut report: RunReport) -> RunReport {
 }
 
 /// Runs a command line; its output goes to standard error, as standard output has reports.
-fn shell(line: &str, spec: &Spec, env: &[(&str, String)]) -> Result<(), String> {
+/// Runs a command of the specification. One that is at work when the run is to end is told to end.
+fn shell(line: &str, spec: &Spec, env: &[(&str, String)], stop: &Stop) -> Result<(), String> {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(line).stdin(Stdio::null());
     command.stdout(std::io::stderr()).env("CAPSTAN_SPEC", &spec.path);
     command.envs(env.iter().map(|(name, value)| (name, value)));
-    match command.status() {
+    match command.spawn().and_then(|mut child| wait_for_command(&mut child, stop)) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the command '{line}' failed: {status}")),
         Err(e) => Err(format!("the command '{line}' could not be started: {e}")),

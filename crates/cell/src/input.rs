@@ -55,7 +55,7 @@ impl<'a> Input<'a> {
             From::Stdin(_) => Ok(()),
             From::Command(mut child, line) => {
                 drop(child.stdout.take());
-                match ended(&mut child, self.stop) {
+                match wait_for_command(&mut child, self.stop) {
                     Ok(status) if status.success() => Ok(()),
                     Ok(status) => Err(format!("'{line}' failed: {status}")),
                     Err(e) => Err(format!("'{line}' cannot be waited for: {e}")),
@@ -77,8 +77,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Waits for a command's end.
-fn ended(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
+/// Waits for a command's end. One that goes on although the session is to end is told to end, and a second later made to.
+pub fn wait_for_command(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
     let mut pause = Duration::from_millis(1);
     let mut told: Option<Instant> = None;
     loop {

@@ -101,6 +101,7 @@ use keeper::Keeper;
 pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
 pub use compare::Compared;
 pub use error::{CellError, Result};
+pub use input::wait_for_command;
 pub use export::{ExportRequest, Exported};
 pub use lock::Locked;
 pub use protect::VersionRef;

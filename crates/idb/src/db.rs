@@ -208,10 +208,13 @@ impl Idb {
         matches!(self.link.lock().store, Some(Store::Postgres(_)))
     }
 
-    /// Has a server that went away waited for no longer once that says that the process is to end.
+    /// Has a server that went away, or a process that has the file locked, waited for no longer once that says that the process is to
+    /// end.
     pub fn give_up_when(&self, leaving: impl Fn() -> bool + Send + Sync + 'static) {
-        if let Some(Store::Postgres(store)) = &mut self.link.lock().store {
-            store.leaving = Some(Box::new(leaving));
+        match &mut self.link.lock().store {
+            Some(Store::Postgres(store)) => store.leaving = Some(Box::new(leaving)),
+            Some(Store::Sqlite(store)) => store.leaving = Some(Box::new(leaving)),
+            None => {}
         }
     }
 

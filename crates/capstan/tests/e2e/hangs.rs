@@ -250,3 +250,64 @@ fn pipes_in_the_place_of_files_of_the_home_are_not_waited_for() {
         }
     }
 }
+
+/// Lists that nobody writes, commands of a run that hang, and tables that another process keeps locked.
+#[test]
+fn the_first_sigterm_ends_what_waits_before_a_session() {
+    let lab = Lab::new();
+    lab.file("tree/file", noise(1, 100_000));
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("mkfifo fifo");
+    let spec = |name: &str, when: &str| {
+        let (medium, tree) = (lab.path("medium"), lab.path("tree"));
+        lab.file(
+            name,
+            format!(
+                "device = {medium:?}\n[[object]]\nname = \"t\"\npaths = [{tree:?}]\n[commands]\n{when} = [\"touch begun; exec sleep 1000\"]\n"
+            ),
+        );
+    };
+    spec("pre.toml", "pre");
+    spec("post.toml", "post");
+    let in_turn: &[&[&str]] = &[
+        &["backup", "--files-from", "fifo", "--to", "medium", "--name", "u"],
+        &["backup", "--files-from", "-", "--to", "medium", "--name", "u"],
+        &["backup", "tree", "--exclude-from", "fifo", "--to", "medium", "--name", "u"],
+        &["run", "pre.toml"],
+        &["run", "post.toml"],
+    ];
+    for args in in_turn {
+        lab.sh("rm -f begun");
+        let mut command = lab.command();
+        command.args(*args);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        match args[0] {
+            "run" => wait_for("the command", || lab.path("begun").exists()),
+            _ => std::thread::sleep(Duration::from_millis(700)),
+        }
+        assert!(child.try_wait().unwrap().is_none(), "{args:?} waits");
+        let took = terminate(&mut child);
+        assert!(took < SOON, "{args:?}: {took:?}");
+    }
+    if crate::server::is_wanted() {
+        return;
+    }
+    let locked = "import sqlite3, time; c = sqlite3.connect('home/capstan.db', isolation_level=None); c.execute('begin immediate'); \
+                  open('locked', 'w'); time.sleep(1000)";
+    let mut python = std::process::Command::new("python3");
+    let mut holder = python.args(["-c", locked]).current_dir(lab.path(".")).spawn().unwrap();
+    wait_for("the lock", || lab.path("locked").exists());
+    for args in [&["prune", "--keep-last", "1"][..], &["restore", "t", "--into", "out"]] {
+        let mut command = lab.command();
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(child.try_wait().unwrap().is_none(), "{args:?} waits");
+        let took = terminate(&mut child);
+        assert!(took < SOON, "{args:?}: {took:?}");
+    }
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    lab.restored(["t", "--into", "out"]);
+}

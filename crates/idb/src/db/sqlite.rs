@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
@@ -16,6 +16,9 @@ use crate::sql::Conn;
 /// How long to wait for another process's transaction. They take milliseconds; a stalled disk can
 /// make that seconds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long SQLite itself waits for it: then it is asked whether the process is to end.
+const BUSY_TURN: Duration = Duration::from_secs(1);
 
 /// The page cache of the connection, in the unit of the pragma: -KiB.
 const CACHE_SIZE: &str = "-2048";
@@ -38,18 +41,28 @@ const IOERR_SHMSIZE: u32 = 4874;
 
 const FULL: &str = "its file system is full: make room and try again";
 
+/// Says whether the process is to end.
+type Leaving = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// A database in a file.
-#[derive(Debug)]
 pub(crate) struct SqliteStore {
     path: PathBuf,
     /// One: calls come one at a time, a second would only double the memory and the threads.
     conn: SqliteConnection,
+    /// Nothing is waited for any more once this says so.
+    pub leaving: Option<Leaving>,
 }
 
 impl SqliteStore {
     /// Opens the file; makes the database in it if it is empty.
     pub async fn open(path: &Path) -> Result<Self, sqlx::Error> {
-        Ok(Self { path: path.to_owned(), conn: connect(path).await? })
+        Ok(Self { path: path.to_owned(), conn: connect_in_turns(path).await?, leaving: None })
+    }
+
+    /// Whether an error says that another process has the file locked, which is waited for since `begun`.
+    fn waits(&self, fault: &Fault, begun: Instant) -> bool {
+        let is_leaving = self.leaving.as_ref().is_some_and(|leaving| leaving());
+        is_busy(fault) && begun.elapsed() < BUSY_TIMEOUT && !is_leaving
     }
 
     /// The bytes of the file and of its write-ahead log.
@@ -70,26 +83,40 @@ impl SqliteStore {
         &mut self,
         mut work: impl AsyncFnMut(&mut Conn<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        work(&mut Conn::Sqlite(&mut self.conn)).await
+        let begun = Instant::now();
+        loop {
+            match work(&mut Conn::Sqlite(&mut self.conn)).await {
+                Err(fault) if self.waits(&fault, begun) => {}
+                done => return done,
+            }
+        }
     }
 
     pub async fn write<T>(
         &mut self,
         mut work: impl AsyncFnMut(&mut Conn<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let mut transaction = self.conn.begin_with(BEGIN_WRITE).await?;
-        let done = match work(&mut Conn::Sqlite(&mut transaction)).await {
-            Ok(done) => transaction.commit().await.map(|()| done).map_err(Fault::from),
-            Err(fault) => {
-                // The fault says why; a failing rollback adds nothing, SQLite rolls back itself.
-                let _ = transaction.rollback().await;
-                Err(fault)
+        let begun = Instant::now();
+        let done = loop {
+            let fault = match self.conn.begin_with(BEGIN_WRITE).await {
+                Ok(mut transaction) => match work(&mut Conn::Sqlite(&mut transaction)).await {
+                    Ok(done) => break transaction.commit().await.map(|()| done).map_err(Fault::from),
+                    Err(fault) => {
+                        // The fault says why; a failing rollback adds nothing, SQLite rolls back itself.
+                        let _ = transaction.rollback().await;
+                        break Err(fault);
+                    }
+                },
+                Err(e) => Fault::from(e),
+            };
+            if !self.waits(&fault, begun) {
+                return Err(fault);
             }
         };
         // SQLite has rolled back by itself, as on a full disk, and the connection still counts the transaction.
         if done.is_err()
             && self.conn.is_in_transaction()
-            && let Ok(conn) = connect(&self.path).await
+            && let Ok(conn) = connect_in_turns(&self.path).await
         {
             self.conn = conn;
         }
@@ -125,6 +152,21 @@ impl SqliteStore {
         // What was recorded is durable, whatever this says.
         let _ = self.conn.close().await;
     }
+}
+
+/// Whether it says that another process has the file locked.
+fn is_busy(fault: &Fault) -> bool {
+    let Fault::Sql(sqlx::Error::Database(e)) = fault else { return false };
+    let code = e.code().and_then(|code| code.parse::<u32>().ok());
+    code.is_some_and(|code| matches!(code & 0xff, 5 | 6))
+}
+
+/// A connection that waits for others a turn only.
+async fn connect_in_turns(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
+    let mut conn = connect(path).await?;
+    let sql = format!("PRAGMA busy_timeout = {}", BUSY_TURN.as_millis());
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await?;
+    Ok(conn)
 }
 
 pub(crate) async fn connect(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
@@ -172,12 +214,12 @@ mod tests {
 
     async fn bounded() {
         let dir = tempfile::tempdir().unwrap();
-        let mut conn = connect(&dir.path().join("capstan.db")).await.unwrap();
+        let mut conn = connect_in_turns(&dir.path().join("capstan.db")).await.unwrap();
         for (pragma, value) in [
             ("PRAGMA synchronous", 2), // FULL
             ("PRAGMA foreign_keys", 1),
             ("PRAGMA cache_size", -2048),
-            ("PRAGMA busy_timeout", 30_000),
+            ("PRAGMA busy_timeout", 1_000),
         ] {
             let query = sqlx::query_scalar::<_, i64>(pragma);
             assert_eq!(query.fetch_one(&mut conn).await.unwrap(), value, "{pragma}");

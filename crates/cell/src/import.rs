@@ -511,6 +511,7 @@ impl Cell {
         })?;
         self.adopt_stand_ins()?;
         self.idb.complete_hosts()?;
+        self.join_objects_of_one_name()?;
         if !sessions.is_empty() {
             self.idb.order_found(now_us())?;
         }

@@ -56,6 +56,21 @@ impl Idb {
         })
     }
 
+    /// Makes one object of two: what is recorded of `from` is of `into` from now on.
+    pub fn join_objects(&self, from: ObjectId, into: ObjectId) -> Result<()> {
+        self.write(format_args!("join object {} to {}", from.short(), into.short()), async |conn| {
+            for sql in [
+                "UPDATE versions SET object_id = $2 WHERE object_id = $1",
+                "UPDATE sessions SET object_id = $2 WHERE object_id = $1",
+                "DELETE FROM objects WHERE id = $1 AND id <> $2",
+            ] {
+                let query = sql::query(sql).bind(from.to_string()).bind(into.to_string());
+                query.execute(&mut *conn).await?;
+            }
+            Ok(())
+        })
+    }
+
     /// Records that these objects were given up: of what is not backed up again nobody expects anything.
     pub fn give_up_objects(&self, objects: &[ObjectId], now_us: i64) -> Result<()> {
         self.write(format_args!("record that objects were given up"), async |conn| {

@@ -160,3 +160,33 @@ fn the_first_backup_after_the_loss_of_a_home_is_an_incremental() {
     let said = full["errors"].to_string();
     assert!(said.contains("no-base") && said.contains("capstan key names"), "{full:#}");
 }
+
+/// Its name was closed when the medium was imported, and it was backed up before somebody opened it.
+#[test]
+fn what_was_imported_without_a_secret_is_one_object_with_what_came_since() {
+    let lab = lab(&[]);
+    unattended(&lab);
+    fs::rename(lab.path("home"), lab.path("lost")).unwrap();
+    with(&lab, "", &["import", "medium"]);
+    with(&lab, SECRET, &["key", "import", "medium"]).ok();
+    lab.run(["media", "adopt", "medium"]).ok();
+    lab.file("tree/since", "since");
+    assert_eq!(unattended(&lab).0, "full");
+    with(&lab, SECRET, &["import", "medium"]).ok();
+    let objects = || {
+        let shown = lab.run(["status", "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        shown["objects"].as_array().unwrap().len()
+    };
+    assert_eq!(objects(), 1);
+    // The rules count both.
+    let pruned = with(&lab, SECRET, &["prune", "t", "--keep-last", "1", "--json"]);
+    let pruned: serde_json::Value = serde_json::from_str(&pruned.ok().stdout).unwrap();
+    assert_eq!(pruned["removed_versions"], 1, "{pruned:#}");
+    // Imported again, it stays one.
+    with(&lab, SECRET, &["import", "medium"]).ok();
+    assert_eq!(objects(), 1);
+    with(&lab, SECRET, &["restore", "t", "--into", "out"]).ok();
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    lab.run(["idb", "check"]).ok();
+}

@@ -179,6 +179,7 @@ impl Cell {
             // Its header cannot be written without losing what comes behind it.
             self.idb.set_medium_adopted(row.id, now_us())?;
             self.bring_back(row.id, None, &ears)?;
+            self.join_objects_of_one_name()?;
             return Ok(row);
         }
         let header = MediumHeader { cell: Some(self.id), ..device.medium().header().clone() };
@@ -186,6 +187,7 @@ impl Cell {
         device.replace_header(&header)?;
         self.idb.set_medium_other_cell(row.id, None)?;
         self.bring_back(row.id, Some(&there), &ears)?;
+        self.join_objects_of_one_name()?;
         Ok(row)
     }
 
@@ -216,6 +218,7 @@ impl Cell {
                 adopted.push(self.media_show(&known.id.to_string())?);
             }
         }
+        self.join_objects_of_one_name()?;
         if adopted.is_empty() {
             return Err(CellError::BadInput(format!(
                 "no tape of {library} is known to belong to another cell; `capstan import {library}` reads what its tapes are"

@@ -41,7 +41,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let mut out = Output::new();
     if args.json {
         out.json(&json!({
-            "status": worst.unwrap_or(Health::Good).name(),
+            "status": worst.map_or("unknown", Health::name),
             "max_age_s": args.max_age.as_secs(),
             "objects": all.iter().map(json_of).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
@@ -63,7 +63,8 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     Ok(match worst {
         // Nothing was ever backed up: to monitoring that is no good news.
         None if args.plugin => 3,
-        None | Some(Health::Good) => COMPLETED,
+        None => WARNING,
+        Some(Health::Good) => COMPLETED,
         Some(health) if args.plugin => health as u8,
         Some(Health::Warning) => WARNING,
         Some(Health::Critical) => CRITICAL,

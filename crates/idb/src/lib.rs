@@ -67,7 +67,7 @@ pub use leases::Reader;
 pub use logging::LogLevel;
 pub use lost::{LostData, torn};
 pub use management::{Holdings, Management};
-pub use moving::{Moved, names_server, refuse_database};
+pub use moving::{Moved, names_server, refuse_database, remove_blank_database};
 pub use order::credible;
 pub use pools::{Allocation, Pool, RotationSet};
 pub use protection::{Keeping, Protection};

@@ -44,7 +44,7 @@ pub fn refuse_database(home: &Path) -> Result<()> {
             home.display()
         ))
     };
-    if home.join(DATABASE).exists() {
+    if home.join(DATABASE).exists() && !Idb::open_local(home)?.is_blank()? {
         return Err(there(DATABASE));
     }
     let Some(address) = config.database else { return Ok(()) };
@@ -55,7 +55,36 @@ pub fn refuse_database(home: &Path) -> Result<()> {
     }
 }
 
+/// Removes the file of a home in which nothing was recorded yet: any command that looks makes one.
+pub fn remove_blank_database(home: &Path) -> Result<()> {
+    let path = home.join(DATABASE);
+    if !path.exists() {
+        return Ok(());
+    }
+    let idb = Idb::open_local(home)?;
+    if !idb.is_blank()? {
+        return refuse_database(home);
+    }
+    // It fails where somebody else has the file open. What waits in its log would be taken for the new one's.
+    idb.with_store(format_args!("close the tables that are empty"), async |store| match store {
+        Store::Sqlite(store) => store.keep_no_log().await,
+        Store::Postgres(_) => Ok(()),
+    })?;
+    drop(idb);
+    fs::remove_file(&path).map_err(|e| IdbError::io("remove", &path, e))
+}
+
 impl Idb {
+    /// Whether nothing was recorded yet.
+    fn is_blank(&self) -> Result<bool> {
+        self.read(format_args!("look whether anything is recorded"), async |conn| {
+            let sql = "SELECT (SELECT COUNT(*) FROM objects) + (SELECT COUNT(*) FROM sessions) + \
+                       (SELECT COUNT(*) FROM media) + (SELECT COUNT(*) FROM pools) AS rows_there";
+            let row = sql::query(sql).fetch_one(conn).await?;
+            Ok(row.try_get::<i64>("rows_there")? == 0)
+        })
+    }
+
     /// Opens the tables that are in the file of a home, which are to be moved: its settings name a server already.
     pub fn open_to_move(home: &Path) -> Result<Self> {
         let file = home.join(DATABASE);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, Run, below, finish, noise};
+use crate::support::{Lab, Run, below, finish, noise, skip};
 
 fn lab() -> Lab {
     let lab = Lab::new();
@@ -335,4 +335,26 @@ fn what_lies_on_a_medium_that_is_away_never_passes_for_whole() {
     lab.sh("mv away m1; rm -rf out");
     run(&lab, "import m1").ok();
     comes_back(&lab, "t", "whole");
+}
+
+/// Whoever looks into an empty home makes tables there, in which is nothing.
+#[test]
+fn a_home_that_was_only_looked_at_is_empty_to_a_recovery() {
+    if crate::server::is_wanted() {
+        return skip("tables that are on a server are named by hand");
+    }
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 100_000));
+    lab.file("sheet", lab.run(["idb", "recovery-key"]).ok().stdout.clone());
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    // It knows of nothing: to who watches that is no good news.
+    let status = lab.run(["status"]);
+    assert_eq!(status.code, 5, "{}", status.stdout);
+    assert!(lab.path("home/capstan.db").exists());
+    lab.run(["idb", "recover", "medium", "--code-file", "sheet"]).ok();
+    lab.run(["status"]).ok();
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    lab.run(["idb", "recover", "medium", "--code-file", "sheet"]).refused(&["already"]);
 }

@@ -25,7 +25,7 @@ fn of<'a>(status: &'a Value, name: &str) -> &'a Value {
 fn a_good_object_an_old_one_and_one_with_errors() {
     let lab = Lab::new();
     assert!(plugin(&lab, 3, &[]).starts_with("CAPSTAN UNKNOWN"));
-    status(&lab, 0, &[]);
+    status(&lab, 5, &[]);
     lab.file("a/x", noise(1, 1000));
     let report = lab.backed_up(["a", "--to", "medium", "--name", "a"]);
     lab.backed_up(["a", "--to", "null:", "--name", "measured"]);

@@ -322,6 +322,9 @@ fn put_files(home: &Path, files: &Files, from: &str) -> Result<()> {
     for wanted in [BEGUN, keyring::FILE_NAME, RECOVERY_FILE, DATABASE_FILE] {
         let mut all = files.iter().chain([&begun]);
         let Some((_, bytes)) = all.find(|(name, _)| name == wanted) else { continue };
+        if wanted == DATABASE_FILE {
+            capstan_idb::remove_blank_database(home)?;
+        }
         put_file(home, wanted, bytes)?;
     }
     if !home.join(DATABASE_FILE).exists() {

@@ -100,7 +100,9 @@ impl SqliteStore {
         let done = loop {
             let fault = match self.conn.begin_with(BEGIN_WRITE).await {
                 Ok(mut transaction) => match work(&mut Conn::Sqlite(&mut transaction)).await {
-                    Ok(done) => break transaction.commit().await.map(|()| done).map_err(Fault::from),
+                    Ok(done) => {
+                        break transaction.commit().await.map(|()| done).map_err(Fault::from);
+                    }
                     Err(fault) => {
                         // The fault says why; a failing rollback adds nothing, SQLite rolls back itself.
                         let _ = transaction.rollback().await;
@@ -145,6 +147,12 @@ impl SqliteStore {
         let query = sqlx::query_scalar::<_, String>("PRAGMA quick_check");
         let found = query.fetch_all(&mut self.conn).await?;
         Ok(found.into_iter().filter(|said| said != "ok").collect())
+    }
+
+    /// Ends the write-ahead log. Fails where another process has the file open.
+    pub async fn keep_no_log(&mut self) -> Result<(), Fault> {
+        sqlx::raw_sql("PRAGMA journal_mode = DELETE").execute(&mut self.conn).await?;
+        Ok(())
     }
 
     /// Closes it, so that the last process leaves no write-ahead log behind.

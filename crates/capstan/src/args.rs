@@ -48,7 +48,8 @@ pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, Ver
 pub use run::RunArgs;
 pub use stage::StageArgs;
 pub use status::StatusArgs;
-pub use time::parse_age;
+use time::{FOREVER, parse_wait};
+pub use time::{Wait, parse_age};
 pub use vtl::{CreateVtlArgs, VtlCommand};
 
 const AFTER: &str = "\
@@ -75,7 +76,7 @@ Environment:
   CAPSTAN_CHAP_SECRET     the secret of an iSCSI login whose user the device's name has
   CAPSTAN_IDB_RECOVERY    opens the backup of the internal database (`capstan idb recover`)
   CAPSTAN_TAPE_WAIT       how long a tape is waited for that somebody has to put in, as 8h (0)
-  CAPSTAN_DRIVE_WAIT      how long drives and tapes are waited for that other sessions have (1h)
+  CAPSTAN_WAIT            how long media and drives are waited for that other sessions have (as --wait)
   CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)
 
 Sizes: K, M, G, T are powers of 1024 (as in tar and dd), so are KiB, MiB; KB, MB, GB are powers of 1000.";
@@ -101,6 +102,11 @@ pub struct Global {
     #[arg(long, value_name = "DIR", env = "CAPSTAN_HOME", hide_env_values = true)]
     #[arg(global = true, value_hint = ValueHint::DirPath)]
     pub home: Option<PathBuf>,
+    /// Wait for a medium or drive that another session has: so long (30min, 2h), 0 for not at all; alone, for as long as it takes
+    /// [default: 1h]
+    #[arg(long, value_name = "FOR", env = "CAPSTAN_WAIT", hide_env_values = true, global = true)]
+    #[arg(num_args = 0..=1, default_missing_value = FOREVER, value_parser = parse_wait)]
+    pub wait: Option<Wait>,
     /// Show notes as well as warnings and errors
     #[arg(long, short, global = true)]
     pub verbose: bool,

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use capstan_cell::CellError;
+use capstan_devices::queue;
 use capstan_engine::message::safe_text;
 use clap::error::ErrorKind as UsageKind;
 use serde_json::{Map, Value};
@@ -151,7 +152,11 @@ impl Failure {
 
 impl From<CellError> for Failure {
     fn from(error: CellError) -> Self {
-        Self::new(error.exit_code(), &error)
+        let failure = Self::new(error.exit_code(), &error);
+        match error.is_busy() {
+            true => Self { error: queue::name(&failure.error), ..failure },
+            false => failure,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 
-use crate::args::Global;
+use crate::args::{Global, Wait};
 use crate::environment;
 use crate::exit::Failure;
 use crate::output::ask_secret;
@@ -59,16 +59,16 @@ pub fn secrets() -> Result<Secrets, Failure> {
 
 /// Opens the cell.
 pub fn open(global: &Global) -> Result<Cell, Failure> {
-    open_at(&home(global)?, secrets()?)
+    open_at(&home(global)?, secrets()?, global.wait)
 }
 
 /// Opens the cell of a home; where its database goes away, that is said on standard error.
-pub fn open_at(home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
+pub fn open_at(home: &Path, secrets: Secrets, wait: Option<Wait>) -> Result<Cell, Failure> {
     let cell = Cell::open(home, secrets)?;
     cell.on_notice(crate::progress::say_of_database);
     cell.give_up_when(capstan_devices::operator::has_left);
     cell.share_libraries(crate::progress::say_of_robot);
-    crate::operator::set(Some(&cell))?;
+    crate::operator::set(Some(&cell), wait)?;
     Ok(cell)
 }
 
@@ -76,7 +76,7 @@ pub fn open_at(home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
 pub fn open_to_share(global: &Global) -> Result<Option<Cell>, Failure> {
     let home = home(global)?;
     let is_in_use = ["capstan.db", "capstan.toml"].iter().any(|name| home.join(name).exists());
-    is_in_use.then(|| open_at(&home, secrets()?)).transpose()
+    is_in_use.then(|| open_at(&home, secrets()?, global.wait)).transpose()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What is waited for: whoever puts tapes into drives without a robot, and drives that other sessions have. Both are told on
-//! standard error.
+//! What is waited for: whoever puts tapes into drives without a robot, and media and drives that other sessions have. Both are
+//! told on standard error.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use capstan_devices::operator::{self, Board, Operator};
 use capstan_devices::queue::{self, Patience};
 use capstan_engine::message::Code;
 
-use crate::args::parse_age;
+use crate::args::{Wait, parse_age};
 use crate::exit::Failure;
 use crate::progress::say;
 
 const TAPE_WAIT: &str = "CAPSTAN_TAPE_WAIT";
-const DRIVE_WAIT: &str = "CAPSTAN_DRIVE_WAIT";
 /// A backup has its window; what cannot begin within that time is looked at by somebody.
-const DRIVE_PATIENCE: Duration = Duration::from_secs(60 * 60);
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// Somebody at a terminal is asked and waited for, else for as long as `CAPSTAN_TAPE_WAIT` says. What is waited for is on record
-/// in the cell, where there is one already. Drives that others have are waited for as long as `CAPSTAN_DRIVE_WAIT` says.
-pub fn set(cell: Option<&Cell>) -> Result<(), Failure> {
+/// in the cell, where there is one already. What others have is waited for as long as `--wait` says.
+pub fn set(cell: Option<&Cell>, wait: Option<Wait>) -> Result<(), Failure> {
     let patience = match wait_of(TAPE_WAIT, "a tape")? {
         None if io::stdin().is_terminal() && io::stderr().is_terminal() => None,
         given => Some(given.unwrap_or_default()),
     };
     queue::set(Patience {
-        most: wait_of(DRIVE_WAIT, "a drive")?.unwrap_or(DRIVE_PATIENCE),
-        tell: Box::new(|text: &str| say(Code::DriveBusy, "media agent", text)),
+        most: wait.map_or(Some(PATIENCE), |wait| wait.0),
+        name: cell.map_or_else(|| Box::new(str::to_owned) as Name, Cell::name_holders),
+        tell: Box::new(|text: &str| say(Code::Waiting, "media agent", text)),
     });
     let tell = Box::new(|text: &str| say(Code::TapeWanted, "media agent", text));
     let board =
@@ -35,6 +35,9 @@ pub fn set(cell: Option<&Cell>) -> Result<(), Failure> {
     operator::set(Operator { patience, tell, board });
     Ok(())
 }
+
+/// Names who has what is waited for.
+type Name = Box<dyn Fn(&str) -> String + Send + Sync>;
 
 /// How long something is to be waited for, where the environment says it.
 fn wait_of(variable: &str, what: &str) -> Result<Option<Duration>, Failure> {

@@ -125,7 +125,7 @@ impl Run {
             _ => secrets,
         };
         let home = home::home(global)?;
-        let cell = home::open_at(&home, secrets)?;
+        let cell = home::open_at(&home, secrets, global.wait)?;
         let all: Vec<_> = spec.objects.iter().map(|args| (args, false)).collect();
         let groups = together(&all, spec.together);
         let mut without_room = self.back_up_all(&cell, global, groups, json, stop)?;

@@ -98,7 +98,7 @@ impl CellError {
     }
 
     /// Whether others have what would do.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         match self {
             Self::InUse(_) => true,
             Self::Device(e) => e.is_busy(),

@@ -11,6 +11,7 @@ use capstan_idb::Medium;
 use crate::Cell;
 use crate::at_hand::{another, not_there};
 use crate::error::{CellError, Result};
+use crate::waited::patiently;
 
 impl Cell {
     /// A known medium, if it is where it was last seen.
@@ -39,8 +40,13 @@ impl Cell {
         Ok(medium)
     }
 
-    /// A known medium of this cell, held: nobody else writes to it.
+    /// A known medium of this cell, held: nobody else writes to it. One that others have is waited for, so the caller has no other.
     pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
+        patiently(|| self.hold_medium_now(id))
+    }
+
+    /// The same, at once.
+    pub(crate) fn hold_medium_now(&self, id: MediumId) -> Result<HeldMedium> {
         let (row, address) = self.place_of(id)?;
         let held = open::held(&address).map_err(|e| not_there(&self.idb, e, &row))?;
         self.refuse_another(held.medium(), &row)?;

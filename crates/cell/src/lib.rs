@@ -86,6 +86,7 @@ mod transfers;
 mod unlock;
 mod verify;
 mod version;
+mod waited;
 mod watch;
 mod whole_file;
 

@@ -206,6 +206,8 @@ impl Cell {
         media: impl Iterator<Item = MediumId>,
         held: Vec<HeldMedium>,
     ) -> Result<(BTreeMap<MediumId, Here>, BTreeMap<MediumId, CellError>)> {
+        // Who has one already does not wait for others, who might wait for that.
+        let is_patient = held.is_empty();
         let held = held.into_iter().map(|held| (held.medium().header().medium, held));
         let mut held: BTreeMap<_, _> = held.collect();
         let (mut at_hand, mut not_at_hand) = (BTreeMap::new(), BTreeMap::new());
@@ -220,7 +222,13 @@ impl Cell {
                     None => Ok(Here::Tape),
                 },
                 (None, Some(held)) => Ok(Here::Held(Box::new(held))),
-                (None, None) => self.hold_medium(id).map(|held| Here::Held(Box::new(held))),
+                (None, None) => {
+                    let held = match is_patient {
+                        true => self.hold_medium(id),
+                        false => self.hold_medium_now(id),
+                    };
+                    held.map(|held| Here::Held(Box::new(held)))
+                }
             };
             match here {
                 Ok(here) => drop(at_hand.insert(id, here)),

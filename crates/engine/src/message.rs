@@ -107,8 +107,8 @@ codes! {
     TapePoor,
     /// Another process has the robot of a library.
     RobotBusy,
-    /// Other sessions have the drives, or the tape.
-    DriveBusy,
+    /// Other sessions have the medium, the drives or the tape.
+    Waiting,
     /// The internal database's own backup was not written.
     IdbNotSaved,
     /// The server of the internal database went away, or is back.
@@ -317,11 +317,11 @@ impl Code {
             Self::RobotBusy => {
                 (213, "robot-busy", Note, "nothing to do: it goes on when the robot is free")
             }
-            Self::DriveBusy => (
+            Self::Waiting => (
                 215,
-                "drive-busy",
+                "waiting",
                 Note,
-                "nothing to do: it goes on when a drive and the tape are free",
+                "nothing to do: it goes on when that is free; `--wait` says for how long",
             ),
             Self::IdbNotSaved => (
                 451,

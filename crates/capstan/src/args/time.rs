@@ -66,6 +66,24 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "it is no span of time; write 45s, 90min, 26h, 7d, 2w or 1y".to_owned())
 }
 
+/// How long something is waited for that others have; `None` for as long as it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait(pub Option<Duration>);
+
+/// What stands for `--wait` without a time.
+pub const FOREVER: &str = "forever";
+
+/// A span of time, or 0, or for ever.
+pub fn parse_wait(text: &str) -> Result<Wait, String> {
+    match text.trim() {
+        FOREVER => Ok(Wait(None)),
+        "0" => Ok(Wait(Some(Duration::ZERO))),
+        span => parse_age(span).map(|most| Wait(Some(most))).map_err(|_| {
+            "it is no span of time; write --wait 30min or --wait 2h, 0 for not at all, and --wait alone behind all else".to_owned()
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +102,18 @@ mod tests {
         for bad in ["", "yesterday", "2026-13-01", "12:00"] {
             assert!(at(bad).is_err() && parse_since(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn waits_may_be_none_and_may_have_no_end() {
+        let minutes = |n: u64| Ok(Wait(Some(Duration::from_secs(60 * n))));
+        assert_eq!(
+            (parse_wait("90min"), parse_wait("0"), parse_wait("0s")),
+            (minutes(90), minutes(0), minutes(0))
+        );
+        assert_eq!(parse_wait(FOREVER), Ok(Wait(None)));
+        // What stood behind `--wait`, and was to be a path.
+        assert!(parse_wait("/etc").unwrap_err().contains("behind all else"));
     }
 
     #[test]

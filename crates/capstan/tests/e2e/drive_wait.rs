@@ -10,7 +10,7 @@ use crate::support::{Lab, below, noise};
 /// Starts the binary; drives that others have are waited for.
 fn patient(lab: &Lab, line: &str) -> Child {
     let mut command = lab.command();
-    command.env("CAPSTAN_DRIVE_WAIT", "5min").args(line.split_whitespace());
+    command.env("CAPSTAN_WAIT", "5min").args(line.split_whitespace());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -101,7 +101,7 @@ fn a_tape_that_is_being_written_is_waited_for_and_that_is_said() {
     assert!(refused.code != 0 && refused.stderr.contains("in use"), "{}", refused.stderr);
     let mut restore = patient(&lab, "restore t --into out");
     let mut said = BufReader::new(restore.stderr.take().unwrap()).lines();
-    let told = said.by_ref().map(Result::unwrap).find(|line| line.contains("waiting for a drive"));
+    let told = said.by_ref().map(Result::unwrap).find(|line| line.contains("waiting: "));
     assert!(told.is_some_and(|line| line.contains("in use by process")));
     drop(drive);
     all_completed([restore]);

@@ -118,7 +118,7 @@ fn what_was_made_keeps_its_name() {
         }
         let trace = lab.path("strace.log");
         let mut run = lab.program("strace");
-        run.env("CAPSTAN_HOME", lab.path("deep/in/home")).env("CAPSTAN_DRIVE_WAIT", "0s");
+        run.env("CAPSTAN_HOME", lab.path("deep/in/home")).env("CAPSTAN_WAIT", "0s");
         run.args(["-f", "-y", "-qq", "-s", "4096", "-e", CALLS, "-o"]).arg(&trace);
         run.arg(env!("CARGO_BIN_EXE_capstan")).args(command.split(' '));
         if lab.path("secret.key").exists() {

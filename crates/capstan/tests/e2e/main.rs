@@ -99,3 +99,4 @@ mod unit_rights;
 mod untouched;
 mod verdict;
 mod verify;
+mod waiting;

@@ -195,7 +195,7 @@ impl Lab {
         let mut command = self.program(binary);
         command.env("CAPSTAN_HOME", self.path("home"));
         // Who is not to wait is refused at once.
-        command.env("CAPSTAN_DRIVE_WAIT", "0s");
+        command.env("CAPSTAN_WAIT", "0s");
         command.envs(self.passphrase.map(|p| ("CAPSTAN_PASSPHRASE", p)));
         command
     }

@@ -29,10 +29,11 @@ use crate::robots::Booked;
 use crate::session::Ears;
 use crate::tape_arrays::is_of_libraries;
 use crate::tapes::is_of;
+use crate::waited::is_ours;
 
 impl Cell {
     /// Opens the device and its mirrors. One that is not there does not keep the others from being written: it is said,
-    /// and left.
+    /// and left. One that others have is waited for; what was opened before it is let go meanwhile.
     pub(super) fn open_devices(
         &self,
         request: &BackupRequest,
@@ -62,33 +63,51 @@ impl Cell {
         let mut failed = Vec::new();
         let by_drive = ByDrive::of_backup(request.encrypt);
         let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec() };
-        for address in devices {
-            let hold = request.keep.lock_until_us.is_some();
-            let wanted = Wanted {
-                block_size: size,
-                by_drive,
-                new_medium: request.new_medium,
-                as_it_is: false,
-            };
-            match self.open_held(address, &wanted, hold, &choice, observer) {
-                Ok((member, held)) => {
-                    let id = member.medium.medium;
-                    if opened.members.iter().any(|m| m.medium.medium == id) {
-                        return Err(CellError::BadInput(format!(
-                            "{address} holds the medium that is written already; name another as its mirror"
-                        )));
+        let (asked_size, mut wait, mut is_patient) = (size, Wait::begin(), true);
+        'all: loop {
+            for address in devices.iter().copied() {
+                let hold = request.keep.lock_until_us.is_some();
+                let wanted = Wanted {
+                    block_size: size,
+                    by_drive,
+                    new_medium: request.new_medium,
+                    as_it_is: false,
+                };
+                // Drives are booked before: nobody who waits for one has what another such waits for.
+                let at_once = !opened.members.is_empty() && !address.is_tape();
+                let member = match at_once {
+                    true => self.open_held_now(address, &wanted, hold, &choice, observer),
+                    false => self.open_held(address, &wanted, hold, &choice, observer),
+                };
+                match member {
+                    Ok((member, held)) => {
+                        let id = member.medium.medium;
+                        if opened.members.iter().any(|m| m.medium.medium == id) {
+                            return Err(CellError::BadInput(format!(
+                                "{address} holds the medium that is written already; name another as its mirror"
+                            )));
+                        }
+                        // All have the same blocks.
+                        size = Some(member.medium.block_size);
+                        opened.members.push(member);
+                        opened.held.extend(held);
                     }
-                    // All have the same blocks.
-                    size = Some(member.medium.block_size);
-                    opened.members.push(member);
-                    opened.held.extend(held);
+                    Err(e) if at_once && is_patient && e.is_busy() && !is_ours(&e) => {
+                        opened.members.clear();
+                        opened.held.clear();
+                        failed.clear();
+                        size = asked_size;
+                        is_patient = wait.again(&e);
+                        continue 'all;
+                    }
+                    Err(e) if is_unavailable(&e) && !request.mirrors.is_empty() => {
+                        self.passed_changed(&address.to_string(), &e);
+                        failed.push((address, e));
+                    }
+                    Err(e) => return Err(e),
                 }
-                Err(e) if is_unavailable(&e) && !request.mirrors.is_empty() => {
-                    self.passed_changed(&address.to_string(), &e);
-                    failed.push((address, e));
-                }
-                Err(e) => return Err(e),
             }
+            break;
         }
         if opened.members.is_empty() {
             let first = failed.into_iter().next().map(|f| f.1);
@@ -154,8 +173,8 @@ impl Cell {
         Ok(self.open_held(address, wanted, false, choice, &Silent)?.0)
     }
 
-    /// The same; if `hold`, with the medium held on beyond the life of the device. Tapes and drives that others have are waited
-    /// for; of a pool another medium may do.
+    /// The same; if `hold`, with the medium held on beyond the life of the device. What others have is waited for; of a pool another
+    /// medium may do.
     fn open_held(
         &self,
         address: &Address,
@@ -166,11 +185,16 @@ impl Cell {
     ) -> Result<(Member, Option<HeldMedium>)> {
         let has_all =
             || address.tapes().iter().any(|tape| has_all_drives(&tape.resolved().library));
+        // Another thread of this process may have a tape, which is soon done with it.
+        let is_ours_to_hold = |e: &CellError| !address.is_tape() && is_ours(e);
         let mut wait = Wait::begin();
         loop {
             match self.open_held_now(address, wanted, hold, choice, observer) {
                 Err(e)
-                    if e.is_busy() && address.is_tape() && choice.pool.is_none() && !has_all() =>
+                    if e.is_busy()
+                        && choice.pool.is_none()
+                        && !has_all()
+                        && !is_ours_to_hold(&e) =>
                 {
                     // Nobody waits for what this process has and does not use.
                     release_idle();

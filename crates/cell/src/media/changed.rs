@@ -25,6 +25,7 @@ use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
 use crate::session::{Ears, now_us};
+use crate::waited::patiently;
 
 /// So many of the last recorded segments are looked up at first.
 const LOOKED_UP: u32 = 16;
@@ -292,7 +293,7 @@ impl Cell {
         if address.is_sequential() {
             return Ok(None);
         }
-        match open::held(address) {
+        match patiently(|| Ok(open::held(address)?)) {
             Ok(held) => Ok(Some(held)),
             Err(e) if e.is_busy() => Err(CellError::InUse(format!(
                 "a session writes to {} in {address}, or removes from it, and not all of it is as it is recorded; import it when \

@@ -16,6 +16,7 @@ use crate::keyring;
 use crate::names::{TEXT_MAX, bounded};
 use crate::observe::{Observer, Silent};
 use crate::session::{Ears, host, now_us};
+use crate::waited::patiently;
 
 /// The identity of the cell whose database this is; made where there is none yet.
 pub(crate) fn identity(idb: &Idb, entropy: &Entropy) -> Result<CellId> {
@@ -171,7 +172,7 @@ impl Cell {
             self.refuse_open(&medium, address)?;
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let device = open::writable(address, nobody, None)?;
+        let device = patiently(|| Ok(open::writable(address, nobody, None)?))?;
         let row = self.put_medium_of(address, device.medium().header())?;
         self.record_unknown(device.medium(), &Ears::new(observer))?;
         let ears = Ears::new(observer);
@@ -255,8 +256,12 @@ impl Cell {
         Ok(row)
     }
 
-    /// A medium of this cell, held for writing. It has to be there.
+    /// A medium of this cell, held for writing. It has to be there. One that others have is waited for.
     pub(crate) fn hold(&self, medium: &Medium) -> Result<Writable> {
+        patiently(|| self.hold_now(medium))
+    }
+
+    fn hold_now(&self, medium: &Medium) -> Result<Writable> {
         let address = medium.device.parse()?;
         self.refuse_others(&address)?;
         self.open_medium(medium)?;

@@ -414,7 +414,7 @@ impl Cell {
                         Err(CellError::Changed(NOT_AS_WRITTEN.to_owned()))
                     }
                     true => self.medium_to_change(*id).map(AtHand::ToRead),
-                    false => self.hold_medium(*id).map(AtHand::Held),
+                    false => self.hold_medium_now(*id).map(AtHand::Held),
                 });
             }
         }

@@ -101,7 +101,7 @@ impl Cell {
         &self,
         sources: &Sources,
     ) -> HashMap<MediumId, std::result::Result<HeldMedium, String>> {
-        let hold = |id| self.hold_medium(id).map_err(|e| chain(&e));
+        let hold = |id| self.hold_medium_now(id).map_err(|e| chain(&e));
         sources.media.iter().map(|s| (s.row.id, hold(s.row.id))).collect()
     }
 
@@ -116,7 +116,7 @@ impl Cell {
         for candidate in candidates.iter().filter(|c| c.is_given_back()) {
             for (_, medium, _) in relied_on.get(&candidate.version.id).into_iter().flatten() {
                 if !held.contains_key(medium) && !self.is_on_tape(*medium)? {
-                    held.insert(*medium, self.hold_medium(*medium).map_err(|e| chain(&e)));
+                    held.insert(*medium, self.hold_medium_now(*medium).map_err(|e| chain(&e)));
                 }
             }
         }

@@ -30,11 +30,16 @@ use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::Level;
+use crate::restore::is_complete_by;
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
+use crate::status::lost_text;
 use crate::version::VersionKeys;
 
 /// What an import does without keys.
 const WITHOUT: &str = "import without names";
+
+/// So many versions are named that are not whole for one reason.
+const NAMED: usize = 8;
 
 /// What was found on a medium so far.
 #[derive(Default)]
@@ -149,7 +154,7 @@ impl Cell {
     pub(crate) fn import_medium(
         &self,
         device: &Address,
-        later: Option<&mut Later>,
+        mut later: Option<&mut Later>,
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
@@ -208,6 +213,7 @@ impl Cell {
             self.warn_without_ring(device, &header.label, &ears)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
+        let versions: Vec<VersionId> = sessions.iter().map(|s| s.label.version).collect();
         if opened.opened > 0 {
             self.grant_to_names_key()?;
         }
@@ -220,6 +226,11 @@ impl Cell {
         )?;
         // Among what was brought back may be what stands for others.
         self.adopt_stand_ins()?;
+        match later {
+            // What one lacks another one may have.
+            Some(ref mut later) => later.versions.extend(versions),
+            None => self.say_not_imported(&versions, &header.label, &ears)?,
+        }
         Self::say_problems(&medium, &ears);
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
@@ -329,6 +340,37 @@ impl Cell {
             )
         };
         Ok(wanted.into_values().map(text).collect())
+    }
+
+    /// Says which of these versions, of which something was imported from what is named so, are not whole, as the rest of them, or of
+    /// what they build on, was not.
+    pub(crate) fn say_not_imported(
+        &self,
+        versions: &[VersionId],
+        what: &str,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        let mut by_reason: BTreeMap<String, Vec<VersionId>> = BTreeMap::new();
+        for lost in self.idb.lost_versions()? {
+            let is_new = lost.loss.is_not_imported() && versions.contains(&lost.version);
+            let row = if is_new { self.idb.version(lost.version)? } else { None };
+            // Of one that is incomplete that is said everywhere.
+            if row.is_some_and(|version| is_complete_by(&version, None)) {
+                by_reason.entry(lost_text(&lost)).or_default().push(lost.version);
+            }
+        }
+        for (why, of) in by_reason {
+            let named = of.iter().take(NAMED).map(|id| self.name_of_version(*id));
+            let named = named.collect::<Result<Vec<_>>>()?.join(", ");
+            let (more, are) = match of.len() {
+                1 => (String::new(), "is"),
+                n if n <= NAMED => (String::new(), "are"),
+                n => (format!(" and {} more", n - NAMED), "are"),
+            };
+            let text = format!("{named}{more} {are} not whole: {why}");
+            ears.say(Code::Missing, "cell", what, text);
+        }
+        Ok(())
     }
 
     /// Takes over the locks that the medium records: a new database does not lift them.

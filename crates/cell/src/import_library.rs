@@ -7,7 +7,7 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::open::{header_on, is_by_hand};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_engine::message::Code;
-use capstan_format::id::SessionId;
+use capstan_format::id::{SessionId, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::Status;
 
@@ -21,6 +21,8 @@ use crate::tape_arrays::{is_of_libraries, libraries_of};
 /// What is to be said of all media that are imported together.
 #[derive(Debug, Default)]
 pub(crate) struct Later {
+    /// Versions of which something was imported.
+    pub versions: Vec<VersionId>,
     /// Media that may be wanted besides.
     pub follows: Vec<(SessionId, Follows)>,
     /// How many belong to another cell.
@@ -248,10 +250,11 @@ impl All {
         (report.start, report.end) = (rfc3339(begun.1), rfc3339(now_us()));
         report.elapsed_s = begun.0.elapsed().as_secs_f64();
         report.rate_mb_s = report.bytes_read as f64 / 1e6 / report.elapsed_s.max(1e-9);
-        if !broken.is_empty() {
-            for text in broken {
-                ears.say(Code::Missing, "cell", &device.to_string(), text);
-            }
+        for text in broken {
+            ears.say(Code::Missing, "cell", &device.to_string(), text);
+        }
+        cell.say_not_imported(&later.versions, &device.to_string(), ears)?;
+        if ears.error_count() > 0 {
             let mut said = Report::default();
             ears.fill(&mut said);
             report.errors.append(&mut said.errors);

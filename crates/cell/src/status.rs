@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, VersionId};
-use capstan_idb::{LostData, Object, Session, Status, Version};
+use capstan_idb::{Loss, LostData, Object, Session, Status, Version};
 use serde::Deserialize;
 
 use crate::Cell;
@@ -174,7 +174,11 @@ impl Cell {
         }
         if let Some((newest, lost)) = newest.and_then(|v| Some((v, lost_of(v)?))) {
             let name = self.name_of_version(newest.id)?;
-            status.say(Health::Warning, format!("{name} is not whole: {}", lost_text(lost)));
+            let health = match lost.loss.is_not_imported() {
+                true => Health::Critical,
+                false => Health::Warning,
+            };
+            status.say(health, format!("{name} is not whole: {}", lost_text(lost)));
         }
         if let Some((newest, labels)) = newest.and_then(|v| Some((v, damaged_of(v)?))) {
             let name = self.name_of_version(newest.id)?;
@@ -194,7 +198,8 @@ impl Cell {
                 status.say(Health::Warning, why.clone());
             }
         }
-        if let Some(version) = complete.or(newest) {
+        let is_known = |v: &&Version| lost_of(v).is_none_or(|of| !matches!(of.loss, Loss::Base(_)));
+        if let Some(version) = complete.or(newest.filter(is_known)) {
             for why in self.copies_that_lack(version, known.lacking)? {
                 status.say(Health::Warning, why);
             }
@@ -289,13 +294,13 @@ impl Cell {
         Ok(media)
     }
 
-    /// Why a version is not whole, if it is not: a medium was taken as it is that had lost something of it.
+    /// Why a version is not whole, if it is not.
     pub(crate) fn lost_of(&self, version: VersionId) -> Result<Option<String>> {
         let lost = self.idb.lost_versions()?;
         Ok(lost.iter().find(|of| of.version == version).map(lost_text))
     }
 
-    /// Those of these versions of which no medium lost anything for good.
+    /// Those of these versions of which nothing is lost for good, or was never imported.
     pub(crate) fn whole_of(&self, versions: &[Version]) -> Result<Vec<Version>> {
         let lost = self.idb.lost_versions()?;
         let lost: HashSet<VersionId> = lost.iter().map(|of| of.version).collect();
@@ -371,15 +376,20 @@ impl ObjectStatus {
 
 /// Why a version is not whole.
 pub(crate) fn lost_text(lost: &LostData) -> String {
-    match lost.lost_us {
-        Some(lost_us) => format!(
-            "medium '{}' was imported as it is on {}, and had lost something of it",
-            lost.medium,
-            crate::protect::local(lost_us)
+    match &lost.loss {
+        Loss::Medium { label, lost_us } => format!(
+            "medium '{label}' was imported as it is on {}, and had lost something of it",
+            crate::protect::local(*lost_us)
         ),
-        None => format!(
-            "the copy on medium '{}' lacks something of it, as what it was copied from did, and nothing else that is known has that",
-            lost.medium
+        Loss::Copy { label } => format!(
+            "the copy on medium '{label}' lacks something of it, as what it was copied from did, and nothing else that is known has that"
+        ),
+        Loss::Segments => {
+            "some of it is on no medium that is known; import the medium that has it".to_owned()
+        }
+        Loss::Base(base) => format!(
+            "version {}, which it builds on, is not known; import the medium that has it",
+            base.short()
         ),
     }
 }

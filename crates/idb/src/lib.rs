@@ -65,7 +65,7 @@ pub use decode::ID_DIGITS_LEAST;
 pub use error::IdbError;
 pub use leases::Reader;
 pub use logging::LogLevel;
-pub use lost::{LostData, torn};
+pub use lost::{Loss, LostData, torn};
 pub use management::{Holdings, Management};
 pub use moving::{Moved, names_server, refuse_database, remove_blank_database};
 pub use order::credible;

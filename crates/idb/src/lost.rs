@@ -1,5 +1,5 @@
-//! What media lost for good: somebody took a medium as it is. What had something in the segments that are gone is not whole until a
-//! place of them is known again, nor is what builds on it.
+//! Versions that are not whole: somebody took a medium as it is that had lost segments, or media were imported and what belongs to
+//! their versions was not. They are whole again when a place of what is lacking is known, and so is what builds on them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,15 +17,41 @@ use crate::pruning::{
 use crate::pruning::{push_ids, push_list};
 use crate::sql;
 
-/// A version of which a medium lost something.
+/// A version that is not whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostData {
     /// The version.
     pub version: VersionId,
-    /// The label of the medium that had it, or that has a copy which lacks it.
-    pub medium: String,
-    /// When the medium was taken as it is, in microseconds since 1970; nothing, where no more is left than a copy that lacks something.
-    pub lost_us: Option<i64>,
+    /// Why: of it, or of what it builds on.
+    pub loss: Loss,
+}
+
+/// What is lacking, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// A medium was taken as it is that had lost something.
+    Medium {
+        /// Its label.
+        label: String,
+        /// When it was taken, in microseconds since 1970.
+        lost_us: i64,
+    },
+    /// No more is left than a copy that lacks something.
+    Copy {
+        /// The label of the medium that has it.
+        label: String,
+    },
+    /// Segments that are known to belong to it are on no medium that is known.
+    Segments,
+    /// This version, which it builds on, is not known.
+    Base(VersionId),
+}
+
+impl Loss {
+    /// Whether nobody said that it is lost: it may be on media that were not imported.
+    pub const fn is_not_imported(&self) -> bool {
+        matches!(self, Self::Segments | Self::Base(_))
+    }
 }
 
 /// What versions lost, each with the segment of which a place is gone and that is whole nowhere else: the original, of a copy.
@@ -42,8 +68,8 @@ pub fn torn(claims: &[Claim], is_gone: impl Fn(&Claim) -> bool) -> HashSet<(Vers
 }
 
 impl Idb {
-    /// The versions that are not whole, as media lost something of them, or of what they build on, and nothing that is known has it: a
-    /// copy that lacks something does not.
+    /// The versions that are not whole: of them, or of what they build on, something is lost or was never imported, and nothing that is
+    /// known has it. A copy that lacks something does not.
     pub fn lost_versions(&self) -> Result<Vec<LostData>> {
         self.read(format_args!("look for versions that are not whole"), versions)
     }
@@ -96,14 +122,16 @@ impl Idb {
 
 /// The versions that are not whole.
 pub(crate) async fn versions(conn: &mut Conn<'_>) -> std::result::Result<Vec<LostData>, Fault> {
+    // Of several reasons the first counts, by its number.
     let rows = sql::query(
-        "WITH RECURSIVE lost (version_id, medium, lost_us) AS (\
-         SELECT d.version_id, MIN(d.medium), MAX(d.lost_us) FROM lost_segments d \
+        "WITH RECURSIVE lost (version_id, reason, what, lost_us) AS (\
+         SELECT d.version_id, CAST(CASE d.medium WHEN '' THEN 2 ELSE 0 END AS BIGINT), d.medium, \
+         MAX(d.lost_us) FROM lost_segments d \
          WHERE NOT EXISTS (SELECT 1 FROM segment_places l WHERE l.segment_id = d.segment_id) \
          AND d.segment_id NOT IN (SELECT c.origin_id FROM segment_copies c \
          JOIN segment_places l ON l.segment_id = c.segment_id WHERE c.lacks = 0) \
-         GROUP BY d.version_id \
-         UNION SELECT p.version_id, MIN(m.label), CAST(NULL AS BIGINT) FROM segment_copies c \
+         GROUP BY d.version_id, d.medium \
+         UNION SELECT p.version_id, CAST(1 AS BIGINT), MIN(m.label), CAST(0 AS BIGINT) FROM segment_copies c \
          JOIN segment_places l ON l.segment_id = c.segment_id \
          JOIN media m ON m.id = l.medium_id \
          JOIN stream_parts p ON p.segment_id = c.segment_id WHERE c.lacks > 0 \
@@ -112,21 +140,30 @@ pub(crate) async fn versions(conn: &mut Conn<'_>) -> std::result::Result<Vec<Los
          JOIN segment_places o ON o.segment_id = k.segment_id \
          WHERE k.origin_id = c.origin_id AND k.lacks = 0) \
          GROUP BY p.version_id \
-         UNION SELECT v.id, b.medium, b.lost_us FROM lost b JOIN versions v ON v.base_id = b.version_id) \
-         SELECT version_id, MIN(medium) AS medium, MAX(lost_us) AS lost_us FROM lost \
+         UNION SELECT v.id, CAST(3 AS BIGINT), v.base_id, CAST(0 AS BIGINT) FROM versions v \
+         WHERE v.base_id IS NOT NULL \
+         AND NOT EXISTS (SELECT 1 FROM versions b WHERE b.id = v.base_id) \
+         UNION SELECT v.id, b.reason, b.what, b.lost_us \
+         FROM lost b JOIN versions v ON v.base_id = b.version_id) \
+         SELECT version_id, reason, what, lost_us FROM lost \
          WHERE EXISTS (SELECT 1 FROM versions k WHERE k.id = lost.version_id) \
-         GROUP BY version_id ORDER BY version_id",
+         ORDER BY version_id, reason, lost_us DESC, what",
     )
     .fetch_all(conn)
     .await?;
-    let lost = |row| {
-        Ok(LostData {
-            version: decode::parsed(row, "version_id")?,
-            medium: row.try_get::<&str>("medium")?.to_owned(),
-            lost_us: row.try_get("lost_us")?,
-        })
+    let lost = |row: &sql::Row| {
+        let label = row.try_get::<&str>("what")?.to_owned();
+        let loss = match decode::count::<u64>(row, "reason")? {
+            0 => Loss::Medium { label, lost_us: row.try_get("lost_us")? },
+            1 => Loss::Copy { label },
+            2 => Loss::Segments,
+            _ => Loss::Base(decode::parsed(row, "what")?),
+        };
+        Ok(LostData { version: decode::parsed(row, "version_id")?, loss })
     };
-    rows.iter().map(lost).collect()
+    let mut all = rows.iter().map(lost).collect::<std::result::Result<Vec<LostData>, Fault>>()?;
+    all.dedup_by_key(|of| of.version);
+    Ok(all)
 }
 
 /// Forgets what was lost of versions that are not known any more and that nothing builds on.

@@ -3,7 +3,7 @@
 mod common;
 
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, VersionId};
-use capstan_idb::{Status, Totals, Version};
+use capstan_idb::{Loss, LostData, Status, Totals, Version};
 use common::*;
 
 #[test]
@@ -63,7 +63,8 @@ fn what_a_medium_has_lost_is_forgotten_with_what_needs_it() {
     assert_eq!(idb.lost_versions().unwrap(), []);
     idb.forget_segments_of_medium(first, &[lost], 8).unwrap();
     let found = idb.lost_versions().unwrap();
-    assert_eq!((found.len(), found[0].version, found[0].lost_us), (1, version, Some(8)));
+    let loss = Loss::Medium { label: "monday".to_owned(), lost_us: 8 };
+    assert_eq!(found, [LostData { version, loss }]);
     assert_eq!(idb.last_segment_number(first).unwrap(), Some(SegmentNumber(1)));
     assert_eq!(idb.last_segment_number(second).unwrap(), Some(SegmentNumber(1)));
     // A copy elsewhere is as good, and so is the segment itself when it turns up.

@@ -57,6 +57,7 @@ mod media;
 mod mirror;
 mod names_key;
 mod naming;
+mod not_imported;
 mod noted_damage;
 mod oddities;
 mod one_of_many;

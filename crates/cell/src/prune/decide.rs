@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_format::id::{ObjectId, VersionId};
-use capstan_idb::{LostData, Protection, PruneRow, Status};
+use capstan_idb::{Loss, LostData, Protection, PruneRow, Status};
 use jiff::tz::TimeZone;
 
 use super::rules::{KeepRules, Seen};
@@ -67,7 +67,7 @@ pub(crate) struct Asked<'a> {
     pub objects: Option<HashSet<ObjectId>>,
     /// Locks found on media.
     pub locks: HashMap<VersionId, MediumLock>,
-    /// Versions that are not whole any more: somebody took a medium as it is that had lost something of them.
+    /// Versions that are not whole: something of them, or of what they build on, is lost or was never imported.
     pub lost: HashMap<VersionId, LostData>,
     /// Versions that are known to be damaged, with the media on which they are.
     pub damaged: DamagedVersions,
@@ -155,6 +155,14 @@ impl Asked<'_> {
             && row.keeping.protection != Protection::None
     }
 
+    /// Whether a version stays, whatever rules and dates say, as what it lacks may be imported still.
+    pub fn waits_for_import(&self, row: &PruneRow) -> bool {
+        let lost = self.lost.get(&row.version.id);
+        lost.is_some_and(|of| of.loss.is_not_imported())
+            && is_complete(row)
+            && row.keeping.protection != Protection::None
+    }
+
     /// Whether a version is held whatever the rules say.
     pub fn is_held(&self, row: &PruneRow) -> bool {
         !self.held(row).is_empty()
@@ -205,6 +213,9 @@ impl Asked<'_> {
         if self.waits_for_repair(row) {
             return Some("it is damaged, and may be repaired");
         }
+        if self.waits_for_import(row) {
+            return Some("not whole, and what it lacks may be imported");
+        }
         if self.rules.is_empty() {
             let by_rules = row.keeping.protection == Protection::Rules;
             return by_rules.then_some("no keep rule is given");
@@ -229,9 +240,17 @@ impl Asked<'_> {
             Protection::UntilUs(until) => format!("protection ended {}", local(until)),
             Protection::None if self.rules.is_empty() => "not protected".to_owned(),
             _ if let Some(lost) = self.lost.get(&row.version.id) => {
-                let what = match lost.lost_us {
-                    Some(_) => format!("medium '{}' has lost some of its data", lost.medium),
-                    None => format!("the copy on medium '{}' lacks some of its data", lost.medium),
+                let what = match &lost.loss {
+                    Loss::Medium { label, .. } => {
+                        format!("medium '{label}' has lost some of its data")
+                    }
+                    Loss::Copy { label } => {
+                        format!("the copy on medium '{label}' lacks some of its data")
+                    }
+                    Loss::Segments => "some of it is on no medium that is known".to_owned(),
+                    Loss::Base(base) => {
+                        format!("version {}, which it builds on, is not known", base.short())
+                    }
                 };
                 format!("{what}, and a later one is whole")
             }
@@ -361,7 +380,8 @@ mod tests {
         let lost = |rows: &[PruneRow]| {
             let of = |row: &PruneRow| {
                 let version = row.version.id;
-                (version, LostData { version, medium: "m".to_owned(), lost_us: Some(NOW) })
+                let loss = Loss::Medium { label: "m".to_owned(), lost_us: NOW };
+                (version, LostData { version, loss })
             };
             rows.iter().map(of).collect()
         };
@@ -373,6 +393,23 @@ mod tests {
         assert!(decided[1].why[0].contains("medium 'm' has lost"), "{:?}", decided[1].why);
         asked.lost = lost(&rows);
         assert_eq!(letters(&asked.decide(&rows)), "kkk");
+    }
+
+    #[test]
+    fn what_was_not_imported_takes_no_place_and_what_lacks_it_stays() {
+        let rules = last(1);
+        let rows = [on(3, 9), row(2), row(1)];
+        let mut asked = asked(&rules);
+        for loss in [Loss::Base(VersionId([9; 16])), Loss::Segments] {
+            let of = |row: &PruneRow| LostData { version: row.version.id, loss: loss.clone() };
+            asked.lost = rows[..1].iter().map(|row| (row.version.id, of(row))).collect();
+            assert_eq!(letters(&asked.decide(&rows)), "kkr", "the last that restores stays");
+            asked.lost = rows[1..2].iter().map(|row| (row.version.id, of(row))).collect();
+            assert_eq!(letters(&asked.decide(&rows)), "kkr", "its medium may come");
+            let mut rows = rows.clone();
+            rows[1].keeping.protection = Protection::None;
+            assert_eq!(letters(&asked.decide(&rows)), "krr", "it was let go");
+        }
     }
 
     #[test]

@@ -308,7 +308,7 @@ impl Cell {
         };
         self.say_lost_that_go(&rows, &decisions, &asked, &ears)?;
         if consolidates {
-            self.say_damaged(&rows, &asked, &ears)?;
+            self.say_not_whole(&rows, &asked, &ears)?;
         }
         let versions = self.described(&rows, &decisions, &sizes, &asked)?;
         let mut of_bases = match consolidates {

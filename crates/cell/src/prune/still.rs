@@ -13,6 +13,7 @@ use crate::damaged::damaged_text;
 use crate::error::Result;
 use crate::media::AwayMedium;
 use crate::session::Ears;
+use crate::status::lost_text;
 
 /// By object, why nothing of it goes while these media are away.
 pub(super) fn standing_still(away: &[AwayMedium]) -> HashMap<ObjectId, String> {
@@ -77,8 +78,9 @@ impl Cell {
         Ok(())
     }
 
-    /// Says which versions are damaged and so take no place of a keep rule, by object, and what to do.
-    pub(super) fn say_damaged(
+    /// Says which versions take no place of a keep rule, as they are damaged or what they lack was not imported, by object, and what
+    /// to do.
+    pub(super) fn say_not_whole(
         &self,
         rows: &[PruneRow],
         asked: &Asked<'_>,
@@ -86,23 +88,35 @@ impl Cell {
     ) -> Result<()> {
         let is_said = |row: &PruneRow| {
             let (id, object) = (&row.version.id, row.version.object);
-            asked.is_of(object) && !asked.of_others.contains(id) && asked.waits_for_repair(row)
+            asked.is_of(object) && !asked.of_others.contains(id) && !asked.give_up
         };
         for of in rows.chunk_by(|a, b| a.version.object == b.version.object) {
-            let mut damaged = of.iter().filter(|row| is_said(row));
-            let Some(newest) = damaged.next().filter(|_| !asked.give_up) else { continue };
-            let Some(labels) = asked.damaged.get(&newest.version.id) else { continue };
-            let name = self.name_of_version(newest.version.id)?;
-            let others = match damaged.count() {
-                0 => String::new(),
-                n => format!(" (and {n} more)"),
-            };
-            let text = format!(
-                "{name}{others} {}: it takes no place of a keep rule, and stays; `capstan media repair` mends it where a copy is at \
-                 hand, else, once a later version is whole, `capstan protect {name} --none` lets prune remove it",
-                damaged_text(labels)
-            );
-            ears.say(Code::Damaged, "cell", &name, text);
+            let mut damaged = of.iter().filter(|row| is_said(row) && asked.waits_for_repair(row));
+            if let Some(newest) = damaged.next()
+                && let Some(labels) = asked.damaged.get(&newest.version.id)
+            {
+                let name = self.name_of_version(newest.version.id)?;
+                let text = format!(
+                    "{name}{} {}: it takes no place of a keep rule, and stays; `capstan media repair` mends it where a copy is at \
+                     hand, else, once a later version is whole, `capstan protect {name} --none` lets prune remove it",
+                    and_more(damaged.count()),
+                    damaged_text(labels)
+                );
+                ears.say(Code::Damaged, "cell", &name, text);
+            }
+            let mut lacking = of.iter().filter(|row| is_said(row) && asked.waits_for_import(row));
+            if let Some(newest) = lacking.next()
+                && let Some(lost) = asked.lost.get(&newest.version.id)
+            {
+                let name = self.name_of_version(newest.version.id)?;
+                let text = format!(
+                    "{name}{} is not whole: {}. It takes no place of a keep rule, and stays; if there is no such medium any more, \
+                     once a later version is whole, `capstan protect {name} --none` lets prune remove it",
+                    and_more(lacking.count()),
+                    lost_text(lost)
+                );
+                ears.say(Code::LostData, "cell", &name, text);
+            }
         }
         Ok(())
     }
@@ -120,5 +134,12 @@ impl Cell {
         }
         let torn = torn(&self.idb.claims()?, |claim| others.contains(&claim.medium));
         Ok(torn.into_iter().map(|(version, _)| version).collect())
+    }
+}
+
+fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        n => format!(" (and {n} more)"),
     }
 }

@@ -14,15 +14,29 @@ fn commands(guide: &str) -> String {
     blocks.collect()
 }
 
-#[test]
-fn the_life_of_a_backup() {
+/// Runs the commands of a guide; what they said.
+fn replayed(guide: &str) -> String {
     let lab = Lab::new();
     lab.mkdir("bin");
     symlink(env!("CARGO_BIN_EXE_capstan"), lab.path("bin/capstan")).unwrap();
-    lab.file("guide.sh", commands("lifecycle.md"));
+    lab.file("guide.sh", commands(guide));
     let mut shell = lab.program("bash");
     let path = format!("{}:{}", lab.path("bin").display(), std::env::var("PATH").unwrap());
     let run = finish(shell.args(["-euo", "pipefail", "-x", "guide.sh"]).env("PATH", path));
     assert_eq!(run.code, 0, "{}\n{}", run.stdout, run.stderr);
-    assert!(run.stderr.matches("capstan restore").count() >= 7, "{}", run.stderr);
+    run.stderr
+}
+
+#[test]
+fn the_life_of_a_backup() {
+    let said = replayed("lifecycle.md");
+    assert!(said.matches("capstan restore").count() >= 7, "{said}");
+}
+
+#[test]
+fn a_damaged_medium() {
+    let said = replayed("damaged-medium.md");
+    for code in ["201 damaged", "229 replica-used"] {
+        assert!(said.contains(code), "'{code}': {said}");
+    }
 }

@@ -49,7 +49,7 @@ pub use run::RunArgs;
 pub use stage::StageArgs;
 pub use status::StatusArgs;
 use time::{FOREVER, parse_wait};
-pub use time::{Wait, parse_age};
+pub use time::{Wait, When, parse_age, parse_span};
 pub use vtl::{CreateVtlArgs, VtlCommand};
 
 const AFTER: &str = "\
@@ -78,6 +78,10 @@ Environment:
   CAPSTAN_TAPE_WAIT       how long a tape is waited for that somebody has to put in, as 8h (0)
   CAPSTAN_WAIT            how long media and drives are waited for that other sessions have (as --wait)
   CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)
+
+Times: now, yesterday, today, tomorrow, 2026-11-20, '2026-11-20 14:30', 2026-11-20T14:30:00Z, @SESSION (the begin of that
+session), or a span, which is so long ago, or from now where a time to come is asked for: 90min, 26h, 2d, 2w, 6mo, 1y. A day
+without a time of day is its begin, 00:00 here, in every option: --as-of 2026-11-20 is what the night before left.
 
 Sizes: K, M, G, T are powers of 1024 (as in tar and dd), so are KiB, MiB; KB, MB, GB are powers of 1000.";
 

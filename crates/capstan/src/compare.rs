@@ -7,11 +7,12 @@ use capstan_cell::request::CompareRequest;
 use serde_json::Map;
 
 use crate::args::{CompareArgs, Global};
+use crate::as_of::as_of;
 use crate::diff::{end, put_change};
 use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, DIFFERENT, FAILED, Failure};
 use crate::home;
 use crate::ls::Lines;
-use crate::output::bytes_of;
+use crate::paths;
 use crate::progress::Console;
 use crate::session::on_signals;
 
@@ -21,9 +22,10 @@ pub fn run(global: &Global, args: &CompareArgs) -> Result<u8, Failure> {
     let stop = Arc::new(Stop::default());
     on_signals(&stop, &console)?;
     let cell = home::open(global)?;
+    let version = as_of(global, &cell, &args.version, args.as_of.as_ref())?;
     let request = CompareRequest {
-        version: args.version.as_of(args.as_of),
-        paths: args.paths.iter().map(|path| bytes_of(path)).collect(),
+        paths: paths::of_version_or_now(&cell, &version, &args.paths)?,
+        version,
         contents: args.contents,
     };
     let mut lines = Lines::of(args.json, "changes");

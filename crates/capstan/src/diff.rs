@@ -10,13 +10,14 @@ use crate::args::{DiffArgs, Global};
 use crate::exit::Failure;
 use crate::home;
 use crate::ls::{Lines, json_of, time};
-use crate::output::{bytes_of, put_path, shown_path};
+use crate::output::{put_path, shown_path};
+use crate::paths;
 use crate::sizes::{bytes_text, grouped};
 
 /// Runs `diff`.
 pub fn run(global: &Global, args: &DiffArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| bytes_of(path)).collect();
+    let paths = paths::of_versions(&cell, &[&args.before, &args.after], &args.paths)?;
     let mut lines = Lines::of(args.json, "changes");
     let totals = cell.diff(&args.before, &args.after, &paths, &mut |change| {
         put_change(&mut lines, change, args.json);

@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::args::{ExportArgs, Global};
+use crate::as_of::as_of;
 use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, INTERRUPTED, one_line};
 use crate::home;
 use crate::output::{Output, json_line, stdout_is_terminal};
@@ -34,13 +35,13 @@ fn export(global: &Global, args: &ExportArgs) -> Result<u8, Failure> {
             "give --parquet a file, or redirect standard output",
         ));
     }
+    let interrupted = watch_signals()?;
+    let cell = home::open(global)?;
     let request = ExportRequest {
-        version: args.version.as_of(args.as_of),
+        version: as_of(global, &cell, &args.version, args.as_of.as_ref())?,
         all_versions: args.all_versions,
         to,
     };
-    let interrupted = watch_signals()?;
-    let cell = home::open(global)?;
     let bar = (io::stderr().is_terminal() && !global.quiet).then(ProgressBar::new_spinner);
     let done = cell.export_catalog(&request, &mut |rows| {
         if let Some(bar) = &bar {

@@ -11,19 +11,20 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::args::{FindArgs, Global, LsArgs, VersionsArgs};
+use crate::as_of::as_of;
 use crate::exit::{Failure, one_line};
 use crate::home;
-use crate::output::{
-    JsonList, Output, bytes_of, local_time, put_path, shown_path, stdout_is_terminal,
-};
+use crate::output::{JsonList, Output, local_time, put_path, shown_path, stdout_is_terminal};
+use crate::paths;
 use crate::protect::{self, kept_text};
 
 /// Runs `ls`.
 pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| bytes_of(path)).collect();
+    let version = as_of(global, &cell, &args.version, args.as_of.as_ref())?;
+    let paths = paths::of_versions(&cell, &[&version], &args.paths)?;
     let mut lines = Lines::of(args.json, "files");
-    let listed = cell.list(&args.version.as_of(args.as_of), &paths, args.depth, &mut |listed| {
+    let listed = cell.list(&version, &paths, args.depth, &mut |listed| {
         if args.json {
             return lines.row(&json_of(listed));
         }
@@ -44,9 +45,9 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
 pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let mut lines = Lines::of(args.json, "files");
-    let which = match args.as_of {
+    let which = match &args.as_of {
         _ if args.all_versions => Which::All,
-        Some(at) => Which::AsOf(at),
+        Some(at) => Which::AsOf(at.us(&cell)?),
         None => Which::Newest,
     };
     let request = FindRequest {
@@ -54,8 +55,8 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
         name: args.name.clone(),
         larger: args.larger,
         smaller: args.smaller,
-        changed_since_us: args.changed_since,
-        changed_before_us: args.changed_before,
+        changed_since_us: args.changed_since.as_ref().map(|when| when.us(&cell)).transpose()?,
+        changed_before_us: args.changed_before.as_ref().map(|when| when.us(&cell)).transpose()?,
         kinds: args.kinds.iter().map(|kind| (*kind).into()).collect(),
         which,
     };
@@ -91,7 +92,7 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
 /// Runs `versions`.
 pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let path = absolute(&args.path)?;
+    let path = paths::absolute(&args.path)?;
     let mut lines = Lines::of(args.json, "versions");
     let found = cell.versions_of_path(&path, &mut |found| {
         if args.json {
@@ -150,17 +151,6 @@ fn nothing_found(global: &Global, why: &str) {
         // Where nobody reads it, there is nothing to say.
         let _ = writeln!(io::stderr(), "capstan: nothing found: {}", one_line(why));
     }
-}
-
-/// The path as backups name it: absolute.
-fn absolute(path: &std::ffi::OsStr) -> Result<Vec<u8>, Failure> {
-    let absolute = std::path::absolute(path).map_err(|e| {
-        Failure::bad_input(
-            format!("cannot resolve {}: {e}", path.display()),
-            "give an absolute path",
-        )
-    })?;
-    Ok(bytes_of(absolute.as_os_str()))
 }
 
 /// Lines on standard output; the first failure is kept.
@@ -249,7 +239,7 @@ fn long(listed: &Listed) -> String {
 }
 
 /// What follows a path: where a link leads (in long lists), and what is not as it should be.
-fn suffix(listed: &Listed, long: bool) -> String {
+pub fn suffix(listed: &Listed, long: bool) -> String {
     let mut text = String::new();
     if long && !listed.entry.target.is_empty() {
         let arrow = if listed.entry.link { " = /" } else { " -> " };

@@ -2,6 +2,7 @@
 //! `capstan-assess`.
 
 mod args;
+mod as_of;
 mod assess;
 mod backup;
 mod compare;
@@ -23,6 +24,7 @@ mod media;
 mod memory;
 mod operator;
 mod output;
+mod paths;
 mod pool;
 mod progress;
 mod protect;
@@ -31,6 +33,7 @@ mod rait;
 mod report_text;
 mod restore;
 mod run;
+mod selection;
 mod session;
 mod sessions;
 mod sizes;

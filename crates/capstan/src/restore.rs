@@ -1,13 +1,25 @@
 //! `capstan restore`, `verify`, `drill` and `import`: from arguments to requests.
 
-use capstan_cell::request::{DrillRequest, RestoreRequest, RestoreTo, VerifyRequest};
+use std::ffi::OsString;
 
+use capstan_cell::request::{
+    DrillRequest, Pattern, RestoreRequest, RestoreTo, VerifyRequest, VersionName,
+};
+use capstan_cell::{Cell, RestoreTotals};
 use capstan_devices::tape::SpoolPlan;
+use capstan_format::entry::Kind;
+use serde_json::{Map, json};
 
 use crate::args::{DrillArgs, Global, ImportArgs, RestoreArgs, VerifyArgs};
+use crate::as_of::as_of;
 use crate::exit::Failure;
-use crate::output::bytes_of;
+use crate::ls::{Lines, json_of, suffix};
+use crate::output::shown_path;
+use crate::progress::Console;
+use crate::protect::count;
 use crate::session::{self, Show};
+use crate::sizes::{bytes_text, grouped};
+use crate::{home, paths, selection};
 
 /// Runs `restore`.
 pub fn restore(global: &Global, args: &RestoreArgs) -> Result<u8, Failure> {
@@ -15,33 +27,132 @@ pub fn restore(global: &Global, args: &RestoreArgs) -> Result<u8, Failure> {
         (Some(dir), _) => RestoreTo::Into(dir.clone()),
         (None, Some(file)) if file.as_os_str() == "-" => RestoreTo::Tar(None),
         (None, Some(file)) => RestoreTo::Tar(Some(file.clone())),
-        // One of the three is required.
-        (None, None) => RestoreTo::InPlace,
+        (None, None) if args.in_place => RestoreTo::InPlace,
+        (None, None) if args.list => RestoreTo::Into("/".into()),
+        (None, None) => {
+            return Err(Failure::bad_input(
+                "it is not said where to restore to: --into DIR, --in-place or --to-tar FILE",
+                "give one of them; --list shows what would come",
+            ));
+        }
     };
-    let to_stderr = matches!(to, RestoreTo::Tar(None));
-    let request = RestoreRequest {
-        version: args.version.as_of(args.as_of),
-        paths: args.paths.iter().map(|path| bytes_of(path)).collect(),
-        to,
-        strip: args.strip.into(),
-        overwrite: args.overwrite.into(),
-        dry_run: args.dry_run,
-        numeric_ids: args.numeric_ids,
-        spool: args.spool.clone().map(|dir| SpoolPlan { dir, size: args.spool_size }),
-    };
+    let asked = Asked { global, args, select: RestoreSelect::of(args)?, to };
+    if args.list {
+        return list(&asked);
+    }
+    let to_stderr = matches!(asked.to, RestoreTo::Tar(None));
     let show = Show { method: "restore", json: args.json, to_stderr };
     if args.and.is_empty() {
         return session::run(global, &show, |cell, console, stop| {
-            Ok(cell.restore(&request, console, stop)?)
+            Ok(cell.restore(&asked.of(cell, &args.version)?, console, stop)?)
         });
     }
-    let others = args.and.iter().map(|version| version.as_of(args.as_of));
-    let one = |version| RestoreRequest { version, ..request.clone() };
-    let all: Vec<_> = std::iter::once(request.clone()).chain(others.map(one)).collect();
     session::run_all(global, &show, |cell, console, stop| {
+        let all = asked.of_all(cell)?;
         let reports = cell.restore_together(&all, console, stop)?;
         Ok(reports.into_iter().map(|report| report.map_err(Failure::from)).collect())
     })
+}
+
+/// Paths and patterns that are asked for, those in files too.
+struct RestoreSelect {
+    paths: Vec<OsString>,
+    exclude: Vec<Pattern>,
+    include: Vec<Pattern>,
+}
+
+impl RestoreSelect {
+    fn of(args: &RestoreArgs) -> Result<Self, Failure> {
+        let select = &args.select;
+        let mut paths = args.paths.clone();
+        if let Some(file) = &select.files_from {
+            paths.extend(selection::paths_in(file)?);
+        }
+        let exclude = selection::patterns(&select.exclude_from, &select.exclude)?;
+        Ok(Self { paths, exclude, include: Pattern::typed(&select.include) })
+    }
+}
+
+/// What is asked for, before it is known of which versions.
+struct Asked<'a> {
+    global: &'a Global,
+    args: &'a RestoreArgs,
+    select: RestoreSelect,
+    to: RestoreTo,
+}
+
+impl Asked<'_> {
+    /// The request for one object.
+    fn of(&self, cell: &Cell, version: &VersionName) -> Result<RestoreRequest, Failure> {
+        let args = self.args;
+        let version = as_of(self.global, cell, version, args.as_of.as_ref())?;
+        Ok(RestoreRequest {
+            paths: paths::of_versions(cell, &[&version], &self.select.paths)?,
+            version,
+            exclude: self.select.exclude.clone(),
+            include: self.select.include.clone(),
+            to: self.to.clone(),
+            strip: args.strip.into(),
+            overwrite: args.overwrite.into(),
+            dry_run: args.dry_run,
+            numeric_ids: args.numeric_ids,
+            spool: args.spool.clone().map(|dir| SpoolPlan { dir, size: args.spool_size }),
+        })
+    }
+
+    /// The requests for all objects that are named.
+    fn of_all(&self, cell: &Cell) -> Result<Vec<RestoreRequest>, Failure> {
+        let versions = std::iter::once(&self.args.version).chain(&self.args.and);
+        versions.map(|version| self.of(cell, version)).collect()
+    }
+}
+
+/// Lists what a restore would bring.
+fn list(asked: &Asked<'_>) -> Result<u8, Failure> {
+    let console = Console::new(asked.global)?;
+    let cell = home::open(asked.global)?;
+    let json = asked.args.json;
+    let mut lines = Lines::of(json, "files");
+    let mut sum = RestoreTotals::default();
+    for request in asked.of_all(&cell)? {
+        let name = &request.version.name;
+        let listed = cell.list_restore(&request, &console, &mut |listed, bytes| {
+            if json {
+                let mut object = json_of(listed);
+                object.insert("name".to_owned(), name.as_str().into());
+                object.insert("bytes".to_owned(), bytes.into());
+                return lines.row(&object);
+            }
+            lines.put(|out, terminal| {
+                let size = match listed.entry.kind {
+                    Kind::Dir => String::new(),
+                    _ => bytes.to_string(),
+                };
+                out.text(&format!("{size:>15}  "))?;
+                out.bytes(&shown_path(&listed.entry.path(), terminal))?;
+                out.text(&suffix(listed, false))?;
+                out.text("\n")
+            });
+        });
+        let totals = match listed {
+            Ok(totals) => totals,
+            Err(e) => return lines.end(Map::new(), Some(e.into())),
+        };
+        sum.files += totals.files;
+        sum.dirs += totals.dirs;
+        sum.bytes = sum.bytes.saturating_add(totals.bytes);
+    }
+    console.finish();
+    let RestoreTotals { files, dirs, bytes } = sum;
+    if !json {
+        lines.put(|out, _| {
+            let (size, files) = (bytes_text(bytes), count(files, "file"));
+            let what = if dirs == 1 { "directory" } else { "directories" };
+            out.text(&format!("{size:>15}  in {files} and {} {what} would come\n", grouped(dirs)))
+        });
+    }
+    let total = json!({"files": files, "dirs": dirs, "bytes": bytes});
+    lines.end([("total".to_owned(), total)].into_iter().collect(), None)
 }
 
 /// Runs `verify`.

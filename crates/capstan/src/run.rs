@@ -219,7 +219,8 @@ impl Run {
         stop: &Stop,
     ) -> Result<(), Failure> {
         let console = Console::new(global)?;
-        let result = cell.stage(&stage::request(args), &console, stop);
+        let result = stage::request(args, cell)
+            .and_then(|request| Ok(cell.stage(&request, &console, stop)?));
         console.finish();
         let report = result?;
         show(&report, json)?;

@@ -1,5 +1,6 @@
 //! `capstan stage`, and `capstan media retire`: from arguments to a request.
 
+use capstan_cell::Cell;
 use capstan_cell::stage::{RetireRequest, StageRequest};
 
 use crate::args::{Global, RetireArgs, StageArgs};
@@ -9,8 +10,9 @@ use crate::session::{self, Show};
 /// Runs the command.
 pub fn run(global: &Global, args: &StageArgs) -> Result<u8, Failure> {
     let show = Show { method: "stage", json: args.json, to_stderr: false };
-    let request = request(args);
-    session::run(global, &show, |cell, console, stop| Ok(cell.stage(&request, console, stop)?))
+    session::run(global, &show, |cell, console, stop| {
+        Ok(cell.stage(&request(args, cell)?, console, stop)?)
+    })
 }
 
 /// Runs `media retire`.
@@ -30,16 +32,16 @@ pub fn retire(global: &Global, args: &RetireArgs) -> Result<u8, Failure> {
 }
 
 /// The request that options mean.
-pub fn request(args: &StageArgs) -> StageRequest {
-    StageRequest {
+pub fn request(args: &StageArgs, cell: &Cell) -> Result<StageRequest, Failure> {
+    Ok(StageRequest {
         source: args.source.clone(),
         device: args.to.device(),
         pool: args.to.pool(),
-        older_than: args.older_than,
+        begun_before_us: args.older_than.as_ref().map(|when| when.us(cell)).transpose()?,
         keep: args.keep,
         block_size: args.block_size,
         new_medium: args.new_medium,
         encrypt: args.encrypt.map(Into::into),
         dry_run: args.dry_run,
-    }
+    })
 }

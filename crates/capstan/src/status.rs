@@ -35,14 +35,15 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
 
 fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let all = cell.status(&args.names, args.max_age)?;
+    let max_age = args.max_age.age(&cell)?;
+    let all = cell.status(&args.names, max_age)?;
     let (poor, wanted, away) = (cell.poor_media()?, cell.tapes_wanted()?, cell.media_away()?);
     let worst = all.iter().map(|o| o.health).max();
     let mut out = Output::new();
     if args.json {
         out.json(&json!({
             "status": worst.map_or("unknown", Health::name),
-            "max_age_s": args.max_age.as_secs(),
+            "max_age_s": max_age.as_secs(),
             "objects": all.iter().map(json_of).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
@@ -51,7 +52,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     } else {
         out.text(&first_line(&all, worst))?;
         if args.plugin {
-            out.text(&performance_data(&all, args.max_age))?;
+            out.text(&performance_data(&all, max_age))?;
         }
         out.text("\n")?;
         out.text(&list(&all))?;

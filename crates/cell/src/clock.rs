@@ -121,6 +121,21 @@ impl Cell {
         Ok(said)
     }
 
+    /// When the complete versions of the objects of a name were begun that were begun from one time to before another, in
+    /// microseconds since 1970; the latest first.
+    pub fn begun_within(&self, name: &str, from_us: i64, to_us: i64) -> Result<Vec<i64>> {
+        let mut times = Vec::new();
+        for object in self.idb.objects_by_name(name)? {
+            let versions = self.kept_versions(object.id)?;
+            let complete = versions.iter().filter(|v| is_complete_by(v, None));
+            times.extend(complete.map(|v| v.created_us));
+        }
+        // What began at the very time is meant by it.
+        times.retain(|time| (from_us + 1..to_us).contains(time));
+        times.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(times)
+    }
+
     /// An object's versions that something can be read of, newest first.
     fn kept_versions(&self, object: ObjectId) -> Result<Vec<Version>> {
         let mut versions = self.idb.versions_of(object)?;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use capstan_disk_agent::linux::source::{self, DirHandle};
 use capstan_disk_agent::look::{look, same_inode};
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::select::Selection;
+use capstan_disk_agent::select::{Pattern, Selection};
 use capstan_disk_agent::walk::WalkEvent;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind};
@@ -119,7 +119,7 @@ impl Cell {
     }
 
     /// What the sessions of a version were told to take.
-    fn selected_by(&self, version: &Version) -> Result<Option<Selected>> {
+    pub(crate) fn selected_by(&self, version: &Version) -> Result<Option<Selected>> {
         #[derive(serde::Deserialize)]
         struct OfReport {
             selection: Option<Selected>,
@@ -361,8 +361,8 @@ fn selection_of(selected: Option<&Selected>) -> Result<Selection> {
     let Some(s) = selected else {
         return Selection::new(&[], &[]).map_err(|e| CellError::BadInput(e.to_string()));
     };
-    let mut selection =
-        Selection::new(&s.exclude, &s.include).map_err(|e| CellError::BadInput(e.to_string()))?;
+    let mut selection = Selection::new(&Pattern::typed(&s.exclude), &Pattern::typed(&s.include))
+        .map_err(|e| CellError::BadInput(e.to_string()))?;
     selection.exclude_caches = s.exclude_caches;
     selection.exclude_if_present =
         s.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect();

@@ -40,7 +40,8 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn new(request: &'a FindRequest) -> Result<Self> {
         let matcher = |pattern: String| {
-            Selection::new(&[pattern], &[]).map_err(|e| CellError::BadInput(e.to_string()))
+            Selection::new(&[pattern.as_str().into()], &[])
+                .map_err(|e| CellError::BadInput(e.to_string()))
         };
         let name = match &request.name {
             Some(name) if name.is_empty() || name.contains('/') => {

@@ -108,6 +108,7 @@ pub use input::wait_for_command;
 pub use lock::Locked;
 pub use protect::VersionRef;
 pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
+pub use restore::RestoreTotals;
 pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::ring_of_medium;
 pub use tapes_wanted::{TapeWanted, WaitingSession};

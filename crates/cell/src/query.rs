@@ -205,6 +205,21 @@ impl Cell {
         missing.map_or(Ok(()), |path| Err(crate::restore::not_in_version(path)))
     }
 
+    /// Whether a version has each of these paths.
+    pub fn have_paths(&self, version: &VersionName, paths: &[&[u8]]) -> Result<Vec<bool>> {
+        let version = self.version(version)?;
+        let mut merged = self.named(&version)?;
+        let has = |path: &&[u8]| {
+            let mut has = false;
+            let path = crate::restore::clean(path);
+            merged.each_below(&path, Some(0), &mut |_, row| {
+                has |= row.entry.kind != Kind::Tombstone
+            })?;
+            Ok(has)
+        };
+        paths.iter().map(has).collect()
+    }
+
     /// The rows of a version, to be read in order; of those whose catalogs are not kept and whose media are not at hand, what
     /// is kept of their names.
     fn named(&self, version: &Version) -> Result<Merged<'_>> {

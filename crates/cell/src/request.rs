@@ -9,6 +9,7 @@ use std::time::Duration;
 use capstan_devices::address::Address;
 use capstan_devices::tape::SpoolPlan;
 pub use capstan_disk_agent::backup::{Locked, ReadMode};
+pub use capstan_disk_agent::select::Pattern;
 pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
@@ -147,9 +148,9 @@ pub struct BackupRequest {
     /// How to read.
     pub read: ReadMode,
     /// Patterns of what is left out, in order (`--exclude` and the lines of `--exclude-from` files).
-    pub exclude: Vec<String>,
+    pub exclude: Vec<Pattern>,
     /// Exceptions to them.
-    pub include: Vec<String>,
+    pub include: Vec<Pattern>,
     /// Leave out what lies in directories tagged as caches.
     pub exclude_caches: bool,
     /// Leave out what lies in directories that hold such a name.
@@ -244,6 +245,10 @@ pub struct RestoreRequest {
     pub version: VersionName,
     /// Only these paths (absolute, leading slash optional) and what is below them; all if empty.
     pub paths: Vec<Vec<u8>>,
+    /// Patterns of what is left out, in order.
+    pub exclude: Vec<Pattern>,
+    /// Exceptions to them; without any, patterns of all that is restored.
+    pub include: Vec<Pattern>,
     /// Where to.
     pub to: RestoreTo,
     /// Components to strip from the begin of each path.

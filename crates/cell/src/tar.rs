@@ -23,20 +23,21 @@ use crate::observe::Stop;
 use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::RestoreRequest;
-use crate::restore::{clean, selected};
+use crate::restore::Chosen;
 use crate::session::Ears;
 use crate::version::VersionView;
 
 /// Writes a version as an archive; counts into the report.
 #[expect(
     clippy::too_many_arguments,
-    reason = "three views of one version, and what every session has"
+    reason = "three views of one version, what of it, and what every session has"
 )]
 pub(crate) fn write(
     view: VersionView<'_>,
     dirs_of: VersionView<'_>,
     files_of: &VersionView<'_>,
     request: &RestoreRequest,
+    chosen: &Chosen,
     out: Box<dyn Write + '_>,
     ears: &Ears<'_>,
     stop: &Stop,
@@ -46,7 +47,6 @@ pub(crate) fn write(
     let mut archive = Builder::new(io::BufWriter::with_capacity(1 << 18, out));
     let overview = Overview::with_replaced(files_of)?;
     let mut contents = FileContents::new(files_of, &overview)?;
-    let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
     // Names of which the archive has the contents: further names are links to them.
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let mut broken: HashSet<Vec<u8>> = HashSet::new();
@@ -60,7 +60,7 @@ pub(crate) fn write(
             let path = path_of(&row);
             let e = &row.entry;
             if !e.kind.is_inode()
-                || !selected(&paths, &path)
+                || !chosen.has(&path, e.kind == Kind::Dir)
                 || overview.is_replaced(&path, row.ordinal)
             {
                 continue;

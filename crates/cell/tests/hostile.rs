@@ -109,6 +109,8 @@ fn restore(cell: &Cell, to: RestoreTo) -> Report {
     let request = RestoreRequest {
         version: VersionName::parse("evil"),
         paths: Vec::new(),
+        exclude: Vec::new(),
+        include: Vec::new(),
         to,
         strip: 0,
         overwrite: Overwrite::Always,

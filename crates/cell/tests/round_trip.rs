@@ -97,6 +97,8 @@ impl Bench {
         let request = RestoreRequest {
             version: VersionName::parse("src"),
             paths: paths.iter().map(|p| p.as_os_str().as_encoded_bytes().to_vec()).collect(),
+            exclude: Vec::new(),
+            include: Vec::new(),
             to: RestoreTo::Into(into.clone()),
             strip: 0,
             overwrite: Overwrite::Always,

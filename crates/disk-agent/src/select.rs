@@ -1,10 +1,12 @@
 //! What is left out of a backup: patterns, tags, sizes, file systems, and what must never be backed up.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// Begin of a cache directory's tag (https://bford.info/cachedir/).
@@ -12,20 +14,61 @@ pub const CACHE_TAG: &str = "CACHEDIR.TAG";
 /// What that file must begin with.
 pub const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
+/// A pattern, and where it was given.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    /// The pattern, as in a .gitignore.
+    pub text: String,
+    /// The file that has it, and its line there, from 1; nothing of one that was typed.
+    pub from: Option<(PathBuf, usize)>,
+}
+
+impl From<&str> for Pattern {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), from: None }
+    }
+}
+
+impl Pattern {
+    /// Patterns that were typed.
+    pub fn typed(texts: &[String]) -> Vec<Self> {
+        texts.iter().map(|text| text.as_str().into()).collect()
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.from {
+            Some((file, line)) => write!(f, "'{}' ({}:{line})", self.text, file.display()),
+            None => write!(f, "'{}'", self.text),
+        }
+    }
+}
+
 /// A pattern that cannot be understood.
 #[derive(Debug, thiserror::Error)]
-#[error("bad pattern '{pattern}': {reason}; patterns are those of .gitignore files")]
+#[error("bad pattern {pattern}: {reason}; patterns are those of .gitignore files")]
 pub struct BadPattern {
     /// The pattern.
-    pub pattern: String,
+    pub pattern: Pattern,
     /// Why not.
     pub reason: String,
+}
+
+/// What patterns say of a path: the last that matches it decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// The number of that pattern: those that exclude come first, then those that include.
+    pub pattern: usize,
+    /// Whether the path is left out.
+    pub excludes: bool,
 }
 
 /// What is left out.
 #[derive(Debug)]
 pub struct Selection {
-    patterns: Gitignore,
+    matcher: Gitignore,
+    patterns: Vec<Pattern>,
     /// Leave out what lies in directories tagged as caches.
     pub exclude_caches: bool,
     /// Leave out what lies in directories that hold one of these names.
@@ -41,15 +84,20 @@ pub struct Selection {
 impl Selection {
     /// A selection by patterns in the order given, later ones deciding; `include` patterns come after all.
     /// Patterns with a leading or inner slash are anchored at the root directory.
-    pub fn new(exclude: &[String], include: &[String]) -> Result<Self, BadPattern> {
+    pub fn new(exclude: &[Pattern], include: &[Pattern]) -> Result<Self, BadPattern> {
         let mut builder = GitignoreBuilder::new("/");
-        let mut add = |sign: &str, pattern: &str| {
-            let bad = |reason: String| BadPattern { pattern: pattern.to_owned(), reason };
-            let glob = without_alternatives(pattern);
+        let mut patterns: Vec<Pattern> = Vec::with_capacity(exclude.len() + include.len());
+        let mut add = |sign: &str, pattern: &Pattern| {
+            let bad = |reason: String| BadPattern { pattern: pattern.clone(), reason };
+            let glob = without_alternatives(&pattern.text);
             let line = &format!("{sign}{glob}");
             // The matcher takes what is no glob as a pattern that matches nothing; here it is a mistake.
             globset::Glob::new(&glob).map_err(|e| bad(e.kind().to_string()))?;
-            builder.add_line(None, line).map(|_| ()).map_err(|e| bad(e.to_string()))
+            // It keeps of each pattern whence it comes: here that is its number.
+            let number = PathBuf::from(patterns.len().to_string());
+            builder.add_line(Some(number), line).map_err(|e| bad(e.to_string()))?;
+            patterns.push(pattern.clone());
+            Ok(())
         };
         for pattern in exclude {
             add("", pattern)?;
@@ -57,9 +105,10 @@ impl Selection {
         for pattern in include {
             add("!", pattern)?;
         }
-        let bad = |e: ignore::Error| BadPattern { pattern: String::new(), reason: e.to_string() };
+        let bad = |e: ignore::Error| BadPattern { pattern: "".into(), reason: e.to_string() };
         Ok(Self {
-            patterns: builder.build().map_err(bad)?,
+            matcher: builder.build().map_err(bad)?,
+            patterns,
             exclude_caches: false,
             exclude_if_present: Vec::new(),
             sizes: None,
@@ -70,13 +119,32 @@ impl Selection {
 
     /// Whether there is no pattern at all.
     pub fn has_patterns(&self) -> bool {
-        !self.patterns.is_empty()
+        !self.matcher.is_empty()
+    }
+
+    /// Its patterns, by their numbers.
+    pub fn patterns(&self) -> &[Pattern] {
+        &self.patterns
+    }
+
+    /// What patterns say of a path (without leading slash); nothing where none matches.
+    pub fn decide(&self, path: &[u8], is_dir: bool) -> Option<Decision> {
+        if !self.has_patterns() {
+            return None;
+        }
+        let (glob, excludes) =
+            match self.matcher.matched(Path::new(OsStr::from_bytes(path)), is_dir) {
+                Match::None => return None,
+                Match::Ignore(glob) => (glob, true),
+                Match::Whitelist(glob) => (glob, false),
+            };
+        let pattern = glob.from()?.to_str()?.parse().ok()?;
+        Some(Decision { pattern, excludes })
     }
 
     /// Whether the path (without leading slash) is left out by a pattern.
     pub fn excludes(&self, path: &[u8], is_dir: bool) -> bool {
-        self.has_patterns()
-            && self.patterns.matched(Path::new(OsStr::from_bytes(path)), is_dir).is_ignore()
+        self.decide(path, is_dir).is_some_and(|decision| decision.excludes)
     }
 }
 
@@ -113,7 +181,7 @@ mod tests {
     use super::*;
 
     fn selection(exclude: &[&str], include: &[&str]) -> Selection {
-        let own = |s: &[&str]| s.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        let own = |s: &[&str]| s.iter().map(|s| (*s).into()).collect::<Vec<_>>();
         Selection::new(&own(exclude), &own(include)).unwrap()
     }
 
@@ -126,7 +194,27 @@ mod tests {
         assert!(!s.excludes(b"home/me/cache", false));
         assert!(!s.excludes(b"srv/home/me/cache", true));
         assert!(s.excludes(b"srv/tmp", true));
-        assert!(Selection::new(&["a[".to_owned()], &[]).is_err());
+        assert!(Selection::new(&["a[".into()], &[]).is_err());
+    }
+
+    #[test]
+    fn the_pattern_that_decides_is_known() {
+        let listed = |text: &str, line| Pattern {
+            text: text.to_owned(),
+            from: Some((PathBuf::from("list"), line)),
+        };
+        let exclude = [listed("# a comment", 1), listed("*.o", 2), listed("", 3), "cache/".into()];
+        let s = Selection::new(&exclude, &["keep.o".into()]).unwrap();
+        let of = |path: &str, is_dir| {
+            let decision = s.decide(path.as_bytes(), is_dir)?;
+            Some((s.patterns()[decision.pattern].clone(), decision.excludes))
+        };
+        assert_eq!(of("a/b.o", false), Some((listed("*.o", 2), true)));
+        assert_eq!(of("a/cache", true), Some(("cache/".into(), true)));
+        assert_eq!(of("a/keep.o", false), Some(("keep.o".into(), false)));
+        assert_eq!(of("a/cache", false), None);
+        let bad = Selection::new(&[listed("a[", 7)], &[]).unwrap_err();
+        assert!(bad.to_string().contains("'a[ (list:7)'"), "{bad}");
     }
 
     #[test]

@@ -77,6 +77,8 @@ codes! {
     Anomaly,
     /// A restored file is not what was recorded.
     NotProved,
+    /// A pattern did nothing.
+    NoMatch,
     /// Options were adapted.
     Adapted,
     /// A session was stopped before its end.
@@ -398,6 +400,9 @@ impl Code {
                 Warning,
                 "import the medium that has what is missing, if there is one; name a version that is whole to restore all of it",
             ),
+            Self::NoMatch => {
+                (320, "no-match", Warning, "check how the pattern is written (docs/patterns.md)")
+            }
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (
                 402,

@@ -6,6 +6,7 @@ use capstan_cell::request::VersionName;
 use clap::Args;
 
 use super::restore::parse_version;
+use super::time::{When, parse_when};
 
 const AFTER_DIFF: &str = "\
 Examples:
@@ -31,7 +32,7 @@ pub struct DiffArgs {
     /// The second version, of the same object or of another
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub after: VersionName,
-    /// Only these paths, from the root of the file system, and what is below them
+    /// Only these paths and what is below them; a relative one begins at the working directory
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
     /// Print one JSON object with the list `changes`
@@ -60,12 +61,12 @@ pub struct CompareArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub version: VersionName,
-    /// Only these paths, from the root of the file system, and what is below them
+    /// Only these paths and what is below them; a relative one begins at the working directory
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Not the newest version but the newest begun by this time: a date, 'DATE HH:MM', or RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = super::time::parse_time)]
-    pub as_of: Option<i64>,
+    /// Not the newest version but the newest begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub as_of: Option<When>,
     /// Compare contents too, byte by byte
     #[arg(long)]
     pub contents: bool,

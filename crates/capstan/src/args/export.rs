@@ -6,7 +6,7 @@ use capstan_cell::request::VersionName;
 use clap::{Args, ValueHint};
 
 use super::restore::parse_version;
-use super::time::parse_time;
+use super::time::{When, parse_when};
 
 const AFTER: &str = "\
 Examples:
@@ -34,9 +34,9 @@ pub struct ExportArgs {
     /// All versions of the object, one after the other
     #[arg(long, conflicts_with = "as_of")]
     pub all_versions: bool,
-    /// The newest complete version begun by this time: a date, 'DATE HH:MM', or RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub as_of: Option<i64>,
+    /// The newest complete version begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub as_of: Option<When>,
     /// Print one JSON object (on standard error with --parquet -)
     #[arg(long)]
     pub json: bool,

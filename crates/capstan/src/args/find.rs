@@ -3,7 +3,7 @@
 use capstan_format::entry::Kind;
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::time::{parse_since, parse_time};
+use super::time::{When, parse_when};
 use crate::sizes::parse_size;
 
 const AFTER: &str = "\
@@ -15,8 +15,7 @@ Examples:
   capstan find '/srv/**' --type f --changed-before 2020-01-01 --as-of 2026-01-31
 
 All conditions have to hold. PATTERN is one of paths as in a .gitignore, --name one of the last component alone; braces are
-themselves in both. Sizes are those of files, other kinds have none. Times are those of the last change of the file's contents;
-a date alone is its first moment. Where nothing is found, standard error says so, and the exit code is 0.";
+themselves in both. Sizes are those of files, other kinds have none. Times are those of the last change of the file's contents. Where nothing is found, standard error says so, and the exit code is 0.";
 
 /// Arguments of `find`.
 #[derive(Debug, Args)]
@@ -36,21 +35,21 @@ pub struct FindArgs {
     /// Only files smaller than this
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub smaller: Option<u64>,
-    /// Only what was last changed since: an age (90min, 26h, 7d, 2w, 1y), a date, 'DATE HH:MM', or RFC 3339
-    #[arg(long, value_name = "AGE|TIME", value_parser = parse_since)]
-    pub changed_since: Option<i64>,
+    /// Only what was last changed since then: 7d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub changed_since: Option<When>,
     /// Only what was last changed before
-    #[arg(long, value_name = "AGE|TIME", value_parser = parse_since)]
-    pub changed_before: Option<i64>,
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub changed_before: Option<When>,
     /// Only files, directories or symbolic links; can be given several times
     #[arg(long = "type", value_enum, value_name = "TYPE")]
     pub kinds: Vec<KindArg>,
     /// Look into all versions, not only the newest of each object
     #[arg(long, conflicts_with = "as_of")]
     pub all_versions: bool,
-    /// Look into the newest version of each object begun by this time: a date, 'DATE HH:MM', or RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub as_of: Option<i64>,
+    /// Look into the newest version of each object begun by this time
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub as_of: Option<When>,
     /// Print one JSON object with the list `files`
     #[arg(long)]
     pub json: bool,

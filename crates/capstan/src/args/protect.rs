@@ -4,15 +4,16 @@ use capstan_cell::VersionRef;
 use capstan_cell::prune::{Count, KeepRules};
 use capstan_cell::request::{Keep, Protection, VersionName};
 use clap::{ArgGroup, Args};
-use jiff::{Span, Zoned};
+use jiff::Span;
 
 use super::restore::parse_version;
+use super::time::{parse_span, parse_until};
 
 /// Until when a backup's version is kept.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Protection")]
 pub struct KeepArgs {
-    /// Protect the version: none, permanent, a date, or a duration as 30d, 8w, 6m, 10y; rules leaves it to the keep rules
+    /// Protect the version: none, permanent, a day (until its begin), or a duration as 30d, 8w, 6m, 10y; rules leaves it to the keep rules
     /// of `capstan prune` [default: rules]
     #[arg(long, value_name = "UNTIL", value_parser = parse_protection)]
     protect: Option<Protection>,
@@ -64,7 +65,8 @@ Examples:
   capstan protect desk --until 10y --catalog-until 90d
   capstan protect desk@1f2e3d4c --none && capstan prune
 
-A date alone is its end. h, d, w, m and y are hours, days, weeks, months and years; they can be joined: 1y6m. A version
+A day alone is its begin, 00:00: --until 2031-01-01 keeps it to the end of 2030. h, d, w, m and y are hours, days, weeks,
+months and years; they can be joined: 1y6m. A version
 that is not protected goes at the next prune, unless a keep rule given there keeps it or another version builds on it.";
 
 /// Arguments of `protect`.
@@ -147,7 +149,7 @@ pub struct LockVersionArgs {
     /// Which version.
     #[command(flatten)]
     pub which: VersionArgs,
-    /// Until when: a date (its end), 'DATE HH:MM', RFC 3339, or a duration as 30d, 8w, 6m, 10y
+    /// Until when: a day (its begin), 'DATE HH:MM', RFC 3339, or a duration as 30d, 8w, 6m, 10y
     #[arg(long, value_name = "UNTIL", value_parser = parse_until)]
     pub until: i64,
     /// Print the result as one JSON object
@@ -271,79 +273,15 @@ fn parse_protection(text: &str) -> Result<Protection, String> {
     }
 }
 
-/// Microseconds since 1970 of a time to come: a date, or a duration from now.
-fn parse_until(text: &str) -> Result<i64, String> {
-    let now = Zoned::now();
-    let beyond = || "it is beyond the calendar; write permanent, or less".to_owned();
-    let until = match parse_span(text) {
-        Ok(span) => now.checked_add(span).map_err(|_| beyond())?.timestamp().as_microsecond(),
-        Err(_) => super::time::parse_time(text).map_err(|_| {
-            "it is no time; write 2030-12-31, '2030-12-31 18:00', or a duration as 30d, 8w, 6m, 10y"
-                .to_owned()
-        })?,
-    };
-    if until <= now.timestamp().as_microsecond() {
-        return Err("protection in the past: that time is over; name a later one".to_owned());
-    }
-    Ok(until)
-}
-
-/// Reads a duration: numbers, each with h, d, w, m or y.
-fn parse_span(text: &str) -> Result<Span, String> {
-    let bad = || format!("'{text}' is no duration; write 12h, 30d, 8w, 6m, 10y, or 1y6m");
-    let mut span = Span::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let n: i64 = rest[..digits].parse().map_err(|_| bad())?;
-        let unit = rest[digits..].chars().next().ok_or_else(bad)?;
-        let set = match unit {
-            'h' if span.get_hours() == 0 => span.try_hours(n),
-            'd' if span.get_days() == 0 => span.try_days(n),
-            'w' if span.get_weeks() == 0 => span.try_weeks(n),
-            'm' if span.get_months() == 0 => span.try_months(n),
-            'y' if span.get_years() == 0 => span.try_years(n),
-            _ => return Err(bad()),
-        };
-        span = set.map_err(|_| bad())?;
-        rest = &rest[digits + unit.len_utf8()..];
-    }
-    match text.is_empty() {
-        true => Err(bad()),
-        false => Ok(span),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn durations_as_people_write_them() {
-        let fields = |text: &str| parse_span(text).map(|s| s.fieldwise());
-        assert_eq!(fields("30d"), Ok(Span::new().days(30).fieldwise()));
-        let all = Span::new().years(1).months(6).weeks(2).days(3).hours(4);
-        assert_eq!(fields("1y6m2w3d4h"), Ok(all.fieldwise()));
-        for bad in ["", "d", "30", "30x", "3d4d", "-3d", "9999999y", "30 d", "3é"] {
-            assert!(parse_span(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn until_is_in_the_future() {
-        let now = Zoned::now().timestamp().as_microsecond();
-        let day = 86_400_000_000;
-        let in_days = |text: &str| parse_until(text).map(|us| (us - now + day / 2) / day);
-        assert_eq!(in_days("30d"), Ok(30));
-        assert_eq!(in_days("2w"), Ok(14));
-        assert!((360..370).contains(&in_days("1y").unwrap()));
-        assert!(in_days("2999-12-31").unwrap() > 300_000);
-        for past in ["2001-01-01", "1970-01-01T00:00:00Z", "0d"] {
-            assert!(parse_until(past).unwrap_err().starts_with("protection in the past"), "{past}");
-        }
-        for bad in ["tomorrow", "9000y", "", "none"] {
-            assert!(parse_until(bad).is_err(), "{bad}");
-        }
+    fn protection_is_a_word_or_a_time_to_come() {
         assert_eq!(parse_protection("none"), Ok(Protection::None));
+        assert_eq!(parse_protection("permanent"), Ok(Protection::Permanent));
+        assert!(matches!(parse_protection("30d"), Ok(Protection::UntilUs(_))));
+        assert!(parse_protection("2001-01-01").is_err() && parse_protection("some").is_err());
     }
 }

@@ -7,6 +7,7 @@ use capstan_cell::request::{Overwrite, VersionName};
 use capstan_devices::address::Address;
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 
+use super::time::{When, parse_when};
 use crate::sizes::parse_size;
 
 const AFTER_RESTORE: &str = "\
@@ -15,20 +16,27 @@ Examples:
   capstan restore desk@1f2e3d4c /etc/hosts /etc/ssh --into /tmp/restored --strip 1
   capstan restore desk /home/ann/thesis --in-place --overwrite if-different
   capstan restore desk /home/ann --as-of '2026-11-20 14:30' --into /tmp/restored
+  capstan restore desk --include '*.odt' --into /tmp/restored
+  capstan restore desk /home --exclude '*.iso' --exclude cache/ --list
+  capstan restore desk --files-from wanted --in-place
   capstan restore desk --and mail --and www --into /tmp/restored
   capstan restore desk --to-tar - | ssh host tar -x -C /srv
 
 --into recreates the full path: /etc/hosts becomes DIR/etc/hosts, and with --strip 1 DIR/hosts. Nothing is written
 outside DIR. Without @SESSION the newest complete version is restored.
 
-PATH is a path in the backup, from the root of the file system as `capstan ls` shows it: etc/hosts is /etc/hosts, whatever
-the working directory. --overwrite if-different and the like tell files by kind, size and time; those that are left as
+PATH is a path in the backup, as `capstan ls` shows it; a relative one begins at the working directory. Patterns are those of
+`backup`, anchored at /: what lies in an excluded directory is left out with it, and a PATH that is named is taken whatever
+patterns say. --include alone, without --exclude, restores only what it matches. A pattern that does nothing is named.
+
+--list shows each path that would come with the bytes of its contents, and a total, and restores nothing; it needs no target, and
+lists what --into would bring. --overwrite if-different and the like tell files by kind, size and time; those that are left as
 they are, the report counts.";
 
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_RESTORE)]
-#[command(group = ArgGroup::new("target").required(true).args(["into", "in_place", "to_tar"]))]
+#[command(group = ArgGroup::new("target").args(["into", "in_place", "to_tar"]))]
 pub struct RestoreArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
@@ -38,7 +46,7 @@ pub struct RestoreArgs {
     pub paths: Vec<OsString>,
     /// Restore this object too, at the same time: tapes that several are on pass by once (may be repeated)
     #[arg(long, value_name = "NAME[@SESSION]", value_parser = parse_version)]
-    #[arg(conflicts_with_all = ["to_tar", "paths"])]
+    #[arg(conflicts_with_all = ["to_tar", "paths", "files_from"])]
     pub and: Vec<VersionName>,
     /// Restore below this directory, with full paths
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -54,15 +62,18 @@ pub struct RestoreArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(0..=1000))]
     #[arg(allow_negative_numbers = true)]
     pub strip: u16,
-    /// Not the newest version but the newest begun by this time: a date, 'DATE HH:MM', or RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = super::time::parse_time)]
-    pub as_of: Option<i64>,
+    /// Not the newest version but the newest begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub as_of: Option<When>,
     /// What to do with files that exist
     #[arg(long, value_enum, value_name = "WHEN", default_value = "if-different")]
     pub overwrite: OverwriteArg,
     /// Only say what would be done
     #[arg(long)]
     pub dry_run: bool,
+    /// Only list what would come
+    #[arg(long)]
+    pub list: bool,
     /// Restore owners by number, not by name
     #[arg(long)]
     pub numeric_ids: bool,
@@ -75,6 +86,28 @@ pub struct RestoreArgs {
     /// Print the report as one JSON object (on standard error with --to-tar -)
     #[arg(long)]
     pub json: bool,
+    /// What of it.
+    #[command(flatten)]
+    pub select: RestoreSelectArgs,
+}
+
+/// Selection.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Selection")]
+pub struct RestoreSelectArgs {
+    /// Read further paths from a file (- is standard input): one per line, or ended by zero bytes if it has any
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files_from: Option<PathBuf>,
+    /// Leave out what matches a pattern; later patterns override earlier ones, and those of files
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Leave out what matches the patterns in a file, written as a .gitignore
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub exclude_from: Vec<PathBuf>,
+    /// Restore what matches a pattern although it is excluded (not below an excluded directory); without --exclude, only
+    /// what matches
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
 }
 
 /// `--overwrite`.
@@ -108,9 +141,9 @@ Examples:
   capstan ls desk --depth 1 /home
   capstan ls desk --json | jq -r '.files[] | select(.size > 1e9) | .path'
 
-PATH is a path in the backup, from the root of the file system: etc/ssh is /etc/ssh, whatever the working directory. One
-that the backup does not have ends the command with exit code 2, when all others are listed. With --json they are
-the list `files` of one object, a file a line. A path that is not UTF-8 has its bytes, base64, in `path_bytes` as well.";
+PATH is a path in the backup; a relative one begins at the working directory. One that the backup does not have ends the command
+with exit code 2, when all others are listed. With --json they are the list `files` of one object, a file a line. A path that
+is not UTF-8 has its bytes, base64, in `path_bytes` as well.";
 
 /// Arguments of `ls`.
 #[derive(Debug, Args)]
@@ -119,12 +152,12 @@ pub struct LsArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub version: VersionName,
-    /// List only these paths, from the root of the file system, and what is below them
+    /// List only these paths and what is below them
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Not the newest version but the newest begun by this time: a date, 'DATE HH:MM', or RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = super::time::parse_time)]
-    pub as_of: Option<i64>,
+    /// Not the newest version but the newest begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub as_of: Option<When>,
     /// List at most this many levels below each PATH: 1 is what is directly in it
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,

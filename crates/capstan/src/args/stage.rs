@@ -1,12 +1,10 @@
 //! The options of `capstan stage`.
 
-use std::time::Duration;
-
 use clap::{Args, ValueHint};
 
 use super::encrypt::EncryptCopyArg;
 use super::media::Destination;
-use super::time::parse_age;
+use super::time::{When, parse_when};
 use crate::sizes::{parse_size, parse_size_u32};
 
 const AFTER: &str = "\
@@ -32,9 +30,9 @@ pub struct StageArgs {
     /// Where to: a tape library, a tape or a directory; or pool:NAME, whose policy chooses
     #[arg(long, value_name = "DEVICE|pool:NAME", value_hint = ValueHint::DirPath)]
     pub to: Destination,
-    /// Only versions that were begun longer ago: 12h, 3d, 2w
-    #[arg(long, value_name = "AGE", value_parser = parse_age)]
-    pub older_than: Option<Duration>,
+    /// Only versions that were begun longer ago, or before a time: 12h, 3d, 2w, 2026-11-20
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub older_than: Option<When>,
     /// Go on, oldest first, until no more than so much is left on the disk
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_negative_numbers = true)]
     pub keep: Option<u64>,

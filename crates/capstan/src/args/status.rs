@@ -1,10 +1,8 @@
 //! The options of `status`.
 
-use std::time::Duration;
-
 use clap::Args;
 
-use super::time::parse_age;
+use super::time::{When, parse_when};
 
 const AFTER: &str = "\
 Examples:
@@ -33,9 +31,9 @@ pub struct StatusArgs {
     /// Only these objects
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Oldest age of a last complete version that is well: 90min, 26h, 8d, 2w
-    #[arg(long, value_name = "AGE", default_value = "26h", value_parser = parse_age)]
-    pub max_age: Duration,
+    /// How old a last complete version may be: 90min, 26h, 8d, 2w; or not from before yesterday, 2026-11-20
+    #[arg(long, value_name = "TIME", default_value = "26h", value_parser = parse_when)]
+    pub max_age: When,
     /// Exit codes and first line of a monitoring plugin
     #[arg(long, conflicts_with = "json")]
     pub plugin: bool,

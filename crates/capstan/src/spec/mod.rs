@@ -165,9 +165,8 @@ fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> KeepRules {
         }
     }
     if let Some((at, value)) = t.scalar("within", m) {
-        let span = value.trim_end_matches(['h', 'd', 'w', 'm', 'y']);
-        let one_unit = value.len() == span.len() + 1;
-        if one_unit && span.parse::<u32>().is_ok_and(|n| n > 0) {
+        // A span of nothing would keep no version but the newest, which stays without it.
+        if crate::args::parse_span(&value).is_ok_and(|span| span.is_positive()) {
             rules.push(format!("--keep-within={value}"));
         } else {
             m.at(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use capstan_disk_agent::select::Selection;
+use capstan_disk_agent::select::{Pattern, Selection};
 use clap::{Arg, CommandFactory, Parser};
 use toml::de::DeValue;
 
@@ -212,7 +212,9 @@ fn checked(
         if from_stdin.into_iter().any(|file| file.as_os_str() == "-") {
             return Err("there is no standard input here; name a file".to_owned());
         }
-        Selection::new(&select.exclude, &select.include).map(|_| ()).map_err(|e| e.to_string())
+        Selection::new(&Pattern::typed(&select.exclude), &Pattern::typed(&select.include))
+            .map(|_| ())
+            .map_err(|e| e.to_string())
     });
     match result {
         Ok(()) => Some(Given { key: key.to_owned(), args, list }),

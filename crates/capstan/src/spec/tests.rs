@@ -125,7 +125,7 @@ timeout = "5m"
         (24, "no span"),
         (25, "'often'"),
         (26, "no url"),
-        (27, "no span"),
+        (27, "5min or 5mo"),
     ];
     for (line, words) in expected {
         assert!(

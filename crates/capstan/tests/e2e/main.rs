@@ -75,6 +75,7 @@ mod rait_members;
 mod rait_tape;
 mod refusals;
 mod repair;
+mod restore_some;
 mod retire;
 mod runs;
 mod secrets;
@@ -94,6 +95,7 @@ mod tape_goes_on;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;
 mod threads;
+mod times;
 mod to_tar;
 mod together;
 mod unit_rights;

@@ -356,7 +356,7 @@ fn bad_input_is_refused() {
     lab.run(["lock", "nobody", "--until", "9d"]).refused(&["no object is called 'nobody'"]);
     lab.run(["prune", "nobody"]).refused(&["no object is called 'nobody'"]);
     lab.run(["prune", "--keep-daily", "-1"]).refused(&["unlimited"]);
-    lab.run(["prune", "--keep-within", "5x"]).refused(&["no duration"]);
+    lab.run(["prune", "--keep-within", "5x"]).refused(&["no span of time"]);
     comes_back(&lab, 0, &session);
 }
 

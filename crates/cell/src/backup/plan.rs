@@ -184,8 +184,8 @@ impl Plan {
         let text = |root: &Vec<u8>| String::from_utf8([b"/", &root[..]].concat()).ok();
         Some(Selected {
             paths: roots.iter().map(text).collect::<Option<_>>()?,
-            exclude: request.exclude.clone(),
-            include: request.include.clone(),
+            exclude: request.exclude.iter().map(|p| p.text.clone()).collect(),
+            include: request.include.iter().map(|p| p.text.clone()).collect(),
             exclude_caches: request.exclude_caches,
             exclude_if_present: request.exclude_if_present.clone(),
             sizes: request.sizes.as_ref().map(|s| (*s.start(), *s.end())),

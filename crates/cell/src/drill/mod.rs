@@ -60,6 +60,8 @@ impl Cell {
         let restore = RestoreRequest {
             version: request.version.clone(),
             paths: Vec::new(),
+            exclude: Vec::new(),
+            include: Vec::new(),
             to: RestoreTo::Into(scratch.0.clone()),
             strip: 0,
             overwrite: Overwrite::Never,

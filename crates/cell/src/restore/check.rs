@@ -1,20 +1,23 @@
 //! What is refused before a restore writes anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use capstan_disk_agent::target::Target;
-use capstan_engine::message::path_text;
+use capstan_engine::message::{Code, path_text};
+use capstan_format::entry::Kind;
 
+use super::chosen::Chosen;
 use super::outgoing::Outgoing;
 use super::scope::Scope;
-use super::{is_below, selected};
+use super::split;
 use crate::error::{CellError, Result, plain};
 use crate::observe::Stop;
 use crate::overview::Overview;
 use crate::request::{RestoreRequest, RestoreTo};
+use crate::session::Ears;
 use crate::version::VersionView;
 
 /// A version and what is asked of it.
@@ -22,51 +25,107 @@ pub(super) struct Check<'a> {
     pub view: &'a VersionView<'a>,
     pub overview: &'a Overview,
     pub request: &'a RestoreRequest,
-    /// Stored paths to restore; all if empty.
-    pub paths: &'a [Vec<u8>],
-    /// What can have something of them.
+    /// What is restored.
+    pub chosen: &'a Chosen,
+    /// What can have something of it.
     pub scope: &'a Scope,
+}
+
+/// Takes a path, and whether it is a directory.
+type EachPath<'f> = dyn FnMut(&[u8], bool) + 'f;
+
+/// Refuses what can be told from the request alone.
+pub(super) fn destination(request: &RestoreRequest) -> Result<()> {
+    let (to, name) = match &request.to {
+        RestoreTo::Into(dir) => (dir.as_path(), "--into a directory"),
+        RestoreTo::Tar(Some(file)) => (file.as_path(), "--to-tar a file, or -"),
+        RestoreTo::InPlace | RestoreTo::Tar(None) => (Path::new("/"), ""),
+    };
+    if to.as_os_str().is_empty() {
+        return Err(CellError::BadInput(format!(
+            "the name of where to restore is empty; give {name}"
+        )));
+    }
+    Ok(())
+}
+
+/// Finds out what is chosen: refuses paths that the version does not have and patterns that leave nothing, says which patterns did
+/// nothing, and learns which directories lead to the rest.
+pub(super) fn choose(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    chosen: &mut Chosen,
+    scope: &Scope,
+    ears: &Ears<'_>,
+    name: &str,
+) -> Result<()> {
+    if !chosen.is_narrow() {
+        return Ok(());
+    }
+    let mut missing: HashSet<Vec<u8>> = chosen.paths().cloned().collect();
+    let mut any = false;
+    each_path(view, overview, scope, &mut |path, is_dir| {
+        if !missing.is_empty() {
+            // Nested ones are met as well.
+            let mut at = chosen.asked_of(path);
+            while let Some(asked) = at {
+                missing.remove(asked);
+                at = (!asked.is_empty()).then(|| chosen.asked_of(split(asked).0)).flatten();
+            }
+        }
+        if chosen.has_patterns() && chosen.has(path, is_dir) {
+            any = true;
+            chosen.learn(path);
+        }
+    })?;
+    if let Some(path) = missing.iter().min() {
+        return Err(not_in_version(path));
+    }
+    let useless = chosen.useless();
+    if chosen.has_patterns() && !any {
+        let why = useless.first().map(|why| format!(" ({why})")).unwrap_or_default();
+        return Err(CellError::BadInput(format!(
+            "the patterns leave nothing to restore{why}; `capstan ls` shows what there is, docs/patterns.md how they are meant"
+        )));
+    }
+    for text in useless {
+        ears.say(Code::NoMatch, "cell", name, text);
+    }
+    Ok(())
+}
+
+/// Calls with each path that is there, asked for or not.
+fn each_path(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    scope: &Scope,
+    each: &mut EachPath<'_>,
+) -> Result<()> {
+    scope.rows(view, &mut |stream, row| {
+        if row.entry.kind.is_inode() && overview.is_first(stream, &row) {
+            let path = row.entry.path();
+            if !overview.is_replaced(&path, row.ordinal) {
+                each(&path, row.entry.kind == Kind::Dir);
+            }
+        }
+        Ok(())
+    })
 }
 
 impl Check<'_> {
     /// Refuses what can be told from the request, the database, and a look at the media.
     pub fn request(&self) -> Result<()> {
-        let (to, name) = match &self.request.to {
-            RestoreTo::Into(dir) => (dir.as_path(), "--into a directory"),
-            RestoreTo::Tar(Some(file)) => (file.as_path(), "--to-tar a file, or -"),
-            RestoreTo::InPlace | RestoreTo::Tar(None) => (Path::new("/"), ""),
-        };
-        if to.as_os_str().is_empty() {
-            return Err(CellError::BadInput(format!(
-                "the name of where to restore is empty; give {name}"
-            )));
-        }
-        self.paths()?;
         self.strip()?;
         self.view.require_a_medium()
     }
 
-    /// Calls with each path that is there, asked for or not.
-    fn each_path(&self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.scope.rows(self.view, &mut |stream, row| {
-            if row.entry.kind.is_inode() && self.overview.is_first(stream, &row) {
-                let path = row.entry.path();
-                if !self.overview.is_replaced(&path, row.ordinal) {
-                    each(&path);
-                }
+    /// Calls with each path that is chosen.
+    fn each_chosen(&self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        each_path(self.view, self.overview, self.scope, &mut |path, is_dir| {
+            if self.chosen.has(path, is_dir) {
+                each(path);
             }
-            Ok(())
         })
-    }
-
-    /// Paths that the version does not have.
-    fn paths(&self) -> Result<()> {
-        if self.paths.is_empty() {
-            return Ok(());
-        }
-        let mut missing: Vec<&Vec<u8>> = self.paths.iter().collect();
-        self.each_path(&mut |path| missing.retain(|p| !is_below(path, p)))?;
-        missing.first().map_or(Ok(()), |path| Err(not_in_version(path)))
     }
 
     /// Stripping that leaves nothing of any path.
@@ -74,8 +133,8 @@ impl Check<'_> {
         let strip = self.request.strip;
         let mut longest = 0;
         if strip > 0 {
-            self.each_path(&mut |path| {
-                if !path.is_empty() && selected(self.paths, path) {
+            self.each_chosen(&mut |path| {
+                if !path.is_empty() {
                     longest = longest.max(path.split(|b| *b == b'/').count());
                 }
             })?;
@@ -93,9 +152,9 @@ impl Check<'_> {
     pub fn target(&self, target: &Target, dir: &Path) -> Result<()> {
         let Err(why) = target.check_writable() else { return Ok(()) };
         let mut tops: BTreeSet<Vec<u8>> = BTreeSet::new();
-        self.each_path(&mut |path| {
+        self.each_chosen(&mut |path| {
             let mut rest = path.split(|b| *b == b'/').skip(self.request.strip);
-            if let Some(top) = rest.next().filter(|t| !t.is_empty() && selected(self.paths, path))
+            if let Some(top) = rest.next().filter(|t| !t.is_empty())
                 && !tops.contains(top)
             {
                 tops.insert(top.to_vec());
@@ -130,8 +189,9 @@ pub(super) fn open_archive<'a>(
 
 /// The error for a path that the version does not have.
 pub(crate) fn not_in_version(path: &[u8]) -> CellError {
-    CellError::BadInput(format!(
-        "/{} is not in this version; `capstan ls` shows what is",
-        path_text(path)
-    ))
+    let hint = match path.iter().any(|b| b"*?[".contains(b)) {
+        true => "a PATH is no pattern: `restore` takes those with --include, `find` looks for them",
+        false => "`capstan ls` shows what is",
+    };
+    CellError::BadInput(format!("/{} is not in this version; {hint}", path_text(path)))
 }

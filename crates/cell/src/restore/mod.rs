@@ -5,8 +5,10 @@
 //! links, directories and inode flags follow when all data are there.
 
 mod check;
+mod chosen;
 mod finish;
 mod hand;
+mod list;
 mod outgoing;
 mod pace;
 mod scope;
@@ -23,12 +25,14 @@ use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::entry::Kind;
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
 use self::check::Check;
 pub(crate) use self::check::not_in_version;
+pub(crate) use self::chosen::Chosen;
+pub use self::list::RestoreTotals;
+use self::list::Tally;
 use self::pace::Turn;
 use self::scope::Scope;
 use self::tree::{Counts, Restore};
@@ -146,6 +150,18 @@ impl Cell {
         }
     }
 
+    /// What a request chooses of a version.
+    fn chosen_of(&self, request: &RestoreRequest, version: &Version) -> Result<Chosen> {
+        let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
+        let chosen = Chosen::new(&paths, &request.exclude, &request.include)?;
+        if !chosen.has_patterns() {
+            return Ok(chosen);
+        }
+        let selected = self.selected_by(version)?.map(|selected| selected.paths);
+        let roots = selected.unwrap_or_default();
+        Ok(chosen.of_roots(&roots.iter().map(|p| clean(p.as_bytes())).collect::<Vec<_>>()))
+    }
+
     /// Says what clocks say that cannot be: of the object, or of the one version that is named.
     fn say_clock(&self, name: &VersionName, version: &Version, ears: &Ears<'_>) -> Result<()> {
         for (of, text) in self.clock_faults(version.object)? {
@@ -222,17 +238,20 @@ impl Cell {
         let from = self.idb.sessions_of_version(version.id)?.last().map(|s| s.id);
         let session = SessionId(self.new_id()?);
         let meters = Meters::default();
-        let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
-        let scope = if arc.is_some() { Scope::default() } else { Scope::of(&view, &paths)? };
+        check::destination(request)?;
+        let mut chosen = self.chosen_of(request, &version)?;
+        let scope = Scope::of(&view, &chosen, &[])?;
+        let name = &request.version.name;
+        check::choose(&view, &overview, &mut chosen, &scope, ears, name)?;
         let check =
-            Check { view: &view, overview: &overview, request, paths: &paths, scope: &scope };
+            Check { view: &view, overview: &overview, request, chosen: &chosen, scope: &scope };
         check.request()?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
         if request.dry_run {
-            return Ok((dry_run(&view, &overview, &paths, &scope, &run, ears)?, false));
+            return Ok((dry_run(&view, &overview, &chosen, &scope, &run, ears)?, false));
         }
         if let RestoreTo::Tar(_) = &request.to {
-            return Ok((self.restore_to_tar(view, &run, ears, stop)?, false));
+            return Ok((self.restore_to_tar(view, &run, &chosen, ears, stop)?, false));
         }
         let options =
             TargetOptions { overwrite: request.overwrite, numeric_ids: request.numeric_ids };
@@ -254,7 +273,7 @@ impl Cell {
             spans: Spans::of(&view.segments),
             target: &target,
             request,
-            paths,
+            chosen,
             scope,
             in_parts: HashMap::new(),
             instead: HashMap::new(),
@@ -346,6 +365,7 @@ impl Cell {
         &self,
         view: VersionView<'_>,
         run: &RunOf<'_>,
+        chosen: &Chosen,
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<Report> {
@@ -359,8 +379,17 @@ impl Cell {
         let out = check::open_archive(run.request, stop)?;
         run.record_begin()?;
         let mut report = run.report();
-        let result =
-            crate::tar::write(view, dirs_of, &files_of, run.request, out, ears, stop, &mut report);
+        let result = crate::tar::write(
+            view,
+            dirs_of,
+            &files_of,
+            run.request,
+            chosen,
+            out,
+            ears,
+            stop,
+            &mut report,
+        );
         let stopped = stop.0.load(Relaxed);
         if stopped {
             ears.stopped(&run.request.version.name);
@@ -456,11 +485,12 @@ impl RunOf<'_> {
 fn dry_run(
     view: &VersionView<'_>,
     overview: &Overview,
-    paths: &[Vec<u8>],
+    chosen: &Chosen,
     scope: &Scope,
     run: &RunOf<'_>,
     ears: &Ears<'_>,
 ) -> Result<Report> {
+    let mut tally = Tally::new(run.request, chosen);
     let mut report =
         Report { status: "completed".to_owned(), media: view.first_media(), ..run.report() };
     report.method = "dry run".to_owned();
@@ -470,17 +500,12 @@ fn dry_run(
             && overview.is_first(stream, &row)
             && !overview.is_replaced(&path, row.ordinal)
             && !overview.is_carrier(row.ordinal);
-        if live && selected(paths, &path) {
-            if row.entry.kind == Kind::Dir {
-                report.dirs += 1;
-            } else {
-                report.files += 1;
-                let bytes = if row.entry.link { 0 } else { row.entry.size };
-                report.bytes_written = report.bytes_written.saturating_add(bytes);
-            }
+        if live && tally.takes(&row.entry, &path) {
+            tally.count(&row.entry);
         }
         Ok(())
     })?;
+    (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.bytes);
     ears.fill(&mut report);
     Ok(report)
 }

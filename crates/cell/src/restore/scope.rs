@@ -8,10 +8,14 @@ use capstan_format::entry::path_order;
 use capstan_format::id::StreamId;
 use capstan_media_agent::reader::StreamContents;
 
+use super::chosen::Chosen;
 use super::{is_below, split};
 use crate::error::Result;
 use crate::sparse::{PathKey, batch_of};
 use crate::version::{Ordinal, Row, VersionView};
+
+/// Most paths of which each is held against each batch: of more, all batches are looked into once.
+const PATHS_MAX: usize = 1000;
 
 /// The batches that are read. By the sparse indexes; what has none is read as a whole.
 #[derive(Default)]
@@ -41,14 +45,24 @@ impl Wanted {
 }
 
 impl Scope {
-    /// Those with rows of these paths, of what is below them, and of the directories that lead to them; all, if there are none.
-    pub fn of(view: &VersionView<'_>, paths: &[Vec<u8>]) -> Result<Self> {
+    /// Those with rows of what is chosen and of these further paths, of what is below them, and of the directories that lead to
+    /// them; all, if all is chosen. What only patterns choose may be in any.
+    pub fn of(view: &VersionView<'_>, chosen: &Chosen, further: &[Vec<u8>]) -> Result<Self> {
         let mut scope = Self::default();
-        if paths.is_empty() || paths.iter().any(Vec::is_empty) {
+        if !chosen.is_narrow() {
             return Ok(scope);
         }
-        let is_asked =
-            |path: &[u8]| paths.iter().any(|asked| is_below(path, asked) || is_below(asked, path));
+        let mut paths: Vec<&Vec<u8>> = chosen.paths().chain(further).collect();
+        if chosen.paths().next().is_none() || paths.len() > PATHS_MAX {
+            paths = vec![const { &Vec::new() }];
+        }
+        let all = paths.iter().any(|path| path.is_empty());
+        if all && !chosen.has_patterns() && paths.len() == 1 && chosen.paths().all(Vec::is_empty) {
+            return Ok(scope);
+        }
+        let is_asked = |path: &[u8]| {
+            all || paths.iter().any(|asked| is_below(path, asked) || is_below(asked, path))
+        };
         let mut aside: HashMap<(u32, StreamId), Vec<usize>> = HashMap::new();
         view.each_outline(&mut |index, _, outlines| {
             for outline in outlines {
@@ -64,7 +78,7 @@ impl Scope {
                 let at = (index as u32, *stream);
                 let Some(firsts) = view.firsts(at.0, *stream)? else { continue };
                 let mut read: Vec<bool> = (0..firsts.len())
-                    .map(|n| paths.iter().any(|path| may_have(&firsts, n, path)))
+                    .map(|n| all || paths.iter().any(|path| may_have(&firsts, n, path)))
                     .collect();
                 for n in aside.get(&at).into_iter().flatten() {
                     read.get_mut(*n).into_iter().for_each(|read| *read = true);

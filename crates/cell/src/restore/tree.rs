@@ -13,10 +13,11 @@ use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_format::id::{MediumId, SegmentNumber, StreamId};
 use capstan_media_agent::reader::StreamContents;
 
+use super::chosen::Chosen;
 use super::hand::Hand;
 use super::pace::Turn;
 use super::scope::{Scope, Wanted};
-use super::{is_below, selected, split};
+use super::split;
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
@@ -73,9 +74,9 @@ pub(super) struct Restore<'a> {
     pub arc: Option<Arc>,
     /// Among others that read the same tapes.
     pub turn: Option<&'a Turn<'a>>,
-    /// Stored paths to restore, without leading slash; all if empty.
-    pub paths: Vec<Vec<u8>>,
-    /// The batches that can have something of them, and of what stands in for links.
+    /// What is restored.
+    pub chosen: Chosen,
+    /// The batches that can have something of it, and of what stands in for links.
     pub scope: Scope,
     /// Files written in parts.
     pub in_parts: HashMap<Vec<u8>, InParts>,
@@ -108,14 +109,26 @@ impl Restore<'_> {
         (!rest.is_empty()).then_some(rest)
     }
 
+    /// Whether the path of a file, of whatever kind, is asked for.
     pub(super) fn wants(&self, path: &[u8]) -> bool {
-        selected(&self.paths, path) && self.arc.is_none_or(|arc| arc.has(path))
+        self.wants_that(path, false)
+    }
+
+    fn wants_that(&self, path: &[u8], is_dir: bool) -> bool {
+        // Of what is stripped to nothing, nothing comes: a further name has the contents.
+        self.stripped(path).is_some()
+            && self.chosen.has(path, is_dir)
+            && self.arc.is_none_or(|arc| arc.has(path))
+    }
+
+    /// Whether a row is of what is asked for, or of a directory that leads to it.
+    fn is_near(&self, path: &[u8], is_dir: bool) -> bool {
+        self.chosen.has(path, is_dir) || self.chosen.leads(path)
     }
 
     /// An ancestor of what is asked for: made on the way, and given its metadata where it is made below a directory.
     pub(super) fn leads_to(&self, path: &[u8]) -> bool {
-        matches!(self.request.to, RestoreTo::Into(_))
-            && self.paths.iter().any(|p| is_below(p, path))
+        matches!(self.request.to, RestoreTo::Into(_)) && self.chosen.leads(path)
     }
 
     pub(super) fn error(&self, code: Code, path: &[u8], text: String) {
@@ -216,18 +229,20 @@ impl Restore<'_> {
         let mut in_parts: HashMap<Vec<u8>, (Entry, u64)> = HashMap::new();
         let mut links: Vec<Entry> = Vec::new();
         let (mut files, mut bytes) = (0, 0_u64);
-        let some = !self.paths.is_empty() || self.arc.is_some();
+        let strip = self.request.strip > 0;
+        let some = self.chosen.is_narrow() || self.arc.is_some() || strip;
         let mut scope = std::mem::take(&mut self.scope);
         scope.narrow(self.view, &mut |stream, row| {
             let e = &row.entry;
             if !e.kind.is_inode() {
                 let path = e.path();
-                let kept = wanted_of(e, is_near(&path, &self.paths));
+                let kept = wanted_of(e, self.is_near(&path, false));
                 return Ok(if self.live(stream, &row, &path) { kept } else { kept.without_data() });
             }
             let path = e.path();
-            let kept = wanted_of(e, is_near(&path, &self.paths));
-            let wanted = self.wants(&path);
+            let is_dir = e.kind == Kind::Dir;
+            let kept = wanted_of(e, self.is_near(&path, is_dir));
+            let wanted = self.wants_that(&path, is_dir);
             if !self.live(stream, &row, &path) {
                 let unkept = self.overview.is_unkept(stream.stream, &row)
                     && !self.overview.is_replaced(&path, row.ordinal);
@@ -250,17 +265,18 @@ impl Restore<'_> {
             Ok(kept)
         })?;
         self.scope = scope;
-        if !links.is_empty() && !self.paths.is_empty() {
-            let targets = links.iter().map(|link| link.target.clone());
-            let paths: Vec<_> = self.paths.iter().cloned().chain(targets).collect();
-            let mut scope = Scope::of(self.view, &paths)?;
+        if !links.is_empty() && self.chosen.is_narrow() {
+            let targets: HashSet<Vec<u8>> = links.iter().map(|link| link.target.clone()).collect();
+            let further: Vec<Vec<u8>> = targets.iter().cloned().collect();
+            let mut scope = Scope::of(self.view, &self.chosen, &further)?;
             scope.narrow(self.view, &mut |stream, row| {
                 let path = row.entry.path();
                 if is_in_parts(&row, stream) && self.live(stream, &row, &path) {
                     let len = self.overview.believed_len(&row);
                     in_parts.insert(path.clone(), (self.here(&row), len));
                 }
-                Ok(wanted_of(&row.entry, is_near(&path, &paths)))
+                let is_dir = row.entry.kind == Kind::Dir;
+                Ok(wanted_of(&row.entry, targets.contains(&path) || self.is_near(&path, is_dir)))
             })?;
             self.scope = scope;
         }
@@ -420,7 +436,8 @@ impl Restore<'_> {
                 return Ok(());
             }
             let path = row.entry.path();
-            let wanted = self.wants(&path) || (row.entry.kind == Kind::Dir && self.leads_to(&path));
+            let is_dir = row.entry.kind == Kind::Dir;
+            let wanted = self.wants_that(&path, is_dir) || (is_dir && self.leads_to(&path));
             if wanted && self.live(stream, &row, &path) {
                 if let Some(to) = self.stripped(&path) {
                     each(&row, &path, to)?;
@@ -468,11 +485,6 @@ fn wanted_of(entry: &Entry, is_near: bool) -> Wanted {
         (true, 0) => Wanted::Row,
         (true, _) => Wanted::Data,
     }
-}
-
-/// Whether a path is asked for, is below what is, or leads to it.
-fn is_near(path: &[u8], asked: &[Vec<u8>]) -> bool {
-    asked.is_empty() || asked.iter().any(|asked| is_below(path, asked) || is_below(asked, path))
 }
 
 /// Whether a file's data lie in several places: in parts, or in the next segment too.

@@ -15,7 +15,7 @@ mod target;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
@@ -53,8 +53,8 @@ pub struct StageRequest {
     pub device: Address,
     /// The pool whose media take the place of the device.
     pub pool: Option<String>,
-    /// Only versions that are older.
-    pub older_than: Option<Duration>,
+    /// Only versions that were begun before, in microseconds since 1970.
+    pub begun_before_us: Option<i64>,
     /// The newest that have no more than so many bytes together stay.
     pub keep: Option<u64>,
     /// Block size of a new medium in bytes.
@@ -90,10 +90,7 @@ impl Cell {
         let target = Target::foreseen(self, request);
         self.end_dead_leases(&ears, stop)?;
         let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
-        let cutoff = request.older_than.map(|age| {
-            started_us.saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
-        });
-        choose(&mut candidates, cutoff, request.keep);
+        choose(&mut candidates, request.begun_before_us, request.keep);
         let mut report = Report {
             name: sources.name.clone(),
             host: host(),

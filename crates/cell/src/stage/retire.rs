@@ -245,7 +245,7 @@ impl Cell {
             source: row.label.clone(),
             device,
             pool,
-            older_than: None,
+            begun_before_us: None,
             keep: None,
             block_size: None,
             new_medium: request.new_medium,

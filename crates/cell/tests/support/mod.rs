@@ -247,6 +247,8 @@ pub fn restore(cell: &Cell, name: &str, into: &Path) -> capstan_cell::Result<Rep
     let request = RestoreRequest {
         version: VersionName::parse(name),
         paths: Vec::new(),
+        exclude: Vec::new(),
+        include: Vec::new(),
         to: RestoreTo::Into(into.to_owned()),
         strip: 0,
         overwrite: Overwrite::Always,

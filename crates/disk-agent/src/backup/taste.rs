@@ -218,7 +218,7 @@ mod tests {
 
     fn of(dir: &std::path::Path) -> Taste {
         let root = source::resolve(dir).unwrap();
-        let selection = Selection::new(&["*.left".to_owned()], &[]).unwrap();
+        let selection = Selection::new(&["*.left".into()], &[]).unwrap();
         taste(&[root], &selection, None, &AtomicBool::new(false))
     }
 

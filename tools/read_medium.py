@@ -1823,7 +1823,7 @@ class Media:
 
     def __init__(self, given, keys, report, torn=False):
         self.keys, self.report = keys, report
-        self.sessions, self.trees, self.cache = {}, {}, OrderedDict()
+        self.sessions, self.trees, self.parts, self.cache = {}, {}, {}, OrderedDict()
         self.volumes = [Volume(files, header, report, torn, len(given) > 1) for files, header in given]
         for volume in self.volumes:
             for segment in volume.segments:
@@ -2080,17 +2080,35 @@ class Media:
             yield from self.data_in(others, stream, start, rest)
 
     def data_at(self, session, stream, start, end):
-        """The contents of a range of any stream that a session or one before it has, as `data`."""
+        """The contents of a range of any stream that a session, one before it or a base has, as `data`."""
         for segment in self.having(session, stream, start, end):
             yield from self.data(Where(segment, stream), start, min(end, segment.extents()[stream]["logical_end"]))
 
     def having(self, session, stream, start, end):
-        """The segments of a session, and those that it goes on with, that have some of a stream's range."""
-        for member in self.chain(self.sessions[session]):
-            for segment in member.segments:
-                extent = segment.extents().get(stream)
-                if extent and extent["logical_start"] < end and start < extent["logical_end"]:
-                    yield segment
+        """The segments of a session, of those that it goes on with and of its bases that have some of a stream's range, in order."""
+        if session not in self.parts:
+            parts = {}
+            for segment in {s.name: s for member in self.below(self.sessions[session]) for s in member.segments}.values():
+                for of, extent in segment.extents().items():
+                    parts.setdefault(of, []).append((extent["logical_start"], extent["logical_end"], segment.name, segment))
+            self.parts[session] = {of: sorted(found) for of, found in parts.items()}
+        for begin, stop, _, segment in self.parts[session].get(stream, ()):
+            if begin < end and start < stop:
+                yield segment
+
+    def below(self, session):
+        """The sessions that a session refers to: those of its version, and of the versions that this builds on."""
+        seen = set()
+        while session is not None and session.id not in seen:
+            chain = self.chain(session)
+            seen.update(member.id for member in chain)
+            yield from chain
+            base = chain[0].label.get("base")
+            session = self.newest(base) if base else None
+
+    def lacks_base(self, session):
+        """Whether some version that a session's builds on is on no medium that was given."""
+        return any(member.label.get("base") and self.newest(member.label["base"]) is None for member in self.below(session))
 
     def frame(self, segment, stream, place):
         """The frame at a place and its opened payload, from the most recent ones if it is there."""
@@ -2148,7 +2166,7 @@ def below_any(path, tops):
     return path in tops
 
 
-# row None: as in another version, or (version is a stream and an offset) in another stream of the same version
+# row None: as in another version, or (version is a stream and an offset) in another stream of the same version or of its bases
 Piece = namedtuple("Piece", "start end row logical version")
 Where = namedtuple("Where", "segment stream")
 AT = 8
@@ -2529,7 +2547,9 @@ class Checker:
                 if start < high and low < end:
                     self.report.damage(show(path), "incomplete, bytes {} to {} are damaged".format(
                         piece.start - low + max(start, low), piece.start - low + min(end, high)))
-        if at < high:
+        if at < high and not segments and self.medium.lacks_base(session):
+            self.report.note(show(path), "its contents are in a base that is on no medium that was given")
+        elif at < high:
             self.report.damage(show(path), f"incomplete, bytes from {piece.start - low + at} on are missing")
 
 

@@ -32,6 +32,8 @@ pub struct View {
     in_use: u64,
     corrupt: u64,
     kept: u64,
+    moved: u64,
+    moved_bytes: u64,
     error_count: u64,
     errors: Vec<ErrorView>,
     bytes_read: u64,
@@ -134,6 +136,10 @@ impl View {
         line("Errors", &grouped(self.error_count));
         if self.kept > 0 {
             line("Kept", &format!("{} from an earlier run", grouped(self.kept)));
+        }
+        if self.moved > 0 {
+            let (files, bytes) = (grouped(self.moved), bytes_text(self.moved_bytes));
+            line("Moved", &format!("{files} or touched: {bytes} of contents not stored again"));
         }
         line("Size", &self.size());
         line("Elapsed", &seconds_text(self.elapsed_s));

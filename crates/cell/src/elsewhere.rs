@@ -34,6 +34,11 @@ impl Spans {
         Self(Arc::new(all))
     }
 
+    /// Whether any segment has some of the stream.
+    pub fn has(&self, stream: StreamId) -> bool {
+        self.0.contains_key(&stream)
+    }
+
     /// The segment that has the stream's byte `at`, and up to where.
     pub fn find(&self, stream: StreamId, at: u64) -> Option<(u32, u64)> {
         let spans = self.0.get(&stream)?;
@@ -86,6 +91,8 @@ pub(crate) struct Elsewhere<'a> {
     planned: Option<(StreamId, u32, Arc<Vec<FramePlace>>)>,
     /// Stored bytes read so far.
     pub bytes_read: u64,
+    /// Whether what was lost last lies in a segment that could not be opened: its medium may be away.
+    pub is_unopened: bool,
 }
 
 impl<'a> Elsewhere<'a> {
@@ -100,6 +107,7 @@ impl<'a> Elsewhere<'a> {
             spare: Vec::new(),
             planned: None,
             bytes_read: 0,
+            is_unopened: false,
         }
     }
 
@@ -134,6 +142,7 @@ impl<'a> Elsewhere<'a> {
 
     /// Makes the frame that has the stream's byte `at` the one at hand of what is used last.
     fn load(&mut self, stream: StreamId, at: u64) -> Result<()> {
+        self.is_unopened = false;
         let (segment, _) = self.spans.find(stream, at).ok_or_else(missing)?;
         match self.open.iter().position(|o| o.stream == stream) {
             Some(last) if last + 1 == self.open.len() => {}
@@ -145,7 +154,7 @@ impl<'a> Elsewhere<'a> {
         }
         let is_open = self.open.last().is_some_and(|o| o.stream == stream && o.segment == segment);
         if !is_open {
-            self.open_stream(stream, segment)?;
+            self.open_stream(stream, segment).inspect_err(|_| self.is_unopened = true)?;
         }
         let Some(open) = self.open.last_mut() else { return Err(missing()) };
         if open.frame.is_some_and(|(from, to, _)| (from..to).contains(&at)) {

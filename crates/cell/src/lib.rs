@@ -41,6 +41,7 @@ mod input;
 mod judge;
 mod keeper;
 pub mod keyring;
+mod known;
 mod lease;
 pub mod library;
 mod lock;

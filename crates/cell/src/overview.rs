@@ -443,6 +443,14 @@ impl Overview {
         saved
     }
 
+    /// Whether all of a row's file can be restored as it was at one time.
+    pub fn is_complete(&self, row: &Row) -> bool {
+        let path = row.entry.path();
+        self.is_whole(row)
+            && self.is_clean(&path, row.data)
+            && !self.is_replaced(&path, row.ordinal)
+    }
+
     /// Whether the row's file was read as one state, whole.
     pub fn is_clean(&self, path: &[u8], ordinal: Ordinal) -> bool {
         use OutcomeCode::{Changed, Short, Unreadable, Vanished};
@@ -452,7 +460,7 @@ impl Overview {
 }
 
 /// Rows by their numbers in one stream's part of a segment. Each batch is read once, however many of its rows are asked for.
-fn rows_at(
+pub(crate) fn rows_at(
     view: &VersionView<'_>,
     index: u32,
     stream: StreamId,

@@ -261,6 +261,10 @@ pub struct Report {
     pub corrupt: u64,
     /// Files that an earlier run of the version has.
     pub kept: u64,
+    /// Files that were moved or touched, whose contents an earlier version has.
+    pub moved: u64,
+    /// Bytes of those contents, which were not stored again.
+    pub moved_bytes: u64,
     /// What a backup was told to take; nothing where a path is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selected>,
@@ -346,6 +350,7 @@ impl Report {
     /// Says that nothing of the session is on a medium, so that what was read does not pass for what was saved.
     pub(crate) fn nothing_committed(&mut self) {
         (self.files, self.dirs, self.kept) = (0, 0, 0);
+        (self.moved, self.moved_bytes) = (0, 0);
         self.notes.push(NOTHING_COMMITTED.to_owned());
     }
 

@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 
 use capstan_disk_agent::walk::{BaseCursor, BaseRow};
 use capstan_engine::message::Code;
-use capstan_format::entry::{Kind, path_order};
+use capstan_format::entry::{ExtentKind, Kind, path_order};
 use capstan_format::id::{MediumId, SessionId};
 use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
 use crate::consolidate::is_consolidation;
+use crate::contents::data_ranges;
 use crate::error::Result;
 use crate::merged::Merged;
 use crate::session::Ears;
@@ -65,11 +66,8 @@ impl<'a> Cursor<'a> {
     }
 
     fn base_row(&self, row: &Row) -> BaseRow {
-        let path = row.entry.path();
         let overview = &self.merged.overview;
-        let complete = overview.is_whole(row)
-            && overview.is_clean(&path, row.data)
-            && !overview.is_replaced(&path, row.ordinal);
+        let complete = overview.is_complete(row);
         let e = &row.entry;
         let mut saved = Vec::new();
         if !complete && self.can_be_gone_on_with(row) {
@@ -84,6 +82,8 @@ impl<'a> Cursor<'a> {
             mtime: e.mtime,
             ctime: e.ctime,
             ino: e.ino,
+            dev: e.dev,
+            data: e.extents.iter().any(|x| x.kind == ExtentKind::Hole).then(|| data_ranges(e)),
             link_to: e.link.then(|| e.target.clone()),
         }
     }

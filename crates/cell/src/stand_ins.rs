@@ -35,7 +35,7 @@ impl Cell {
         passed: &mut dyn FnMut(VersionId, String),
     ) -> Result<Option<VersionId>> {
         for full in self.idb.stand_ins(version)? {
-            match self.refuse_stand_in(full, place) {
+            match self.refuse_stand_in(version, full, place) {
                 Ok(()) => return Ok(Some(full)),
                 Err(e @ CellError::Idb(_)) => return Err(e),
                 Err(e) => passed(full, chain(&e)),
@@ -60,7 +60,7 @@ impl Cell {
         Ok(())
     }
 
-    fn refuse_stand_in(&self, full: VersionId, place: Place) -> Result<()> {
+    fn refuse_stand_in(&self, version: VersionId, full: VersionId, place: Place) -> Result<()> {
         let mut view = VersionView::open(self, full)?;
         let mut places: Vec<SegmentPlace> = view.segments.clone();
         // Without its end an import would not know that it is complete.
@@ -97,7 +97,12 @@ impl Cell {
         let Some(last) = sessions.last() else {
             return Err(CellError::BadInput("no session of it is known".to_owned()));
         };
-        refuse_lacking(&view, last)
+        refuse_lacking(&view, last)?;
+        match place {
+            Place::OfGivenUp => self.refuse_without_referred(version, full),
+            // There is nothing else that could have what is referred to.
+            Place::OfGone { .. } => Ok(()),
+        }
     }
 
     /// Refuses a medium on which nothing may be relied on in the place of something else.

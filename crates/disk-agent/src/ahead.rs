@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use capstan_engine::queue::Queue;
-use capstan_format::entry::Kind;
+use capstan_format::entry::{Kind, Timestamp};
+use rustix::fs::Stat;
 
 use crate::linux::source;
 use crate::linux::stalls::Stalls;
@@ -37,6 +38,9 @@ const COLD_SHARE: u64 = 8;
 pub struct Ahead {
     cold: AtomicBool,
     groups: Queue<Arc<Group>>,
+    /// What changed last before that, and has no such name in the base, may have been moved: it is not read, or once it is known that
+    /// it must be.
+    saved_by: Option<Timestamp>,
     waited_ns: AtomicU64,
     /// Names that fetchers looked at, and how many of them had contents that were not in the page cache.
     looked_at: AtomicU64,
@@ -48,6 +52,7 @@ impl Default for Ahead {
         Self {
             cold: AtomicBool::new(false),
             groups: Queue::new(GROUPS_WAITING),
+            saved_by: None,
             waited_ns: AtomicU64::new(0),
             looked_at: AtomicU64::new(0),
             brought: AtomicU64::new(0),
@@ -56,6 +61,11 @@ impl Default for Ahead {
 }
 
 impl Ahead {
+    /// For a backup that builds on a base that had been saved by then.
+    pub fn behind(saved_by: Option<Timestamp>) -> Self {
+        Self { saved_by, ..Self::default() }
+    }
+
     /// A stream looked at `names` names, and waited so long for the disk.
     pub fn waited(&self, names: usize, waited: Duration) {
         if names >= 16 && waited / (names as u32) > COLD {
@@ -102,7 +112,7 @@ impl Ahead {
             let Some(items) = group.items.get(first..end) else { continue };
             let stalls = stalls.get_or_insert_with(Stalls::of_this_thread);
             let begun = stalls.now();
-            let brought = items.iter().filter(|item| fetch(item)).count();
+            let brought = items.iter().filter(|item| fetch(item, self.saved_by)).count();
             self.judge(items.len(), brought, stalls.since(begun));
         }
     }
@@ -134,7 +144,7 @@ fn chunk(group: &Group) -> usize {
 }
 
 /// Looks at an item as its stream will; whether that brought contents into the page cache.
-fn fetch(item: &WalkItem) -> bool {
+fn fetch(item: &WalkItem, saved_by: Option<Timestamp>) -> bool {
     if let Some(base) = &item.base {
         let Ok(stat) = source::stat_at(&item.dir, &item.listed.name) else { return false };
         let is_same = base.complete && base.is_of(&stat);
@@ -145,8 +155,11 @@ fn fetch(item: &WalkItem) -> bool {
     }
     let brought = item.listed.kind == Some(Kind::File)
         && source::open_at(&item.dir, &item.listed.name, false).is_ok_and(|fd| {
-            source::stat(&fd).is_ok_and(|s| (s.st_size as u64) < source::DIRECT_MIN)
-                && source::prefetch(&fd)
+            let is_wanted = |s: Stat| {
+                let may_be_moved = item.base.is_none() && Some(source::ctime_of(&s)) <= saved_by;
+                (s.st_size as u64) < source::DIRECT_MIN && !may_be_moved
+            };
+            source::stat(&fd).is_ok_and(is_wanted) && source::prefetch(&fd)
         });
     if brought {
         item.ours.store(true, Relaxed);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::listing::spill_file;
+use crate::spill::spill_file;
 
 /// Bytes of paths kept in memory.
 const IN_MEMORY: u64 = 16 << 20;

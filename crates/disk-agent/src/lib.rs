@@ -15,6 +15,7 @@ mod listing;
 pub mod look;
 pub mod owners;
 pub mod select;
+pub mod spill;
 pub mod squeeze;
 pub mod stream;
 pub mod target;

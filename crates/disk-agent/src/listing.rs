@@ -8,6 +8,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use capstan_format::entry::Kind;
 
 use crate::linux::source::Listed;
+use crate::spill::spill_file;
 
 /// Bytes of names kept in memory before a run is written.
 const IN_MEMORY: usize = 4 << 20;
@@ -62,23 +63,6 @@ impl Gather {
             }
         }
         Ok(Sorted::Runs { runs, heads })
-    }
-}
-
-/// A temporary file without a name.
-pub(crate) fn spill_file() -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let dir = std::env::temp_dir();
-    match rustix::fs::open(&dir, flags, Mode::RUSR | Mode::WUSR) {
-        Ok(fd) => Ok(File::from(fd)),
-        // File systems without O_TMPFILE: a name that is gone at once.
-        Err(_) => {
-            let path = dir.join(format!("capstan-{}-{:p}", std::process::id(), &flags));
-            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-            std::fs::remove_file(&path)?;
-            Ok(file)
-        }
     }
 }
 

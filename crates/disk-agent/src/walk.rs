@@ -76,9 +76,14 @@ pub struct BaseRow {
     pub ctime: Timestamp,
     /// Its inode number.
     pub ino: u64,
+    /// The number of the device that its inode was on.
+    pub dev: u64,
+    /// Of a file with holes: where it has data, as offset and length, ascending and apart.
+    pub data: Option<Vec<(u64, u64)>>,
     /// The first name of the same file, where this is a further one.
     pub link_to: Option<Vec<u8>>,
-    /// Of a file that is not complete: what of its contents an earlier run of the same version has, ascending and apart.
+    /// What of its contents can be referred to where it is, ascending and apart: of a file that is not complete what an earlier run
+    /// of the same version has, of a [file known by its inode](crate::backup::KnownFiles) all.
     pub saved: Vec<Saved>,
 }
 
@@ -104,6 +109,14 @@ impl BaseRow {
             && self.mtime == source::mtime_of(stat)
             && self.ctime == source::ctime_of(stat)
             && self.ino == stat.st_ino
+    }
+
+    /// Whether it has data in these ranges of a file, and in no others.
+    pub fn has_data_in(&self, ranges: &[(u64, u64)]) -> bool {
+        match &self.data {
+            Some(data) => data == ranges,
+            None => ranges == [(0, self.size)],
+        }
     }
 }
 

@@ -34,7 +34,8 @@ impl Idb {
     }
 
     /// Lets what builds on `from` build on `to`. Where a time is given `to` is given up then, unless it is protected for its own
-    /// sake: it is there for those. Returns `false`, and does nothing, if `to` is no stand-in of `from` any more.
+    /// sake: it is there for those. Returns `false`, and does nothing, if `to` is no stand-in of `from` any more, or, where a time is
+    /// given, while a session of the object runs: it may refer to what only `from` has.
     pub fn rebase(&self, from: VersionId, to: VersionId, give_up_us: Option<i64>) -> Result<bool> {
         self.write(
             format_args!("put version {} in the place of another", to.short()),
@@ -43,6 +44,12 @@ impl Idb {
                     return Ok(false);
                 }
                 if let Some(now_us) = give_up_us {
+                    let sql = "SELECT 1 FROM sessions s JOIN versions v ON v.object_id = s.object_id \
+                               WHERE v.id = $1 AND s.status = 'running' LIMIT 1";
+                    let running = sql::query(sql).bind(from.to_string());
+                    if running.fetch_optional(&mut *conn).await?.is_some() {
+                        return Ok(false);
+                    }
                     let sql = "UPDATE versions SET expired_us = $1 WHERE id = $2 \
                                AND (protected_until_us IS NULL OR protected_until_us <= $1)";
                     let query = sql::query(sql).bind(now_us).bind(to.to_string());

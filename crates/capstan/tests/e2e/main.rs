@@ -55,6 +55,7 @@ mod long_names;
 mod machine;
 mod media;
 mod mirror;
+mod moved;
 mod names_key;
 mod naming;
 mod not_imported;

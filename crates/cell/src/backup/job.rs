@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_disk_agent::backup::{Backup, Counters};
+use capstan_disk_agent::backup::{Backup, Counters, KnownFiles};
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::squeeze::{Ladder, Squeeze};
 use capstan_disk_agent::stream::{Sealers, StreamOptions};
@@ -21,6 +21,7 @@ use super::plan::Plan;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::input::Input;
+use crate::known::ByInode;
 use crate::names;
 use crate::observe::Stop;
 use crate::report::Report;
@@ -44,6 +45,8 @@ pub(super) struct Job<'a> {
     based_on: Option<VersionId>,
     /// What the disk agent looks names up in.
     pub cursor: Option<Cursor<'a>>,
+    /// What it looks inodes up in.
+    known: Option<ByInode<'a>>,
     pub counters: Counters,
     /// Files and bytes to expect.
     pub expected: (u64, u64),
@@ -151,6 +154,7 @@ impl Cell {
             state_us: None,
             stands_for: None,
         };
+        let known = base.map(|version| ByInode::of(self, version)).transpose()?;
         Ok(Job {
             request,
             plan,
@@ -161,6 +165,7 @@ impl Cell {
             base_session: based.as_ref().map(|b| b.session),
             based_on: based.as_ref().map(|b| b.version),
             cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
+            known,
             counters: Counters::default(),
             expected: self.expected(object, version)?,
         })
@@ -290,6 +295,7 @@ impl Job<'_> {
             owners: Arc::new(OwnerNames::default()),
             selection: &self.plan.selection,
             base: self.based_on.map(|version| version.0),
+            known: self.known.as_ref().map(|known| known as &dyn KnownFiles),
             options: &self.plan.read,
             stop: &stop.0,
             counters: &self.counters,
@@ -354,6 +360,8 @@ impl Job<'_> {
             in_use: count.in_use.load(Relaxed),
             corrupt: count.corrupt.load(Relaxed),
             kept: count.kept.load(Relaxed),
+            moved: count.moved.load(Relaxed),
+            moved_bytes: count.moved_bytes.load(Relaxed),
             selection: Plan::selected(self.request, &plan.roots),
             bytes_read: totals.bytes_read,
             bytes_written: written.bytes,

@@ -6,6 +6,7 @@ use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 
+use super::referred::Referred;
 use crate::elsewhere::Spans;
 use crate::error::Result;
 use crate::overview::Overview;
@@ -33,6 +34,8 @@ pub(super) struct Live {
     current: HashMap<StreamId, (u64, u64)>,
     /// All rows, and those that are not replaced.
     rows: (u64, u64),
+    /// Frames to which others refer: they are passed on, however little of them is live.
+    referred: Referred,
 }
 
 impl Live {
@@ -79,6 +82,11 @@ impl Live {
         self.rows
     }
 
+    /// Whether others than its own version's rows refer to a frame.
+    pub fn is_referred_to(&self, stream: StreamId, sequence: u64) -> bool {
+        self.referred.has(stream, sequence)
+    }
+
     /// Whether any of a frame is live, and it was not passed on yet.
     pub fn is_wanted(&self, stream: StreamId, sequence: u64) -> bool {
         !matches!(self.units(stream, sequence), 0 | PASSED)
@@ -111,6 +119,11 @@ pub(super) struct Frames<'a> {
 impl<'a> Frames<'a> {
     pub fn new(view: &'a VersionView<'a>, spans: Spans) -> Self {
         Self { view, spans, open: Vec::new() }
+    }
+
+    /// Whether any segment has some of a stream.
+    pub fn has(&self, stream: StreamId) -> bool {
+        self.spans.has(stream)
     }
 
     /// Calls with each frame that has some of a range: its sequence, and what of the range it may have. What no frame has
@@ -161,13 +174,14 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Looks at all rows: which frames are live.
+/// Looks at all rows: which frames are live, beside those to which others refer.
 pub(super) fn look(
     view: &VersionView<'_>,
     overview: &Overview,
     frames: &mut Frames<'_>,
+    referred: Referred,
 ) -> Result<Live> {
-    let mut live = Live::default();
+    let mut live = Live { referred, ..Live::default() };
     view.all_rows(&mut |s, row| {
         let e = &row.entry;
         let path = e.path();

@@ -12,6 +12,7 @@
 
 mod live;
 mod pass;
+mod referred;
 mod rows;
 mod run;
 mod target;

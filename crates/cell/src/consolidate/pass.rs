@@ -180,7 +180,9 @@ impl Pass<'_> {
                 }
             };
             let can_open = opens || !header.sealed;
-            let whole = header.frame_type == FrameType::Fill || wanted * 2 >= header.length;
+            let whole = header.frame_type == FrameType::Fill
+                || wanted * 2 >= header.length
+                || live.is_referred_to(s.stream, at.sequence);
             if can_open && !whole {
                 continue;
             }

@@ -180,7 +180,8 @@ impl<'a> Run<'a> {
         let overview = Overview::with_replaced(&view)?;
         let spans = Spans::of(&view.segments);
         let mut frames = Frames::new(&view, spans.clone());
-        let live = live::look(&view, &overview, &mut frames)?;
+        let referred = self.cell.referred(&view)?;
+        let live = live::look(&view, &overview, &mut frames, referred)?;
         drop(frames);
         Ok(Going { view, overview, spans, live, positions: HashMap::new() })
     }

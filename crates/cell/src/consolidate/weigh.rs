@@ -42,7 +42,7 @@ impl Weight {
 pub(crate) fn weigh(view: &VersionView<'_>) -> Result<Weight> {
     let overview = Overview::with_replaced(view)?;
     let mut frames = Frames::new(view, Spans::of(&view.segments));
-    let live = live::look(view, &overview, &mut frames)?;
+    let live = live::look(view, &overview, &mut frames, view.cell.referred(view)?)?;
     weigh_live(view, &live)
 }
 
@@ -63,7 +63,11 @@ fn weigh_live(view: &VersionView<'_>, live: &Live) -> Result<Weight> {
             let mut passed = false;
             for frame in sizes(s, block_size) {
                 weight.all = weight.all.saturating_add(frame.len);
-                let alive = live.bytes(s.stream, frame.sequence).min(frame.len);
+                let whole = live.is_referred_to(s.stream, frame.sequence);
+                let alive = match whole {
+                    true => frame.len,
+                    false => live.bytes(s.stream, frame.sequence).min(frame.len),
+                };
                 weight.alive = weight.alive.saturating_add(alive);
                 if alive == 0 {
                     continue;

@@ -332,9 +332,11 @@ impl Cell {
             let why = report.errors.last().map(|e| e.error.clone());
             return Err(CellError::BadInput(why.unwrap_or(report.status)));
         }
+        // A backup may have built on it meanwhile.
+        self.refuse_without_referred(base.id, version)?;
         if !self.idb.rebase(base.id, version, Some(now_us()))? {
             return Err(CellError::BadInput(format!(
-                "the full that session {} made of it was given up meanwhile; prune again",
+                "the full that session {} made of it was given up meanwhile, or a session of the object runs; prune again",
                 report.session.get(..8).unwrap_or_default()
             )));
         }

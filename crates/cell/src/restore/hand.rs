@@ -423,12 +423,11 @@ impl<'a> Hand<'a> {
                 // They are there already.
                 Found::Zeros(n) => n,
                 Found::Lost(n, e) => {
-                    let at = from.saturating_add(done);
-                    r.lost_range(
-                        path,
-                        (stream, at, at.saturating_add(n)),
-                        &crate::error::chain(&e),
-                    );
+                    let (at, why) = (from.saturating_add(done), crate::error::chain(&e));
+                    match self.elsewhere.is_unopened {
+                        true => r.missing(path, &why),
+                        false => r.lost_range(path, (stream, at, at.saturating_add(n)), &why),
+                    }
                     n
                 }
             };

@@ -1,6 +1,7 @@
 //! Reading a source into streams: files are opened in groups, their rows sent, then their contents.
 
 mod count;
+mod known;
 mod reader;
 mod rest;
 mod rows;
@@ -22,6 +23,7 @@ use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use rustix::io::Errno;
 
 pub use self::count::count;
+pub use self::known::KnownFiles;
 use self::reader::StreamReader;
 pub use self::taste::{Taste, Work, taste};
 use crate::ahead::{Ahead, FETCHERS};
@@ -116,6 +118,10 @@ pub struct Counters {
     pub kept: AtomicU64,
     /// Bytes of contents of those.
     pub kept_bytes: AtomicU64,
+    /// Files that were moved or touched, whose contents the base has.
+    pub moved: AtomicU64,
+    /// Bytes of those contents.
+    pub moved_bytes: AtomicU64,
     /// Bytes of contents read.
     pub bytes: AtomicU64,
 }
@@ -132,6 +138,8 @@ pub struct Backup<'a> {
     pub selection: &'a Selection,
     /// The version that this one builds on: files of which only metadata changed refer to it.
     pub base: Option<[u8; 16]>,
+    /// Where files of that are looked up by their inodes.
+    pub known: Option<&'a dyn KnownFiles>,
     /// How to read.
     pub options: &'a ReadOptions,
     /// Set to end early: what is begun is finished.
@@ -153,7 +161,7 @@ impl<'a> Backup<'a> {
         source::raise_open_files();
         let queues: Vec<_> = streams.iter().map(|_| Queue::new(GROUPS_WAITING)).collect();
         let pieces = Pieces::default();
-        let ahead = Ahead::default();
+        let ahead = Ahead::behind(self.known.map(KnownFiles::saved_by));
         let busy = Mutex::new(streams.len());
         let single = streams.len() == 1;
         // All streams are known to the media agent before the first asks for a block.

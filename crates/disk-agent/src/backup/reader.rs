@@ -221,7 +221,7 @@ impl<'a> StreamReader<'a> {
             self.learn(group, &opened, self.stalls.since(begun));
             self.writer.mark(Stage::Metadata);
             if !rows.is_empty() {
-                self.writer.rows(rows)?;
+                self.writer.rows_with_sums(rows)?;
             }
             for file in opened {
                 let index = file.item;
@@ -325,23 +325,23 @@ impl<'a> StreamReader<'a> {
         Ok(if changed && !last { Read::Changed } else { Read::Done })
     }
 
-    /// The checksum of a file's data ranges; `None` if they cannot all be read.
+    /// The checksum of a file's data ranges; `None` if they cannot all be read. Their bytes are counted as read if `counts`.
     pub(super) fn content_sum(
         &mut self,
         fd: &OwnedFd,
         size: u64,
         ranges: &[(u64, u64)],
-        ours: bool,
+        counts: bool,
     ) -> Option<u64> {
-        self.begin_file(fd, size, ours);
-        let sum = self.sum_of(fd, ranges);
+        self.begin_file(fd, size, false);
+        let sum = self.sum_of(fd, ranges, counts);
         if self.current.drop {
             source::drop_pages(fd);
         }
         sum
     }
 
-    fn sum_of(&mut self, fd: &OwnedFd, ranges: &[(u64, u64)]) -> Option<u64> {
+    fn sum_of(&mut self, fd: &OwnedFd, ranges: &[(u64, u64)], counts: bool) -> Option<u64> {
         let mut sum = ContentSum::default();
         let mut buffer = vec![0; SUM_BUFFER];
         for (at, len) in ranges {
@@ -358,7 +358,9 @@ impl<'a> StreamReader<'a> {
                 }
                 sum.update(&buffer[..n]);
                 done += n as u64;
-                self.count(n as u64);
+                if counts {
+                    self.count(n as u64);
+                }
             }
         }
         Some(sum.take())
@@ -420,7 +422,7 @@ impl<'a> StreamReader<'a> {
     }
 
     /// Counts bytes that were read. The counters are shared by all streams, so they are not told of every small file.
-    fn count(&mut self, bytes: u64) {
+    pub(super) fn count(&mut self, bytes: u64) {
         self.uncounted += bytes;
         if self.uncounted >= COUNT_AT || bytes == 0 {
             let bytes = std::mem::take(&mut self.uncounted);

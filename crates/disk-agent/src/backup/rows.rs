@@ -36,21 +36,22 @@ impl StreamReader<'_> {
         item: &WalkItem,
         index: usize,
         retry: bool,
-        rows: &mut Vec<Entry>,
+        rows: &mut Vec<NewRow>,
         opened: &mut Vec<Opened>,
     ) {
         if item.gone {
-            rows.push(tombstone(item));
+            rows.push((tombstone(item), None));
             return;
         }
+        let mut sum = None;
         let result = match item.listed.kind {
-            Some(Kind::File) => self.open_file(item, index, opened),
+            Some(Kind::File) => self.open_file(item, index, opened, &mut sum),
             Some(Kind::Dir) => self.open_dir(item),
             _ => self.open_node(item),
         };
         let name = &item.listed.name;
         match result {
-            Ok(Some(entry)) if entry.kind == Kind::Tombstone => rows.push(entry),
+            Ok(Some(entry)) if entry.kind == Kind::Tombstone => rows.push((entry, None)),
             Ok(Some(mut entry)) => {
                 entry.replaces = retry || item.base.is_some();
                 match entry.kind {
@@ -59,7 +60,7 @@ impl StreamReader<'_> {
                     _ if entry.logical_len() > 0 || has_parts(&entry) => {}
                     _ => self.count_file(),
                 }
-                rows.push(entry);
+                rows.push((entry, sum));
             }
             Ok(None) => {}
             // A stale handle does not say that: of a server that was started anew all files have one.
@@ -116,11 +117,13 @@ impl StreamReader<'_> {
         }
     }
 
+    /// `sum` is set to the checksum of contents that lie elsewhere, where that is known.
     fn open_file(
         &mut self,
         item: &WalkItem,
         index: usize,
         opened: &mut Vec<Opened>,
+        sum: &mut Option<u64>,
     ) -> Result<Option<Entry>, Errno> {
         let known_as_first = match self.glance(item)? {
             Glance::Kept { bytes } => {
@@ -185,10 +188,13 @@ impl StreamReader<'_> {
         if !in_use && self.only_metadata_changed(item, &fd, &entry, &before) {
             let base = ExtentKind::AsIn(self.backup.base.unwrap_or_default());
             entry.extents = vec![Extent { len: entry.size, kind: base }];
+            self.count_moved(entry.size);
             return Ok(Some(entry));
         }
+        let known = if in_use { None } else { self.known_elsewhere(item, &fd, &entry, &before) };
         // Of a file that nobody writes to, and that is as it was, the rest is enough.
         let saved = item.base.as_ref().filter(|b| !in_use && is_alike(b, &before, &entry));
+        let saved = known.as_ref().map(|known| &known.base).or(saved);
         let saved = saved.map(|b| b.saved.as_slice()).unwrap_or_default();
         let is_sparse = source::may_be_sparse(&before);
         // Most files are read from begin to end.
@@ -201,8 +207,18 @@ impl StreamReader<'_> {
         if is_sparse {
             ranges = source::data_ranges(&fd, entry.size)?;
         }
+        let is_as_known = known.as_ref().is_some_and(|known| known.base.has_data_in(&ranges));
         let rest = Rest::of(&ranges, saved);
-        self.backup.counters.kept_bytes.fetch_add(rest.kept(), Relaxed);
+        if known.is_some() {
+            self.count_moved(rest.kept());
+        }
+        // What was read counts as that.
+        if known.as_ref().is_none_or(|known| !known.was_read) {
+            self.backup.counters.kept_bytes.fetch_add(rest.kept(), Relaxed);
+        }
+        if is_as_known && rest.ranges().is_empty() {
+            *sum = known.and_then(|known| known.base.sum);
+        }
         let data: u64 = rest.ranges().iter().map(|r| r.1).sum();
         if data >= HUGE && !self.single && !in_use {
             entry.extents = rest.extents(entry.size, &ExtentKind::Parts);
@@ -222,30 +238,6 @@ impl StreamReader<'_> {
         Ok(Some(entry))
     }
 
-    /// Whether a file that was touched has the very contents that the base has. Read for that only where size and time of
-    /// change are as before: what else changed was written.
-    fn only_metadata_changed(
-        &mut self,
-        item: &WalkItem,
-        fd: &OwnedFd,
-        entry: &Entry,
-        before: &Stat,
-    ) -> bool {
-        let Some(base) = item.base.as_ref().filter(|b| b.complete && self.backup.base.is_some())
-        else {
-            return false;
-        };
-        let alike = base.kind == Kind::File && base.size == entry.size && base.mtime == entry.mtime;
-        let Some(sum) = base.sum.filter(|_| alike && base.link_to.is_none()) else { return false };
-        let mut ranges = vec![(0, entry.size)];
-        if source::may_be_sparse(before) {
-            let Ok(found) = source::data_ranges(fd, entry.size) else { return false };
-            ranges = found;
-        }
-        self.content_sum(fd, entry.size, &ranges, item.ours.load(Relaxed)) == Some(sum)
-            && source::stat(fd).is_ok_and(|after| !source::changed(before, &after))
-    }
-
     fn unless_kept(&self, kept: bool, entry: Entry) -> Option<Entry> {
         if kept {
             match entry.kind {
@@ -260,6 +252,11 @@ impl StreamReader<'_> {
     fn count_kept(&self, bytes: u64) {
         self.backup.counters.kept.fetch_add(1, Relaxed);
         self.backup.counters.kept_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn count_moved(&self, bytes: u64) {
+        self.backup.counters.moved.fetch_add(1, Relaxed);
+        self.backup.counters.moved_bytes.fetch_add(bytes, Relaxed);
     }
 
     fn open_dir(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
@@ -348,6 +345,9 @@ impl StreamReader<'_> {
         recent || self.backup.options.locked != Locked::Warn
     }
 }
+
+/// A row, and the checksum of its file's contents where they lie elsewhere and it is known.
+pub(super) type NewRow = (Entry, Option<u64>);
 
 /// What a glance at a file that the base has tells.
 enum Glance {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use capstan_engine::buffer::{BUFFER_ALIGN, Buffer};
 use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
 /// Read without leaving in the page cache what was not there (Linux 6.14; `RWF_DONTCACHE` of linux/fs.h).
@@ -132,6 +132,14 @@ pub fn is_pseudo(fd: impl AsFd) -> bool {
 /// What stat says of an open file.
 pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
     rustix::fs::fstat(fd)
+}
+
+/// When an open file came into being, where its file system says so.
+pub fn born(fd: impl AsFd) -> Option<Timestamp> {
+    let found = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    let known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+    let nsec = found.stx_btime.tv_nsec.min(999_999_999);
+    known.then_some(Timestamp { sec: found.stx_btime.tv_sec, nsec })
 }
 
 /// What stat says of a name, not following a symbolic link.
@@ -344,6 +352,11 @@ pub fn prefetch(fd: impl AsFd) -> bool {
         let _ = rustix::fs::fadvise(fd, 0, len, rustix::fs::Advice::WillNeed);
     }
     cold
+}
+
+/// Starts reading all of a file into the page cache.
+pub fn prefetch_all(fd: impl AsFd) {
+    let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::WillNeed);
 }
 
 /// Drops a file's pages from the page cache.

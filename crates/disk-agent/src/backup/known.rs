@@ -1,0 +1,150 @@
+//! Files that the base has under other names, or has as they are but for their times: their contents are not saved again.
+//!
+//! What stat says is enough where nothing can have been written since: the inode was there when the base was saved, and its size
+//! and both its times, to the nanosecond, are as they were. The time of change (ctime) is the kernel's: nobody puts it back.
+//! It stays where a directory above the file was moved; where the file itself was, it is a new one, and then, as with all else that is
+//! not certain, the contents are read and held against the checksum that the base has of them.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use capstan_engine::message::Code;
+use capstan_format::entry::{Entry, Kind, Timestamp};
+use rustix::fs::Stat;
+
+use super::ReadMode;
+use super::reader::StreamReader;
+use crate::huge::HUGE;
+use crate::linux::source;
+use crate::walk::{BaseRow, WalkItem};
+
+/// Looks files of a base up by their inodes, whatever their names are.
+pub trait KnownFiles: Sync {
+    /// When the last of them had been saved: what came into being later is none of them.
+    fn saved_by(&self) -> Timestamp;
+    /// The files of that inode number and length, all of them whole and with the places of all their contents. To get ready for
+    /// the first question takes a pass over the base, which ends where `stop` is set. An error, of which it is said that moved files
+    /// are saved anew, comes once.
+    fn of_inode(&self, ino: u64, size: u64, stop: &AtomicBool) -> Result<Vec<BaseRow>, String>;
+}
+
+/// A file that the base has elsewhere.
+pub(super) struct Known {
+    pub base: BaseRow,
+    /// It was read to see that.
+    pub was_read: bool,
+}
+
+impl StreamReader<'_> {
+    /// What the base has of a regular file that it has under another name, or has under this one as another file.
+    pub(super) fn known_elsewhere(
+        &mut self,
+        item: &WalkItem,
+        fd: &OwnedFd,
+        entry: &Entry,
+        before: &Stat,
+    ) -> Option<Known> {
+        let known = self.backup.known?;
+        let is_here = |b: &BaseRow| {
+            let of_this = b.kind == Kind::File && b.ino == entry.ino && b.link_to.is_none();
+            of_this && b.complete
+        };
+        if item.base.as_ref().is_some_and(is_here) {
+            return None;
+        }
+        let born = source::born(fd);
+        if born.is_some_and(|born| born > known.saved_by()) {
+            return None;
+        }
+        let mut found = match known.of_inode(entry.ino, entry.size, self.backup.stop) {
+            Ok(found) => found,
+            Err(_) if self.backup.stop.load(Relaxed) => return None,
+            Err(why) => {
+                let text = format!("files that were moved are saved anew: {why}");
+                self.backup.say(Code::Adapted, &entry.path(), text);
+                return None;
+            }
+        };
+        if let Some(at) = found.iter().position(|b| born.is_some() && is_untouched(b, entry)) {
+            return Some(Known { base: found.swap_remove(at), was_read: false });
+        }
+        found.retain(|b| is_worth_reading(b, entry));
+        let at = self.with_same_contents(item, fd, entry, before, &found)?;
+        Some(Known { base: found.swap_remove(at), was_read: true })
+    }
+
+    /// Whether a file that was touched has the very contents that the base has under this name.
+    pub(super) fn only_metadata_changed(
+        &mut self,
+        item: &WalkItem,
+        fd: &OwnedFd,
+        entry: &Entry,
+        before: &Stat,
+    ) -> bool {
+        let Some(base) = item.base.as_ref().filter(|b| b.complete && self.backup.base.is_some())
+        else {
+            return false;
+        };
+        let alike = base.kind == Kind::File && base.size == entry.size && base.link_to.is_none();
+        alike
+            && is_worth_reading(base, entry)
+            && self
+                .with_same_contents(item, fd, entry, before, std::slice::from_ref(base))
+                .is_some()
+    }
+
+    /// Which of these files of the base, of the same length, has the contents of one. It is read for that, if it can be.
+    fn with_same_contents(
+        &mut self,
+        item: &WalkItem,
+        fd: &OwnedFd,
+        entry: &Entry,
+        before: &Stat,
+        of: &[BaseRow],
+    ) -> Option<usize> {
+        let mut ranges = vec![(0, entry.size)];
+        if source::may_be_sparse(before) {
+            ranges = source::data_ranges(fd, entry.size).ok()?;
+        }
+        // The checksum leaves holes out: they have to be where they were.
+        let is_alike = |b: &BaseRow| b.sum.is_some() && b.has_data_in(&ranges);
+        if !of.iter().any(is_alike) {
+            return None;
+        }
+        // What turns out to be new is read once more: out of the page cache, unless it is large.
+        if entry.size < HUGE && self.backup.options.mode == ReadMode::Auto && source::is_cold(fd) {
+            source::prefetch_all(fd);
+            item.ours.store(true, Relaxed);
+        }
+        // What is new counts when it is read to be stored; a large one is counted while it is read, since it is seldom new.
+        let is_large = entry.size >= HUGE;
+        let sum = self.content_sum(fd, entry.size, &ranges, is_large);
+        let was_written_to =
+            || source::stat(fd).map_or(true, |after| source::changed(before, &after));
+        let found = of.iter().position(|b| sum.is_some() && b.sum == sum && is_alike(b));
+        let found = found.filter(|_| !was_written_to());
+        if found.is_some() {
+            if item.ours.load(Relaxed) {
+                source::drop_pages(fd);
+            }
+            let read: u64 = ranges.iter().map(|range| range.1).sum();
+            if !is_large && read > 0 {
+                self.count(read);
+            }
+        }
+        found
+    }
+}
+
+/// Whether nothing can have been written to the file since the base has it. File systems that keep whole seconds do not tell.
+fn is_untouched(base: &BaseRow, entry: &Entry) -> bool {
+    (base.dev, base.ino, base.size) == (entry.dev, entry.ino, entry.size)
+        && (base.mtime, base.ctime) == (entry.mtime, entry.ctime)
+        && entry.ctime.nsec != 0
+}
+
+/// Whether the contents may be the same though stat does not say so: what was written to since, and is large, is seldom only touched,
+/// and would be read twice.
+fn is_worth_reading(base: &BaseRow, entry: &Entry) -> bool {
+    base.mtime == entry.mtime || base.ino == entry.ino && entry.size < HUGE
+}

@@ -155,15 +155,35 @@ impl Archive {
 
     /// An incremental of which so many files changed. What is in the caches stays as it is.
     pub fn incremental(&self, context: &Context, changed: u64) -> Result<Sample, BenchError> {
+        let kept = self.data.files - changed;
+        self.next(context, &[("kept", kept)])
+    }
+
+    /// An incremental after all files were moved or touched, with the bytes that it stored.
+    pub fn moved(&self, context: &Context) -> Result<Sample, BenchError> {
+        let stored = || self.medium.as_deref().map_or(Ok(0), tree_bytes);
+        let before = stored()?;
+        let sample = self.next(context, &[("kept", 0), ("moved", self.data.files)])?;
+        Ok(Sample { stored: stored()?.saturating_sub(before), ..sample })
+    }
+
+    /// An incremental whose report has these numbers.
+    fn next(&self, context: &Context, counts: &[(&str, u64)]) -> Result<Sample, BenchError> {
         let mut command = command(context, &self.home);
         command.arg("backup").arg(&self.data.path).args(["--name", NAME, "--json", "--to"]);
         let ran = context.run(command.args(&self.medium))?;
         let report = check(&ran.stdout, "capstan backup", self.data.files)?;
-        let kept = self.data.files - changed;
-        if report["method"] != "incr" || report["kept"].as_u64() != Some(kept) {
+        let differs = |(key, count): &&(&str, u64)| report[*key].as_u64() != Some(*count);
+        if let Some((key, _)) = counts.iter().find(differs) {
             return Err(BenchError::Unexpected {
                 program: "capstan backup".into(),
-                problem: format!("method {}, {} files kept", report["method"], report["kept"]),
+                problem: format!("method {}, {} files {key}", report["method"], report[*key]),
+            });
+        }
+        if report["method"] != "incr" {
+            return Err(BenchError::Unexpected {
+                program: "capstan backup".into(),
+                problem: format!("it made a backup of method {}", report["method"]),
             });
         }
         let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss);

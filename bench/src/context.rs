@@ -23,6 +23,8 @@ pub enum Set {
     Quarter,
     /// 3.07 GB in 300,000 files of 4 to 16 KiB.
     Small,
+    /// 324 MB in 31,640 files of 4 to 16 KiB.
+    Home,
     /// 4.29 GB in 4 files.
     Large,
 }
@@ -34,6 +36,7 @@ impl Set {
             Self::Typical => "typical",
             Self::Quarter => "quarter",
             Self::Small => "small",
+            Self::Home => "home",
             Self::Large => "large",
         }
     }
@@ -46,6 +49,8 @@ impl Set {
             (Self::Quarter, true) => &["--preset", "typical", "--files", "33"],
             (Self::Small, false) => &["--preset", "small"],
             (Self::Small, true) => &["--preset", "small", "--files", "30000"],
+            (Self::Home, false) => &["--preset", "small", "--files", "31640"],
+            (Self::Home, true) => &["--preset", "small", "--files", "3164"],
             (Self::Large, false) => &["--files", "4", "--sizes", "1G..1G"],
             (Self::Large, true) => &["--files", "4", "--sizes", "100M..100M"],
         }

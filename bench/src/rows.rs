@@ -11,6 +11,7 @@ mod null;
 mod one_file;
 mod peers;
 mod rait;
+mod rename;
 mod restore;
 mod stores;
 mod sweep;
@@ -110,6 +111,11 @@ pub const ROWS: &[Row] = &[
         name: "incremental-cold",
         about: "small once more, against find: while others compute, cold, cold with 1 % changed",
         run: incremental::disturbed,
+    },
+    Row {
+        name: "rename",
+        about: "one mv of 324 MB, and a touch of all its files, then an incremental, against restic, borg",
+        run: rename::all,
     },
     Row {
         name: "memory",

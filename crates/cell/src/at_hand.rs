@@ -150,6 +150,16 @@ impl VersionView<'_> {
         failed.map_or_else(|| self.open_data(place).map(drop), Err)
     }
 
+    /// The same, but that a medium may be away where somebody took it: it was exported, and is where that was said.
+    pub fn require_or_known_away(&self, place: &SegmentPlace) -> Result<()> {
+        for (_, medium, _) in place.whole_places() {
+            if crate::media::exported(&self.cell.idb, medium)?.is_some() {
+                return Ok(());
+            }
+        }
+        self.require(place)
+    }
+
     /// Refuses a segment whose begin or end is not the one that is recorded there: it was cut short, or another one is in its
     /// place.
     fn whole_at(&self, place: &SegmentPlace, at: Place) -> Result<()> {

@@ -32,9 +32,8 @@ pub(crate) struct Based<'a> {
 
 impl Cell {
     /// The version that a backup builds on; `None` if it is a full one, or has to be one, which is said where something else
-    /// was asked for. Where nothing was, it builds on the last version if all of that is on the medium that is written (and its
-    /// mirrors), or was staged from there, and encrypted if this one is: who backs up to another medium wants it to be enough
-    /// by itself, and who begins to encrypt wants all encrypted.
+    /// was asked for, or could be expected. It may lie on any media. Where nothing was asked for, it is encrypted if this one is: who
+    /// begins to encrypt wants all encrypted.
     pub(crate) fn base_for(
         &self,
         object: &Object,
@@ -48,34 +47,64 @@ impl Cell {
         if level == Level::Full {
             return Ok(None);
         }
-        let found = self.idb.versions_of(object.id)?.into_iter().find(|v| is_base(v, level));
-        let Some(base) = found else {
-            if asked.is_some() {
-                let text =
-                    format!("a full backup is made: there is no version that {level} builds on");
-                ears.say(Code::Adapted, "cell", &object.name, text);
+        let mut versions = self.idb.versions_of(object.id)?;
+        versions.retain(|v| !v.null_device);
+        let full = |why: &str| {
+            let text = format!("a full backup is made: {why}");
+            ears.say(Code::NoBase, "cell", &object.name, text);
+        };
+        let Some(base) = versions.iter().find(|v| is_base(v, level)) else {
+            match (versions.is_empty(), asked) {
+                // The first, or one after all were given up.
+                (true, None) => {}
+                (true, Some(_)) => {
+                    let text = format!(
+                        "a full backup is made: there is no version that {level} builds on"
+                    );
+                    ears.say(Code::Adapted, "cell", &object.name, text);
+                }
+                (false, _) => full(&format!(
+                    "none of its earlier versions is complete and of a level that {level} builds on"
+                )),
             }
             return Ok(None);
         };
         let opened = match self.lost_of(base.id)? {
             Some(why) => Err(CellError::BadInput(format!("the last version is not whole: {why}"))),
-            None => self.open_base(&base),
+            None => self.open_base(base),
         };
         match opened {
-            Ok(based) if asked.is_none() && !self.is_alike(&based.cursor, media, encrypted)? => {
+            Ok(based) if asked.is_none() && !based.cursor.is_all_encrypted(encrypted) => {
+                full(match encrypted {
+                    true => {
+                        "this one is encrypted, and what it would build on is not; --incr builds on that all the same"
+                    }
+                    false => {
+                        "what it would build on is encrypted, and this one is not; --incr builds on that all the same"
+                    }
+                });
                 Ok(None)
             }
-            Ok(based) => Ok(Some(based)),
+            Ok(based) => {
+                let apart = self.apart(&based.cursor, media)?;
+                if !apart.is_empty() {
+                    notes.push(format!(
+                        "this builds on what lies on {}: a restore needs both; --full makes a backup that is enough by itself",
+                        apart.join(", ")
+                    ));
+                }
+                Ok(Some(based))
+            }
             Err(e) => {
                 let mut text = format!(
-                    "a full backup is made, as what {level} builds on is not all at hand: {}",
+                    "what {level} builds on is not all at hand: {}",
                     crate::error::chain(&e)
                 );
                 if e.is_of_keys() {
                     notes.push(self.full_for_want_of_keys());
                     text.push_str(NAMES_KEY_HELPS);
                 }
-                ears.say(Code::NoBase, "cell", &object.name, text);
+                full(&text);
                 Ok(None)
             }
         }
@@ -95,22 +124,61 @@ impl Cell {
         }
     }
 
-    /// Whether a backup to these media, asked for without more, builds on that.
-    fn is_alike(&self, base: &Cursor<'_>, media: &[MediumId], encrypted: bool) -> Result<bool> {
-        if !base.is_all_encrypted(encrypted) {
-            return Ok(false);
-        }
+    /// Labels of the media that a base lies on, where whoever keeps those that are written may not know of them: nothing of it lies on
+    /// them or was staged from there, and they are neither of the same pool nor of the same library.
+    fn apart(&self, base: &Cursor<'_>, media: &[MediumId]) -> Result<Vec<String>> {
         let mut staged = HashMap::new();
-        for (segment, medium) in base.elsewhere(media) {
-            let staged = match staged.entry((segment.by, medium)) {
+        let mut labels: Vec<String> = Vec::new();
+        let mut kin = HashMap::new();
+        for segment in base.segments() {
+            let places = segment.whole_places();
+            if places.iter().any(|(_, id, _)| media.contains(id)) {
+                return Ok(Vec::new());
+            }
+            for medium in media {
+                let staged = match staged.entry((segment.by, *medium)) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => *new.insert(self.was_staged(segment.by, *medium)?),
+                };
+                if staged {
+                    return Ok(Vec::new());
+                }
+            }
+            let Some((_, on, _)) = places.first() else { continue };
+            let near = match kin.entry(*on) {
                 Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => *new.insert(self.was_staged(segment.by, medium)?),
+                Entry::Vacant(new) => *new.insert(self.are_kept_together(*on, media)?),
             };
-            if !staged {
-                return Ok(false);
+            if near {
+                return Ok(Vec::new());
+            }
+            if let Some(row) = self.idb.medium(*on)?
+                && !labels.contains(&row.label)
+            {
+                labels.push(row.label);
             }
         }
-        Ok(true)
+        Ok(labels)
+    }
+
+    /// Whether a medium is of the pool or the library of one of these.
+    fn are_kept_together(&self, medium: MediumId, media: &[MediumId]) -> Result<bool> {
+        let of = |id| -> Result<_> {
+            let address = self.idb.medium(id)?.and_then(|row| row.device.parse::<Address>().ok());
+            let library = match address {
+                Some(Address::Tape(tape)) => Some(tape.library),
+                _ => None,
+            };
+            Ok((self.idb.management(id)?.pool, library))
+        };
+        let (pool, library) = of(medium)?;
+        for other in media {
+            let (its_pool, its_library) = of(*other)?;
+            if pool.is_some() && pool == its_pool || library.is_some() && library == its_library {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether what a session wrote lay on a medium and was brought elsewhere from there. Nothing but a stage takes segments
@@ -134,11 +202,11 @@ impl Cell {
         let mut view = VersionView::open(self, base.id)?;
         for place in &view.segments {
             self.refuse_damaged(place)?;
-            view.require(place)?;
+            view.require_or_known_away(place)?;
         }
         // A session without data is in the chain as well: without its end a restore does not know the version.
         for place in view.ends()? {
-            view.require(&place)?;
+            view.require_or_known_away(&place)?;
         }
         self.add_keys(&mut view, false)?;
         let session = self.idb.sessions_of_version(base.id)?.last().map(|s| s.id);

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use capstan_disk_agent::walk::{BaseCursor, BaseRow};
 use capstan_engine::message::Code;
 use capstan_format::entry::{ExtentKind, Kind, path_order};
-use capstan_format::id::{MediumId, SessionId};
+use capstan_format::id::SessionId;
 use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
@@ -30,16 +30,9 @@ impl<'a> Cursor<'a> {
         Self { merged, head: None, begun: false, goes_on_with: Vec::new() }
     }
 
-    /// Its segments that are not on all of these media.
-    pub fn elsewhere<'s>(
-        &'s self,
-        media: &'s [MediumId],
-    ) -> impl Iterator<Item = (&'s SegmentPlace, MediumId)> {
-        let is_on = |s: &SegmentPlace, id| s.whole_places().iter().any(|p| p.1 == id);
-        let segments = self.merged.view.segments.iter();
-        segments
-            .flat_map(move |s| media.iter().map(move |id| (s, *id)))
-            .filter(move |(s, id)| !is_on(s, *id))
+    /// Its segments.
+    pub fn segments(&self) -> &[SegmentPlace] {
+        &self.merged.view.segments
     }
 
     /// Whether all of it is encrypted, or nothing.

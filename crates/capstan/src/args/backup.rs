@@ -39,8 +39,10 @@ one may be lost), rait:N+K:A,B,... (any K may be lost); arrays stand in parenthe
 left and said (status completed with errors); `capstan rait` shows them and writes a lost one anew. Where all members are tape
 libraries, a session takes a tape for each, and goes on on a next array of tapes when one is full.
 
-A backup has what changed since the object's last version where that, and all it builds on, is on the same medium or was
-staged from there; else it has everything. --full, --incr (wherever the last version is) and --level say otherwise. A mirror that fails is left and said
+A backup has what changed since the object's last version, wherever that and all it builds on lies: a restore needs those media, too.
+Media that were exported are as good as at hand. Where there is no such version, or it is damaged or away, the backup has everything, and
+a warning says why. So it is where the last version is not encrypted and this one is, unless --incr is given. --full and --level say
+otherwise. A mirror that fails is left and said
 (status completed with errors); only when all have failed the session fails. A first SIGINT or SIGTERM ends the
 session in order: what was read is committed, and --resume goes on from there.";
 

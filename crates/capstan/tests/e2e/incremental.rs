@@ -224,26 +224,45 @@ fn as_of_a_time() {
 }
 
 #[test]
-fn by_default_it_builds_on_what_is_on_the_same_medium() {
+fn by_default_it_builds_on_the_last_version_wherever_that_is() {
     let lab = Lab::new();
     lab.file("tree/a", "a");
-    let method = |device: &str, options: &[&str]| {
+    let report = |device: &str, options: &[&str]| {
         let args = [&["tree", "--name", "t", "--to", device], options].concat();
-        lab.backed_up(args)["method"].as_str().unwrap().to_owned()
+        lab.backed_up(args)
+    };
+    let method = |device: &str, options: &[&str]| {
+        report(device, options)["method"].as_str().unwrap().to_owned()
     };
     assert_eq!(method("one", &[]), "full", "the first");
     assert_eq!(method("one", &[]), "incr");
-    assert_eq!(method("two", &[]), "full", "another medium is to be enough by itself");
-    assert_eq!(method("two", &[]), "incr");
-    assert_eq!(method("one", &["--incr"]), "incr", "wherever the last is");
-    assert_eq!(method("one", &[]), "full", "the last builds on another medium");
+    let other = report("two", &[]);
+    assert_eq!(other["method"], "incr", "{other:#}");
+    assert!(other["notes"].to_string().contains("lies on one: a restore needs both"), "{other:#}");
+    let again = report("two", &[]);
+    assert_eq!(again["method"], "incr");
+    assert!(!again["notes"].to_string().contains("needs both"), "it is known: {again:#}");
+    assert_eq!(method("one", &["--incr"]), "incr");
+    assert_eq!(method("one", &[]), "incr", "the last builds on two media");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    // One that is not there, and nobody said where it is.
+    lab.sh("mv one away");
+    let full = report("two", &[]);
+    assert_eq!(full["method"], "full", "{full:#}");
+    assert!(full["errors"].to_string().contains("no-base"), "{full:#}");
+    lab.sh("mv away one");
     assert_eq!(method("one", &["--full"]), "full");
     assert_eq!(method("null:", &[]), "full", "a test of the source reads it");
     assert_eq!(method("one", &[]), "incr", "what went to the null device is not built on");
     let mut init = lab.command();
     init.args(["key", "init"]).env("CAPSTAN_PASSPHRASE", "begins to encrypt");
     crate::support::finish(&mut init).ok();
-    assert_eq!(method("one", &[]), "full", "from now on all is encrypted");
+    let full = report("one", &[]);
+    assert_eq!(full["method"], "full", "from now on all is encrypted");
+    let errors = full["errors"].to_string();
+    assert!(errors.contains("no-base") && errors.contains("would build on is not"), "{full:#}");
+    assert!(lab.run(["backup", "tree", "--name", "new", "--to", "one"]).ok().stderr.is_empty());
 }
 
 #[test]

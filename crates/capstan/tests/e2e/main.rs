@@ -8,6 +8,7 @@
 
 mod anomaly;
 mod bad_input;
+mod base_anywhere;
 mod by_hand;
 mod changed_media;
 mod clocks;

@@ -1,0 +1,66 @@
+//! Incrementals are the default wherever their base lies.
+
+use capstan_tape::library::Library;
+use serde_json::Value;
+
+use crate::support::{Lab, noise};
+use crate::tape::{comes_back, library_of, tree};
+
+fn night(lab: &Lab, n: u64) -> Value {
+    lab.file(&format!("tree/new-{n}"), noise(100 + n, 10_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"])
+}
+
+fn is_silent_incremental(report: &Value) {
+    assert_eq!(report["method"], "incr", "{report:#}");
+    assert_eq!(report["errors"], Value::Array(Vec::new()), "{report:#}");
+    assert!(!report["notes"].to_string().contains("needs both"), "{report:#}");
+    assert!(report["bytes_written"].as_u64() < Some(5_000_000), "{report:#}");
+}
+
+/// A tape leaves the virtual library, or comes back: what lies in its place is none that takes data.
+fn swap(lab: &Lab, from: &str, to: &str) {
+    lab.sh(&format!(
+        "sed -i 's/{from}/{to}/' vtl/inventory.json; mv vtl/tapes/{from}.tape vtl/tapes/{to}.tape"
+    ));
+}
+
+#[test]
+fn a_full_on_several_tapes_is_built_on() {
+    let lab = Lab::new();
+    Library::create(&lab.path("vtl"), &library_of(1, 5), 5).unwrap();
+    tree(&lab, 60);
+    let full = night(&lab, 0);
+    assert_eq!(full["method"], "full");
+    assert!(full["media"].as_array().unwrap().len() >= 2, "{full:#}");
+    for n in 1..3 {
+        is_silent_incremental(&night(&lab, n));
+    }
+    comes_back(&lab, "t", &lab.path("tree"));
+    // A tape that somebody took out of the house is where it was brought.
+    lab.run(["library", "export", "vtape:vtl", "V00001L9", "--location", "bank"]).ok();
+    swap(&lab, "V00001L9", "CLN901L9");
+    is_silent_incremental(&night(&lab, 3));
+    let restore = lab.run(["restore", "t", "--into", "out"]);
+    assert_ne!(restore.code, 0);
+    assert!(restore.stderr.contains("bank"), "{}", restore.stderr);
+    swap(&lab, "CLN901L9", "V00001L9");
+    lab.run(["library", "import", "vtape:vtl"]).ok();
+    lab.sh("rm -rf out");
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
+#[test]
+fn a_tape_that_is_gone_makes_a_full_and_says_so() {
+    let lab = Lab::new();
+    Library::create(&lab.path("vtl"), &library_of(1, 8), 8).unwrap();
+    tree(&lab, 60);
+    night(&lab, 0);
+    // Taken out by hand, without a word.
+    swap(&lab, "V00001L9", "CLN901L9");
+    lab.file("tree/new-1", noise(1, 10_000));
+    let full = lab.backup(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    assert_eq!(full["method"], "full", "{full:#}");
+    let errors = full["errors"].to_string();
+    assert!(errors.contains("no-base") && errors.contains("a full backup is made"), "{full:#}");
+}

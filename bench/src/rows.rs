@@ -17,6 +17,7 @@ mod stores;
 mod sweep;
 mod tape;
 mod tape_back;
+mod tape_some;
 mod upkeep;
 
 use crate::context::Context;
@@ -166,6 +167,11 @@ pub const ROWS: &[Row] = &[
         name: "tape-back",
         about: "virtual drives: restore, slow restore with a spool and without, copies, memory",
         run: tape_back::all,
+    },
+    Row {
+        name: "tape-some",
+        about: "a virtual drive: some of several objects that were written together, against the tape's way",
+        run: tape_some::all,
     },
     Row {
         name: "rait",

@@ -16,7 +16,7 @@ use crate::rows::Sheet;
 /// What memory there may be beside the block buffers: 48 MiB.
 const BESIDES: u64 = 48 << 20;
 /// What is written together.
-const OBJECTS: [&str; 4] = ["mail", "www", "home", "etc"];
+pub(super) const OBJECTS: [&str; 4] = ["mail", "www", "home", "etc"];
 
 pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
     let data = context.data(Set::Typical)?;
@@ -28,14 +28,19 @@ pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
 }
 
 /// A virtual library, and the home of who uses it.
-struct Lab<'a> {
+pub(super) struct Lab<'a> {
     context: &'a Context,
-    library: PathBuf,
+    pub library: PathBuf,
     home: PathBuf,
 }
 
 impl<'a> Lab<'a> {
-    fn new(context: &'a Context, model: &str, drives: u32, scale: u64) -> Result<Self, BenchError> {
+    pub fn new(
+        context: &'a Context,
+        model: &str,
+        drives: u32,
+        scale: u64,
+    ) -> Result<Self, BenchError> {
         let library = context.fresh(Place::Memory, "vtl")?;
         let home = context.fresh(Place::Memory, "home-tape")?;
         let mut make = Command::new(&context.capstan);
@@ -45,11 +50,11 @@ impl<'a> Lab<'a> {
         Ok(Self { context, library, home })
     }
 
-    fn tape(&self, n: u32, suffix: &str) -> String {
+    pub fn tape(&self, n: u32, suffix: &str) -> String {
         format!("vtape:{}?tape=V{n:05}{suffix}", self.library.display())
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.context.capstan);
         command.arg("--home").arg(&self.home).arg("--quiet").args(arguments);
         command
@@ -63,13 +68,13 @@ impl<'a> Lab<'a> {
         Ok((Sample { peak_rss, ..ran.usage.into() }, report))
     }
 
-    fn end(self) -> Result<(), BenchError> {
+    pub fn end(self) -> Result<(), BenchError> {
         remove(&self.library)?;
         remove(&self.home)
     }
 }
 
-fn number(report: &Value, drive: usize, field: &str) -> f64 {
+pub(super) fn number(report: &Value, drive: usize, field: &str) -> f64 {
     report["drives"][drive][field].as_f64().unwrap_or(0.0)
 }
 

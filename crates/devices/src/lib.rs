@@ -4,7 +4,7 @@
 //! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
 //! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`attached`] is what lies on a tape
 //! beside segments, [`held`] is what is done to a medium of
-//! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`queue`] how long drives are waited for that others have, [`shared`] where robots are booked that several hosts share, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
+//! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`queue`] how long drives are waited for that others have, [`waits`] how long all of that took, [`shared`] where robots are booked that several hosts share, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
 //! door to the file system, with [`faulty`] as its stand-in that loses what was not synchronised.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
@@ -26,6 +26,7 @@ pub mod scsi;
 pub mod shared;
 pub mod storage;
 pub mod tape;
+pub mod waits;
 
 pub use error::{DeviceError, WAYS_TO_ROOM};
 

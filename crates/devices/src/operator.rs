@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::waits;
+
 /// How often a drive is looked at.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How soon somebody who stops the session is heard.
@@ -45,6 +47,7 @@ struct Waiting<'a> {
     drive: &'a str,
     begun: Instant,
     operator: &'static Operator,
+    _counts: waits::Waiting,
 }
 
 impl Drop for Waiting<'_> {
@@ -113,7 +116,12 @@ pub fn insist<T, E>(
             None if waiting.is_none() => (operator.tell)(&format!("{drive}: put in {wanted}")),
             None => {}
         }
-        waiting.get_or_insert_with(|| Waiting { drive, begun, operator });
+        waiting.get_or_insert_with(|| Waiting {
+            drive,
+            begun,
+            operator,
+            _counts: waits::Waiting::begin(),
+        });
         (operator.board)(drive, Some(wanted));
         let looked = Instant::now();
         while looked.elapsed() < PAUSE && still_there(begun.elapsed()).is_some() {

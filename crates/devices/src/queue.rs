@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::operator;
+use crate::waits::Waiting;
 
 /// The first pause between two looks; each is twice as long as the one before.
 const SHORTEST: Duration = Duration::from_millis(200);
@@ -67,6 +68,7 @@ impl Wait {
         }
         // Two that wait for each other's drives do not look at the same time for ever.
         let own = Duration::from_millis(u64::from(std::process::id() % 97));
+        let _waits = Waiting::begin();
         let looked = Instant::now();
         while looked.elapsed() < self.pause + own && !is_over() {
             thread::sleep(NAP.min(self.pause));

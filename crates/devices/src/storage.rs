@@ -143,6 +143,10 @@ pub trait ReadFile: Send + Sync {
         let _ = index;
         self.read_at(out, offset)
     }
+    /// Says that what follows block `index` will be read, so that others who read the same tape do not go on without.
+    fn expect(&self, index: u32) {
+        let _ = index;
+    }
     /// Blocks and filemarks before its first block, on a tape, once that is known.
     fn object(&self) -> Option<u64> {
         None

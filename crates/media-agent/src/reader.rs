@@ -82,6 +82,12 @@ impl SegmentReader {
         Ok(self.len()? == 0)
     }
 
+    /// Says that what follows that data block will be read: others who read the same tape do not go on without. Until this reader, and
+    /// all that was made of it, is dropped.
+    pub fn expect(&self, block: u32) {
+        self.file.expect(block);
+    }
+
     /// Blocks and filemarks before it on its tape, once that is known.
     pub fn object(&self) -> Option<u64> {
         self.file.object()

@@ -262,6 +262,9 @@ impl Speeds {
     }
 }
 
+/// Seconds to stop, to find the track and to be at speed after a locate, of linear drives: an estimate.
+pub(crate) const SETTLE_S: f64 = 2.0;
+
 /// A tape drive, this process's as long as this lives, with or without a tape.
 pub trait TapeDrive: Send {
     /// What it is called in messages.
@@ -317,6 +320,14 @@ pub trait TapeDrive: Send {
     /// known.
     fn speeds(&self) -> Option<Speeds> {
         None
+    }
+    /// Seconds of its clock in a second of the world: of a virtual drive that is faster than a real one, more than one.
+    fn scale(&self) -> f64 {
+        1.0
+    }
+    /// Bytes at the medium that it reads in the time that a locate takes however near the place is, where its speed is known.
+    fn locate_bytes(&self) -> Option<f64> {
+        self.speeds().map(|speeds| speeds.native * SETTLE_S)
     }
     /// Switches its own compression on or off, where it has any.
     fn set_compression(&mut self, _on: bool) -> Result<(), TapeError> {

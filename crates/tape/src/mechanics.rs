@@ -5,14 +5,13 @@
 //! speeds the drive changes to and fro and never stops. A host that is slower than the lowest speed lets the buffer run
 //! empty: the tape stops, is moved back, and starts again when the buffer is half full. That is a backhitch.
 
+use crate::drive::SETTLE_S;
 use crate::model::DriveModel;
 
 /// How often the speed is chosen anew, in seconds: an estimate.
 const REVIEW_S: f64 = 0.25;
 /// The share of the buffer at which a tape that stands is started: an estimate.
 const START: f64 = 0.5;
-/// Time to stop, find the track and be at speed after a locate, in seconds: an estimate.
-const SETTLE_S: f64 = 2.0;
 /// Bytes of a rounding error, at least.
 const NOTHING: f64 = 1e-3;
 
@@ -31,6 +30,10 @@ pub struct Statistics {
     pub backhitches: u64,
     /// Passes of the medium's whole length by the head.
     pub passes: f64,
+    /// Stops of those that came about because the host was late, or did not take what was read; the others followed a commit.
+    pub late_backhitches: u64,
+    /// Seconds that these took: to stop, to go back and to start.
+    pub late_s: f64,
 }
 
 impl Statistics {
@@ -54,8 +57,8 @@ enum Work {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Motion {
-    /// Since when, from when on it can start, and whether it was stopped by the host.
-    Standing { since: f64, ready: f64, by_host: bool },
+    /// Since when, from when on it can start, whether it was stopped by the host, and whether that was late.
+    Standing { since: f64, ready: f64, by_host: bool, late: bool },
     /// At which of its speeds.
     Moving(usize),
 }
@@ -90,7 +93,7 @@ impl Mechanics {
             model: model.clone(),
             now: 0.0,
             work: Work::None,
-            motion: Motion::Standing { since: 0.0, ready: 0.0, by_host: false },
+            motion: Motion::Standing { since: 0.0, ready: 0.0, by_host: false, late: false },
             buffered: 0.0,
             flushing: false,
             position: 0.0,
@@ -156,10 +159,10 @@ impl Mechanics {
             }
             // A rounding error is no byte that a power cut could lose.
             self.buffered = 0.0;
-            self.flushing = false;
             if matches!(self.motion, Motion::Moving(_)) {
                 self.stop();
             }
+            self.flushing = false;
         }
         self.now
     }
@@ -204,7 +207,7 @@ impl Mechanics {
         self.now = then;
         self.work = Work::None;
         self.buffered = 0.0;
-        self.motion = Motion::Standing { since: then, ready: then, by_host: false };
+        self.motion = Motion::Standing { since: then, ready: then, by_host: false, late: false };
         then
     }
 
@@ -217,7 +220,7 @@ impl Mechanics {
         self.flush(at);
         // Turning round is a stop like any other, but the host's wish.
         let ready = if was == Work::None { self.now } else { self.now + self.model.backhitch_s };
-        self.motion = Motion::Standing { since: self.now, ready, by_host: false };
+        self.motion = Motion::Standing { since: self.now, ready, by_host: false, late: false };
         self.buffered = 0.0;
         self.work = work;
         self.window = (self.now, 0.0);
@@ -267,8 +270,12 @@ impl Mechanics {
     }
 
     fn start(&mut self) {
-        if let Motion::Standing { since, by_host: true, .. } = self.motion {
+        if let Motion::Standing { since, by_host: true, late, .. } = self.motion {
             self.statistics.backhitches += 1;
+            if late {
+                self.statistics.late_backhitches += 1;
+                self.statistics.late_s += self.model.backhitch_s;
+            }
             self.statistics.standing_s += self.now - since;
             // Back and forth again over what was passed already.
             self.statistics.passes += self.model.backhitch_s / self.end_to_end_s();
@@ -279,7 +286,8 @@ impl Mechanics {
 
     fn stop(&mut self) {
         let ready = self.now + self.model.backhitch_s;
-        self.motion = Motion::Standing { since: self.now, ready, by_host: true };
+        let (since, late) = (self.now, !self.flushing);
+        self.motion = Motion::Standing { since, ready, by_host: true, late };
     }
 
     /// The speed for the host's rate and what is in the buffer.
@@ -450,6 +458,8 @@ mod tests {
         let (s, _) = written(model, 0.5 * model.speeds[0], 20_000 << 20);
         // A buffer of 1 GiB, half of it at a time while as much comes: some 1.07 GB between stops.
         assert!((15..=25).contains(&s.backhitches), "{s:?}");
+        assert_eq!(s.late_backhitches, s.backhitches, "{s:?}");
+        assert_eq!(s.late_s, 3.0 * s.backhitches as f64, "{s:?}");
         assert!(s.streaming().unwrap() < 0.6, "{s:?}");
         let (helical, _) = written(super::tests::model("exabyte-8mm"), 0.2e6, 40 << 20);
         assert!(helical.backhitches > 0 && helical.medium_rate().unwrap() > 0.15e6, "{helical:?}");
@@ -497,6 +507,7 @@ mod tests {
         let at = m.write(at, BLOCK, BLOCK as f64);
         m.flush(at);
         assert_eq!(m.statistics().backhitches, 1, "what is committed has stopped the tape");
+        assert_eq!(m.statistics().late_backhitches, 0, "nobody was late");
     }
 
     proptest! {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::drive::Speeds;
 use crate::mechanics::Statistics;
 
 /// How bad it is.
@@ -51,6 +52,16 @@ pub struct DriveSession {
     pub name: String,
     /// The tape in it, where a robot brought it.
     pub mount: Option<Mount>,
+    /// What that tape is called: by its sticker, or by its medium's label where somebody was asked for it.
+    pub tape: Option<String>,
+    /// How fast it is, where that is known.
+    pub speeds: Option<Speeds>,
+    /// Seconds of its clock, and of its statistics, in a second of the world: a virtual one may be faster.
+    pub scale: f64,
+    /// How often it went to a place on the tape instead of reading or writing on.
+    pub locates: u64,
+    /// How long that took, in all.
+    pub locating: Duration,
     /// What it did, where its motion is known: of virtual drives.
     pub statistics: Option<Statistics>,
     /// What it counted.

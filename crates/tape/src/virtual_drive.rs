@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cartridge::{Cartridge, failed};
 use crate::clock::Clock;
-use crate::drive::{Read, Speeds, Spot, TapeDrive, TapeError, Written};
+use crate::drive::{Read, SETTLE_S, Speeds, Spot, TapeDrive, TapeError, Written};
 use crate::encryption::DriveKey;
 use crate::faults::{Fault, Faults, Operation};
 use crate::mechanics::{Mechanics, Statistics};
@@ -409,6 +409,15 @@ impl TapeDrive for VirtualDrive {
         let scale = self.clock.scale()?;
         let Speeds { lowest, native } = self.model.range();
         Some(Speeds { lowest: lowest * scale, native: native * scale })
+    }
+
+    fn scale(&self) -> f64 {
+        self.clock.scale().unwrap_or(1.0)
+    }
+
+    fn locate_bytes(&self) -> Option<f64> {
+        // Its locates are as much faster as its reading is.
+        Some(self.model.native() * SETTLE_S)
     }
 
     fn compresses(&mut self) -> bool {

@@ -70,6 +70,47 @@ fn same(lab: &Lab, into: &Path, name: &str) {
     same_by_rsync(&lab.path(name), &below(into, &lab.path(name)));
 }
 
+#[test]
+fn some_of_several_are_read_as_the_tape_passes_by_once() {
+    let lab = Lab::new();
+    for (n, name) in NAMES.iter().enumerate() {
+        // So many files that a stream has several batches, which workers could take from each other.
+        for part in 0..1200 {
+            let seed = 10_000 * n as u64 + part;
+            lab.file(
+                &format!("{name}/d{}/{part}", part % 7),
+                noise(seed, 20_000 + part as usize * 10),
+            );
+        }
+    }
+    let design = Design { capacity: None, ..library_of(1, 1) };
+    Library::create(&lab.path("vtl"), &design, 1).unwrap();
+    backed_up(&lab, &spec(&lab, "vtape:vtl", "compress = \"off\""));
+    let into = lab.path("restored");
+    for some in [&NAMES[..1], &NAMES[3..], &NAMES[1..3]] {
+        let line = format!("restore {} --into restored --json", some.join(" --and "));
+        let ran = run(&lab, &line);
+        ran.ok();
+        for (report, name) in ran.stdout.lines().zip(some) {
+            let report: Value = serde_json::from_str(report).unwrap();
+            same(&lab, &into, name);
+            let drive = &report["drives"][0];
+            // To the tape's header, to the first block, and no more.
+            assert!(drive["locates"].as_u64().unwrap() <= 2, "{some:?}: {drive:#}");
+            assert_eq!(drive["tape"], "V00001L9", "{drive:#}");
+        }
+        lab.sh("rm -r restored");
+    }
+    let text = run(&lab, "restore www --into restored");
+    let drive =
+        text.ok().stdout.lines().find(|line| line.starts_with("Tape drive")).unwrap().to_owned();
+    for what in
+        ["V00001L9 in drive 1 of", "streamed 100 %", " locates in ", "loaded in ", " passes"]
+    {
+        assert!(drive.contains(what), "{drive}");
+    }
+}
+
 fn all_come_back(lab: &Lab) -> Vec<Value> {
     let into = lab.path("restored");
     let reports = restored(lab, &into);

@@ -88,16 +88,19 @@ impl<'a> Hand<'a> {
         let contents = r.view.contents(place)?;
         self.mark(Stage::Cell);
         // A tape is not loaded for a directory on the way.
-        let opened =
-            r.scope.has_data(segment as u32, &place.streams).then(|| r.view.open_data(place));
+        let opened = match slice.opened.lock().take() {
+            Some(opened) => Some(Ok(opened)),
+            None => {
+                r.scope.has_data(segment as u32, &place.streams).then(|| r.view.open_data(place))
+            }
+        };
         // To load and to wind is the device's work.
         self.mark(Stage::Device);
         let is_meant = |s: &&StreamContents| {
             place.streams.contains(&s.stream) && slice.stream.is_none_or(|id| id == s.stream)
         };
         for stream in contents.streams.iter().filter(is_meant) {
-            let n = stream.batches.len();
-            let batches = slice.number * n / slice.of..(slice.number + 1) * n / slice.of;
+            let batches = slice.batches(stream.batches.len());
             let asked = |n: &usize| r.scope.has(segment as u32, stream.stream, *n);
             let batches: Vec<usize> = batches.filter(asked).collect();
             if batches.is_empty() {

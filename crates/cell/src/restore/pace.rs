@@ -16,9 +16,9 @@ pub(super) struct Pace {
 struct State {
     /// The tapes, in the order in which they are read.
     tapes: Vec<MediumId>,
-    /// The tape, from 1, and the segment that each reads, or is about to; before the first while it prepares, and none when it
+    /// The tape, from 1, and the segment that each prepares to read (`false`), or reads; before the first at the begin, and none when it
     /// reads no tape.
-    at: Vec<Option<(usize, SegmentNumber)>>,
+    at: Vec<Option<(usize, SegmentNumber, bool)>>,
     /// Those that have read all they need.
     done: HashSet<usize>,
     /// What the drives did, when all have.
@@ -30,7 +30,7 @@ impl Pace {
     pub fn of(restores: usize) -> Self {
         let state = State {
             tapes: Vec::new(),
-            at: vec![Some((0, SegmentNumber(0))); restores],
+            at: vec![Some((0, SegmentNumber(0), false)); restores],
             done: HashSet::new(),
             drives: None,
         };
@@ -50,15 +50,24 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Comes to a segment of a tape; waits while others read, or may read, what lies before it.
+    /// Comes to a segment of a tape to prepare what it reads there; waits while others read, or may read, what lies before it.
     pub fn come(&self, tape: MediumId, segment: SegmentNumber) {
+        self.go(tape, segment, false);
+    }
+
+    /// Begins to read the segment; waits while others prepare to.
+    pub fn begin(&self, tape: MediumId, segment: SegmentNumber) {
+        self.go(tape, segment, true);
+    }
+
+    fn go(&self, tape: MediumId, segment: SegmentNumber, reads: bool) {
         let mut state = self.pace.state.lock();
         let known = state.tapes.iter().position(|known| *known == tape);
         let rank = known.unwrap_or_else(|| {
             state.tapes.push(tape);
             state.tapes.len() - 1
         });
-        let here = (rank + 1, segment);
+        let here = (rank + 1, segment, reads);
         state.at[self.number] = Some(here);
         self.pace.moved.notify_all();
         // Who is first waits for nobody, so somebody always goes on.
@@ -127,6 +136,24 @@ mod tests {
             assert!(!ahead.is_finished(), "a tape is not changed while another reads it");
             drop(b);
             ahead.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn nobody_reads_a_segment_while_another_prepares_to() {
+        let (tape, segment) = (MediumId([1; 16]), SegmentNumber(1));
+        let pace = Pace::of(2);
+        let [a, b] = [0, 1].map(|number| pace.turn(number));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                a.come(tape, segment);
+                a.begin(tape, segment);
+            });
+            b.come(tape, segment);
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!first.is_finished(), "what it reads may lie behind what the other one needs");
+            b.begin(tape, segment);
+            first.join().unwrap();
         });
     }
 }

@@ -5,13 +5,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use capstan_devices::tape::WINDOW as TAPE_WINDOW;
+use capstan_devices::waits;
 use capstan_disk_agent::target::{Created, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
-use capstan_engine::meter::Meters;
+use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::threads;
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_format::id::{MediumId, SegmentNumber, StreamId};
-use capstan_media_agent::reader::StreamContents;
+use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
 
 use super::chosen::Chosen;
 use super::hand::Hand;
@@ -44,6 +45,18 @@ pub(super) struct Slice {
     pub of: usize,
     /// Only of this stream, if one is given.
     pub stream: Option<StreamId>,
+    /// On a tape: the segment, opened, so that others wait for who reads it. It is closed when that is done.
+    pub opened: Mutex<Option<OpenedData>>,
+}
+
+/// A segment that is open to read, and what it holds where it is read.
+pub(super) type OpenedData = (SegmentReader, std::sync::Arc<Contents>);
+
+impl Slice {
+    /// Its batches among those that a stream has in the segment.
+    pub fn batches(&self, of_stream: usize) -> std::ops::Range<usize> {
+        self.number * of_stream / self.of..(self.number + 1) * of_stream / self.of
+    }
 }
 
 /// Why a file's data may be on no medium at hand.
@@ -337,10 +350,12 @@ impl Restore<'_> {
             };
             // Of a tape one segment after the other: who is done with one early would wind to the next, and back for others.
             for segment in segments {
-                if let Some(turn) = self.turn {
-                    turn.come(tape, self.number_on(segment, tape));
-                }
                 let jobs = self.slices(segment);
+                let number = self.number_on(segment, tape);
+                self.turn.inspect(|turn| turn.come(tape, number));
+                // Where all begin is known before the first one reads.
+                self.expect(&jobs)?;
+                self.turn.inspect(|turn| turn.begin(tape, number));
                 // All streams are read at once; who waits for the tape needs no processor.
                 let streams = jobs.iter().filter(|job| job.stream.is_some()).count();
                 self.run_jobs(workers.max(streams), &jobs)?;
@@ -396,13 +411,52 @@ impl Restore<'_> {
         let place = &self.view.segments[segment];
         // An error was told when they were grouped.
         let on_tape = self.tape_of(place).is_ok_and(|tape| tape.is_some());
-        if on_tape && place.streams.len() > 1 {
-            let of = |id: &StreamId| Slice { segment, number: 0, of: 1, stream: Some(*id) };
-            return place.streams.iter().map(of).collect();
+        let slice = |number, of, stream| {
+            let opened = Mutex::default();
+            Slice { segment, number, of, stream, opened }
+        };
+        // Between the blocks of one of several lie those of the others, also of other versions: its neighbours would be far ahead.
+        if on_tape && self.view.contents(place).is_ok_and(|all| all.streams.len() > 1) {
+            return place.streams.iter().map(|id| slice(0, 1, Some(*id))).collect();
         }
         let pieces = place.bytes / (TAPE_WINDOW as u64 / 4);
         let of = if on_tape { SLICES.max(pieces as usize) } else { SLICES };
-        (0..of).map(|number| Slice { segment, number, of, stream: None }).collect()
+        (0..of).map(|number| slice(number, of, None)).collect()
+    }
+
+    /// Says of slices of a tape where they begin: who reads it keeps abreast of them all. What cannot be opened is told by who would read it.
+    fn expect(&self, jobs: &[Slice]) -> Result<()> {
+        let mut lap = Lap::start();
+        for slice in jobs {
+            let place = &self.view.segments[slice.segment];
+            let streams = slice.stream.as_ref().map_or(&place.streams[..], std::slice::from_ref);
+            if !self.scope.has_data(slice.segment as u32, streams) {
+                continue;
+            }
+            let contents = self.view.contents(place)?;
+            lap.busy(self.meters.of(Stage::Cell));
+            let waited = waits::waited();
+            let opened = self.view.open_data(place);
+            // To load is a stage of its own.
+            let waited = waits::waited().saturating_sub(waited);
+            self.meters.of(Stage::Device).busy(lap.split().saturating_sub(waited));
+            let Ok((reader, layout)) = opened else { continue };
+            let first = |id: &StreamId| {
+                let stream = contents.streams.iter().find(|s| s.stream == *id)?;
+                let asked = |n: &usize| self.scope.has(slice.segment as u32, *id, *n);
+                let first = slice.batches(stream.batches.len()).find(asked)?;
+                let begin = stream.batches.get(first)?.header.logical;
+                let index = &layout.streams.iter().find(|s| s.stream == *id)?.index;
+                // A batch's data come behind it.
+                let at = index.partition_point(|place| place.logical < begin);
+                Some(index.get(at.saturating_sub(1))?.block.0)
+            };
+            if let Some(block) = streams.iter().filter_map(first).min() {
+                reader.expect(block);
+                *slice.opened.lock() = Some((reader, layout));
+            }
+        }
+        Ok(())
     }
 
     fn run_jobs(&self, workers: usize, jobs: &[Slice]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Readers of one tape that stay abreast: streams that were multiplexed are read while the tape passes by once.
 //!
 //! What passed by is kept for a while. Whoever is so far ahead that it would be gone before the last one has read it waits for that
-//! one, but not for one that reads nothing any more.
+//! one, but not for one that reads nothing any more. Whoever says beforehand where he will begin is waited for from then on.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,16 +9,38 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Who has not read for so long is not waited for.
+/// Who reads no more for so long is not waited for; nor is who said where he will begin, and does not.
 const IDLE: Duration = Duration::from_secs(2);
+/// The same of one that said where he will begin, and did: he writes what he read, and a slow disk may hold him up for longer than a
+/// tape takes to wind back.
+const IDLE_AT_WORK: Duration = Duration::from_secs(60);
 /// How often it is looked whether somebody became idle.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Where a reader is.
+struct At {
+    file: u64,
+    block: u64,
+    /// Since when he wants nothing of the tape; nothing while he does. A tape that is loaded or winds makes nobody idle.
+    idle_since: Option<Instant>,
+    /// Whether he said beforehand where he will begin.
+    expected: bool,
+    /// Whether he has read something.
+    has_begun: bool,
+}
+
+impl At {
+    fn is_idle(&self) -> bool {
+        let most = if self.expected && self.has_begun { IDLE_AT_WORK } else { IDLE };
+        self.idle_since.is_some_and(|since| since.elapsed() >= most)
+    }
+}
 
 /// Where the readers of a tape are.
 #[derive(Default)]
 pub(super) struct Abreast {
-    /// By reader: file, block, and when it came there.
-    at: Mutex<HashMap<u64, (u64, u64, Instant)>>,
+    /// By reader.
+    at: Mutex<HashMap<u64, At>>,
     moved: Condvar,
 }
 
@@ -29,19 +51,33 @@ pub(super) fn reader() -> u64 {
 }
 
 impl Abreast {
-    /// A reader wants a block; waits while others in the same file are more than `most` blocks behind it.
+    /// A reader says where he will begin.
+    pub fn expect(&self, reader: u64, file: u64, block: u64) {
+        let idle_since = Some(Instant::now());
+        let at = At { file, block, idle_since, expected: true, has_begun: false };
+        self.at.lock().insert(reader, at);
+    }
+
+    /// A reader wants a block; waits while others in the same file are more than `most` blocks behind it. [`Self::served`] says that he
+    /// has it.
     pub fn come(&self, reader: u64, file: u64, block: u64, most: u64) {
         let mut at = self.at.lock();
-        at.insert(reader, (file, block, Instant::now()));
+        let expected = at.get(&reader).is_some_and(|at| at.expected);
+        at.insert(reader, At { file, block, idle_since: None, expected, has_begun: true });
         self.moved.notify_all();
-        let is_behind = |(f, b, when): &(u64, u64, Instant)| {
-            *f == file && b.saturating_add(most) < block && when.elapsed() < IDLE
+        let is_behind = |there: &At| {
+            there.file == file && there.block.saturating_add(most) < block && !there.is_idle()
         };
         while at.values().any(is_behind) {
             self.moved.wait_for(&mut at, LOOK);
         }
-        // The time of waiting was not idle.
-        at.insert(reader, (file, block, Instant::now()));
+    }
+
+    /// A reader has what he wanted, or cannot have it.
+    pub fn served(&self, reader: u64) {
+        if let Some(at) = self.at.lock().get_mut(&reader) {
+            at.idle_since = Some(Instant::now());
+        }
     }
 
     /// A reader is done.
@@ -55,32 +91,73 @@ impl Abreast {
 mod tests {
     use super::*;
 
+    impl Abreast {
+        fn read(&self, reader: u64, file: u64, block: u64) {
+            self.come(reader, file, block, 10);
+            self.served(reader);
+        }
+    }
+
     #[test]
     fn who_is_ahead_waits_for_who_reads_and_not_for_who_does_not() {
         let tape = Abreast::default();
         let (slow, fast) = (reader(), reader());
-        tape.come(slow, 1, 0, 10);
-        tape.come(fast, 1, 10, 10);
+        tape.read(slow, 1, 0);
+        tape.read(fast, 1, 10);
         // Another file is another thing.
-        tape.come(fast, 2, 500, 10);
+        tape.read(fast, 2, 500);
         std::thread::scope(|scope| {
             let ahead = scope.spawn(|| {
                 let begun = Instant::now();
-                tape.come(fast, 1, 30, 10);
+                tape.read(fast, 1, 30);
                 begun.elapsed()
             });
             std::thread::sleep(Duration::from_millis(200));
             assert!(!ahead.is_finished());
-            tape.come(slow, 1, 20, 10);
+            tape.read(slow, 1, 20);
             assert!(ahead.join().unwrap() < IDLE);
         });
         // It does nothing more.
         let begun = Instant::now();
-        tape.come(fast, 1, 90, 10);
+        tape.read(fast, 1, 90);
         assert!(begun.elapsed() < 2 * IDLE && begun.elapsed() > IDLE / 2);
         tape.leave(slow);
         let begun = Instant::now();
-        tape.come(fast, 1, 900, 10);
+        tape.read(fast, 1, 900);
         assert!(begun.elapsed() < IDLE / 2);
+    }
+
+    #[test]
+    fn who_waits_for_a_tape_that_winds_is_not_idle() {
+        let tape = Abreast::default();
+        let (behind, ahead) = (reader(), reader());
+        // It has no answer yet: a locate takes longer than anybody may be idle.
+        tape.come(behind, 1, 0, 10);
+        std::thread::scope(|scope| {
+            let ahead = scope.spawn(|| tape.read(ahead, 1, 200));
+            std::thread::sleep(IDLE + Duration::from_millis(500));
+            assert!(!ahead.is_finished(), "the tape would wind to and fro");
+            tape.served(behind);
+            tape.leave(behind);
+            ahead.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn who_said_where_he_begins_is_waited_for() {
+        let tape = Abreast::default();
+        let (behind, ahead) = (reader(), reader());
+        tape.expect(behind, 1, 0);
+        std::thread::scope(|scope| {
+            let ahead = scope.spawn(|| tape.read(ahead, 1, 200));
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!ahead.is_finished(), "he has not begun yet");
+            // A slow disk holds him up, for longer than who reads now and then would be waited for.
+            tape.read(behind, 1, 0);
+            std::thread::sleep(IDLE + Duration::from_millis(500));
+            assert!(!ahead.is_finished());
+            tape.read(behind, 1, 195);
+            ahead.join().unwrap();
+        });
     }
 }

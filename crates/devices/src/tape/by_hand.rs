@@ -31,7 +31,7 @@ pub(super) fn awaited(library: &mut dyn Changer, wanted: &Wanted) -> Result<Deck
             e @ TapeError::NoTape { .. } => Refused::Empty(e),
             e => Refused::Failed(e),
         })?;
-        let mut deck = Deck::new(drive, None);
+        let mut deck = Deck::new(drive, None).called(&wanted.label);
         let why = match header_of(&mut deck) {
             Ok(Some(header)) if header.medium == wanted.medium => return Ok(deck),
             Ok(Some(header)) => format!("tape '{}' is in it", header.label),

@@ -1,5 +1,7 @@
 //! A drive with a tape in it: where that stands, and what passed by.
 
+use std::time::{Duration, Instant};
+
 use capstan_tape::{
     DriveKey, DriveSession, Mount, Read, Speeds, Spot, TapeDrive, TapeError, Written,
 };
@@ -10,6 +12,10 @@ use super::passed::{Passed, WINDOW};
 pub struct Deck {
     drive: Box<dyn TapeDrive>,
     mount: Option<Mount>,
+    /// What the tape is called, where that is known.
+    tape: Option<String>,
+    /// How often it went to a place, and how long that took.
+    locates: (u64, Duration),
     /// Where the tape stands, while that is known.
     at: Option<Spot>,
     passed: Passed,
@@ -49,7 +55,27 @@ fn behind_filemark(at: Spot) -> Spot {
 
 impl Deck {
     pub(super) fn new(drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Self {
-        Self { drive, mount, at: None, passed: Passed::new(), ahead: 0 }
+        let tape = mount.as_ref().map(|mount| mount.barcode.clone());
+        let locates = (0, Duration::ZERO);
+        Self { drive, mount, tape, locates, at: None, passed: Passed::new(), ahead: 0 }
+    }
+
+    /// The same, with a tape that is called so.
+    pub(super) fn called(mut self, tape: &str) -> Self {
+        self.tape = Some(tape.to_owned());
+        self
+    }
+
+    /// Has the drive go somewhere.
+    fn locate<R>(
+        &mut self,
+        go: impl FnOnce(&mut dyn TapeDrive) -> Result<R, TapeError>,
+    ) -> Result<R, TapeError> {
+        let begun = Instant::now();
+        let gone = go(&mut *self.drive);
+        self.locates.0 += 1;
+        self.locates.1 += begun.elapsed();
+        gone
     }
 
     /// A drive that is read through that spool.
@@ -71,7 +97,7 @@ impl Deck {
         let there = |at: Spot| (at.file, at.block) == (spot.file, spot.block);
         if self.at.is_none_or(|at| !there(at)) {
             self.at = None;
-            self.drive.locate(Spot { object: None, ..spot })?;
+            self.locate(|drive| drive.locate(Spot { object: None, ..spot }))?;
             let object = match there(Spot::BEGIN) {
                 true => Spot::BEGIN.object,
                 false => self.drive.position()?,
@@ -90,7 +116,8 @@ impl Deck {
     ) -> Result<bool, TapeError> {
         let mut block = vec![0; longest];
         self.at = None;
-        let read = self.drive.locate(spot).and_then(|()| self.drive.read_block(&mut block));
+        let there = self.locate(|drive| drive.locate(spot));
+        let read = there.and_then(|()| self.drive.read_block(&mut block));
         match read {
             Ok(Read::Block(length)) if is_wanted(&block[..length]) => {
                 self.passed.keep(spot, cut(block, length));
@@ -122,7 +149,7 @@ impl Deck {
         let key = (spot.file, spot.block);
         if !self.passed.has(key) {
             let burst = self.passed.burst();
-            let near = burst.max(WINDOW / 2) / longest.max(1);
+            let near = burst.max(self.worth_reading_over()) / longest.max(1);
             let on_the_way = self.at.is_some_and(|at| {
                 at.file == spot.file
                     && at.block <= spot.block
@@ -145,6 +172,11 @@ impl Deck {
             }
         }
         Ok(self.passed.get(key).map_or(Found::EndOfData, Found::Block))
+    }
+
+    /// Bytes that are read on over in less time than the drive needs to stop, to wind there and to be at speed again.
+    fn worth_reading_over(&self) -> usize {
+        self.drive.locate_bytes().map_or(0, |bytes| bytes as usize).max(WINDOW / 2)
     }
 
     /// Reads a block ahead, if a spool is to be filled. False if there is no more to be read ahead now.
@@ -178,7 +210,7 @@ impl Deck {
     /// Goes to the end of what was written.
     pub fn end(&mut self) -> Result<Spot, TapeError> {
         self.at = None;
-        let end = self.drive.locate_end()?;
+        let end = self.locate(|drive| drive.locate_end())?;
         self.at = Some(end);
         Ok(end)
     }
@@ -271,6 +303,11 @@ impl Deck {
         DriveSession {
             name: self.drive.name().to_owned(),
             mount: self.mount.clone(),
+            tape: self.tape.clone(),
+            speeds: self.drive.speeds(),
+            scale: self.drive.scale(),
+            locates: self.locates.0,
+            locating: self.locates.1,
             statistics: self.drive.statistics(),
             counters: self.drive.counters(),
             alerts: self.drive.alerts(),

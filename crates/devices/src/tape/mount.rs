@@ -23,6 +23,7 @@ use super::deck::Deck;
 use crate::address::{LibraryName, TapeAddress};
 use crate::library;
 use crate::queue::Wait;
+use crate::waits::Waiting;
 
 /// How long to wait before looking again whether a drive is free.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -244,6 +245,7 @@ impl Tape {
     }
 
     fn load(&self) -> Result<Deck, TapeError> {
+        let _waits = Waiting::begin();
         let mut wait = Wait::begin();
         loop {
             match self.load_now() {

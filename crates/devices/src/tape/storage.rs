@@ -358,6 +358,7 @@ impl SegmentFile {
             };
             Ok((found, deck.begin_of(spot.file)))
         });
+        self.tape.abreast.served(self.reader);
         // Others that read take turns with that.
         while let Ok(true) = self.tape.with(|deck| deck.read_ahead(longest)) {}
         match found {
@@ -504,6 +505,10 @@ impl ReadFile for SegmentFile {
             }
         }
         self.read_at(out, offset)
+    }
+
+    fn expect(&self, index: u32) {
+        self.tape.abreast.expect(self.reader, data_file(self.number), index.into());
     }
 
     fn object(&self) -> Option<u64> {

@@ -70,6 +70,16 @@ struct BottleneckView {
     stage: String,
     share: f64,
     advice: String,
+    backhitches: Option<BackhitchesView>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BackhitchesView {
+    count: u64,
+    seconds: f64,
+    share: f64,
+    lowest_mb_s: Option<f64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -164,7 +174,10 @@ impl View {
             None => {}
         }
         for d in &self.drives {
-            line("Tape drive", &drive_text(d));
+            // A drive without a robot does not know what its tape is called.
+            let only =
+                self.media.first().filter(|_| self.media.len() == 1 && self.drives.len() == 1);
+            line("Tape drive", &drive_text(d, only.map(String::as_str)));
         }
         if self.peak_rss_bytes > 0 {
             line("Memory", &format!("{} at most", bytes_text(self.peak_rss_bytes)));
@@ -205,8 +218,7 @@ impl View {
             line("Anomaly", &format!("{value} {what}, usually {usual}"));
         }
         if let Some(b) = &self.bottleneck {
-            let percent = b.share * 100.0;
-            line("Limit", &format!("{}, {percent:.0} % of the time: {}", b.stage, b.advice));
+            line("Limit", &limit_text(b));
         }
         self.notes.iter().for_each(|note| line("Note", note));
         self.write_stages(&mut out);
@@ -328,25 +340,65 @@ fn unreadable(error: &serde_json::Error) -> Failure {
     Failure::of(FAILED, format!("cannot read the session's report: {error}"), Some(hint))
 }
 
-/// What a tape drive did, as far as it is known.
-fn drive_text(d: &DriveReport) -> String {
+/// What limited, for how long, and what would help.
+fn limit_text(b: &BottleneckView) -> String {
+    let percent = |share: f64| format!("{:.0} % of the time", share * 100.0);
+    match &b.backhitches {
+        Some(h) => {
+            let lowest = h.lowest_mb_s.map(|rate| format!(", below {rate:.1} MB/s"));
+            format!(
+                "{} and backhitches of the drive{}, {}; the {} backhitches took {}, {}: {}",
+                b.stage,
+                lowest.unwrap_or_default(),
+                percent(b.share),
+                grouped(h.count),
+                seconds_text(h.seconds),
+                percent(h.share),
+                b.advice
+            )
+        }
+        // Too short a session has none.
+        None if b.share == 0.0 => format!("{}: {}", b.stage, b.advice),
+        None => format!("{}, {}: {}", b.stage, percent(b.share), b.advice),
+    }
+}
+
+/// What a tape drive did, as far as it is known, with that tape, if it does not know it itself.
+fn drive_text(d: &DriveReport, tape: Option<&str>) -> String {
     let hitches = |n: u64| if n == 1 { "backhitch" } else { "backhitches" };
+    let locates = |n: u64| if n == 1 { "locate" } else { "locates" };
+    let located = |n: u64| {
+        let took = seconds_text(d.locate_s.unwrap_or(0.0));
+        format!("{} {} in {took}", grouped(n), locates(n))
+    };
     let parts = [
         d.streaming.map(|share| format!("streamed {:.0} %", share * 100.0)),
         d.backhitches.map(|n| format!("{} {}", grouped(n), hitches(n))),
         d.medium_mb_s.map(|rate| format!("{rate:.1} MB/s at the medium")),
+        d.load_s.map(|s| format!("loaded in {}", seconds_text(s))),
+        d.locates.filter(|n| *n > 0).map(located),
+        d.passes.map(|n| format!("{n:.3} passes")),
         d.compression_ratio.map(|ratio| format!("compressed {ratio:.2}:1")),
         d.corrected_errors.filter(|n| *n > 0).map(|n| format!("{} errors corrected", grouped(n))),
         d.hard_errors.filter(|n| *n > 0).map(|n| format!("{} errors that stayed", grouped(n))),
     ];
     let known: Vec<String> = parts.into_iter().flatten().collect();
-    if known.is_empty() { d.name.clone() } else { known.join(", ") }
+    let mut text = match d.tape.as_deref().or(tape) {
+        Some(tape) => format!("{tape} in {}", d.name),
+        None => d.name.clone(),
+    };
+    if !known.is_empty() {
+        let _ = write!(text, ": {}", known.join(", "));
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_cell::report::{Bottleneck, ReportError, StageReport, StagedVersion};
+    use capstan_cell::report::{
+        Bottleneck, LateBackhitches, ReportError, StageReport, StagedVersion,
+    };
 
     fn report() -> Report {
         let stage = |name, busy_s, wait_in_s, wait_out_s, bytes| StageReport {
@@ -376,7 +428,12 @@ mod tests {
             elapsed_s: 2.0,
             rate_mb_s: 100.0,
             rate_sustained_mb_s: 111.06,
-            bottleneck: Some(Bottleneck { stage: "cpu", share: 0.835, advice: "buy more" }),
+            bottleneck: Some(Bottleneck {
+                stage: "cpu",
+                share: 0.835,
+                advice: "buy more",
+                backhitches: None,
+            }),
             stages: vec![
                 stage("source", 3.0, 0.0, 1.0, 200_000_000),
                 stage("network", 0.0, 0.0, 0.0, 0),
@@ -407,6 +464,23 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "'{line}' is missing in:\n{text}");
         }
         assert!(!text.contains("network") && !text.contains("unreadable"), "{text}");
+    }
+
+    #[test]
+    fn a_drive_that_is_not_fed_limits_beside_what_feeds_it() {
+        let late =
+            LateBackhitches { count: 1353, seconds: 83.0, share: 0.82, lowest_mb_s: Some(7.5) };
+        let bottleneck = Bottleneck {
+            stage: "source",
+            share: 0.99,
+            advice: "take a spool",
+            backhitches: Some(late),
+        };
+        let text =
+            View::of(&Report { bottleneck: Some(bottleneck), ..report() }).unwrap().text(false);
+        let line = "Limit       source and backhitches of the drive, below 7.5 MB/s, 99 % of the time; the 1,353 backhitches took 1:23, \
+                    82 % of the time: take a spool";
+        assert!(text.lines().any(|l| l == line), "{text}");
     }
 
     #[test]

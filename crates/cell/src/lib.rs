@@ -11,6 +11,7 @@ pub mod arrays;
 mod at_hand;
 mod attached;
 mod backup;
+mod bottleneck;
 mod bring_back;
 mod by_hand;
 mod change;

@@ -5,6 +5,7 @@ use capstan_engine::verdict::{Flow, Verdict};
 use capstan_tape::DriveSession;
 use serde::{Deserialize, Serialize};
 
+pub use crate::bottleneck::{Bottleneck, LateBackhitches};
 use crate::request::Encrypt;
 
 /// An entry of a report's `errors`.
@@ -33,17 +34,6 @@ pub struct Replica {
     pub used: String,
     /// How many of its frames; 0 if all of it.
     pub frames: u64,
-}
-
-/// A session's bottleneck.
-#[derive(Debug, Clone, Serialize)]
-pub struct Bottleneck {
-    /// The stage's name.
-    pub stage: &'static str,
-    /// Share of the time in which it limited, 0 to 1.
-    pub share: f64,
-    /// What would help.
-    pub advice: &'static str,
 }
 
 /// What one stage did.
@@ -199,10 +189,22 @@ pub struct DriveReport {
     pub streaming: Option<f64>,
     /// Stops in which the tape was moved back to start anew.
     pub backhitches: Option<u64>,
+    /// Those of them that came about because it was not fed, or emptied, as fast as its lowest speed; others follow commits.
+    pub late_backhitches: Option<u64>,
+    /// Seconds that these took.
+    pub backhitch_s: Option<f64>,
+    /// The lowest rate at which it goes on without stopping, MB = 10^6 bytes.
+    pub lowest_mb_s: Option<f64>,
     /// Bytes per second at the medium meanwhile, MB = 10^6 bytes.
     pub medium_mb_s: Option<f64>,
     /// Passes of the tape's whole length by the head.
     pub passes: Option<f64>,
+    /// What the tape is called: by its sticker, or by its medium's label where somebody was asked for it.
+    pub tape: Option<String>,
+    /// How often the drive went to a place on the tape, instead of reading or writing on.
+    pub locates: Option<u64>,
+    /// Seconds that this took.
+    pub locate_s: Option<f64>,
     /// Bytes written for each byte on the tape, by the drive's own compression.
     pub compression_ratio: Option<f64>,
     /// Errors that the drive corrected itself.
@@ -214,14 +216,20 @@ pub struct DriveReport {
 }
 
 impl DriveReport {
-    fn of(session: &DriveSession) -> Self {
+    pub(crate) fn of(session: &DriveSession) -> Self {
         let moved = session.statistics.filter(|s| s.streaming().is_some());
         Self {
             name: session.name.clone(),
             streaming: moved.and_then(|s| s.streaming()),
             backhitches: moved.map(|s| s.backhitches),
+            late_backhitches: moved.map(|s| s.late_backhitches),
+            backhitch_s: moved.map(|s| s.late_s / session.scale),
+            lowest_mb_s: session.speeds.map(|speeds| speeds.lowest / 1e6),
             medium_mb_s: moved.and_then(|s| s.medium_rate()).map(|rate| rate / 1e6),
             passes: moved.map(|s| s.passes),
+            tape: session.tape.clone(),
+            locates: Some(session.locates),
+            locate_s: Some(session.locating.as_secs_f64()),
             compression_ratio: session.counters.compression_ratio,
             corrected_errors: session.counters.corrected_errors,
             hard_errors: session.counters.hard_errors,
@@ -313,6 +321,9 @@ pub struct Report {
     pub drives: Vec<DriveReport>,
     /// What limited.
     pub bottleneck: Option<Bottleneck>,
+    /// What the watch says of that, and which way data went.
+    #[serde(skip)]
+    pub verdict: Option<(Verdict, Flow)>,
     /// What each stage did.
     pub stages: Vec<StageReport>,
     /// What is worth knowing once.
@@ -329,11 +340,8 @@ pub struct Report {
 impl Report {
     /// Fills in verdict and stages.
     pub fn set_stages(&mut self, meters: &Meters, verdict: Verdict, flow: Flow) {
-        self.bottleneck = Some(Bottleneck {
-            stage: verdict.stage.name(),
-            share: (verdict.share * 1000.0).round() / 1000.0,
-            advice: verdict.advice(flow),
-        });
+        self.verdict = Some((verdict, flow));
+        self.judge();
         self.stages = Stage::ALL
             .into_iter()
             .zip(meters.read())
@@ -345,6 +353,12 @@ impl Report {
                 bytes: r.bytes,
             })
             .collect();
+    }
+
+    fn judge(&mut self) {
+        if let Some((verdict, flow)) = self.verdict {
+            self.bottleneck = Some(Bottleneck::of(verdict, flow, &self.drives));
+        }
     }
 
     /// Says that nothing of the session is on a medium, so that what was read does not pass for what was saved.
@@ -361,6 +375,7 @@ impl Report {
             let alerts = drive.alerts.iter().map(|alert| format!("{}: {}", drive.name, alert.text));
             self.notes.extend(alerts);
         }
+        self.judge();
     }
 
     /// The same of a session that reads: all its tapes had to be brought.

@@ -1,9 +1,10 @@
 //! Watching a session: the verdict, progress, sustained rates, and how hard to compress.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use capstan_devices::waits;
 use capstan_disk_agent::squeeze::Ladder;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::threads;
@@ -62,7 +63,8 @@ pub(crate) fn watched<T>(w: &Watched<'_>, run: impl FnOnce() -> T) -> (T, Option
 /// Watches until `end` is set.
 fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
     let started = Instant::now();
-    let mut watch = Watch::start(w.meters, w.lanes);
+    let waits = Waits::begin();
+    let mut watch = Watch::start(w.meters, w.lanes, waits.before);
     let mut idle = Idle::read();
     let mut last = (Instant::now(), 0, 0);
     let mut rates: Vec<f64> = Vec::new();
@@ -71,7 +73,7 @@ fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
         while Instant::now() < until && !end.load(Relaxed) {
             std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
         }
-        let limit = watch.sample(w.meters);
+        let limit = watch.sample(w.meters, started.elapsed(), waits.during());
         let now = Instant::now();
         let bytes = |s: Stage| w.meters.of(s).read().bytes;
         let (bytes_in, bytes_out) = (bytes(w.stages.0), bytes(w.stages.1));
@@ -103,6 +105,35 @@ fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
     rates.sort_by(f64::total_cmp);
     let sustained = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
     Seen { verdict: watch.verdict(), sustained }
+}
+
+/// What this process waited for hands and robots.
+struct Waits {
+    /// Since the last session that was watched, before this one was.
+    before: Duration,
+    at_begin: Duration,
+}
+
+/// Up to when sessions have counted it, in microseconds.
+static COUNTED_US: AtomicU64 = AtomicU64::new(0);
+
+impl Waits {
+    fn begin() -> Self {
+        let at_begin = waits::waited();
+        let counted = Duration::from_micros(COUNTED_US.load(Relaxed));
+        Self { before: at_begin.saturating_sub(counted), at_begin }
+    }
+
+    fn during(&self) -> Duration {
+        waits::waited().saturating_sub(self.at_begin)
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let now = u64::try_from(waits::waited().as_micros()).unwrap_or(u64::MAX);
+        COUNTED_US.fetch_max(now, Relaxed);
+    }
 }
 
 /// Processor time of the machine: all, and idle, in ticks.

@@ -19,12 +19,21 @@ pub enum Stage {
     Device,
     /// The internal database.
     Cell,
+    /// Waiting until hands or robots have brought a medium, or until somebody else gives a drive back.
+    MediaChange,
 }
 
 impl Stage {
     /// All stages, in the order of the data path.
-    pub const ALL: [Self; 6] =
-        [Self::Source, Self::Metadata, Self::Cpu, Self::Network, Self::Device, Self::Cell];
+    pub const ALL: [Self; 7] = [
+        Self::Source,
+        Self::Metadata,
+        Self::Cpu,
+        Self::Network,
+        Self::Device,
+        Self::Cell,
+        Self::MediaChange,
+    ];
 
     /// The stage's name in reports.
     pub const fn name(self) -> &'static str {
@@ -35,6 +44,7 @@ impl Stage {
             Self::Network => "network",
             Self::Device => "device",
             Self::Cell => "cell",
+            Self::MediaChange => "media change",
         }
     }
 }

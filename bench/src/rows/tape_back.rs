@@ -78,6 +78,12 @@ pub(super) fn number(report: &Value, drive: usize, field: &str) -> f64 {
     report["drives"][drive][field].as_f64().unwrap_or(0.0)
 }
 
+/// The report of a restore, of several objects that of the first one: all have what the drive did.
+pub(super) fn first_report(stdout: &str) -> Result<Value, BenchError> {
+    let ended = parse(stdout, "capstan restore")?;
+    Ok(ended["sessions"].get(0).cloned().unwrap_or(ended))
+}
+
 /// Four objects that were written together, restored together.
 fn restore(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
     let data = context.data(Set::Quarter)?;
@@ -102,9 +108,7 @@ fn restore(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
         let mut restore = vec!["restore", OBJECTS[0], "--into", text(&into), "--json"];
         OBJECTS[1..].iter().for_each(|name| restore.extend(["--and", name]));
         let ran = context.run(&mut lab.command(&restore))?;
-        // A report for each object; all have what the drive did.
-        let first = ran.stdout.lines().next().unwrap_or_default();
-        let report = parse(first, "capstan restore")?;
+        let report = first_report(&ran.stdout)?;
         let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss);
         outcome.samples.push(Sample { peak_rss, ..ran.usage.into() });
         rates.push(number(&report, 0, "medium_mb_s") / LTO9_MB_S);

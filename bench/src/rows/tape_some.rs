@@ -10,8 +10,8 @@ use capstan_tape::library::Library;
 use capstan_tape::{Read, Spot, TapeDrive, TapeError};
 
 use super::tape::{LTO9_MB_S, named, text};
-use super::tape_back::{Lab, OBJECTS, number};
-use crate::context::{Context, Place, parse, remove};
+use super::tape_back::{Lab, OBJECTS, first_report, number};
+use crate::context::{Context, Place, remove};
 use crate::error::{BenchError, io_error};
 use crate::measure::Sample;
 use crate::report::{Goal, Line};
@@ -54,7 +54,7 @@ pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
             let mut restore = vec!["restore", OBJECTS[choice[0]], "--into", text(&into), "--json"];
             choice[1..].iter().for_each(|n| restore.extend(["--and", OBJECTS[*n]]));
             let ran = context.run(&mut lab.command(&restore))?;
-            let report = parse(ran.stdout.lines().next().unwrap_or_default(), "capstan restore")?;
+            let report = first_report(&ran.stdout)?;
             let peak_rss = report["peak_rss_bytes"].as_u64().unwrap_or(ran.usage.peak_rss);
             let sample = Sample { peak_rss, ..ran.usage.into() };
             ratios.push((sample.wall_s - tape.before_s) / tape.way_s(choice.len()));

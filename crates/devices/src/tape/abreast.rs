@@ -73,6 +73,13 @@ impl Abreast {
         }
     }
 
+    /// The first block that readers of that file want or will begin at, but those that are idle.
+    pub fn first(&self, file: u64) -> Option<u64> {
+        let at = self.at.lock();
+        let wanted = at.values().filter(|there| there.file == file && !there.is_idle());
+        wanted.map(|there| there.block).min()
+    }
+
     /// A reader has what he wanted, or cannot have it.
     pub fn served(&self, reader: u64) {
         if let Some(at) = self.at.lock().get_mut(&reader) {
@@ -156,8 +163,10 @@ mod tests {
             tape.read(behind, 1, 0);
             std::thread::sleep(IDLE + Duration::from_millis(500));
             assert!(!ahead.is_finished());
+            assert_eq!(tape.first(1), Some(0), "a tape that has to wind winds there");
             tape.read(behind, 1, 195);
             ahead.join().unwrap();
+            assert_eq!((tape.first(1), tape.first(2)), (Some(195), None));
         });
     }
 }

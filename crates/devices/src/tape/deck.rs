@@ -149,12 +149,7 @@ impl Deck {
         let key = (spot.file, spot.block);
         if !self.passed.has(key) {
             let burst = self.passed.burst();
-            let near = burst.max(self.worth_reading_over()) / longest.max(1);
-            let on_the_way = self.at.is_some_and(|at| {
-                at.file == spot.file
-                    && at.block <= spot.block
-                    && spot.block - at.block <= near as u64
-            });
+            let on_the_way = self.is_on_the_way(spot, longest);
             let is_located = !on_the_way
                 && spot.object.is_some()
                 && self.locate_block(spot, longest, is_wanted)?;
@@ -172,6 +167,18 @@ impl Deck {
             }
         }
         Ok(self.passed.get(key).map_or(Found::EndOfData, Found::Block))
+    }
+
+    /// Whether a block has passed by, or is reached by reading on.
+    pub fn reads_on_to(&self, spot: Spot, longest: usize) -> bool {
+        self.passed.has((spot.file, spot.block)) || self.is_on_the_way(spot, longest)
+    }
+
+    fn is_on_the_way(&self, spot: Spot, longest: usize) -> bool {
+        let near = self.passed.burst().max(self.worth_reading_over()) / longest.max(1);
+        self.at.is_some_and(|at| {
+            at.file == spot.file && at.block <= spot.block && spot.block - at.block <= near as u64
+        })
     }
 
     /// Bytes that are read on over in less time than the drive needs to stop, to wind there and to be at speed again.

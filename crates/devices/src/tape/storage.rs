@@ -352,6 +352,15 @@ impl SegmentFile {
         let mut take = Some(take);
         let found = self.tape.with(|deck| {
             deck.use_key(self.key.as_ref())?;
+            // Where the tape has to wind it goes to the first block that anybody wants, and reads on.
+            if !deck.reads_on_to(spot, longest)
+                && let Some(first) = self.tape.abreast.first(spot.file)
+                && (1..block).contains(&first)
+            {
+                let found = deck.block(self.spot(first), longest, &|b| self.is_block(first, b));
+                // What is wrong there is told to who wants it.
+                found.map(drop).or_else(|e| if e.blames_drive() { Err(e) } else { Ok(()) })?;
+            }
             let found = match deck.block(spot, longest, &|bytes| self.is_block(block, bytes))? {
                 Found::Block(bytes) => take.take().map(|take| take(bytes)),
                 Found::Filemark | Found::EndOfData => None,

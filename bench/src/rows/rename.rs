@@ -86,6 +86,9 @@ fn measure(
         sheet.add(Line::speed(work, ours_again, rival, Goal::AtLeast(3.0)));
         sheet.add(stored(&format!("{work}: bytes stored"), ours_again, rival));
     }
+    let share = 100.0 * ours_again.stored() / source.bytes.max(1) as f64;
+    let work = format!("{work}: bytes stored, of its data");
+    sheet.add(Line::alone(&work, ours_again, share, "%", Goal::AtMost(1.0)));
     ours.remove()?;
     theirs.into_iter().flatten().try_for_each(|archive| archive.remove())
 }
@@ -93,7 +96,7 @@ fn measure(
 fn stored(work: &str, ours: &Outcome, theirs: &Outcome) -> Line {
     let value = ours.stored() / theirs.stored().max(1.0);
     let note = format!("{:.0} and {:.0} kB", ours.stored() / 1e3, theirs.stored() / 1e3);
-    Line::ratio(work, ours, theirs, value, Goal::AtMost(1.0)).note(note)
+    Line::ratio(work, ours, theirs, value, Goal::Shown).note(note)
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), BenchError> {

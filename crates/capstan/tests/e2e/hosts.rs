@@ -115,11 +115,12 @@ fn each_host_watches_over_its_own_disk() {
     hosts.on(ALPHA, &["restore", "b", "--into", "out"]).refused(&there);
     hosts.on(ALPHA, &["verify", "--medium", label]).refused(&there);
     hosts.on(ALPHA, &["media", "recycle", label]).refused(&there);
-    // What goes of the other one's goes when that one prunes.
+    // What the other one has, that one decides on.
     let before = (hosts.files("disk-a"), hosts.files("disk-b"));
     let pruned = hosts.on(ALPHA, &["prune", "--keep-last", "1"]).ok().stdout.clone();
-    assert!(pruned.contains("host 'beta' has it"), "{pruned}");
+    assert!(pruned.contains("host 'beta' decides on it"), "{pruned}");
     assert!(hosts.files("disk-a") < before.0 && hosts.files("disk-b") == before.1, "{pruned}");
+    assert_eq!((hosts.versions("a"), hosts.versions("b")), (1, 2));
     hosts.on(BETA, &["prune", "--keep-last", "1"]).ok();
     assert!(hosts.files("disk-b") < before.1);
     assert_eq!((hosts.versions("a"), hosts.versions("b")), (1, 1));
@@ -141,6 +142,40 @@ fn a_host_alarms_when_its_own_disk_is_away() {
     hosts.lab.sh("find disk-b -type f -size +50k -delete");
     assert_eq!(hosts.on(BETA, &["status"]).code, CRITICAL);
     assert_eq!(hosts.on(ALPHA, &["status"]).code, CRITICAL);
+}
+
+#[test]
+fn another_host_gives_nothing_up_of_an_object_whose_disk_is_away_on_its_host() {
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.backup(ALPHA, "a");
+    hosts.backup(ALPHA, "a");
+    hosts.backup(BETA, "b");
+    // It is away, and two more nights go to another disk.
+    let stand_in = ["backup", "tree", "--to", "stand-in", "--name", "a", "--full"];
+    for _ in 0..2 {
+        hosts.on(ALPHA_BARE, &stand_in).ok();
+    }
+    assert_eq!(hosts.on(ALPHA_BARE, &["prune", "--keep-last", "2"]).code, 3);
+    for more in [
+        &["--keep-last", "2"][..],
+        &["a", "--keep-last", "1"],
+        &["--host", "alpha", "--keep-last", "1"],
+    ] {
+        hosts.on(BETA, &["status"]).ok();
+        hosts.on(BETA, &[&["prune"], more].concat()).ok();
+        assert_eq!(hosts.versions("a"), 4, "{more:?}");
+        // The alarm stays as long as it is away.
+        assert_eq!(hosts.on(ALPHA_BARE, &["status"]).code, 5);
+    }
+    // Once it is there again, its host decides on all of them.
+    hosts.on(ALPHA, &["prune", "--keep-last", "4"]).ok();
+    assert_eq!(hosts.versions("a"), 4);
+    hosts.on(ALPHA, &["prune", "--keep-last", "3"]).ok();
+    assert_eq!(hosts.versions("a"), 3);
+    // Who gives it up by its name and host means it.
+    hosts.on(BETA, &["prune", "a", "--give-up", "--host", "alpha"]).ok();
+    hosts.on(ALPHA, &["prune"]).ok();
+    assert_eq!(hosts.versions("a"), 0);
 }
 
 #[test]

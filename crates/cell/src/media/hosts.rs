@@ -5,10 +5,14 @@
 //! had the medium there. Where a medium is at hand all the same, as on a network's file system, it is at hand. A database in a file
 //! has one host, whatever that is called.
 
-use capstan_idb::{Idb, Medium};
+use std::collections::HashMap;
+
+use capstan_format::id::ObjectId;
+use capstan_idb::{Idb, Medium, Object};
 
 use super::{AtHand, look, shown};
-use crate::error::CellError;
+use crate::Cell;
+use crate::error::{CellError, Result};
 use crate::session::host;
 
 /// The host that has a medium, if it is another one than this.
@@ -50,5 +54,40 @@ pub(super) fn look_here(idb: &Idb, medium: &Medium) -> AtHand {
             AtHand { absent: Some(why), ..AtHand::default() }
         }
         _ => found,
+    }
+}
+
+impl Cell {
+    /// Of these objects those that other hosts decide on, and why: they are not this host's, and have something on a medium that another
+    /// host has and that is not at hand here. Whether it is there that host knows, and it may have stood still for that.
+    pub(crate) fn decided_elsewhere(
+        &self,
+        objects: &[Object],
+    ) -> Result<HashMap<ObjectId, String>> {
+        let mut elsewhere = HashMap::new();
+        let here = host();
+        if !self.idb.is_on_server() || objects.iter().all(|object| object.host == here) {
+            return Ok(elsewhere);
+        }
+        let needed = self.needed()?;
+        for medium in self.idb.media()? {
+            let Some(other) = other_host(&self.idb, &medium) else { continue };
+            // What is out of the house no host has at hand.
+            if self.idb.management(medium.id)?.exported_us.is_some()
+                || !is_elsewhere(&self.idb, &medium)
+            {
+                continue;
+            }
+            let versions = self.idb.versions_on_medium(medium.id)?;
+            for object in versions.iter().filter_map(|version| needed.get(version)) {
+                let is_of_others = |of: &&Object| of.id == *object && of.host != here;
+                if objects.iter().any(|of| is_of_others(&of)) {
+                    elsewhere.entry(*object).or_insert_with(|| {
+                        format!("host '{other}' decides on it: it has medium '{}'", medium.label)
+                    });
+                }
+            }
+        }
+        Ok(elsewhere)
     }
 }

@@ -52,11 +52,12 @@ impl Cell {
             let until = matches!(keeping.protection, Protection::UntilUs(_));
             until && keeping.expired_us.is_none() && own(version, keeping, now_us).is_none()
         };
-        // Time that passes gives nothing up while a medium of its object is away.
+        // Time that passes gives nothing up while a medium of its object is away, or another host decides on it.
         let mut still: HashSet<ObjectId> = HashSet::new();
         if rows.iter().any(has_passed) {
             let away = self.media_away()?;
             still.extend(away.iter().flat_map(|of| &of.still).map(|object| object.id));
+            still.extend(self.decided_elsewhere(&self.idb.objects()?)?.into_keys());
         }
         let own = |row: &(Version, Keeping)| {
             let (version, keeping) = row;

@@ -32,6 +32,13 @@ impl Cell {
                 "to give objects up they are named, and no keep rule is given; name them, and leave the rules out".to_owned(),
             ));
         }
+        let mut still = standing_still(away);
+        // Who gives up objects names their host, if it is another one.
+        if !request.give_up {
+            for (object, why) in self.decided_elsewhere(&self.idb.objects()?)? {
+                still.entry(object).or_insert(why);
+            }
+        }
         Ok(Asked {
             rules: &request.rules,
             give_up: request.give_up,
@@ -41,7 +48,7 @@ impl Cell {
             locks: HashMap::new(),
             lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),
             damaged: self.damaged_versions()?,
-            still: standing_still(away),
+            still,
             of_others: self.versions_of_others()?,
             now_us: now_us(),
             here: jiff::tz::TimeZone::system(),

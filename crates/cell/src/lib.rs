@@ -50,6 +50,7 @@ mod logging;
 mod losses;
 pub mod media;
 mod merged;
+mod mirror_gaps;
 pub mod missing;
 mod moves;
 mod names;

@@ -204,6 +204,9 @@ impl Cell {
                 status.say(Health::Warning, why);
             }
         }
+        for why in complete.map(|v| self.mirrors_behind(v.id)).transpose()?.unwrap_or_default() {
+            status.say(Health::Warning, why);
+        }
         let of_it = |of: &&AwayMedium| of.objects.iter().any(|o| o.id == object.id);
         let away: Vec<AwayMedium> = known.away.iter().filter(of_it).cloned().collect();
         let needs = complete.is_some_and(|v| self.needs(v.id, &away).unwrap_or(false));

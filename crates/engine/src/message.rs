@@ -91,6 +91,8 @@ codes! {
     MirrorFailed,
     /// The medium of a mirror left the house; the others are written.
     MirrorAway,
+    /// A mirror lacks what the version builds on.
+    MirrorBehind,
     /// The header file of a medium is damaged; what it says is taken from a segment.
     HeaderDamaged,
     /// A member of an array is lost; the others go on.
@@ -240,6 +242,12 @@ impl Code {
                 "mirror-away",
                 Warning,
                 "mount it, or take it back with `capstan media import` when it is there, and bring it up to date with `capstan copy`",
+            ),
+            Self::MirrorBehind => (
+                239,
+                "mirror-behind",
+                Warning,
+                "run the `capstan copy` that it names, or make a full backup, which builds on nothing",
             ),
             Self::HeaderDamaged => (
                 228,

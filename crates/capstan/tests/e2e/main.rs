@@ -56,6 +56,7 @@ mod long_names;
 mod machine;
 mod media;
 mod mirror;
+mod mirror_behind;
 mod moved;
 mod names_key;
 mod naming;

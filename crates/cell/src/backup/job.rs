@@ -387,6 +387,9 @@ impl Job<'_> {
             let kept_bytes = self.counters.kept_bytes.load(Relaxed);
             let (object, session) = (label.object, label.session);
             cell.look_back(object, session, kept_bytes, self.request, report, &self.ears)?;
+            if report.media.len() > 1 {
+                cell.say_mirrors_behind(label.version, &self.plan.name, &self.ears)?;
+            }
         }
         if status == Status::Failed && !self.plan.null && !cell.idb.has_segments(label.version)? {
             report.nothing_committed();

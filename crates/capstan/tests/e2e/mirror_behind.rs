@@ -1,0 +1,76 @@
+//! Mirrors that have the last version, and not what it builds on.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::gone_media::{status, why};
+use crate::support::{Lab, below, noise, report};
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 200_000));
+    lab
+}
+
+fn run(lab: &Lab, line: &str) {
+    lab.run(line.split_whitespace()).ok();
+}
+
+#[test]
+fn a_mirror_that_was_away_is_behind_until_a_copy_fills_it() {
+    let lab = lab();
+    let backup = |n: u64, mode: &str| {
+        lab.file(&format!("tree/{n}"), noise(n, 50_000));
+        let args = ["backup", "tree", "--name", "t", "--to", "a", "--mirror", "b", mode, "--json"];
+        report(lab.run(args))
+    };
+    let is_behind = |report: &Value| report["errors"].to_string().contains("mirror-behind");
+    let first = backup(2, "--full");
+    assert!(!is_behind(&first) && !is_behind(&backup(3, "--incr")));
+    assert_eq!(status(&lab).0, 0);
+    run(&lab, "media export b");
+    lab.sh("mv b away");
+    backup(4, "--incr");
+    lab.sh("mv away b");
+    run(&lab, "media import b");
+    for n in 5..7 {
+        let report = backup(n, "--incr");
+        assert!(is_behind(&report), "{report:#}");
+        let (code, json) = status(&lab);
+        assert!(code == 5 && why(&json).contains("medium 'b' has t@"), "{json:#}");
+    }
+    let (_, json) = status(&lab);
+    let why = why(&json);
+    let command = why.split("`capstan ").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    lab.run(command.replace('\'', "").split(' ')).ok();
+    assert_eq!(status(&lab).0, 0, "{command}");
+    assert!(!is_behind(&backup(7, "--incr")));
+    lab.sh("mv a away");
+    lab.restored(["t", "--into", "out"]);
+    let out = below(&lab.path("out"), &lab.path("tree"));
+    assert_eq!(fs::read(out.join("4")).unwrap(), noise(4, 50_000));
+    fs::remove_dir_all(lab.path("out")).unwrap();
+    // A full needs nothing that it lacks.
+    lab.sh("mv away a; mv b away");
+    backup(8, "--incr");
+    lab.sh("mv away b");
+    assert!(!is_behind(&backup(9, "--full")));
+    assert_eq!(status(&lab).0, 0);
+}
+
+#[test]
+fn a_full_made_of_a_chain_for_one_medium_leaves_its_mirror_behind() {
+    let lab = lab();
+    let backup = |n: u64| {
+        lab.file(&format!("tree/{n}"), noise(n, 50_000));
+        lab.backed_up(["tree", "--name", "t", "--to", "a", "--mirror", "b", "--incr"])
+    };
+    backup(2);
+    backup(3);
+    run(&lab, "consolidate t --to a");
+    let report = backup(4);
+    assert!(report["errors"].to_string().contains("mirror-behind"), "{report:#}");
+    let (code, json) = status(&lab);
+    assert!(code == 5 && why(&json).contains("medium 'b' has t@"), "{json:#}");
+}

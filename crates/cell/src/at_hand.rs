@@ -300,6 +300,11 @@ fn elsewhere(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
     exported(idb, medium).or_else(|| at_other_host(idb, medium))
 }
 
+/// Refuses a medium that is recorded as out of the house.
+pub(crate) fn refuse_exported(idb: &Idb, medium: &capstan_idb::Medium) -> Result<()> {
+    exported(idb, medium).map_or(Ok(()), Err)
+}
+
 /// The error for a medium that is recorded as out of the house.
 fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
     let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;

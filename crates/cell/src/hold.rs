@@ -9,7 +9,7 @@ use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
 use crate::Cell;
-use crate::at_hand::{another, not_there};
+use crate::at_hand::{another, not_there, refuse_exported};
 use crate::error::{CellError, Result};
 use crate::waited::patiently;
 
@@ -33,14 +33,17 @@ impl Cell {
         Ok(medium)
     }
 
-    /// The same, of this cell: to say what a change would be.
+    /// The same, of this cell and in the house: to say what a change would be.
     pub(crate) fn medium_to_change(&self, id: MediumId) -> Result<FileMedium> {
-        let medium = self.medium_at_hand(id)?;
+        let (row, address) = self.place_of(id)?;
+        refuse_exported(&self.idb, &row)?;
+        let medium = self.open_known(&row, &address)?;
         self.refuse_other_cells(medium.header(), medium.path())?;
         Ok(medium)
     }
 
-    /// A known medium of this cell, held: nobody else writes to it. One that others have is waited for, so the caller has no other.
+    /// A known medium of this cell, held: nobody else writes to it. One that others have is waited for, so the caller has no other. One
+    /// that is out of the house by record is changed by nobody until it is imported, also where it is mounted again.
     pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
         patiently(|| self.hold_medium_now(id))
     }
@@ -48,6 +51,7 @@ impl Cell {
     /// The same, at once.
     pub(crate) fn hold_medium_now(&self, id: MediumId) -> Result<HeldMedium> {
         let (row, address) = self.place_of(id)?;
+        refuse_exported(&self.idb, &row)?;
         let held = open::held(&address).map_err(|e| not_there(&self.idb, e, &row))?;
         self.refuse_another(held.medium(), &row)?;
         self.refuse_other_cells(held.medium().header(), held.medium().path())?;

@@ -10,7 +10,7 @@ use capstan_idb::{Loss, LostData, Object, Session, Status, Version};
 use serde::Deserialize;
 
 use crate::Cell;
-use crate::damaged::{DamagedVersions, damaged_text};
+use crate::damaged::{Unsound, UnsoundVersions, damaged_text};
 use crate::error::{CellError, Result};
 use crate::media::{AwayMedium, Condition};
 use crate::report::DrillReport;
@@ -80,7 +80,8 @@ pub struct ObjectStatus {
 struct Known<'a> {
     away: &'a [AwayMedium],
     lost: &'a HashMap<VersionId, &'a LostData>,
-    damaged: &'a DamagedVersions,
+    unsound: &'a Unsound,
+    of_unsound: &'a UnsoundVersions,
     /// Versions of which media have copies that lack something.
     lacking: &'a [(VersionId, MediumId)],
     /// What is wrong with the keys of the home.
@@ -99,11 +100,13 @@ impl Cell {
         let lost = self.idb.lost_versions()?;
         let lost: HashMap<VersionId, &LostData> = lost.iter().map(|of| (of.version, of)).collect();
         let lacking = self.idb.lacking_copies()?;
-        let damaged = self.damaged_versions()?;
+        let unsound = self.unsound_places()?.of_this_host();
+        let of_unsound = self.unsound_versions(&unsound)?;
         let known = Known {
             away: &away,
             lost: &lost,
-            damaged: &damaged,
+            unsound: &unsound,
+            of_unsound: &of_unsound,
             lacking: &lacking,
             keys: self.fault_of_keys(),
         };
@@ -145,10 +148,12 @@ impl Cell {
         let mut versions = self.idb.versions_of(object.id)?;
         versions.retain(|v| !v.null_device);
         let lost_of = |v: &Version| known.lost.get(&v.id).copied();
-        let damaged_of = |v: &Version| known.damaged.get(&v.id);
+        let damaged_of = |v: &Version| known.of_unsound.damaged.get(&v.id);
+        let out_of_use = |v: &Version| known.of_unsound.out_of_use.get(&v.id);
+        let is_sound = |v: &Version| damaged_of(v).is_none() && out_of_use(v).is_none();
         let mut all = versions.iter().filter(|v| is_complete_by(v, None));
         let newest = all.clone().next();
-        let complete = all.find(|v| lost_of(v).is_none() && damaged_of(v).is_none());
+        let complete = all.find(|v| lost_of(v).is_none() && is_sound(v));
         let backups = self.idb.sessions_of_object(object.id, Some("backup"), LOOKED_BACK)?;
         let kept = backups.iter().find(|s| !s.device.starts_with("null:"));
         let is_given_up = self.idb.object_given_up(object.id)?.is_some();
@@ -184,6 +189,13 @@ impl Cell {
             let name = self.name_of_version(newest.id)?;
             status.say(Health::Critical, format!("{name} {}", damaged_text(labels)));
         }
+        if let Some((newest, what)) = newest.and_then(|v| Some((v, out_of_use(v)?))) {
+            let name = self.name_of_version(newest.id)?;
+            let text = format!(
+                "{name} cannot be restored as it is: {what}; bring that back, or make a full backup"
+            );
+            status.say(Health::Critical, text);
+        }
         let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
         for why in self.faults_of(&media)? {
             status.say(Health::Warning, why);
@@ -209,7 +221,8 @@ impl Cell {
         }
         let of_it = |of: &&AwayMedium| of.objects.iter().any(|o| o.id == object.id);
         let away: Vec<AwayMedium> = known.away.iter().filter(of_it).cloned().collect();
-        let needs = complete.is_some_and(|v| self.needs(v.id, &away).unwrap_or(false));
+        let needs =
+            complete.is_some_and(|v| self.needs(v.id, &away, known.unsound).unwrap_or(false));
         for of in &away {
             let (health, and) = match needs {
                 true => (Health::Critical, ", and its last version needs it"),

@@ -151,6 +151,9 @@ already; the copies are read back; then it is recorded as retired: it is never w
 `recycle` or `erase`, and restores read it only where nothing else has what they need. If any copy is not whole, nothing is
 retired, and what was copied is not copied again the next time.
 
+With --no-copy nothing is copied. Where the medium is not at hand, the versions that only it has are named: they take no place
+of a keep rule, and `capstan status` is critical where the last complete one is among them, until the medium is back.
+
 Sessions do this by themselves, when they are done, with tapes in poor condition (`capstan status` names them). That needs two
 drives, and room on other tapes.";
 

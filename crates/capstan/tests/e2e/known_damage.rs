@@ -9,7 +9,7 @@ use crate::gone_media::{full, restores, status, why};
 use crate::support::{Lab, noise};
 
 /// Damages what the newest segment of a medium holds, not its begin nor its catalog.
-fn damage(medium: &Path) {
+pub fn damage(medium: &Path) {
     let all = fs::read_dir(medium).unwrap().map(|e| e.unwrap().path());
     let path = all.filter(|p| p.extension().is_some_and(|e| e == "segment")).max().unwrap();
     let mut bytes = fs::read(&path).unwrap();

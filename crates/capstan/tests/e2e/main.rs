@@ -65,6 +65,7 @@ mod noted_damage;
 mod oddities;
 mod one_of_many;
 mod other_cells;
+mod out_of_use;
 mod package;
 mod page_cache;
 mod places;

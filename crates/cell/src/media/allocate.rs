@@ -8,8 +8,10 @@
 //! An expired medium that alone has a version which no prune would remove, as an object's last one, is recycled by who names it.
 //! A pool takes it for one that holds what must stay.
 
-use capstan_format::id::MediumId;
-use capstan_idb::{Medium, Pool, RotationSet};
+use std::collections::HashSet;
+
+use capstan_format::id::{MediumId, VersionId};
+use capstan_idb::{Claim, Medium, Pool, RotationSet, torn};
 use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
@@ -126,8 +128,19 @@ impl Cell {
 
     /// Why a pool does not give up by itself what a medium holds: with it a version would go that no prune would remove.
     fn not_given_up(&self, medium: &Medium, stays: &Stays) -> Result<Option<String>> {
-        let lost = self.idb.versions_only_on_medium(medium.id)?;
-        let lost = self.idb.with_dependants(&lost)?;
+        // What nobody may rely on elsewhere does not make up for it.
+        let (unsound, away) = (self.unsound_places()?, self.media_away()?);
+        let claims = self.idb.claims()?;
+        let is_gone = |c: &Claim| {
+            c.medium == medium.id
+                || unsound.has(c.medium, c.segment)
+                || away.iter().any(|of| of.lacks(c.medium, c.segment))
+        };
+        let torn = torn(&claims, is_gone);
+        let here = claims.iter().filter(|c| c.medium == medium.id);
+        let lost = here.filter(|c| torn.contains(&(c.version, c.origin))).map(|c| c.version);
+        let lost: HashSet<VersionId> = lost.collect();
+        let lost = self.idb.with_dependants(&lost.into_iter().collect::<Vec<_>>())?;
         let mut held = lost.iter().filter_map(|id| Some((*id, stays.get(id)?)));
         let Some((id, why)) = held.next() else { return Ok(None) };
         let more = match held.count() {

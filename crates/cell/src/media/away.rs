@@ -15,6 +15,7 @@ use super::changed::ways;
 use super::gone::Gone;
 use super::shown;
 use crate::Cell;
+use crate::damaged::Unsound;
 use crate::error::{Result, chain};
 use crate::restore::is_complete_by;
 use crate::version;
@@ -89,13 +90,14 @@ impl AwayMedium {
     }
 
     /// Whether a segment that is recorded of a medium is to be had there, as far as it is this one.
-    fn lacks(&self, medium: MediumId, segment: SegmentId) -> bool {
+    pub(super) fn lacks(&self, medium: MediumId, segment: SegmentId) -> bool {
         self.medium.id == medium && self.segments.as_ref().is_none_or(|of| of.contains(&segment))
     }
 }
 
 /// Barcodes of the tapes in libraries, or why a library cannot be asked; each is asked once.
-type Libraries = HashMap<LibraryName, std::result::Result<HashSet<String>, Option<String>>>;
+pub(crate) type Libraries =
+    HashMap<LibraryName, std::result::Result<HashSet<String>, Option<String>>>;
 
 impl Cell {
     /// The media that are away so, or lack something, of which objects still need something.
@@ -133,9 +135,9 @@ impl Cell {
         };
         let is_gone = |c: &Claim| gone.get(&c.medium).is_some_and(|of| of.has(c.segment));
         claims.retain(|c| needed.contains_key(&c.version));
-        // What is damaged elsewhere does not make up for it.
-        let damaged = self.idb.damaged_places()?;
-        let torn = torn(&claims, |c| is_gone(c) || damaged.contains(&(c.medium, c.segment)));
+        // What nobody may rely on elsewhere does not make up for it.
+        let unsound = self.unsound_places()?;
+        let torn = torn(&claims, |c| is_gone(c) || unsound.has(c.medium, c.segment));
         claims.retain(is_gone);
         let all = self.idb.objects()?;
         let mut away = Vec::new();
@@ -188,8 +190,13 @@ impl Cell {
         Ok(last)
     }
 
-    /// Whether a version cannot be restored without media that are away.
-    pub(crate) fn needs(&self, version: VersionId, away: &[AwayMedium]) -> Result<bool> {
+    /// Whether a version cannot be restored without media that are away: other places of what these have nobody may rely on.
+    pub(crate) fn needs(
+        &self,
+        version: VersionId,
+        away: &[AwayMedium],
+        unsound: &Unsound,
+    ) -> Result<bool> {
         if away.is_empty() {
             return Ok(false);
         }
@@ -199,8 +206,9 @@ impl Cell {
             for (segment, _) in self.idb.segments_of_version(version.id)? {
                 let copy = origins.get(&segment.id);
                 let (origin, lacks) = copy.map_or((segment.id, 0), |of| (of.origin, of.lacks));
-                *is_there.entry(origin).or_default() |=
-                    lacks == 0 && !away.iter().any(|of| of.lacks(segment.medium, segment.id));
+                *is_there.entry(origin).or_default() |= lacks == 0
+                    && !unsound.has(segment.medium, segment.id)
+                    && !away.iter().any(|of| of.lacks(segment.medium, segment.id));
             }
             if is_there.values().any(|is_there| !is_there) {
                 return Ok(true);
@@ -211,7 +219,7 @@ impl Cell {
 }
 
 /// Why a tape is not in its library, if it is not.
-fn tape_away(tape: &Address, libraries: &mut Libraries) -> Option<String> {
+pub(crate) fn tape_away(tape: &Address, libraries: &mut Libraries) -> Option<String> {
     match tape {
         Address::Tape(TapeAddress { tape: Some(barcode), library, .. }) => {
             match libraries.entry(library.clone()).or_insert_with(|| barcodes_in(library)) {

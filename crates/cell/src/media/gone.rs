@@ -117,6 +117,23 @@ impl Cell {
         Ok(Some(Gone { why, changed: true, is_marked: false, segments, is_moved: false }))
     }
 
+    /// What a medium that is in use no more does not have of what is recorded of it, where it is at hand. Nothing is noted of it.
+    pub(crate) fn lacking_in_place(
+        &self,
+        medium: &Medium,
+        address: &Address,
+    ) -> Result<Option<HashSet<SegmentId>>> {
+        let AtHand { absent, there, .. } = look(medium);
+        if address.is_sequential() {
+            return Ok(absent.is_none().then(HashSet::new));
+        }
+        let Some(there) = there else { return Ok(None) };
+        let Lacking { segments, .. } = self.lacking_segments(&there)?;
+        let last = self.difference(address, &there)?;
+        let lacks = segments.iter().map(|s| s.id).chain(last.map(|last| last.segment.id));
+        Ok(Some(lacks.collect()))
+    }
+
     fn lacking(
         &self,
         address: &Address,

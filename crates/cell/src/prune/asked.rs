@@ -39,6 +39,7 @@ impl Cell {
                 still.entry(object).or_insert(why);
             }
         }
+        let unsound = self.unsound_versions(&self.unsound_places()?)?;
         Ok(Asked {
             rules: &request.rules,
             give_up: request.give_up,
@@ -47,7 +48,8 @@ impl Cell {
             objects: self.objects_asked(request)?,
             locks: HashMap::new(),
             lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),
-            damaged: self.damaged_versions()?,
+            damaged: unsound.damaged,
+            out_of_use: unsound.out_of_use,
             still,
             of_others: self.versions_of_others()?,
             now_us: now_us(),

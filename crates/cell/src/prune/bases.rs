@@ -438,6 +438,11 @@ impl Cell {
         if is_elsewhere(&self.idb, &known) {
             return Ok(None);
         }
+        // Nothing is written to it now.
+        let management = self.idb.management(medium)?;
+        if management.exported_us.is_some() || management.retired_us.is_some() {
+            return Ok(None);
+        }
         let device: Address = known.device.parse()?;
         Ok((!device.is_sequential()).then(|| (medium, To::device(device))))
     }

@@ -71,6 +71,9 @@ pub(crate) struct Asked<'a> {
     pub lost: HashMap<VersionId, LostData>,
     /// Versions that are known to be damaged, with the media on which they are.
     pub damaged: DamagedVersions,
+    /// Versions of which only media that were retired or exported have something, which do not have it or are not at hand; in a
+    /// sentence.
+    pub out_of_use: HashMap<VersionId, String>,
     /// Objects of which nothing goes now, and why.
     pub still: HashMap<ObjectId, String>,
     /// Versions that are on media of other cells: these decide on them.
@@ -95,13 +98,16 @@ impl Asked<'_> {
 
     fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
         let complete: Vec<usize> = (0..rows.len()).filter(|i| self.counts(&rows[*i])).collect();
-        let seen =
-            |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
-        let seen: Vec<Seen<'_>> = complete.iter().map(seen).collect();
-        let by_rules = self.rules.apply(&seen, &self.here, self.now_us);
-        let mut by_rules: HashMap<usize, Vec<String>> =
-            complete.iter().copied().zip(by_rules).collect();
+        let mut by_rules = self.by_rules(rows, &complete);
         let last = complete.first().copied();
+        // What nobody can say of whether it can be had takes no place of others, and goes no sooner than if it could be had.
+        let is_open = |i: &usize| self.counts_if_had(&rows[*i]);
+        if (0..rows.len()).any(|i| is_open(&i) && !complete.contains(&i)) {
+            let all: Vec<usize> = (0..rows.len()).filter(is_open).collect();
+            for (i, why) in self.by_rules(rows, &all) {
+                by_rules.entry(i).or_insert(why);
+            }
+        }
         let each = |(i, row): (usize, &PruneRow)| {
             let held = self.held(row);
             if self.leftovers && !is_unended_full(row) {
@@ -122,12 +128,22 @@ impl Asked<'_> {
                 why.extend(by_rules.remove(&i).unwrap_or_default());
                 why.extend(self.stays(row, i, last).map(str::to_owned));
             }
+            let needs = self.out_of_use.get(&row.version.id).filter(|_| !why.is_empty());
+            why.extend(needs.map(|what| format!("it takes no place: {what}")));
             match why.is_empty() {
                 true => Decision { action: Action::Remove, why: vec![self.why_it_goes(row)] },
                 false => Decision { action: Action::Keep, why },
             }
         };
         rows.iter().enumerate().map(each).collect()
+    }
+
+    /// Why these versions are kept by rules, each by its place among all.
+    fn by_rules(&self, rows: &[PruneRow], of: &[usize]) -> HashMap<usize, Vec<String>> {
+        let seen =
+            |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
+        let seen: Vec<Seen<'_>> = of.iter().map(seen).collect();
+        of.iter().copied().zip(self.rules.apply(&seen, &self.here, self.now_us)).collect()
     }
 
     /// The last version of each object that is whole.
@@ -142,10 +158,18 @@ impl Asked<'_> {
         self.is_whole(row) && !self.of_others.contains(&row.version.id)
     }
 
-    /// Whether a version is complete, nothing of it was lost since, and it is not known to be damaged.
+    /// Whether a version takes a place, or would if what media in use no more have of it could be had.
+    fn counts_if_had(&self, row: &PruneRow) -> bool {
+        let id = row.version.id;
+        let is_had = !self.lost.contains_key(&id) && !self.damaged.contains_key(&id);
+        is_complete(row) && is_had && !self.of_others.contains(&id)
+    }
+
+    /// Whether a version is complete, nothing of it was lost since, and all of it is to be had as far as is known.
     fn is_whole(&self, row: &PruneRow) -> bool {
         let id = row.version.id;
-        is_complete(row) && !self.lost.contains_key(&id) && !self.damaged.contains_key(&id)
+        let is_had = !self.damaged.contains_key(&id) && !self.out_of_use.contains_key(&id);
+        is_complete(row) && !self.lost.contains_key(&id) && is_had
     }
 
     /// Whether a version stays, whatever rules and dates say, as it is damaged and may be repaired still.
@@ -353,6 +377,7 @@ mod tests {
     fn asked(rules: &KeepRules) -> Asked<'_> {
         let (objects, locks, lost) = (None, HashMap::new(), HashMap::new());
         let (damaged, still, of_others) = (HashMap::new(), HashMap::new(), HashSet::new());
+        let out_of_use = HashMap::new();
         let (now_us, here) = (NOW, TimeZone::UTC);
         let (give_up, leftovers, unended_before_us) = (false, false, None);
         Asked {
@@ -364,6 +389,7 @@ mod tests {
             locks,
             lost,
             damaged,
+            out_of_use,
             still,
             of_others,
             now_us,
@@ -430,6 +456,26 @@ mod tests {
         assert_eq!(letters(&asked.decide(&rows)), "kkk");
         asked.give_up = true;
         assert_eq!(letters(&asked.decide(&rows)), "rrr");
+    }
+
+    #[test]
+    fn what_only_media_in_use_no_more_have_takes_no_place_and_goes_no_sooner_for_it() {
+        let rules = last(1);
+        let rows = [row(4), row(3), row(2), row(1)];
+        let mut asked = asked(&rules);
+        let of = |n: u8| (VersionId([n; 16]), "some of it is only on medium 'm'".to_owned());
+        asked.out_of_use = [of(4)].into();
+        let decided = asked.decide(&rows);
+        assert_eq!(letters(&decided), "kkrr", "the last that is to be had stays");
+        assert!(decided[0].why.concat().contains("only on medium 'm'"), "{:?}", decided[0].why);
+        assert_eq!(asked.last_whole(&rows), [VersionId([3; 16])]);
+        asked.out_of_use = [of(3)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "krrr");
+        let rules = last(2);
+        asked.rules = &rules;
+        assert_eq!(letters(&asked.decide(&rows)), "kkkr", "as if it were there, and as if not");
+        asked.out_of_use = [of(4), of(3), of(2), of(1)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "kkkk");
     }
 
     /// The actions' first letters.

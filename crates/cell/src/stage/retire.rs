@@ -3,7 +3,7 @@
 //! It is done by hand, and by sessions of tapes in poor condition ([`super::poor`]). The medium is retired last, and only where all that must stay was found whole elsewhere. Whatever is cut short can be done again: copies are recorded
 //! as they are committed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -37,6 +37,9 @@ use crate::version::VersionView;
 
 /// The kind of session.
 pub(super) const RETIRE: &str = "retire";
+/// So many versions are named that cannot be had any more, others are counted.
+const NAMED: usize = 5;
+
 /// A medium that is to be retired.
 #[derive(Debug, Clone, Default)]
 pub struct RetireRequest {
@@ -82,12 +85,14 @@ impl Cell {
             ..Report::default()
         };
         if versions.is_empty() {
-            self.idb.set_medium_retired(row.id, now_us())?;
+            let ears = Ears::new(observer);
+            self.retire_as_it_is(&row, &ears)?;
             let why = match request.no_copy {
                 true => "what it holds was not looked at",
                 false => "nothing on it must stay",
             };
             report.notes.push(format!("'{}' is retired: {why}", row.label));
+            ears.fill(&mut report);
             report.status = Status::Completed.to_string();
             report.end = rfc3339(now_us());
             self.record(&mut report, RETIRE, started_us, Status::Completed)?;
@@ -101,6 +106,38 @@ impl Cell {
             )));
         }
         self.retire_by_copy(row, &versions, request, report, started_us, observer, stop)
+    }
+
+    /// Retires a medium without a copy, and says which versions cannot be had without it where it is not at hand.
+    fn retire_as_it_is(&self, row: &Medium, ears: &Ears<'_>) -> Result<()> {
+        let had = |cell: &Self| -> Result<HashSet<VersionId>> {
+            let of = cell.unsound_versions(&cell.unsound_places()?)?;
+            Ok(of.damaged.into_keys().chain(of.out_of_use.into_keys()).collect())
+        };
+        let before = had(self)?;
+        self.idb.set_medium_retired(row.id, now_us())?;
+        let mut lost = Vec::new();
+        for id in had(self)?.difference(&before) {
+            if self.idb.keeping(*id)?.expired_us.is_none() {
+                lost.extend(self.idb.version(*id)?);
+            }
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.sort_by_commit(&mut lost, |v| v)?;
+        lost.reverse();
+        let names = lost.iter().take(NAMED).map(|v| self.name_of_version(v.id));
+        let names = names.collect::<Result<Vec<_>>>()?.join(", ");
+        let more = match lost.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let text = format!(
+            "only this medium has some of {names}{more}, and it is not at hand as it was written: these cannot be restored, and take no              place of a keep rule, unless it comes back"
+        );
+        ears.say(Code::LostData, "cell", &row.label, text);
+        Ok(())
     }
 
     /// Takes back that a medium was retired.

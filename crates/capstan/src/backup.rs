@@ -24,9 +24,9 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
         let request = request(args)?;
         Ok(cell.backup(&request, console, stop)?)
     };
-    session::run_or(global, &show, backup, |cell, report| {
+    session::run_or(global, &show, backup, |cell, failure, report| {
         // Where the database is what fails, the error says so.
-        let _ = cell.record_unbegun(&bare(args), false, report);
+        let _ = cell.record_unbegun(&bare(args), false, failure.code, report);
     })
 }
 

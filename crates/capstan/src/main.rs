@@ -19,6 +19,7 @@ mod idb;
 mod key;
 mod library;
 mod ls;
+mod mail;
 mod manual;
 mod media;
 mod memory;

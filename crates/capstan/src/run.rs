@@ -1,15 +1,20 @@
 //! `capstan run`: all that a specification says, unattended.
 
+mod letter;
+mod unsaid;
+
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use capstan_cell::observe::Stop;
 use capstan_cell::prune::{Action, KeepRules, PruneRequest, Pruned};
 use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
-use capstan_cell::{Cell, CellError, wait_for_command};
+use capstan_cell::{Cell, CellError, ObjectStatus, wait_for_command};
 use capstan_devices::WAYS_TO_ROOM;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -21,7 +26,10 @@ use crate::progress::Console;
 use crate::report_text::View;
 use crate::session::{failed, gravest, on_signals};
 use crate::spec::{self, Spec};
-use crate::{backup, home, prune, stage, webhook};
+use crate::{backup, home, mail, prune, stage, webhook};
+
+/// How old a last complete version may be, where a letter says how it stands.
+const DAY: Duration = Duration::from_secs(26 * 3600);
 
 /// What a run came to; what a webhook gets.
 #[derive(Debug, Serialize)]
@@ -46,7 +54,18 @@ pub struct RunReport {
 
 /// Runs the command.
 pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
-    let spec = spec::read(&args.spec)?;
+    let place = std::path::absolute(&args.spec).unwrap_or_else(|_| args.spec.clone());
+    if args.failed {
+        return unsaid::tell(global, &place);
+    }
+    let spec = match spec::read(&args.spec) {
+        Ok(spec) => spec,
+        Err(failure) if args.check => return Err(failure),
+        Err(failure) => {
+            unsaid::refused(global, &place, &failure);
+            return Err(failure);
+        }
+    };
     if args.check {
         let mut out = Output::new();
         let n = spec.objects.len();
@@ -65,7 +84,8 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     }
     run.after(&spec, &stop);
     let report = run.finish();
-    let report = tell(&spec, report);
+    let report = tell(&global, &spec, report);
+    record(&global, &place, &report);
     if args.json {
         let mut out = Output::new();
         out.text(&json_line(&report))?;
@@ -174,9 +194,19 @@ impl Run {
         let failure = Failure::of(FAILED, why, None);
         for args in &spec.objects {
             let mut report = failed("backup", self.start, &failure);
-            cell.record_unbegun(&backup::bare(args), true, &mut report)?;
+            cell.record_unbegun(&backup::bare(args), true, failure.code, &mut report)?;
         }
         Ok(())
+    }
+
+    /// Puts on record that objects were not begun, as the run was stopped.
+    fn stopped_before(&self, cell: &Cell, groups: &[Vec<Object<'_>>]) {
+        let failure = Failure::of(FAILED, "the run was stopped before it was backed up", None);
+        for (args, _) in groups.iter().flatten() {
+            let mut report = failed("backup", self.start, &failure);
+            // Where the database is what fails, the report says so.
+            let _ = cell.record_unbegun(&backup::bare(args), true, failure.code, &mut report);
+        }
     }
 
     /// Backs up groups. Those that had no room are given back: their codes do not count yet.
@@ -189,9 +219,12 @@ impl Run {
         stop: &Stop,
     ) -> Result<Vec<WithoutRoom<'a>>, Failure> {
         let mut without_room = Vec::new();
-        for objects in groups {
+        let mut groups = groups.into_iter();
+        while let Some(objects) = groups.next() {
             if stop.0.load(Ordering::SeqCst) {
                 self.error(FAILED, "stopped before all was backed up".to_owned());
+                let left: Vec<_> = std::iter::once(objects).chain(groups).collect();
+                self.stopped_before(cell, &left);
                 break;
             }
             let args: Vec<_> = objects.iter().map(|(args, _)| *args).collect();
@@ -416,23 +449,55 @@ fn back_up(
             report.name = args.name.clone().unwrap_or_default();
             report.device_full = device_full;
             // On record, so that `status` knows of it; where the database is what fails, the report says so.
-            let _ = cell.record_unbegun(&backup::bare(args), true, &mut report);
+            let _ = cell.record_unbegun(&backup::bare(args), true, failure.code, &mut report);
             report
         })
     };
     Ok(objects.into_iter().map(report).collect())
 }
 
-/// Tells the webhook; that it could not be told is in the report that is printed.
-fn tell(spec: &Spec, mut report: RunReport) -> RunReport {
-    let Some(hook) = &spec.webhook else { return report };
-    if let Err(why) = webhook::post(hook, &json_line(&report)) {
-        let why = format!("the webhook {} did not take the report: {why}", hook.url);
+/// Tells the webhook, and then people by mail; that somebody could not be told is in the report that is printed.
+fn tell(global: &Global, spec: &Spec, mut report: RunReport) -> RunReport {
+    let untold = |report: &mut RunReport, why: String| {
         say(&format!("error: {why}"));
         report.errors.push(why);
         report.worse(COMPLETED_WITH_ERRORS);
+    };
+    if let Some(hook) = &spec.webhook
+        && let Err(why) = webhook::post(hook, &json_line(&report))
+    {
+        let why = format!("the webhook {} did not take the report: {why}", hook.url);
+        untold(&mut report, why);
+    }
+    if let Some(notify) = &spec.notify
+        && (notify.always || report.exit_code != COMPLETED)
+    {
+        let letter = letter::of(&report, &stands(global, spec));
+        if let Err(why) = mail::send(notify, &letter) {
+            untold(&mut report, format!("the report was not sent by mail: {why}"));
+        }
     }
     report
+}
+
+/// How it stands with the objects; nothing where the database is away.
+fn stands(global: &Global, spec: &Spec) -> Vec<ObjectStatus> {
+    let names: Vec<String> = spec.objects.iter().filter_map(|args| args.name.clone()).collect();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let all = home::open(global).ok().and_then(|cell| cell.status(&[], DAY).ok());
+    let is_of_it = |o: &ObjectStatus| o.host == host && names.contains(&o.name);
+    all.unwrap_or_default().into_iter().filter(is_of_it).collect()
+}
+
+/// Puts on record what went wrong with a run beside its backups, which have sessions of their own, or that nothing did.
+fn record(global: &Global, spec: &Path, report: &RunReport) {
+    let Ok(cell) = home::open(global) else { return };
+    let spec = spec.display().to_string();
+    // Where the database is what fails, the report says so.
+    let _ = match report.errors.is_empty() {
+        true => cell.record_run_well(&spec),
+        false => cell.record_run_refused(&spec, report.exit_code, &report.errors.join("; ")),
+    };
 }
 
 /// Runs a command line; its output goes to standard error, as standard output has reports.

@@ -38,7 +38,7 @@ pub fn run(
     show: &Show,
     session: impl FnOnce(&Cell, &Console, &Stop) -> Result<Report, Failure>,
 ) -> Result<u8, Failure> {
-    run_or(global, show, session, |_, _| ())
+    run_or(global, show, session, |_, _, _| ())
 }
 
 /// The same; `refused` gets the report of one that could not begin.
@@ -46,13 +46,13 @@ pub fn run_or(
     global: &Global,
     show: &Show,
     session: impl FnOnce(&Cell, &Console, &Stop) -> Result<Report, Failure>,
-    refused: impl FnOnce(&Cell, &mut Report),
+    refused: impl FnOnce(&Cell, &Failure, &mut Report),
 ) -> Result<u8, Failure> {
     let start = Timestamp::now();
     let result = watched(global, |cell, console, stop| {
         Ok(session(cell, console, stop).map_err(|failure| {
             let mut report = failed(show.method, start, &failure);
-            refused(cell, &mut report);
+            refused(cell, &failure, &mut report);
             (failure, Box::new(report))
         }))
     });

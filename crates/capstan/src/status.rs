@@ -7,7 +7,7 @@ pub use tapes::away_json;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use capstan_cell::{Health, LastSession, ObjectStatus};
+use capstan_cell::{Health, LastSession, ObjectStatus, Refused, RefusedNow, age_text};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -38,24 +38,34 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let max_age = args.max_age.age(&cell)?;
     let all = cell.status(&args.names, max_age)?;
     let (poor, wanted, away) = (cell.poor_media()?, cell.tapes_wanted()?, cell.media_away()?);
-    let worst = all.iter().map(|o| o.health).max();
+    let refused = cell.refused_now()?;
+    let runs: Vec<_> = refused.iter().filter(|of| of.refusal.kind == Refused::Run).collect();
+    let runs = if args.names.is_empty() { runs } else { Vec::new() };
+    let of_runs = (!runs.is_empty()).then_some(Health::Warning);
+    let worst = all.iter().map(|o| o.health).max().max(of_runs);
     let mut out = Output::new();
     if args.json {
         out.json(&json!({
             "status": worst.map_or("unknown", Health::name),
             "max_age_s": max_age.as_secs(),
             "objects": all.iter().map(json_of).collect::<Vec<_>>(),
+            "runs": runs.iter().map(|of| run_json(of)).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
             "media_away": away.iter().map(tapes::away_json).collect::<Vec<_>>(),
         }))?;
     } else {
-        out.text(&first_line(&all, worst))?;
+        out.text(&first_line(&all, &runs, worst))?;
         if args.plugin {
             out.text(&performance_data(&all, max_age))?;
         }
         out.text("\n")?;
         out.text(&list(&all))?;
+        let is_shown =
+            |of: &&RefusedNow| args.names.is_empty() || args.names.contains(&of.refusal.name);
+        for of in refused.iter().filter(is_shown) {
+            out.text(&format!("{}\n", one_line(&of.text())))?;
+        }
         out.text(&tapes::wanted_lines(&wanted))?;
         out.text(&tapes::poor_lines(&poor))?;
         out.text(&tapes::away_lines(&away))?;
@@ -73,7 +83,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
 }
 
 /// `CAPSTAN CRITICAL - 1 critical, 2 ok: home: it has no complete version`
-fn first_line(all: &[ObjectStatus], worst: Option<Health>) -> String {
+fn first_line(all: &[ObjectStatus], runs: &[&RefusedNow], worst: Option<Health>) -> String {
     let Some(worst) = worst else {
         return "CAPSTAN UNKNOWN - nothing was backed up here".to_owned();
     };
@@ -81,14 +91,17 @@ fn first_line(all: &[ObjectStatus], worst: Option<Health>) -> String {
         let n = all.iter().filter(|o| o.health == health).count();
         (n > 0).then(|| format!("{} {}", grouped(n as u64), health.name()))
     };
-    let counts: Vec<_> =
+    let mut counts: Vec<_> =
         [Health::Critical, Health::Warning, Health::Good].into_iter().filter_map(count).collect();
+    if !runs.is_empty() {
+        counts.push(format!("{} went wrong", crate::protect::count(runs.len() as u64, "run")));
+    }
     let mut line = format!("CAPSTAN {} - {}", worst.name().to_uppercase(), counts.join(", "));
     let bad = all.iter().filter(|o| o.health != Health::Good && o.health == worst);
-    for (i, o) in bad.enumerate() {
-        let why = o.why.join(", ");
+    let bad = bad.map(|o| format!("{}: {}", path_text(o.name.as_bytes()), o.why.join(", ")));
+    for (i, text) in bad.chain(runs.iter().map(|of| one_line(&of.text()))).enumerate() {
         // What stands behind a bar is performance data.
-        let text = format!("{}: {why}", path_text(o.name.as_bytes())).replace('|', "/");
+        let text = text.replace('|', "/");
         let _ = write!(line, "{} {text}", if i == 0 { ":" } else { ";" });
     }
     line
@@ -134,13 +147,14 @@ fn drill_text(s: &LastSession) -> String {
     format!("{} {status}, {} files", local_time(s.started_us), grouped(files))
 }
 
-/// `12 min`, `26 h`, `8 d`
-fn age_text(age: Duration) -> String {
-    match age.as_secs() / 60 {
-        minutes @ ..120 => format!("{minutes} min"),
-        minutes @ ..2880 => format!("{} h", minutes / 60),
-        minutes => format!("{} d", minutes / 1440),
-    }
+/// What went wrong with a run.
+fn run_json(of: &RefusedNow) -> Value {
+    let r = &of.refusal;
+    json!({
+        "spec": r.name, "host": r.host, "exit_code": r.code, "reason": r.reason,
+        "time": Timestamp::from_microsecond(r.refused_us).ok().map(|t| t.to_string()),
+        "age_s": of.age.as_secs(),
+    })
 }
 
 fn json_of(o: &ObjectStatus) -> Value {
@@ -182,21 +196,12 @@ mod tests {
     fn the_first_line_is_a_plugins() {
         let all = [object("a|b", Health::Critical, 100), object("it's", Health::Good, 7)];
         assert_eq!(
-            first_line(&all, Some(Health::Critical)),
+            first_line(&all, &[], Some(Health::Critical)),
             "CAPSTAN CRITICAL - 1 critical, 1 ok: a/b: it is old"
         );
-        assert_eq!(first_line(&all[1..], Some(Health::Good)), "CAPSTAN OK - 1 ok");
-        assert!(first_line(&[], None).starts_with("CAPSTAN UNKNOWN"));
+        assert_eq!(first_line(&all[1..], &[], Some(Health::Good)), "CAPSTAN OK - 1 ok");
+        assert!(first_line(&[], &[], None).starts_with("CAPSTAN UNKNOWN"));
         let data = performance_data(&all, Duration::from_secs(60));
         assert_eq!(data, " | 'a_b age'=100s;;60 'it_s age'=7s;;60");
-    }
-
-    #[test]
-    fn ages_are_short() {
-        let of = |minutes: u64| age_text(Duration::from_secs(minutes * 60));
-        assert_eq!(
-            [of(0), of(119), of(120), of(26 * 60), of(2880)],
-            ["0 min", "119 min", "2 h", "26 h", "2 d"]
-        );
     }
 }

@@ -65,6 +65,7 @@ mod process;
 mod protect;
 pub mod prune;
 mod query;
+mod refused;
 pub mod repair;
 mod replica;
 pub mod report;
@@ -103,6 +104,7 @@ use capstan_idb::Idb;
 
 use keeper::Keeper;
 
+pub use capstan_idb::{Refusal, Refused};
 pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
 pub use compare::Compared;
 pub use error::{CellError, Result};
@@ -111,6 +113,7 @@ pub use input::wait_for_command;
 pub use lock::Locked;
 pub use protect::VersionRef;
 pub use query::{Committed, Found, Listed, PassedOver, SessionInfo, Which};
+pub use refused::{RefusedNow, age_text};
 pub use restore::RestoreTotals;
 pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::ring_of_medium;

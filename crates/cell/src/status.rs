@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, VersionId};
-use capstan_idb::{Loss, LostData, Object, Session, Status, Version};
+use capstan_idb::{Loss, LostData, Object, Refused, Session, Status, Version};
 use serde::Deserialize;
 
 use crate::Cell;
 use crate::damaged::{Unsound, UnsoundVersions, damaged_text};
 use crate::error::{CellError, Result};
 use crate::media::{AwayMedium, Condition};
+use crate::refused::{RefusedNow, age_text};
 use crate::report::DrillReport;
 use crate::restore::is_complete_by;
 use crate::session::{Ears, host, now_us, rfc3339};
@@ -86,15 +87,27 @@ struct Known<'a> {
     lacking: &'a [(VersionId, MediumId)],
     /// What is wrong with the keys of the home.
     keys: Option<String>,
+    /// Backups that were refused since the object's last one.
+    refused: &'a [RefusedNow],
+}
+
+impl Known<'_> {
+    /// The refusal of that object's last backup.
+    fn refusal_of(&self, name: &str, host: &str) -> Option<&RefusedNow> {
+        let is_it = |of: &&RefusedNow| of.refusal.name == name && of.refusal.host == host;
+        self.refused.iter().find(is_it)
+    }
 }
 
 impl Cell {
     /// How it stands with the objects of these names, or all, by name. A last complete version that is older than `max_age`, or
     /// that there is not, is critical.
     pub fn status(&self, names: &[String], max_age: Duration) -> Result<Vec<ObjectStatus>> {
+        let mut refused = self.refused_now()?;
+        refused.retain(|of| of.refusal.kind == Refused::Backup);
         let objects = match names {
             [] => self.idb.objects()?,
-            names => self.objects_named(names)?,
+            names => self.objects_named(names, &refused)?,
         };
         let away = self.media_away()?;
         let lost = self.idb.lost_versions()?;
@@ -109,11 +122,21 @@ impl Cell {
             of_unsound: &of_unsound,
             lacking: &lacking,
             keys: self.fault_of_keys(),
+            refused: &refused,
         };
         let mut all = Vec::new();
         let mut faults = HashMap::new();
         for object in objects {
             all.extend(self.status_of(&object, &known, &mut faults, max_age)?);
+        }
+        let is_asked_for = |name: &String| names.is_empty() || names.contains(name);
+        for of in refused.iter().filter(|of| is_asked_for(&of.refusal.name)) {
+            let (name, host) = (&of.refusal.name, &of.refusal.host);
+            if !all.iter().any(|o: &ObjectStatus| o.name == *name && o.host == *host)
+                && !self.is_known(name, host)?
+            {
+                all.push(ObjectStatus::never_begun(of));
+            }
         }
         Ok(all)
     }
@@ -123,11 +146,11 @@ impl Cell {
         Ok(self.idb.objects_by_name(name)?.iter().any(|object| object.host == host))
     }
 
-    fn objects_named(&self, names: &[String]) -> Result<Vec<Object>> {
+    fn objects_named(&self, names: &[String], refused: &[RefusedNow]) -> Result<Vec<Object>> {
         let mut found = Vec::new();
         for name in names {
             let objects = self.idb.objects_by_name(name)?;
-            if objects.is_empty() {
+            if objects.is_empty() && !refused.iter().any(|of| of.refusal.name == *name) {
                 return Err(CellError::BadInput(format!(
                     "no object is called '{name}': it was never backed up here; `capstan status` lists those that were"
                 )));
@@ -170,7 +193,8 @@ impl Cell {
             last_backup: kept.map(last),
             last_drill: self.last_of(object.id, "drill")?,
         };
-        status.judge(max_age, kept.is_some_and(has_anomaly));
+        let refused = known.refusal_of(&object.name, &object.host);
+        status.judge(max_age, kept.is_some_and(has_anomaly), refused);
         if let Some(why) = known.keys.clone().filter(|_| object.host == host()) {
             status.say(Health::Warning, why);
         }
@@ -340,7 +364,23 @@ impl Cell {
 }
 
 impl ObjectStatus {
-    fn judge(&mut self, max_age: Duration, anomaly: bool) {
+    /// One of a name by which nothing was ever backed up.
+    fn never_begun(of: &RefusedNow) -> Self {
+        let age = age_text(of.age);
+        let why = format!("nothing was backed up; refused {age} ago: {}", of.refusal.reason);
+        Self {
+            name: of.refusal.name.clone(),
+            host: of.refusal.host.clone(),
+            health: Health::Warning,
+            why: vec![why],
+            complete_us: None,
+            age: None,
+            last_backup: None,
+            last_drill: None,
+        }
+    }
+
+    fn judge(&mut self, max_age: Duration, anomaly: bool, refused: Option<&RefusedNow>) {
         match self.age {
             None => self.say(Health::Critical, "it has no complete version".to_owned()),
             Some(age) if age > max_age => {
@@ -350,7 +390,13 @@ impl ObjectStatus {
             }
             Some(_) => {}
         }
-        match self.last_backup.as_ref().map(|b| (b.status, b.id.clone())) {
+        if let Some(of) = refused {
+            let age = age_text(of.age);
+            let why = format!("its last backup was refused {age} ago: {}", of.refusal.reason);
+            self.say(Health::Warning, why);
+        }
+        let last = self.last_backup.as_ref().filter(|_| refused.is_none());
+        match last.map(|b| (b.status, b.id.clone())) {
             Some((Status::Failed | Status::Incomplete, id)) => {
                 self.say(
                     Health::Warning,
@@ -472,7 +518,7 @@ mod tests {
             last_backup: Some(session(backup, 0)),
             last_drill: drill,
         };
-        status.judge(2 * HOUR, anomaly);
+        status.judge(2 * HOUR, anomaly, None);
         (status.health, status.why.len())
     }
 

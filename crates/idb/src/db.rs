@@ -68,6 +68,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (19, "damaged places", include_str!("../migrations/0019_damaged_places.sql")),
     (20, "session beats", include_str!("../migrations/0020_session_beats.sql")),
     (21, "lacking copies", include_str!("../migrations/0021_lacking_copies.sql")),
+    (22, "refusals", include_str!("../migrations/0022_refusals.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

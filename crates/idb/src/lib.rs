@@ -39,6 +39,7 @@ mod owner;
 mod pools;
 mod protection;
 mod pruning;
+mod refusals;
 mod robots;
 mod rows;
 mod sessions;
@@ -72,6 +73,7 @@ pub use order::credible;
 pub use pools::{Allocation, Pool, RotationSet};
 pub use protection::{Keeping, Protection};
 pub use pruning::{Claim, Forgotten, PruneRow, VersionSize};
+pub use refusals::{Refusal, Refused};
 pub use robots::RobotLease;
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,

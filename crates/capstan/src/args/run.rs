@@ -27,6 +27,8 @@ A specification:
   [commands]
   pre = [\"mount /mnt/backup\"]        # one that fails: nothing is backed up
   post = [\"umount /mnt/backup\"]      # run always, with CAPSTAN_STATUS, CAPSTAN_EXIT_CODE, CAPSTAN_SESSIONS
+  [notify]
+  mail = \"root@example.org\"        # who gets the report by mail where something went wrong; smtp = \"HOST\", else sendmail
   [webhook]
   url = \"https://monitor.example.org/capstan\"   # gets the report as JSON
 
@@ -45,6 +47,10 @@ pub struct RunArgs {
     /// Only check the specification
     #[arg(long)]
     pub check: bool,
+    /// Say by mail, and in `status`, that a run of it ended without saying so itself: it was killed, or could not start. The unit
+    /// capstan-failure@NAME calls it
+    #[arg(long, conflicts_with_all = ["check", "json"])]
+    pub failed: bool,
     /// Print the report of the run as one JSON object
     #[arg(long)]
     pub json: bool,

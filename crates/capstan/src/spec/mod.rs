@@ -3,6 +3,7 @@
 //! Options of a backup are those of the command line under their own names: each key is given to the parser of
 //! `capstan backup`, so that both know the same options, now and later. All mistakes are found at once, each with its line.
 
+mod notify;
 mod options;
 mod table;
 
@@ -14,6 +15,7 @@ use clap::{Args as _, FromArgMatches as _};
 
 use crate::args::{BackupArgs, PruneArgs, StageArgs};
 use crate::exit::Failure;
+pub use notify::{Notify, Smtp, Tls, Way};
 use table::{Mistakes, Table};
 use toml::de::DeValue;
 
@@ -43,8 +45,10 @@ pub struct Spec {
     pub pre: Vec<String>,
     /// Commands after the last: they run always.
     pub post: Vec<String>,
-    /// Who is told.
+    /// Which program is told.
     pub webhook: Option<Webhook>,
+    /// Who is told by mail.
+    pub notify: Option<Notify>,
 }
 
 /// Where the report is sent.
@@ -93,6 +97,23 @@ pub fn read(path: &Path) -> Result<Spec, Failure> {
     })
 }
 
+/// What a specification says of mail and of its home, also where all else in it is wrong. Nothing where its syntax is.
+pub fn told(path: &Path) -> (Option<Notify>, Option<PathBuf>) {
+    let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let Some(text) = std::fs::read_to_string(path).ok().filter(|_| size <= SIZE_MAX) else {
+        return (None, None);
+    };
+    let (root, errors) = toml::de::DeTable::parse_recoverable(&text);
+    if !errors.is_empty() {
+        return (None, None);
+    }
+    let mut top = Table::of(&root);
+    let mut mistakes = Mistakes::new(&text);
+    let m = &mut mistakes;
+    let notify = top.table("notify", m).and_then(|t| notify::read(t, m));
+    (notify, top.text("home", m).map(PathBuf::from))
+}
+
 /// A specification from its text, or all that is wrong with it, by line.
 pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
     let mut mistakes = Mistakes::new(text);
@@ -117,6 +138,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
         pre: Vec::new(),
         post: Vec::new(),
         webhook: top.table("webhook", m).and_then(|t| webhook(t, m)),
+        notify: top.table("notify", m).and_then(|t| notify::read(t, m)),
     };
     let (pre, post) = match top.table("commands", m) {
         Some(mut t) => {
@@ -128,7 +150,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
     };
     let known = [
         "home", "key-file", "device", "together", "options", "object", "keep", "stage", "commands",
-        "webhook",
+        "webhook", "notify",
     ];
     top.end("a key of a specification", &known, m);
     let mistakes = mistakes.sorted();

@@ -54,6 +54,7 @@ mod library;
 mod listing;
 mod long_names;
 mod machine;
+mod mail;
 mod media;
 mod mirror;
 mod mirror_behind;

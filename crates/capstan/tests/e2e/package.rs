@@ -42,6 +42,7 @@ fn the_package_has_all_that_belongs_to_it() {
         ("-rw-r--r--", "./usr/share/fish/vendor_completions.d/capstan.fish"),
         ("-rw-r--r--", "./lib/systemd/system/capstan@.service"),
         ("-rw-r--r--", "./lib/systemd/system/capstan@.timer"),
+        ("-rw-r--r--", "./lib/systemd/system/capstan-failure@.service"),
         ("-rw-r--r--", "./etc/capstan/example.toml"),
         ("-rw-r--r--", "./usr/share/capstan/read_medium.py"),
         ("-rw-r--r--", "./usr/share/doc/capstan/copyright"),
@@ -100,7 +101,7 @@ fn the_units_are_right_and_hardened() {
         command.args(["security", "--offline=true", "--json=short", "--no-pager"]);
         finish(command.arg(lab.path("units").join(unit)))
     };
-    for unit in ["capstan@.service"] {
+    for unit in ["capstan@.service", "capstan-failure@.service"] {
         let judged = security(unit);
         let rows: Value = serde_json::from_str(&judged.ok().stdout).unwrap();
         assert!(rows.as_array().unwrap().len() > 50, "{rows}");
@@ -121,7 +122,7 @@ fn the_units_are_right_and_hardened() {
     lab.sh("sed -i 's|/usr/bin/capstan|/bin/true|' units/*.service");
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no", "--recursive-errors=no"]);
-    for unit in ["capstan@.service", "capstan@.timer"] {
+    for unit in ["capstan@.service", "capstan-failure@.service", "capstan@.timer"] {
         verify.arg(lab.path("units").join(unit));
     }
     let verified = finish(&mut verify);

@@ -95,3 +95,28 @@ fn what_is_not_known_is_bad_input_or_unknown() {
     assert!(plugin(&lab, 3, &["nothing"]).contains("nothing"));
     lab.run(["status", "--max-age", "1"]).refused(&["--max-age"]);
 }
+
+#[test]
+fn what_is_refused_is_shown_at_once_until_it_goes_well() {
+    let lab = Lab::new();
+    lab.file("tree/x", "x");
+    // Of a name that nothing is backed up by.
+    lab.run(["backup", "nosuch", "--to", "medium", "--name", "new"]).refused(&["nosuch"]);
+    let all = status(&lab, 5, &[]);
+    assert_eq!(all["objects"][0]["name"], "new", "{all:#}");
+    let why = all["objects"][0]["why"].to_string();
+    assert!(why.contains("refused 0 min ago") && why.contains("nosuch"), "{why}");
+    let text = lab.run(["status", "new"]).stdout;
+    assert!(text.contains("backup of 'new' on ") && text.contains("refused 0 min ago"), "{text}");
+    assert_eq!(lab.run(["sessions", "--json"]).rows().len(), 0);
+    lab.backed_up(["tree", "--to", "medium", "--name", "new"]);
+    lab.run(["status"]).ok();
+    // Of one that is known: its medium is away.
+    lab.sh("mv medium away; echo x >medium");
+    assert_ne!(lab.run(["backup", "tree", "--to", "medium", "--name", "new"]).code, 0);
+    let text = lab.run(["status"]).stdout;
+    assert!(text.contains("refused 0 min ago: ") && text.contains("medium"), "{text}");
+    lab.sh("rm medium; mv away medium");
+    lab.backed_up(["tree", "--to", "medium", "--name", "new"]);
+    lab.run(["status"]).ok();
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use capstan_disk_agent::backup::roots;
 
 use capstan_format::id::{ObjectId, SessionId};
-use capstan_idb::{Object, Session, Status, Totals};
+use capstan_idb::{Object, Refused, Session, Status, Totals};
 
 use crate::Cell;
 use crate::error::Result;
@@ -18,11 +18,12 @@ use super::devices_of;
 impl Cell {
     /// Records a backup that was refused before it was a session, with what its report says, and gives the report the id.
     /// An object that was never backed up `becomes_known` by it, so that `status` says that it has no complete version; else
-    /// nothing is recorded of one: somebody may have mistyped its name.
+    /// the refusal alone is recorded: somebody may have mistyped its name. `code` is the exit code.
     pub fn record_unbegun(
         &self,
         request: &BackupRequest,
         becomes_known: bool,
+        code: u8,
         report: &mut Report,
     ) -> Result<()> {
         if request.dry_run || request.device.keeps_nothing() {
@@ -35,7 +36,10 @@ impl Cell {
             // The one that runs is its last backup.
             Some(object) if self.idb.is_in_use(object.id)? => return Ok(()),
             Some(object) => object.id,
-            None if !becomes_known || name.is_empty() => return Ok(()),
+            None if name.is_empty() => return Ok(()),
+            None if !becomes_known => {
+                return self.record_refused(Refused::Backup, name, code, &reason(report));
+            }
             None => {
                 let id = ObjectId(self.new_id()?);
                 let (name, host) = (name.clone(), host.clone());
@@ -54,10 +58,14 @@ impl Cell {
         };
         self.begin_session(&session, None)?;
         let json = serde_json::to_string(&report).unwrap_or_default();
-        self.idb
-            .end_session(id, Status::Failed, ended_us, &Totals::default(), &json, None)
-            .map_err(Into::into)
+        self.idb.end_session(id, Status::Failed, ended_us, &Totals::default(), &json, None)?;
+        self.record_refused(Refused::Backup, &report.name, code, &reason(report))
     }
+}
+
+/// Why a backup was refused, and what to do, as its report says it.
+fn reason(report: &Report) -> String {
+    report.errors.first().map(|e| e.error.clone()).unwrap_or_default()
 }
 
 /// The name that the object has by default; where its paths do not resolve, as far as they are as they are written.

@@ -1,0 +1,179 @@
+//! Reports by mail: through a mail server that others wrote (aiosmtpd), with STARTTLS and a login, and through sendmail.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::support::{Lab, finish, noise, skip};
+
+/// Takes mail with STARTTLS from who knows the password, and lays each letter into a file. Says its port.
+const SERVER: &str = r#"
+import email, email.policy, itertools, ssl, sys, time
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
+number = itertools.count()
+class Keep:
+    async def handle_DATA(self, server, session, envelope):
+        letter = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        with open(f"letter-{next(number)}", "w") as file:
+            print("tls" if session.ssl else "plain", ",".join(envelope.rcpt_tos), file=file)
+            print(letter["subject"], letter["from"], sep="\n", file=file)
+            print(letter.get_content(), file=file)
+        return "250 OK"
+class Tls(Controller):
+    def factory(self):
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain("cert.pem", "key.pem")
+        def check(server, session, envelope, mechanism, data):
+            good = isinstance(data, LoginPassword) and (data.login, data.password) == (b"backup", b"se cret")
+            return AuthResult(success=good)
+        return SMTP(self.handler, tls_context=context, require_starttls=True, authenticator=check,
+                    auth_required=True)
+server = Tls(Keep(), hostname="127.0.0.1", port=int(sys.argv[1]), ready_timeout=60)
+server.start()
+print("ready", flush=True)
+time.sleep(3600)
+"#;
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn python() -> Option<PathBuf> {
+    let venv = std::env::var_os("CAPSTAN_VENV").map(PathBuf::from);
+    let python = venv?.join("bin/python3");
+    let has_it = finish(Command::new(&python).args(["-c", "import aiosmtpd"])).code == 0;
+    has_it.then_some(python)
+}
+
+/// The server, and its port.
+fn server(lab: &Lab, python: &PathBuf) -> (Server, u16) {
+    lab.sh(
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
+         -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE 2>&1",
+    );
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let script = lab.file("server.py", SERVER);
+    let mut command = lab.program(python);
+    let mut child =
+        command.arg(script).arg(port.to_string()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
+    (Server(child), port)
+}
+
+fn run(lab: &Lab, text: &str) -> crate::support::Run {
+    let text = text.replace("LAB", lab.path("").to_str().unwrap().trim_end_matches('/'));
+    let spec = lab.file("desk.toml", text);
+    lab.run(["run", spec.to_str().unwrap()])
+}
+
+const OBJECTS: &str = "device = \"LAB/m\"\n[[object]]\nname = \"tree\"\npaths = [\"LAB/tree\"]\n\
+                       [[object]]\nname = \"gone\"\npaths = [\"LAB/gone\"]\n";
+
+#[test]
+fn what_went_wrong_is_sent_with_starttls_to_who_is_to_be_told() {
+    let Some(python) = python() else { return skip("no aiosmtpd: make setup") };
+    let lab = Lab::new();
+    lab.file("tree/x", noise(1, 10_000));
+    let (_server, port) = server(&lab, &python);
+    lab.file("password", "se cret\n");
+    lab.sh("chmod 600 password");
+    let notify = format!(
+        "{OBJECTS}[notify]\nmail = [\"ann@example.org\", \"bob@example.org\"]\nsmtp = \"localhost:{port}\"\n\
+         user = \"backup\"\npassword-file = \"LAB/password\"\nca = \"LAB/cert.pem\"\ntimeout = \"30s\"\n"
+    );
+    let failed = run(&lab, &notify);
+    assert_eq!(failed.code, 1, "{}", failed.stderr);
+    let letter = lab.sh("cat letter-0");
+    for words in [
+        "tls ann@example.org,bob@example.org",
+        ": gone failed\n",
+        "What went wrong, and what to do",
+        "/gone",
+        "no such file or directory; check the path",
+        "tree: completed",
+        "last complete version",
+    ] {
+        assert!(letter.contains(words), "{words}: {letter}");
+    }
+    // All is well: nobody is told, but who asked to be.
+    lab.file("gone/now", "there");
+    let well = run(&lab, &notify);
+    assert_eq!((well.code, lab.succeeds("test -e letter-1")), (0, false), "{}", well.stderr);
+    assert_eq!(run(&lab, &format!("{notify}when = \"always\"\n")).code, 0);
+    assert!(lab.sh("cat letter-1").contains("tree, gone completed"));
+    // A wrong password, a file that others read, and a certificate that nobody trusts: an error of the run, and on record.
+    let always = format!("{notify}when = \"always\"\n");
+    for (spoil, words) in [
+        ("chmod 644 password", "others may read the password"),
+        ("chmod 600 password; echo wrong >password", "did not take it"),
+        ("echo 'se cret' >password; sed -i /^ca/d desk.toml", "did not take it"),
+    ] {
+        lab.sh(spoil);
+        let text = if spoil.contains("sed") {
+            always.replace("ca = \"LAB/cert.pem\"\n", "")
+        } else {
+            always.clone()
+        };
+        let untold = run(&lab, &text);
+        assert_eq!(untold.code, 3, "{words}: {}", untold.stderr);
+        assert!(untold.stderr.contains(words), "{words}: {}", untold.stderr);
+        assert!(!untold.stderr.contains("wrong\n"), "{}", untold.stderr);
+        let status = lab.run(["status"]);
+        assert!(status.code == 5 && status.stdout.contains(words), "{words}: {}", status.stdout);
+    }
+    assert_eq!(run(&lab, &always).code, 0);
+    lab.run(["status"]).ok();
+}
+
+#[test]
+fn sendmail_sends_and_a_run_that_was_killed_is_told_of() {
+    let lab = Lab::new();
+    lab.file("tree/x", noise(1, 10_000));
+    lab.file("sendmail", "#!/bin/sh\necho \"$@\" >>$(dirname $0)/sent\ncat >>$(dirname $0)/sent\n");
+    lab.sh("chmod 755 sendmail");
+    let notify = format!("{OBJECTS}[notify]\nmail = \"root\"\nsendmail = \"LAB/sendmail\"\n");
+    assert_eq!(run(&lab, &notify).code, 1);
+    let sent = lab.sh("cat sent; rm sent");
+    assert!(sent.contains("Subject: Capstan on ") && sent.contains("root@localhost"), "{sent}");
+    let told = |result: &str, status: &str| {
+        let mut command = lab.command();
+        command.args(["run", "--failed"]).arg(lab.path("desk.toml"));
+        command.env("MONITOR_SERVICE_RESULT", result).env("MONITOR_EXIT_STATUS", status);
+        finish(&mut command).ok();
+        let sent = lab.sh("if [ -e sent ]; then cat sent; rm sent; fi");
+        sent.replace("=\n", "").replace("=\r\n", "")
+    };
+    // It has told itself.
+    assert_eq!(told("exit-code", "1"), "");
+    let sent = told("oom-kill", "9");
+    assert!(sent.contains("oom-kill") && sent.contains("journalctl -u capstan@desk"), "{sent}");
+    let status = lab.run(["status"]).stdout;
+    assert!(status.contains("oom-kill") && status.contains("0 min ago"), "{status}");
+    // Its mistakes do not keep the rest of it from saying who is told.
+    lab.run([
+        "run",
+        lab.file(
+            "desk.toml",
+            format!("oops = 1\n{}", notify.replace("LAB", lab.path("").to_str().unwrap())),
+        )
+        .to_str()
+        .unwrap(),
+    ]);
+    // Long lines are broken for the way.
+    let sent = lab.sh("cat sent").replace("=\n", "").replace("=\r\n", "");
+    assert!(sent.contains("1 mistake"), "{sent}");
+    let status = lab.run(["status", "--json"]).stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert!(status["runs"][0]["reason"].as_str().unwrap().contains("1 mistake"), "{status:#}");
+    assert_eq!(status["runs"][0]["exit_code"], 2);
+}

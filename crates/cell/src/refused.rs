@@ -1,0 +1,114 @@
+//! Backups and runs that were refused: on record until one goes well, and shown by `status`.
+
+use std::time::Duration;
+
+use capstan_idb::{Refusal, Refused};
+
+use crate::Cell;
+use crate::error::Result;
+use crate::session::{host, now_us};
+
+/// A name of which nothing was ever backed up may have been a mistake in writing: it is shown for so long, in microseconds.
+const UNKNOWN_US: i64 = 7 * 86_400_000_000;
+
+/// What was refused, and what has not gone well since.
+#[derive(Debug, Clone)]
+pub struct RefusedNow {
+    /// What, when and why.
+    pub refusal: Refusal,
+    /// How long ago.
+    pub age: Duration,
+}
+
+impl RefusedNow {
+    /// `backup of 'home' on ann refused 12 min ago: no such path: /hom; check its spelling`
+    pub fn text(&self) -> String {
+        let Refusal { kind, name, host, reason, .. } = &self.refusal;
+        let age = age_text(self.age);
+        match kind {
+            Refused::Backup => format!("backup of '{name}' on {host} refused {age} ago: {reason}"),
+            Refused::Run => format!("run of {name} on {host} went wrong {age} ago: {reason}"),
+        }
+    }
+}
+
+/// An age in a few letters: `12 min`, `26 h`, `8 d`.
+pub fn age_text(age: Duration) -> String {
+    match age.as_secs() / 60 {
+        minutes @ ..120 => format!("{minutes} min"),
+        minutes @ ..2880 => format!("{} h", minutes / 60),
+        minutes => format!("{} d", minutes / 1440),
+    }
+}
+
+impl Cell {
+    /// Records that a run of a specification was refused, or that something of it went wrong beside its backups.
+    pub fn record_run_refused(&self, spec: &str, code: u8, reason: &str) -> Result<()> {
+        self.record_refused(Refused::Run, spec, code, reason)
+    }
+
+    /// Records that a run of a specification went well, whatever became of its backups.
+    pub fn record_run_well(&self, spec: &str) -> Result<()> {
+        Ok(self.idb.end_refusal(Refused::Run, spec, &host())?)
+    }
+
+    pub(crate) fn record_refused(
+        &self,
+        kind: Refused,
+        name: &str,
+        code: u8,
+        reason: &str,
+    ) -> Result<()> {
+        let refusal = Refusal {
+            kind,
+            name: name.to_owned(),
+            host: host(),
+            refused_us: now_us(),
+            code,
+            reason: reason.to_owned(),
+        };
+        Ok(self.idb.put_refusal(&refusal)?)
+    }
+
+    /// What was refused and has not gone well since: runs, and backups of objects.
+    pub fn refused_now(&self) -> Result<Vec<RefusedNow>> {
+        let now_us = now_us();
+        let mut found = Vec::new();
+        for refusal in self.idb.refusals()? {
+            let stands = match refusal.kind {
+                Refused::Run => true,
+                Refused::Backup => self.stands(&refusal, now_us)?,
+            };
+            if stands {
+                let age = u64::try_from(now_us - refusal.refused_us).unwrap_or(0);
+                found.push(RefusedNow { refusal, age: Duration::from_micros(age) });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether no backup of the object began since it was refused.
+    fn stands(&self, refusal: &Refusal, now_us: i64) -> Result<bool> {
+        let objects = self.idb.objects_by_name(&refusal.name)?;
+        let Some(object) = objects.into_iter().find(|object| object.host == refusal.host) else {
+            return Ok(now_us - refusal.refused_us < UNKNOWN_US);
+        };
+        let later = self.idb.sessions_of_object(object.id, Some("backup"), 1)?;
+        // The refusal itself is on record as a session that began before it was refused.
+        Ok(later.first().is_none_or(|session| session.started_us <= refusal.refused_us))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        let of = |minutes: u64| age_text(Duration::from_secs(minutes * 60));
+        assert_eq!(
+            [of(0), of(119), of(120), of(26 * 60), of(2880)],
+            ["0 min", "119 min", "2 h", "26 h", "2 d"]
+        );
+    }
+}

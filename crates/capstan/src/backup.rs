@@ -1,19 +1,28 @@
 //! `capstan backup`: from arguments to a request.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
-use capstan_cell::request::{BackupRequest, Level, Pattern, Source};
+use capstan_cell::request::{BackupRequest, Foreseen, Level, Pattern, Source};
+use serde_json::{Map, Value};
 
 use crate::args::{BackupArgs, Global};
-use crate::exit::Failure;
+use crate::exit::{Failure, one_line};
+use crate::home;
+use crate::ls::Lines;
+use crate::output::{put_path, shown_path};
 use crate::progress::Console;
+use crate::report_text::View;
 use crate::selection;
 use crate::session::{self, Show};
 
 /// Runs the command.
 pub fn run(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
+    if args.list {
+        return list(global, args);
+    }
     let method = match level(args) {
         Some(Level::Full) => "full",
         Some(_) => "incr",
@@ -28,6 +37,55 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
         // Where the database is what fails, the error says so.
         let _ = cell.record_unbegun(&bare(args), false, failure.code, report);
     })
+}
+
+/// Lists what would become of each path, and says what a dry run says.
+fn list(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
+    let console = Arc::new(Console::new(global)?);
+    let stop = Arc::new(Stop::default());
+    session::on_signals(&stop, &console)?;
+    let cell = home::open(global)?;
+    let request = request(args)?;
+    let mut lines = Lines::of(args.json, "files");
+    let done = cell.foresee_backup(&request, console.as_ref(), &stop, &mut |seen| {
+        if args.json {
+            return lines.row(&json_of(seen));
+        }
+        lines.put(|out, terminal| {
+            out.text(&format!("{:<10}", seen.fate.name()))?;
+            let size = if seen.bytes > 0 { seen.bytes.to_string() } else { String::new() };
+            out.text(&format!("{size:>15}  "))?;
+            out.bytes(&shown_path(&seen.path, terminal))?;
+            let what = if seen.contents { "what is in it: " } else { "" };
+            let rule = seen.rule.as_ref().map(|rule| format!("  ({what}{})", one_line(rule)));
+            out.text(&rule.unwrap_or_default())?;
+            out.text("\n")
+        });
+    });
+    console.finish();
+    let report = match done {
+        Ok(report) => report,
+        Err(e) => return lines.end(Map::new(), Some(e.into())),
+    };
+    let mut more = Map::new();
+    if args.json {
+        more.insert("report".to_owned(), serde_json::to_value(&report).unwrap_or_default());
+    } else {
+        let text = View::of(&report)?.text(false);
+        lines.put(|out, _| out.text(&format!("\n{text}")));
+    }
+    lines.end(more, None)?;
+    Ok(report.exit_code())
+}
+
+fn json_of(seen: &Foreseen) -> Map<String, Value> {
+    let mut object = Map::new();
+    put_path(&mut object, "path", &[b"/", &seen.path[..]].concat());
+    object.insert("state".to_owned(), seen.fate.name().into());
+    object.insert("bytes".to_owned(), seen.bytes.into());
+    object.insert("rule".to_owned(), seen.rule.clone().into());
+    object.insert("contents".to_owned(), seen.contents.into());
+    object
 }
 
 /// The request that options mean.

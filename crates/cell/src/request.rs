@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capstan_devices::address::Address;
 use capstan_devices::tape::SpoolPlan;
-pub use capstan_disk_agent::backup::{Locked, ReadMode};
+pub use capstan_disk_agent::backup::{Fate, Foreseen, Locked, ReadMode};
 pub use capstan_disk_agent::select::Pattern;
 pub use capstan_disk_agent::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;

@@ -35,6 +35,7 @@ pub fn look(
         selection,
         queues: &queues,
         ahead: &Ahead::default(),
+        names_left_out: false,
         stop,
         found: &AtomicU64::new(0),
         meters: &Meters::default(),

@@ -47,6 +47,8 @@ pub struct WalkItem {
     pub base: Option<BaseRow>,
     /// It is in the base and no longer in the source.
     pub gone: bool,
+    /// It is left out, or what is in the directory if it has no name: that is dealt only where it is asked for.
+    pub left_out: Option<Box<LeftOut>>,
     /// Its contents were brought into the page cache for us: they are dropped when they were read.
     pub ours: AtomicBool,
     /// What stat said of it, where that was asked ahead.
@@ -55,7 +57,15 @@ pub struct WalkItem {
 
 impl WalkItem {
     fn new(dir: Arc<DirHandle>, listed: Listed, base: Option<BaseRow>, gone: bool) -> Self {
-        Self { dir, listed, base, gone, ours: AtomicBool::new(false), stat: OnceLock::new() }
+        Self {
+            dir,
+            listed,
+            base,
+            gone,
+            left_out: None,
+            ours: AtomicBool::new(false),
+            stat: OnceLock::new(),
+        }
     }
 }
 
@@ -133,6 +143,43 @@ pub trait BaseCursor: Send {
     fn rest(&mut self, passed: &mut Vec<(Vec<u8>, Vec<u8>)>);
 }
 
+/// By what a name, or what is in a directory, is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeftOut {
+    /// A pattern, by its number.
+    Pattern(usize),
+    /// The directory is tagged as a cache.
+    Cache,
+    /// The directory has such a name in it.
+    Present(Vec<u8>),
+    /// Its size.
+    Size,
+    /// It is in use.
+    InUse,
+    /// By itself, and why.
+    Itself(&'static str),
+}
+
+impl LeftOut {
+    /// The rule, in words.
+    pub fn text(&self, selection: &Selection) -> String {
+        match self {
+            Self::Pattern(number) => match selection.patterns().get(*number) {
+                Some(pattern) if pattern.from.is_none() => format!("--exclude {pattern}"),
+                Some(pattern) => format!("--exclude-from {pattern}"),
+                None => "a pattern".to_owned(),
+            },
+            Self::Cache => "--exclude-caches".to_owned(),
+            Self::Present(name) => {
+                format!("--exclude-if-present {}", capstan_engine::message::path_text(name))
+            }
+            Self::Size => "--files-of-size".to_owned(),
+            Self::InUse => "--locked skip".to_owned(),
+            Self::Itself(why) => (*why).to_owned(),
+        }
+    }
+}
+
 /// Why a name was left out, or a directory could not be entered.
 #[derive(Debug)]
 pub enum WalkEvent<'a> {
@@ -152,6 +199,8 @@ pub struct Walker<'a> {
     pub queues: &'a [Queue<Arc<Group>>],
     /// Where groups go that are to be fetched ahead.
     pub ahead: &'a Ahead,
+    /// Whether names that are left out are dealt too, to be told.
+    pub names_left_out: bool,
     /// Set to end the walk early.
     pub stop: &'a AtomicBool,
     /// Names found so far.
@@ -283,18 +332,15 @@ impl Walker<'_> {
             }
         };
         if self.selection.never.contains(&id) {
-            (self.event)(WalkEvent::LeftOut(&dir.path, "it is capstan's own medium or home"));
-            return None;
+            return self.leave(dir, "it is capstan's own medium or home", deal);
         }
         let other_device = device.is_some_and(|d| d != id.0);
         if other_device && self.selection.one_file_system {
-            (self.event)(WalkEvent::LeftOut(&dir.path, "it is another file system"));
-            return None;
+            return self.leave(dir, "it is another file system", deal);
         }
         let volatile = whole && VOLATILE.contains(&dir.path.as_slice());
         if volatile || (other_device && source::is_pseudo(dir.fd.as_fd())) {
-            (self.event)(WalkEvent::LeftOut(&dir.path, "it is made by the kernel or lost at boot"));
-            return None;
+            return self.leave(dir, "it is made by the kernel or lost at boot", deal);
         }
         let mut gather = Gather::default();
         let mut tag = None;
@@ -315,6 +361,11 @@ impl Walker<'_> {
         let mut sorted = match tag {
             Some(tag) => {
                 (self.event)(WalkEvent::Skipped(&dir.path));
+                let why = match self.selection.exclude_if_present.contains(&tag.name) {
+                    true => LeftOut::Present(tag.name.clone()),
+                    false => LeftOut::Cache,
+                };
+                deal.left_out(&dir, Listed { name: Vec::new(), ..tag.clone() }, why);
                 Sorted::Memory(vec![tag].into_iter())
             }
             None => sorted,
@@ -339,8 +390,11 @@ impl Walker<'_> {
             let is_dir = listed.kind == Some(Kind::Dir);
             if self.selection.has_patterns() {
                 let path = join(&dir.path, &listed.name);
-                if self.selection.excludes(&path, is_dir) {
+                if let Some(decision) = self.selection.decide(&path, is_dir)
+                    && decision.excludes
+                {
                     (self.event)(WalkEvent::Skipped(&path));
+                    deal.left_out(&dir, listed, LeftOut::Pattern(decision.pattern));
                     continue;
                 }
             }
@@ -351,6 +405,19 @@ impl Walker<'_> {
         }
         subdirs.reverse();
         Some(Level { dir, subdirs, device: device.or(Some(id.0)) })
+    }
+
+    /// Leaves out what is in a directory, as it is to be by itself.
+    fn leave(
+        &self,
+        dir: Arc<DirHandle>,
+        why: &'static str,
+        deal: &mut Deal<'_, '_>,
+    ) -> Option<Level> {
+        (self.event)(WalkEvent::LeftOut(&dir.path, why));
+        let listed = Listed { name: Vec::new(), kind: Some(Kind::Dir), ino: 0 };
+        deal.left_out(&dir, listed, LeftOut::Itself(why));
+        None
     }
 
     /// Whether the name tags its directory as not to be saved.
@@ -397,6 +464,15 @@ impl Deal<'_, '_> {
         }
         self.walker.found.fetch_add(1, Relaxed);
         self.push(WalkItem::new(dir, listed, base, false));
+    }
+
+    /// Deals a name that is left out, where that is asked for.
+    fn left_out(&mut self, dir: &Arc<DirHandle>, listed: Listed, why: LeftOut) {
+        if self.walker.names_left_out {
+            let mut item = WalkItem::new(dir.clone(), listed, None, false);
+            item.left_out = Some(Box::new(why));
+            self.push(item);
+        }
     }
 
     /// The base has it, the source does not.

@@ -27,6 +27,7 @@ Examples:
   find /srv -newer stamp -print0 | capstan backup --files-from - --name new --to /mnt/backup
   capstan backup /home --to null: --json | jq .bottleneck
   capstan backup /home --to pool:office
+  capstan backup /home --to /mnt/backup --exclude '*.iso' --dry-run --list
   capstan backup /home --to pool:tapes --encrypt drive
   capstan backup /srv --to rait5:/mnt/a,/mnt/b,/mnt/c --name srv
   capstan backup /srv --to rait5:vtape:/vtl,vtape:/vtl,vtape:/vtl --name srv
@@ -42,7 +43,8 @@ libraries, a session takes a tape for each, and goes on on a next array of tapes
 A backup has what changed since the object's last version, wherever that and all it builds on lies: a restore needs those media, too.
 Media that were exported are as good as at hand. Where there is no such version, or it is damaged or away, the backup has everything, and
 a warning says why. So it is where the last version is not encrypted and this one is, unless --incr is given. --full and --level say
-otherwise. A mirror that fails is left and said
+otherwise. --dry-run --list has a line for each path: new, changed, metadata (its contents are not stored again), unchanged, removed,
+left out and by which rule, failed; what is in a directory that is left out is not listed. A mirror that fails is left and said
 (status completed with errors); only when all have failed the session fails. A first SIGINT or SIGTERM ends the
 session in order: what was read is committed, and --resume goes on from there.";
 
@@ -86,6 +88,9 @@ pub struct BackupArgs {
     /// Only say what would be done
     #[arg(long)]
     pub dry_run: bool,
+    /// List each path, and what would become of it
+    #[arg(long, requires = "dry_run")]
+    pub list: bool,
     /// Tag the session; can be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,

@@ -11,7 +11,7 @@ use crate::args::BackupArgs;
 use crate::exit::Failure;
 
 /// Options that have no place in a specification: what is read comes from files and commands, and the report goes elsewhere.
-const NOT_HERE: [&str; 3] = ["json", "stdin", "dry-run"];
+const NOT_HERE: [&str; 4] = ["json", "stdin", "dry-run", "list"];
 /// Of these, an object's own replaces that of all.
 const LEVELS: [&str; 3] = ["full", "incr", "level"];
 /// Options that say what is read: with any of them an object needs no paths.

@@ -21,6 +21,7 @@ mod differences;
 mod drill;
 mod drive_encryption;
 mod drive_wait;
+mod dry_list;
 mod durable_names;
 mod expired;
 mod export;

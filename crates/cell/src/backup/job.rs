@@ -65,6 +65,13 @@ impl Default for HandedOver {
     }
 }
 
+impl HandedOver {
+    /// All of it was.
+    pub fn all() -> Self {
+        Self { whole: Ok(()), input_failed: None }
+    }
+}
+
 /// How a job ended, as far as it shows before its medium has all of it.
 pub(super) struct Ending {
     pub status: Status,
@@ -280,16 +287,14 @@ impl Job<'_> {
         (0..self.plan.streams).map(one).collect()
     }
 
-    /// Runs the disk agents.
-    pub fn run(
-        &self,
-        port: Arc<dyn BlockPort + '_>,
+    /// What its disk agents share.
+    pub fn agent<'a>(
+        &'a self,
+        port: Arc<dyn BlockPort + 'a>,
         meters: &Arc<Meters>,
-        stop: &Stop,
-        cursor: Option<Cursor<'_>>,
-        streams: Vec<StreamOptions>,
-    ) -> HandedOver {
-        let backup = Backup {
+        stop: &'a Stop,
+    ) -> Backup<'a> {
+        Backup {
             port,
             meters: meters.clone(),
             owners: Arc::new(OwnerNames::default()),
@@ -300,7 +305,19 @@ impl Job<'_> {
             stop: &stop.0,
             counters: &self.counters,
             listener: &self.ears,
-        };
+        }
+    }
+
+    /// Runs the disk agents.
+    pub fn run(
+        &self,
+        port: Arc<dyn BlockPort + '_>,
+        meters: &Arc<Meters>,
+        stop: &Stop,
+        cursor: Option<Cursor<'_>>,
+        streams: Vec<StreamOptions>,
+    ) -> HandedOver {
+        let backup = self.agent(port, meters, stop);
         let handed_over = run_source(self.request, &self.plan, &backup, stop, cursor, streams);
         // Of an input that is stopped it is said that it was.
         let failed = handed_over.input_failed.as_ref().filter(|_| !stop.0.load(Relaxed));

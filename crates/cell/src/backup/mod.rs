@@ -1,6 +1,7 @@
 //! Backup sessions: of one object, or of several that are written together, a session each.
 
 mod commit;
+mod dry_run;
 mod feed;
 mod foresee;
 mod job;
@@ -94,7 +95,7 @@ impl Cell {
         if first.dry_run {
             self.foresee_devices(first)?;
             let dry_run = |(request, plan, ears): Planned<'_>| {
-                self.dry_run(request, plan, &ears, stop, started_us)
+                self.dry_run(request, plan, ears, stop, started_us, &mut |_| ())
             };
             return Ok(planned.into_iter().map(|planned| planned.and_then(dry_run)).collect());
         }

@@ -3,12 +3,11 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
-use capstan_disk_agent::backup::{ReadOptions, count, roots};
+use capstan_disk_agent::backup::{ReadOptions, roots};
 use capstan_disk_agent::linux::source;
 use capstan_disk_agent::select::Selection;
 use capstan_engine::message::Code;
@@ -19,10 +18,9 @@ use rustix::fs::{Mode, OFlags};
 use crate::Cell;
 use crate::error::{CellError, Result, plain};
 use crate::names;
-use crate::observe::Stop;
-use crate::report::{Report, Selected};
+use crate::report::Selected;
 use crate::request::{BackupRequest, Compression, Level, Source};
-use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
+use crate::session::Ears;
 
 /// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
 pub(super) const SEGMENT_SIZE: u64 = 1 << 30;
@@ -132,40 +130,6 @@ impl Cell {
             method: Level::Full.to_string(),
             notes: Vec::new(),
         })
-    }
-
-    /// Says what would be backed up: all is opened and counted, nothing is read.
-    pub(super) fn dry_run(
-        &self,
-        request: &BackupRequest,
-        mut plan: Plan,
-        ears: &Ears<'_>,
-        stop: &Stop,
-        started_us: i64,
-    ) -> Result<Report> {
-        plan.never(self, request)?;
-        let totals = count(&plan.roots, &plan.selection, &stop.0, ears)?;
-        let ended_us = now_us();
-        let mut report = Report {
-            name: plan.name,
-            host: host(),
-            method: "dry run".to_owned(),
-            status: "completed".to_owned(),
-            start: rfc3339(started_us),
-            end: rfc3339(ended_us),
-            files: totals.files.load(Relaxed),
-            dirs: totals.dirs.load(Relaxed),
-            skipped: totals.skipped.load(Relaxed),
-            bytes_read: totals.bytes.load(Relaxed),
-            elapsed_s: (ended_us - started_us) as f64 / 1e6,
-            peak_rss_bytes: peak_rss(),
-            ..Report::default()
-        };
-        ears.fill(&mut report);
-        if report.error_count > 0 {
-            report.status = "completed_with_errors".to_owned();
-        }
-        Ok(report)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading a source into streams: files are opened in groups, their rows sent, then their contents.
 
-mod count;
+mod foresee;
 mod known;
 mod reader;
 mod rest;
@@ -22,7 +22,7 @@ use capstan_engine::threads;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use rustix::io::Errno;
 
-pub use self::count::count;
+pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere, foresee};
 pub use self::known::KnownFiles;
 use self::reader::StreamReader;
 pub use self::taste::{Taste, Work, taste};
@@ -197,6 +197,7 @@ impl<'a> Backup<'a> {
                 selection: self.selection,
                 queues: &queues,
                 ahead: &ahead,
+                names_left_out: false,
                 stop: self.stop,
                 found: &self.counters.found,
                 meters: &self.meters,
@@ -212,7 +213,7 @@ impl<'a> Backup<'a> {
         })
     }
 
-    fn open_stream(&self, options: StreamOptions) -> StreamWriter<'a> {
+    pub(super) fn open_stream(&self, options: StreamOptions) -> StreamWriter<'a> {
         StreamWriter::open(self.port.clone(), self.meters.clone(), self.owners.clone(), options)
     }
 

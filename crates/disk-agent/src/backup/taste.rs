@@ -106,6 +106,7 @@ fn taste_most(
             selection,
             queues: &queues,
             ahead: &ahead,
+            names_left_out: false,
             stop: &enough,
             found: &found,
             meters: &meters,

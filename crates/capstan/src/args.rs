@@ -18,6 +18,7 @@ mod protect;
 mod rait;
 mod restore;
 mod run;
+mod sessions;
 mod stage;
 mod status;
 mod time;
@@ -44,8 +45,9 @@ pub use media::{Destination, MediaCommand, RetireArgs};
 pub use pool::{PolicyArgs, PoolCommand};
 pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
 pub use rait::RaitCommand;
-pub use restore::{ImportArgs, LsArgs, RestoreArgs, SessionsArgs, VerifyArgs, VersionsArgs};
+pub use restore::{ImportArgs, LsArgs, RestoreArgs, VerifyArgs};
 pub use run::RunArgs;
+pub use sessions::{SessionsArgs, VersionsArgs};
 pub use stage::StageArgs;
 pub use status::StatusArgs;
 use time::{FOREVER, parse_wait};
@@ -114,7 +116,7 @@ pub struct Global {
     /// Show notes as well as warnings and errors
     #[arg(long, short, global = true)]
     pub verbose: bool,
-    /// Show no progress and no warnings; errors and the report remain
+    /// Print errors only: no progress, no warnings, no report; what is asked for, as a list or --json, is printed
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 }
@@ -136,11 +138,11 @@ pub enum Command {
     Compare(CompareArgs),
     /// Show what differs between two backups
     Diff(DiffArgs),
-    /// List sessions, or show the report of one
+    /// List backups and other sessions, or show the report of one
     Sessions(SessionsArgs),
     /// Show how it stands with each object: for people and for monitoring
     Status(StatusArgs),
-    /// List the backed up versions of one file
+    /// List the versions of an object, or of a file, that can be restored
     Versions(VersionsArgs),
     /// Read and check all that a backup or medium holds
     Verify(VerifyArgs),

@@ -59,16 +59,26 @@ pub fn secrets() -> Result<Secrets, Failure> {
 
 /// Opens the cell.
 pub fn open(global: &Global) -> Result<Cell, Failure> {
-    open_at(&home(global)?, secrets()?, global.wait)
+    open_at(global, &home(global)?, secrets()?)
 }
 
 /// Opens the cell of a home; where its database goes away, that is said on standard error.
-pub fn open_at(home: &Path, secrets: Secrets, wait: Option<Wait>) -> Result<Cell, Failure> {
+pub fn open_at(global: &Global, home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
     let cell = Cell::open(home, secrets)?;
-    cell.on_notice(crate::progress::say_of_database);
+    // What is said here are no errors: those end what waits.
+    let loud = !global.quiet;
+    cell.on_notice(move |text| {
+        if loud {
+            crate::progress::say_of_database(text)
+        }
+    });
     cell.give_up_when(capstan_devices::operator::has_left);
-    cell.share_libraries(crate::progress::say_of_robot);
-    crate::operator::set(Some(&cell), wait)?;
+    cell.share_libraries(move |text| {
+        if loud {
+            crate::progress::say_of_robot(text)
+        }
+    });
+    crate::operator::set(Some(&cell), global.wait)?;
     Ok(cell)
 }
 
@@ -76,7 +86,7 @@ pub fn open_at(home: &Path, secrets: Secrets, wait: Option<Wait>) -> Result<Cell
 pub fn open_to_share(global: &Global) -> Result<Option<Cell>, Failure> {
     let home = home(global)?;
     let is_in_use = ["capstan.db", "capstan.toml"].iter().any(|name| home.join(name).exists());
-    is_in_use.then(|| open_at(&home, secrets()?, global.wait)).transpose()
+    is_in_use.then(|| open_at(global, &home, secrets()?)).transpose()
 }
 
 #[cfg(test)]

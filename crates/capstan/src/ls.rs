@@ -1,4 +1,4 @@
-//! `capstan ls`, `find` and `versions`: files as lines or as JSON objects.
+//! `capstan ls` and `find`: files as lines or as JSON objects.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -10,13 +10,13 @@ use capstan_format::entry::{Entry, Kind, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::args::{FindArgs, Global, LsArgs, VersionsArgs};
+use crate::args::{FindArgs, Global, LsArgs};
 use crate::as_of::as_of;
 use crate::exit::{Failure, one_line};
 use crate::home;
 use crate::output::{JsonList, Output, local_time, put_path, shown_path, stdout_is_terminal};
 use crate::paths;
-use crate::protect::{self, kept_text};
+use crate::protect;
 
 /// Runs `ls`.
 pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
@@ -89,50 +89,13 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     lines.end(passed_over(&passed), None)
 }
 
-/// Runs `versions`.
-pub fn versions(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
-    let cell = home::open(global)?;
-    let path = paths::absolute(&args.path)?;
-    let mut lines = Lines::of(args.json, "versions");
-    let found = cell.versions_of_path(&path, &mut |found| {
-        if args.json {
-            return lines.row(&json_of_found(found));
-        }
-        lines.put(|out, _| {
-            let entry = &found.listed.entry;
-            let state = suffix(&found.listed, true);
-            let kept = match kept_text(&found.kept) {
-                kept if kept.is_empty() => kept,
-                kept => format!("  ({kept})"),
-            };
-            out.text(&format!(
-                "{}@{}  backed up {}  changed {}  {:>12}{state}{kept}\n",
-                path_text(found.name.as_bytes()),
-                found.session,
-                local_time(found.started_us),
-                time(entry.mtime),
-                entry.size,
-            ))
-        });
-    });
-    let passed = match found {
-        Ok(passed) => passed,
-        Err(e) => return lines.end(Map::new(), Some(e.into())),
-    };
-    warn(global, &passed);
-    if lines.empty {
-        nothing_found(global, &format!("no version has {}", path_text(&path)));
-    }
-    lines.end(passed_over(&passed), None)
-}
-
 /// How many versions were not searched.
-fn passed_over(passed: &PassedOver) -> Map<String, Value> {
+pub fn passed_over(passed: &PassedOver) -> Map<String, Value> {
     [("versions_passed_over".to_owned(), passed.versions.into())].into_iter().collect()
 }
 
 /// Says what was not searched.
-fn warn(global: &Global, passed: &PassedOver) {
+pub fn warn(global: &Global, passed: &PassedOver) {
     if let Some(why) = passed.why.as_ref().filter(|_| !global.quiet) {
         // Where nobody reads warnings, what was found remains.
         let _ = writeln!(
@@ -146,7 +109,7 @@ fn warn(global: &Global, passed: &PassedOver) {
 }
 
 /// Says why no line follows: that is no failure.
-fn nothing_found(global: &Global, why: &str) {
+pub fn nothing_found(global: &Global, why: &str) {
     if !global.quiet {
         // Where nobody reads it, there is nothing to say.
         let _ = writeln!(io::stderr(), "capstan: nothing found: {}", one_line(why));
@@ -159,7 +122,8 @@ pub struct Lines {
     /// As rows of a JSON object.
     list: Option<JsonList>,
     terminal: bool,
-    empty: bool,
+    /// Whether there was none.
+    pub empty: bool,
     failure: Option<Failure>,
 }
 
@@ -322,7 +286,8 @@ pub fn json_of(listed: &Listed) -> Map<String, Value> {
     object
 }
 
-fn json_of_found(found: &Found) -> Map<String, Value> {
+/// A row and the version that it is of as a JSON object.
+pub fn json_of_found(found: &Found) -> Map<String, Value> {
     let mut object = Map::new();
     let started = jiff::Timestamp::from_microsecond(found.started_us).map(|t| t.to_string());
     object.insert("name".to_owned(), found.name.clone().into());

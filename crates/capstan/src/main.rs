@@ -42,6 +42,7 @@ mod spec;
 mod stage;
 mod status;
 mod table;
+mod versions;
 mod vtl;
 mod webhook;
 
@@ -116,7 +117,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Diff(args) => diff::run(global, args),
         Command::Sessions(args) => sessions::run(global, args),
         Command::Status(args) => status::run(global, args),
-        Command::Versions(args) => ls::versions(global, args),
+        Command::Versions(args) => versions::run(global, args),
         Command::Verify(args) => restore::verify(global, args),
         Command::Drill(args) => restore::drill(global, args),
         Command::Copy(args) => copy::copy(global, args),

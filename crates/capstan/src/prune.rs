@@ -42,7 +42,7 @@ pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
     let mut out = Output::new();
     if args.json {
         out.json(&json_of(&pruned))?;
-    } else {
+    } else if !global.quiet || args.dry_run {
         out.text(&text_of(&pruned))?;
     }
     out.finish()?;

@@ -96,6 +96,8 @@ struct ExpectedView {
     seconds: f64,
     rests_on: String,
     session: String,
+    sessions: u64,
+    medium: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -145,7 +147,7 @@ impl View {
         line("Corrupt", &grouped(self.corrupt));
         line("Errors", &grouped(self.error_count));
         if self.kept > 0 {
-            line("Kept", &format!("{} from an earlier run", grouped(self.kept)));
+            line("Unchanged", &format!("{}: they are in earlier backups", grouped(self.kept)));
         }
         if self.moved > 0 {
             let (files, bytes) = (grouped(self.moved), bytes_text(self.moved_bytes));
@@ -184,9 +186,13 @@ impl View {
         }
         if let Some(e) = &self.expected_restore {
             let id: String = e.session.chars().take(8).collect();
-            let rests_on = match e.session == self.session {
-                true => "this backup".to_owned(),
-                false => format!("{} {id}", e.rests_on),
+            let rests_on = match e.sessions {
+                2.. => {
+                    let way = if e.rests_on == "backup" { "to" } else { "from" };
+                    format!("{} {}s {way} {}", grouped(e.sessions), e.rests_on, e.medium)
+                }
+                _ if e.session == self.session => "this backup".to_owned(),
+                _ => format!("{} {id}", e.rests_on),
             };
             line(
                 "To restore",

@@ -145,7 +145,7 @@ impl Run {
             _ => secrets,
         };
         let home = home::home(global)?;
-        let cell = home::open_at(&home, secrets, global.wait)?;
+        let cell = home::open_at(global, &home, secrets)?;
         let all: Vec<_> = spec.objects.iter().map(|args| (args, false)).collect();
         let groups = together(&all, spec.together);
         let mut without_room = self.back_up_all(&cell, global, groups, json, stop)?;
@@ -229,7 +229,7 @@ impl Run {
             }
             let args: Vec<_> = objects.iter().map(|(args, _)| *args).collect();
             for (args, report) in args.into_iter().zip(back_up(cell, global, objects, stop)?) {
-                show(&report, json)?;
+                show(&report, json || global.quiet)?;
                 let (name, code) = (report.name.clone(), report.exit_code());
                 let begun = !report.media.is_empty();
                 match report.device_full {
@@ -256,7 +256,7 @@ impl Run {
             .and_then(|request| Ok(cell.stage(&request, &console, stop)?));
         console.finish();
         let report = result?;
-        show(&report, json)?;
+        show(&report, json || global.quiet)?;
         self.worse(report.exit_code());
         self.report.staged = Some(report);
         Ok(())
@@ -289,7 +289,7 @@ impl Run {
         let console = Console::new(global)?;
         let pruned = cell.prune(&request, &console, stop)?;
         console.finish();
-        if !json {
+        if !json && !global.quiet {
             let mut out = Output::new();
             out.text(&prune::text_of(&pruned))?;
             out.finish()?;
@@ -381,9 +381,9 @@ impl RunReport {
     }
 }
 
-/// Prints a session's report, where the run's own is not printed as JSON.
-fn show(report: &Report, json: bool) -> Result<(), Failure> {
-    if json {
+/// Prints a session's report, unless it is left out: as the run's own is printed as JSON, or only errors are.
+fn show(report: &Report, left_out: bool) -> Result<(), Failure> {
+    if left_out {
         return Ok(());
     }
     let mut out = Output::new();

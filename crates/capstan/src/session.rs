@@ -22,6 +22,9 @@ use crate::output::{Output, json_line};
 use crate::progress::Console;
 use crate::report_text::View;
 
+/// The method of a report that says what would be done.
+const DRY_RUN: &str = "dry run";
+
 /// How a session shows its report.
 pub struct Show {
     /// What it does, as `Report::method` has it where no session began.
@@ -62,13 +65,13 @@ pub fn run_or(
     };
     match result.unwrap_or_else(without_home) {
         Ok(report) => {
-            print(show, &report)?;
+            print(global, show, &report)?;
             Ok(report.exit_code())
         }
         Err((failure, report)) => {
             if show.json {
                 // Programs get their one object, whatever happened.
-                print(show, &report)?;
+                print(global, show, &report)?;
             }
             Err(failure.in_json())
         }
@@ -96,7 +99,7 @@ pub fn run_all(
             reports.push(report);
         // Of one that could not begin all was said.
         } else if !report.session.is_empty() {
-            print(show, &report)?;
+            print(global, show, &report)?;
         }
     }
     if show.json {
@@ -153,7 +156,12 @@ fn watch_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
     threads::start("signals", watch).map(drop).map_err(io::Error::other)
 }
 
-fn print(show: &Show, report: &Report) -> Result<(), Failure> {
+fn print(global: &Global, show: &Show, report: &Report) -> Result<(), Failure> {
+    // What would be done is asked for, as JSON is; else errors were said as they came.
+    let is_dry = report.method == DRY_RUN || report.staged.as_ref().is_some_and(|s| s.dry_run);
+    if global.quiet && !show.json && !is_dry {
+        return Ok(());
+    }
     let text = if show.json { json_line(report) } else { View::of(report)?.text(false) };
     print_text(show, &text)
 }

@@ -13,7 +13,7 @@ use crate::protect::{self, kept_text};
 use crate::report_text::View;
 use crate::sizes::{bytes_text, grouped};
 use crate::table::Align::{Left, Right};
-use crate::table::{cut, table};
+use crate::table::{columns, cut};
 
 /// The longest value that is shown of a session without a report.
 const VALUE_MAX: usize = 4000;
@@ -30,7 +30,9 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
             out.text(&show(&session)?)?;
         }
     } else {
-        let sessions = cell.sessions(args.limit as usize)?;
+        let kinds = args.kinds();
+        let limit = args.limit as usize;
+        let sessions = cell.sessions(args.name.as_deref(), kinds.as_deref(), limit)?;
         if !args.json {
             out.text(&list(&sessions))?;
         } else {
@@ -50,26 +52,54 @@ fn list(sessions: &[SessionInfo]) -> String {
         ("Host", Left),
         ("Start", Left),
         ("Status", Left),
+        ("Method", Left),
+        ("Medium", Left),
         ("Files", Right),
-        ("Size", Right),
+        ("Read", Right),
+        ("Stored", Right),
         ("Protection", Left),
         ("Tags", Left),
     ];
+    let first = sessions.first();
+    // What is the same of all goes without saying.
+    let several = |of: fn(&SessionInfo) -> &str| {
+        let different = |s: &SessionInfo| first.is_some_and(|first| of(s) != of(first));
+        sessions.iter().any(different)
+    };
+    let several_hosts = several(|s| &s.host);
+    let several_kinds = several(|s| &s.kind) || first.is_some_and(|s| !s.is_writer);
+    let known = |s: &SessionInfo, text: String| if s.has_totals { text } else { "-".to_owned() };
     let row = |s: &SessionInfo| {
+        let stored = s.committed.map_or_else(
+            || known(s, bytes_text(s.bytes_written)),
+            // Nothing but this is known of one that was killed.
+            |committed| bytes_text(committed.bytes),
+        );
         [
             s.id.chars().take(8).collect(),
-            s.kind.clone(),
+            if several_kinds { s.kind.clone() } else { String::new() },
             s.name.clone(),
-            s.host.clone(),
+            if several_hosts { s.host.clone() } else { String::new() },
             local_time(s.started_us),
             s.status.replace('_', " "),
-            s.committed.map_or(grouped(s.files), |c| format!("~{}", grouped(c.rows))),
-            s.committed.map_or(bytes_text(s.bytes_read), |c| format!("~{}", bytes_text(c.bytes))),
+            s.method.clone(),
+            medium(s),
+            known(s, grouped(s.files)),
+            known(s, bytes_text(s.bytes_read)),
+            stored,
             kept(s),
             s.tags.join(","),
         ]
     };
-    table(head, sessions.iter().map(row).collect())
+    columns(head, sessions.iter().map(row).collect())
+}
+
+/// The labels of its media; of a session that kept nothing, the device says more.
+fn medium(session: &SessionInfo) -> String {
+    match session.device.starts_with("null:") {
+        true if session.media.is_empty() => "null:".to_owned(),
+        _ => session.media.join(","),
+    }
 }
 
 /// Until when a backup's version is kept, or that it is no more, or not whole any more.
@@ -90,13 +120,10 @@ fn show(session: &SessionInfo) -> Result<String, Failure> {
         return Ok(View::parse(report)?.text(true));
     }
     let end = session.ended_us.map_or_else(|| "not yet".to_owned(), local_time);
-    let committed = session.committed.map_or_else(String::new, |c| {
-        format!(
-            "about {} files and directories, {} on the medium",
-            grouped(c.rows),
-            bytes_text(c.bytes)
-        )
-    });
+    let committed = session
+        .committed
+        .map_or_else(String::new, |c| format!("{} on the medium", bytes_text(c.bytes)));
+    let known = |text: String| if session.has_totals { text } else { String::new() };
     let lines = [
         ("Session", session.id.clone()),
         ("Kind", session.kind.clone()),
@@ -107,8 +134,11 @@ fn show(session: &SessionInfo) -> Result<String, Failure> {
         ("Start", local_time(session.started_us)),
         ("End", end),
         ("Status", session.status.replace('_', " ")),
-        ("Files", grouped(session.files)),
-        ("Directories", grouped(session.dirs)),
+        ("Media", path_text(session.media.join(", ").as_bytes())),
+        ("Files", known(grouped(session.files))),
+        ("Directories", known(grouped(session.dirs))),
+        ("Read", known(bytes_text(session.bytes_read))),
+        ("Stored", known(bytes_text(session.bytes_written))),
         ("Committed", committed),
         ("Protection", kept(session)),
         ("Tags", path_text(session.tags.join(", ").as_bytes())),
@@ -130,10 +160,13 @@ fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
     put("device", session.device.clone().into());
     put("start", time(session.started_us).into());
     put("end", session.ended_us.and_then(time).into());
-    put("files", session.files.into());
-    put("dirs", session.dirs.into());
-    put("bytes_read", session.bytes_read.into());
-    put("bytes_written", session.bytes_written.into());
+    // What is not known is null: 0 would be a count.
+    let known = |count: u64| session.has_totals.then_some(count);
+    put("files", known(session.files).into());
+    put("dirs", known(session.dirs).into());
+    put("bytes_read", known(session.bytes_read).into());
+    put("bytes_written", known(session.bytes_written).into());
+    put("media", session.media.clone().into());
     put("tags", session.tags.clone().into());
     put("parent", session.parent.clone().into());
     if let Some(kept) = &session.kept {
@@ -173,6 +206,8 @@ mod tests {
             dirs: 5,
             bytes_read: 2_000_000,
             bytes_written: 1_000_000,
+            has_totals: true,
+            media: vec!["shelf".to_owned()],
             tags: vec!["a".to_owned()],
             parent: None,
             report: report.map(str::to_owned),
@@ -189,24 +224,49 @@ mod tests {
         let text = list(&[session("x", None), session("a longer name", None)]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
-        let at = |line: &str| line.find("ann").or_else(|| line.find("Host"));
+        let at = |line: &str| line.find("shelf").or_else(|| line.find("Medium"));
         assert_eq!(at(lines[0]), at(lines[1]));
         assert_eq!(at(lines[1]), at(lines[2]));
-        assert!(lines[1].starts_with("01234567  backup  x"), "{text}");
-        assert!(lines[1].contains("completed with errors") && lines[1].contains("1,234"), "{text}");
+        assert!(lines[1].starts_with("01234567  x "), "{text}");
+        for part in ["completed with errors  full", "1,234  2.00 MB  1.00 MB  removed"] {
+            assert!(lines[1].contains(part), "{part}: {text}");
+        }
+        assert!(!lines[0].contains("Kind") && !lines[0].contains("Host"), "{text}");
     }
 
     #[test]
-    fn what_a_killed_session_committed_is_shown() {
+    fn kinds_and_hosts_are_shown_where_they_differ() {
+        let mut restore = session("x", None);
+        restore.kind = "restore".to_owned();
+        restore.is_writer = false;
+        let alone = list(std::slice::from_ref(&restore));
+        assert!(alone.contains("  restore  ") && !alone.contains("Host"), "{alone}");
+        restore.host = "bob".to_owned();
+        let both = list(&[session("x", None), restore]);
+        for part in ["  backup   x", "  restore  x", "  ann ", "  bob "] {
+            assert!(both.contains(part), "{part}: {both}");
+        }
+    }
+
+    #[test]
+    fn of_a_killed_session_nothing_is_shown_but_what_it_committed() {
         let mut killed = session("x", None);
+        (killed.has_totals, killed.files, killed.bytes_read) = (false, 0, 0);
         killed.committed = Some(Committed { rows: 4321, bytes: 5_000_000 });
-        assert!(list(&[killed.clone()]).contains("~4,321  ~5.00 MB"));
+        let text = list(&[killed.clone()]);
+        assert!(text.contains("shelf       -     -  5.00 MB"), "{text}");
         let text = show(&killed).unwrap();
-        assert!(
-            text.contains("about 4,321 files and directories, 5.00 MB on the medium"),
-            "{text}"
+        assert!(text.contains("Committed   5.00 MB on the medium"), "{text}");
+        assert!(!text.contains("Files") && !text.contains("Directories"), "{text}");
+        let json = json_of(&killed, false);
+        assert_eq!((&json["files"], &json["bytes_read"]), (&Value::Null, &Value::Null));
+        assert_eq!(
+            (&json["committed_bytes"], &json["committed_rows"]),
+            (&5_000_000.into(), &4321.into())
         );
-        assert_eq!(json_of(&killed, false)["committed_bytes"], 5_000_000);
+        // One that committed nothing has nothing to show.
+        killed.committed = None;
+        assert!(list(&[killed]).contains("shelf       -     -       -"));
     }
 
     #[test]

@@ -18,6 +18,22 @@ pub enum Align {
 
 /// The rows under a head, in columns. Cells are made safe for a terminal; where some had to be cut, a last line says so.
 pub fn table<const N: usize>(head: [(&str, Align); N], rows: Vec<[String; N]>) -> String {
+    let all: Vec<usize> = (0..N).collect();
+    shown(&all, head, rows)
+}
+
+/// The same, without columns in which no row has anything.
+pub fn columns<const N: usize>(head: [(&str, Align); N], rows: Vec<[String; N]>) -> String {
+    let used = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
+    let used: Vec<usize> = (0..N).filter(used).collect();
+    shown(&used, head, rows)
+}
+
+fn shown<const N: usize>(
+    shown: &[usize],
+    head: [(&str, Align); N],
+    rows: Vec<[String; N]>,
+) -> String {
     let titles = head.map(|(title, _)| title.to_owned());
     let mut were_cut = false;
     let mut rows: Vec<[String; N]> = std::iter::once(titles).chain(rows).collect();
@@ -30,11 +46,13 @@ pub fn table<const N: usize>(head: [(&str, Align); N], rows: Vec<[String; N]>) -
     let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();
     for row in &rows {
-        let cells =
-            row.iter().zip(widths).zip(head).map(|((cell, width), (_, align))| match align {
+        let cells = shown.iter().map(|&column| {
+            let (cell, width) = (&row[column], widths[column]);
+            match head[column].1 {
                 Align::Right => format!("{cell:>width$}"),
                 Align::Left => format!("{cell:<width$}"),
-            });
+            }
+        });
         text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
     }
@@ -75,6 +93,9 @@ mod tests {
         let rows = vec![["a".to_owned(), "12".to_owned()], ["longer".to_owned(), "3".to_owned()]];
         let text = table([("Name", Align::Left), ("N", Align::Right)], rows);
         assert_eq!(text, "Name     N\na       12\nlonger   3\n");
+        let rows = vec![["a".to_owned(), String::new(), "1".to_owned()]];
+        let head = [("Name", Align::Left), ("Tags", Align::Left), ("N", Align::Right)];
+        assert_eq!(columns(head, rows), "Name  N\na     1\n");
         assert_eq!(fields(&[("A", "1".into()), ("Long", String::new())]), "A     1\n");
     }
 

@@ -25,7 +25,7 @@ use crate::report::Selected;
 use crate::request::CompareRequest;
 use crate::restore::{clean, is_below, selected};
 use crate::same_bytes::{Same, same_bytes};
-use crate::session::Ears;
+use crate::session::{Ears, writes_versions};
 use crate::version::{Row, VersionView};
 
 /// What a comparison came to.
@@ -125,7 +125,9 @@ impl Cell {
             selection: Option<Selected>,
         }
         let sessions = self.idb.sessions_of_version(version.id)?;
-        let report = sessions.iter().rev().find_map(|s| s.report.as_deref());
+        // A restore of it took nothing.
+        let mut writers = sessions.iter().rev().filter(|s| writes_versions(&s.kind));
+        let report = writers.find_map(|s| s.report.as_deref());
         let of = report.and_then(|json| serde_json::from_str::<OfReport>(json).ok());
         Ok(of.and_then(|of| of.selection))
     }
@@ -289,12 +291,14 @@ fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_
     let shown = |path: &[u8]| format!("/{}", path_text(path));
     match event {
         // What patterns leave out now was left out by the backup.
-        WalkEvent::Skipped(_) | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR) => {}
+        WalkEvent::Skipped(_)
+        | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR)
+        | WalkEvent::NoRoot(_, Errno::NOENT | Errno::NOTDIR, _) => {}
         WalkEvent::LeftOut(path, why) => {
             closed.lock().push(path.to_vec());
             ears.say(Code::LeftOut, "disk agent", &shown(path), format!("not compared: {why}"));
         }
-        WalkEvent::Failed(path, e) => {
+        WalkEvent::Failed(path, e) | WalkEvent::NoRoot(path, e, _) => {
             closed.lock().push(path.to_vec());
             let text = crate::error::plain(&std::io::Error::from(e));
             ears.say(

@@ -276,7 +276,7 @@ impl Cell {
             )
         }));
         ears.fill(&mut report);
-        self.record(&mut report, "import", started_us, status)?;
+        self.record(&mut report, "import", None, started_us, status)?;
         Ok(report)
     }
 

@@ -209,7 +209,7 @@ impl Cell {
             view.require_or_known_away(&place)?;
         }
         self.add_keys(&mut view, false)?;
-        let session = self.idb.sessions_of_version(base.id)?.last().map(|s| s.id);
+        let session = self.writer_of(base.id)?.map(|s| s.id);
         Ok(Based {
             version: base.id,
             session: session.unwrap_or(SessionId(base.id.0)),

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
-use capstan_format::id::{KeyId, SessionId};
+use capstan_format::id::{KeyId, SessionId, VersionId};
 use capstan_format::keys::KeyRecord;
-use capstan_idb::{Described, Keeping, Session, Status, Version};
+use capstan_idb::{Described, Keeping, Object, Session, SessionsOf, Status, Version};
 
 use crate::Cell;
 use crate::clock;
@@ -123,6 +123,10 @@ pub struct SessionInfo {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
+    /// Whether files, directories and bytes are known: not of a session that runs, or came to no end that would say so.
+    pub has_totals: bool,
+    /// Labels of the media that it wrote or read.
+    pub media: Vec<String>,
     /// Tags.
     pub tags: Vec<String>,
     /// The session it goes on with or restores from.
@@ -263,14 +267,21 @@ impl Cell {
         Ok(())
     }
 
-    /// Calls with each version of a path, newest first within its object. Returns what was passed over.
+    /// Calls with each version of a path, newest first within its object: of the objects of that name, or of all. Returns what
+    /// was passed over.
     pub fn versions_of_path(
         &self,
+        name: Option<&str>,
         path: &[u8],
         each: &mut dyn FnMut(&Found),
     ) -> Result<PassedOver> {
         let path = crate::restore::clean(path);
-        self.each_found(Which::All, Among::Path(&path), &mut |p, _| p == path, each)
+        let objects = match name {
+            Some(name) => self.objects_named(&[name.to_owned()])?,
+            None => self.idb.objects()?,
+        };
+        let (which, among) = (Which::All, Among::Path(&path));
+        self.each_found_of(objects, which, among, &mut |p, _| p == path, each)
     }
 
     /// Calls with each row that matches in the versions of each object that are meant. Returns what was passed over.
@@ -281,9 +292,20 @@ impl Cell {
         matches: &mut dyn FnMut(&[u8], &Entry) -> bool,
         each: &mut dyn FnMut(&Found),
     ) -> Result<PassedOver> {
+        self.each_found_of(self.idb.objects()?, which, among, matches, each)
+    }
+
+    fn each_found_of(
+        &self,
+        objects: Vec<Object>,
+        which: Which,
+        among: Among<'_>,
+        matches: &mut dyn FnMut(&[u8], &Entry) -> bool,
+        each: &mut dyn FnMut(&Found),
+    ) -> Result<PassedOver> {
         let mut passed = PassedOver::default();
         let mut read: u64 = 0;
-        for object in self.idb.objects()? {
+        for object in objects {
             let mut versions = self.idb.versions_of(object.id)?;
             versions.retain(|v| !v.null_device);
             match which {
@@ -294,8 +316,7 @@ impl Cell {
                 Which::All => {}
             }
             for version in versions {
-                let session =
-                    self.idb.sessions_of_version(version.id)?.last().map(|s| s.id.short());
+                let session = self.writer_of(version.id)?.map(|s| s.id.short());
                 let kept = self.idb.keeping(version.id)?;
                 let result = self.each_row(&version, among, &mut |row, listed| {
                     if matches(&path_of(row), &row.entry) {
@@ -324,9 +345,22 @@ impl Cell {
         }
     }
 
-    /// The newest sessions, newest first.
-    pub fn sessions(&self, limit: usize) -> Result<Vec<SessionInfo>> {
-        let found = self.idb.described_sessions(limit)?;
+    /// The newest sessions, newest first: those of objects of that name, or of all; of these kinds, or of all.
+    pub fn sessions(
+        &self,
+        name: Option<&str>,
+        kinds: Option<&[&str]>,
+        limit: usize,
+    ) -> Result<Vec<SessionInfo>> {
+        let objects = match name {
+            Some(name) => {
+                let objects = self.objects_named(&[name.to_owned()])?;
+                Some(objects.into_iter().map(|object| object.id).collect())
+            }
+            None => None,
+        };
+        let kinds = kinds.map(|kinds| kinds.iter().map(|&kind| kind.to_owned()).collect());
+        let found = self.idb.described_sessions(&SessionsOf { objects, kinds }, limit)?;
         found.into_iter().map(|(session, of)| self.info(&session, of)).collect()
     }
 
@@ -349,6 +383,12 @@ impl Cell {
                 "{n} sessions' ids begin with '{prefix}'; give more digits"
             ))),
         }
+    }
+
+    /// The last session that wrote a version, of those that are on record.
+    pub(crate) fn writer_of(&self, version: VersionId) -> Result<Option<Session>> {
+        let sessions = self.idb.sessions_of_version(version)?;
+        Ok(sessions.into_iter().rfind(|s| writes_versions(&s.kind)))
     }
 
     fn worked_on(&self, s: &Session) -> Result<Described> {
@@ -388,6 +428,8 @@ impl Cell {
             dirs: s.dirs,
             bytes_read: s.bytes_read,
             bytes_written: s.bytes_written,
+            has_totals: has_totals(s),
+            media: self.media_of_session(s)?,
             tags: s.tags.clone(),
             parent: s.parent.map(|p| p.to_string()),
             report: s.report.clone(),
@@ -402,6 +444,23 @@ impl Cell {
         })
     }
 
+    /// The media that a session wrote or read, as its report says; of one without, those that have something of its version.
+    fn media_of_session(&self, s: &Session) -> Result<Vec<String>> {
+        #[derive(Default, serde::Deserialize)]
+        #[serde(default)]
+        struct OfReport {
+            media: Vec<String>,
+        }
+        if let Some(json) = &s.report {
+            // One that cannot be read says nothing.
+            return Ok(serde_json::from_str::<OfReport>(json).unwrap_or_default().media);
+        }
+        match s.version.filter(|_| writes_versions(&s.kind)) {
+            Some(version) => Ok(self.idb.labels_of_version(version)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Whether a session was written together with the one that segments name: those begin at one time.
     fn wrote_with(&self, s: &Session, named: SessionId) -> Result<bool> {
         let named = self.idb.session(named)?;
@@ -410,7 +469,7 @@ impl Cell {
 
     /// The sum of a session's segments, where it has no totals of its own.
     fn committed(&self, s: &Session) -> Result<Option<Committed>> {
-        let Some(version) = s.version.filter(|_| s.report.is_none() && s.files == 0) else {
+        let Some(version) = s.version.filter(|_| !has_totals(s)) else {
             return Ok(None);
         };
         let mut sum = Committed { rows: 0, bytes: 0 };
@@ -426,6 +485,12 @@ impl Cell {
         }
         Ok((!counted.is_empty()).then_some(sum))
     }
+}
+
+/// Whether a session has totals: its own, or those of its end on the medium that it was imported from.
+pub(crate) fn has_totals(s: &Session) -> bool {
+    let ended = matches!(s.status, Status::Completed | Status::CompletedWithErrors);
+    ended || s.report.is_some() || s.files + s.dirs + s.bytes_read > 0
 }
 
 /// A row as it is shown.

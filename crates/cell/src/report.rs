@@ -77,8 +77,12 @@ pub struct ExpectedRestore {
     pub bytes: u64,
     /// The kind of session whose pace it rests on: `restore`, `drill` or `backup`.
     pub rests_on: &'static str,
-    /// That session's id.
+    /// The id of that session; of several, of the one whose pace is the median.
     pub session: String,
+    /// How many they are.
+    pub sessions: u64,
+    /// The kind of medium that they read or wrote: `disk`, `tape L9` and so on.
+    pub medium: String,
 }
 
 /// What a drill took and proved.
@@ -267,7 +271,7 @@ pub struct Report {
     pub in_use: u64,
     /// Stored or restored with unreadable parts.
     pub corrupt: u64,
-    /// Files that an earlier run of the version has.
+    /// Files that did not change: an earlier backup, or an earlier run of this one, has them.
     pub kept: u64,
     /// Files that were moved or touched, whose contents an earlier version has.
     pub moved: u64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan_devices::operator::Board;
-use capstan_idb::{Status, TapeRequest};
+use capstan_idb::{SessionsOf, Status, TapeRequest};
 use parking_lot::Mutex;
 
 use crate::Cell;
@@ -96,7 +96,7 @@ impl Cell {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let sessions = self.idb.described_sessions(LOOKED_BACK)?;
+        let sessions = self.idb.described_sessions(&SessionsOf::default(), LOOKED_BACK)?;
         let with_session = |request: TapeRequest| {
             let session = sessions.iter().find(|(s, _)| {
                 s.status == Status::Running && (s.pid, &s.birth) == (request.pid, &request.birth)

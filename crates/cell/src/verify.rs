@@ -12,9 +12,11 @@ use capstan_devices::tape;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId};
+use capstan_format::id::{
+    MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
+};
 use capstan_format::keys::KeyRecord;
-use capstan_idb::{Status, Totals};
+use capstan_idb::{Session, Status, Totals};
 use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan_with;
 
@@ -251,7 +253,8 @@ impl Cell {
         }
         report.set_drives_read(&tape::take_sessions());
         ears.fill(&mut report);
-        self.record(&mut report, "verify", started_us, status)?;
+        let version = version.map(|id| self.idb.version(id)).transpose()?.flatten();
+        self.record(&mut report, "verify", version.map(|v| v.object), started_us, status)?;
         Ok(report)
     }
 
@@ -285,12 +288,13 @@ impl Cell {
         &self,
         report: &mut Report,
         kind: &str,
+        object: Option<ObjectId>,
         started_us: i64,
         status: Status,
     ) -> Result<()> {
         let id = SessionId(self.new_id()?);
         report.session = id.to_string();
-        let session = begun(id, kind, report.media.join(", "), started_us);
+        let session = Session { object, ..begun(id, kind, report.media.join(", "), started_us) };
         self.begin_session(&session, None)?;
         let totals = Totals {
             files: report.files,

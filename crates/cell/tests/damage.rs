@@ -604,7 +604,7 @@ fn check_import(
     what: &str,
     gone: &dyn Fn(&str, u64) -> bool,
 ) {
-    let sessions = cell.sessions(100).unwrap();
+    let sessions = cell.sessions(None, None, 100).unwrap();
     let Some(session) = sessions.iter().find(|s| s.kind == "backup") else {
         panic!("{what}: no session was found");
     };

@@ -120,7 +120,7 @@ fn a_golden_medium_without_its_passphrase_gives_nothing_away() {
             .unwrap();
         let device = format!("file:{}", medium.display()).parse().unwrap();
         let imported = cell.import(&device, &Deaf, &Stop::default());
-        let sessions = cell.sessions(10).unwrap();
+        let sessions = cell.sessions(None, None, 10).unwrap();
         if wrong.is_some() {
             assert!(imported.is_err() && sessions.is_empty(), "a wrong secret is no secret");
             continue;

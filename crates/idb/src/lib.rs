@@ -78,7 +78,7 @@ pub use robots::RobotLease;
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };
-pub use sessions::Described;
+pub use sessions::{Described, SessionsOf};
 pub use stats::CountedTable;
 pub use store::{CatalogFile, CatalogStore};
 pub use tape_requests::TapeRequest;

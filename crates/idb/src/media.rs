@@ -87,6 +87,18 @@ impl Idb {
         })
     }
 
+    /// The labels of the media that have something of a version, without what it builds on, in their order.
+    pub fn labels_of_version(&self, version: VersionId) -> Result<Vec<String>> {
+        self.read(format_args!("look up version {}", version.short()), async |conn| {
+            let sql = "SELECT DISTINCT m.label FROM stream_parts p \
+                       JOIN segment_places l ON l.segment_id = p.segment_id \
+                       JOIN media m ON m.id = l.medium_id \
+                       WHERE p.version_id = $1 ORDER BY m.label";
+            let rows = sql::query(sql).bind(version.to_string()).fetch_all(conn).await?;
+            rows.iter().map(|row| Ok(row.try_get("label")?)).collect()
+        })
+    }
+
     /// Where a version's data lies: its parts by segment, in the order of the sessions that wrote them, of the media as a
     /// session came to them, and of their numbers there. A copy has the time of its original, so a medium that also has
     /// copies is not one that the session came to at their time.

@@ -123,16 +123,38 @@ impl Idb {
         })
     }
 
-    /// The same, each with what it worked on: one question, however many there are.
-    pub fn described_sessions(&self, limit: usize) -> Result<Vec<(Session, Described)>> {
+    /// The last `limit` of these sessions, newest first, each with what it worked on: one question, however many there are.
+    pub fn described_sessions(
+        &self,
+        of: &SessionsOf,
+        limit: usize,
+    ) -> Result<Vec<(Session, Described)>> {
         self.read(format_args!("list the sessions"), async |conn| {
-            let sql = "SELECT s.*, o.name AS object_name, v.method, v.protected_until_us, \
-                       v.catalog_until_us, v.locked_until_us, v.expired_us FROM sessions s \
-                       LEFT JOIN objects o ON o.id = s.object_id \
-                       LEFT JOIN versions v ON v.id = s.version_id \
-                       ORDER BY s.begin_order DESC, s.started_us DESC, s.id DESC LIMIT $1";
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let rows = sql::query(sql).bind(limit).fetch_all(conn).await?;
+            // A list of nothing is no SQL: of no object there is no session.
+            if [of.objects.as_ref().map(Vec::len), of.kinds.as_ref().map(Vec::len)]
+                .contains(&Some(0))
+            {
+                return Ok(Vec::new());
+            }
+            let mut query = sql::Builder::new(
+                "SELECT s.*, o.name AS object_name, v.method, v.protected_until_us, \
+                 v.catalog_until_us, v.locked_until_us, v.expired_us FROM sessions s \
+                 LEFT JOIN objects o ON o.id = s.object_id \
+                 LEFT JOIN versions v ON v.id = s.version_id",
+            );
+            let mut joint = " WHERE ";
+            if let Some(objects) = &of.objects {
+                let ids = objects.iter().map(ObjectId::to_string);
+                query.push(joint).push("s.object_id IN (").push_list(ids).push(")");
+                joint = " AND ";
+            }
+            if let Some(kinds) = &of.kinds {
+                query.push(joint).push("s.kind IN (").push_list(kinds).push(")");
+            }
+            query.push(" ORDER BY s.begin_order DESC, s.started_us DESC, s.id DESC LIMIT ");
+            query.push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            let query = query.build();
+            let rows = query.fetch_all(conn).await?;
             rows.iter().map(|row| Ok((session(row)?, described(row)?))).collect()
         })
     }
@@ -151,6 +173,18 @@ impl Idb {
             let query = sql::query(sql).bind(object.to_string()).bind(kind.unwrap_or(""));
             let query = query.bind(limit);
             query.fetch_all(conn).await?.iter().map(session).collect()
+        })
+    }
+
+    /// The versions of which the report of a backup lists an error of that code. Names in a report cannot pass for one: their
+    /// quotes are escaped.
+    pub fn versions_with_error(&self, code: &str) -> Result<Vec<VersionId>> {
+        self.read(format_args!("look up errors of sessions"), async |conn| {
+            let sql = "SELECT DISTINCT version_id FROM sessions \
+                       WHERE version_id IS NOT NULL AND kind = 'backup' AND report LIKE $1";
+            let query = sql::query(sql).bind(format!("%\"code\":\"{code}\"%"));
+            let rows = query.fetch_all(conn).await?;
+            rows.iter().map(|row| decode::parsed(row, "version_id")).collect()
         })
     }
 
@@ -183,6 +217,15 @@ impl Idb {
             rows.iter().map(session).collect()
         })
     }
+}
+
+/// Which sessions are listed; all by default.
+#[derive(Debug, Clone, Default)]
+pub struct SessionsOf {
+    /// Only those that worked on one of these objects.
+    pub objects: Option<Vec<ObjectId>>,
+    /// Only those of these kinds.
+    pub kinds: Option<Vec<String>>,
 }
 
 /// What is known of what a session worked on.

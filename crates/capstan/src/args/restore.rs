@@ -169,51 +169,6 @@ pub struct LsArgs {
     pub json: bool,
 }
 
-const AFTER_SESSIONS: &str = "\
-Examples:
-  capstan sessions
-  capstan sessions --show 1f2e3d4c
-  capstan sessions --json | jq -r '.sessions[] | select(.status != \"completed\") | .id'
-
-Of a backup that was killed, ~ stands before what it had committed: files and directories, and bytes on the medium. `backup
---resume` goes on from there.";
-
-/// Arguments of `sessions`.
-#[derive(Debug, Args)]
-#[command(after_help = AFTER_SESSIONS)]
-pub struct SessionsArgs {
-    /// Show the report of one session, named by the begin of its id
-    #[arg(long, value_name = "ID")]
-    pub show: Option<String>,
-    /// List at most this many, newest first
-    #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "show")]
-    #[arg(allow_negative_numbers = true)]
-    pub limit: u32,
-    /// Print one JSON object with the list `sessions`
-    #[arg(long)]
-    pub json: bool,
-}
-
-const AFTER_VERSIONS: &str = "\
-Examples:
-  capstan versions /etc/hosts
-  capstan versions /etc/hosts --json
-
-A relative path is taken from the working directory. Where there is no version, standard error says so, and the exit code
-is 0.";
-
-/// Arguments of `versions`.
-#[derive(Debug, Args)]
-#[command(after_help = AFTER_VERSIONS)]
-pub struct VersionsArgs {
-    /// The file's path
-    #[arg(value_name = "PATH")]
-    pub path: OsString,
-    /// Print one JSON object with the list `versions`
-    #[arg(long)]
-    pub json: bool,
-}
-
 const AFTER_VERIFY: &str = "\
 Examples:
   capstan verify desk

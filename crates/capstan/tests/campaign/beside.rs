@@ -159,7 +159,7 @@ impl Yard {
     }
 
     fn sessions(&self) -> Vec<Value> {
-        let listed = self.lab.run(["sessions", "--json", "--limit", "100000"]);
+        let listed = self.lab.run(["sessions", "--kind", "all", "--json", "--limit", "100000"]);
         listed.ok().rows()
     }
 

@@ -110,7 +110,7 @@ impl Life {
 
     /// The sessions that the home lists.
     fn listed(&self) -> Vec<Value> {
-        self.lab.run(["sessions", "--json"]).rows()
+        self.lab.run(["sessions", "--kind", "all", "--json"]).rows()
     }
 
     fn disk(&mut self) -> &'static str {

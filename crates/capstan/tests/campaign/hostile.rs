@@ -47,7 +47,7 @@ const fn write(args: &'static str) -> Try {
 
 const TRIES: &[Try] = &[
     read("sessions"),
-    read("sessions --json"),
+    read("sessions --kind all --json"),
     read("status"),
     read("status --json"),
     read("ls t"),

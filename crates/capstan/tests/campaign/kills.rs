@@ -293,7 +293,7 @@ fn a_killed_move_of_the_tables_can_be_given_again() {
         well(&finish(&mut scene.command(&step, Clock::Right)), step.again, &what);
         took = begun.elapsed().max(Duration::from_millis(100));
         scene.is_sound(&step, &mut dice, &what);
-        let listed = scene.lab.run(["sessions", "--json"]);
+        let listed = scene.lab.run(["sessions", "--kind", "all", "--json"]);
         let sessions = listed.ok().rows().len();
         assert!(sessions >= scene.versions.len(), "{what}: {}", listed.stdout);
         Server::shared().drop_database(&url);

@@ -26,7 +26,7 @@ fn backup(lab: &Lab, args: &[&str]) -> Run {
 /// Nothing became of it: no medium, and no session on record.
 fn nothing_written(lab: &Lab, medium: &str) {
     assert!(!lab.path(medium).exists(), "{medium} was made");
-    let run = lab.run(["sessions", "--json"]);
+    let run = lab.run(["sessions", "--kind", "all", "--json"]);
     assert!(run.ok().rows().is_empty(), "a session is on record");
 }
 

@@ -358,7 +358,7 @@ fn two_directories_with_one_identity_are_not_both_written() {
     }
     // What both have comes back from either.
     lab.sh("mv a away");
-    let sessions = lab.run(["sessions", "--json"]).ok().json_lines();
+    let sessions = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     let of = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     let mut sessions: Vec<Value> = sessions.lines().map(of).collect();
     sessions.retain(|s| s["kind"] == "backup");

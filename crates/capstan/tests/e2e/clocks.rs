@@ -98,7 +98,8 @@ fn a_version_of_a_clock_set_back_is_the_newest_all_the_same() {
     assert!(has_clock_error(&back), "{back:#}");
     assert_eq!(newest(&lab, &[]), "3");
     assert!(lab.run(["status"]).stdout.contains("clock-wrong"));
-    let sessions = lab.run(["sessions", "--json", "--limit", "9"]).ok().json_lines();
+    let sessions =
+        lab.run(["sessions", "--kind", "all", "--json", "--limit", "9"]).ok().json_lines();
     let at = |id: &str| sessions.find(id).unwrap_or(usize::MAX);
     let (_, kept) = prune(&lab, &["--keep-last", "1", "--dry-run"]);
     assert_eq!(kept, [id(&back)]);

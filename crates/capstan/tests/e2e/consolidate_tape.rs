@@ -153,7 +153,7 @@ fn what_cannot_be_read_now_is_not_consolidated() {
     chain(&lab, "vtape:vtl");
     // The newest session that made a complete version.
     let newest = || {
-        let list = lab.run(["sessions", "--json"]).ok().json_lines();
+        let list = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
         let all = list.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let makes = |s: &Value| s["kind"] == "backup" || s["kind"] == "consolidate";
         let whole = |s: &Value| s["status"].as_str().is_some_and(|s| s.starts_with("completed"));

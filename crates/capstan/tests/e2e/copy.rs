@@ -87,7 +87,7 @@ fn stands_in(passphrase: Option<&'static str>) {
     lose_home(&lab);
     lab.run(["import", "third"]).ok();
     all_come_back(&lab, &sessions);
-    let listed = lab.run(["sessions", "--json"]);
+    let listed = lab.run(["sessions", "--kind", "all", "--json"]);
     assert_eq!(
         listed.ok().stdout.matches("\"status\":\"completed\"").count(),
         7,
@@ -242,7 +242,7 @@ fn an_incremental_without_changes_goes_along() {
         std::fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
         lab.lose_tables();
         lab.run(["import", "vtape:vtl"]).ok();
-        let list = lab.run(["sessions", "--json"]).ok().json_lines();
+        let list = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
         let backups = list.lines().filter(|line| line.contains("\"backup\""));
         let completed = backups.filter(|line| line.contains("\"completed\"")).count();
         assert_eq!(completed, 3, "{how}: {list}");

@@ -52,7 +52,7 @@ fn samples_go_round_and_prove_each_file_once() {
     }
     // 200 in directories, huge, linked, empty, sparse, closed/x.
     assert_eq!(taken, 205);
-    let listed = lab.run(["sessions", "--json"]);
+    let listed = lab.run(["sessions", "--kind", "all", "--json"]);
     let drills = listed
         .stdout
         .lines()

@@ -14,7 +14,7 @@ fn backup(lab: &Lab, n: u8, medium: &str, level: &str) -> String {
 }
 
 fn sessions(lab: &Lab) -> Vec<Value> {
-    let listed = lab.run(["sessions", "--json"]).ok().json_lines();
+    let listed = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     match serde_json::from_str::<Value>(&listed) {
         Ok(Value::Array(all)) => all,
         _ => listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),

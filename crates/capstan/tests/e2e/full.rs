@@ -9,7 +9,7 @@ use crate::support::{Lab, Mount, below, can_mount, finish, free_bytes, noise, sk
 
 /// The backups of an object that are offered, by session: those that were not given up.
 pub fn offered(lab: &Lab, name: &str) -> Vec<String> {
-    let sessions = lab.run(["sessions", "--json"]).ok().json_lines();
+    let sessions = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     let sessions = sessions.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let is_offered = |s: &Value| {
         s["name"] == name
@@ -269,7 +269,7 @@ fn every_refusal_of_a_known_object_is_on_record() {
     lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
     lab.backed_up(["tree", "--to", "medium"]);
     let failed = || {
-        let all = lab.run(["sessions", "--json"]).ok().json_lines();
+        let all = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
         all.lines().filter(|line| line.contains("\"failed\"")).count()
     };
     for (n, args) in [

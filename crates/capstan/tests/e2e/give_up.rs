@@ -3,7 +3,7 @@
 use crate::support::{Lab, finish, noise};
 
 fn versions(lab: &Lab, name: &str) -> usize {
-    let sessions = lab.run(["sessions", "--json"]).ok().json_lines();
+    let sessions = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     let of = |line: &&str| {
         let s: serde_json::Value = serde_json::from_str(line).unwrap();
         s["name"] == name

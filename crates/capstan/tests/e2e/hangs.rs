@@ -163,7 +163,8 @@ const SOON: Duration = Duration::from_secs(2);
 fn the_first_sigterm_ends_a_session_that_waits() {
     let lab = Lab::new();
     lab.file("tree/file", noise(1, 40_000_000));
-    let is_running = || lab.run(["sessions", "--json"]).ok().stdout.contains("\"running\"");
+    let is_running =
+        || lab.run(["sessions", "--kind", "all", "--json"]).ok().stdout.contains("\"running\"");
     // Input that does not come, a command that does not end, a device that is slow.
     let waits: &[&[&str]] = &[
         &["--stdin", "--stdin-name", "f", "--name", "stdin", "--to", "medium"],

@@ -74,7 +74,7 @@ impl Hosts {
     }
 
     fn versions(&self, name: &str) -> usize {
-        let list = self.on(ALPHA, &["sessions", "--json"]).ok().json_lines();
+        let list = self.on(ALPHA, &["sessions", "--kind", "all", "--json"]).ok().json_lines();
         let is_there =
             |s: &Value| s["name"] == name && s["kind"] == "backup" && s["removed"] == false;
         list.lines().filter(|l| is_there(&serde_json::from_str(l).unwrap())).count()

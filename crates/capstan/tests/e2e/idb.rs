@@ -202,7 +202,7 @@ fn a_recovered_database_restores_what_is_not_encrypted_without_any_secret() {
     run(&lab, "idb recover m1 --code-file sheet").refused(&["was begun", "idb-of-another"]);
     fs::remove_file(lab.path("home/recovery.begun")).unwrap();
     // Nor of one that was used since.
-    let used = run(&lab, "sessions --json").ok().rows()[0].clone();
+    let used = run(&lab, "sessions --kind all --json").ok().rows()[0].clone();
     let used = used["id"].as_str().unwrap().to_owned();
     lab.backed_up(["tree", "--to", "m2", "--name", "t"]);
     let from = back["from"].as_str().unwrap();

@@ -38,7 +38,7 @@ fn files(root: &Path) -> BTreeSet<PathBuf> {
 
 /// The newest session as `sessions --json` has it.
 pub fn newest(lab: &Lab) -> Value {
-    let run = lab.run(["sessions", "--json"]);
+    let run = lab.run(["sessions", "--kind", "all", "--json"]);
     run.ok().rows()[0].clone()
 }
 

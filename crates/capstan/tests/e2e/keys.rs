@@ -90,7 +90,7 @@ fn a_wrong_secret_is_told_from_none_before_anything_is_imported() {
     lose_home(&lab);
     let wrong = run(&lab, "wrong", &["import", "medium"]);
     wrong.refused(&["opens nothing of medium medium", "wrong passphrase", "import without names"]);
-    let listed = run(&lab, "", &["sessions", "--json"]);
+    let listed = run(&lab, "", &["sessions", "--kind", "all", "--json"]);
     assert!(listed.ok().rows().is_empty(), "something was recorded");
     let none = run(&lab, "", &["import", "medium"]);
     none.ok();

@@ -184,7 +184,11 @@ fn a_killed_session_is_on_record_as_incomplete() {
     child.wait().unwrap();
     // What it committed is shown, to tell whether there is something to go on with.
     assert!(session["committed_bytes"].as_u64() >= Some(1_000_000), "{session:#}");
-    assert!(lab.run(["sessions"]).ok().stdout.contains("  ~"));
+    assert!(session["files"].is_null() && session["bytes_read"].is_null(), "{session:#}");
+    let listed = lab.run(["sessions", "t"]).ok().stdout.clone();
+    assert!(listed.contains("medium      -     -  ") && !listed.contains('~'), "{listed}");
+    let shown = lab.run(["sessions", "--show", session["id"].as_str().unwrap()]);
+    assert!(!shown.ok().stdout.contains("Files"), "{}", shown.stdout);
     // It is never taken by itself.
     lab.run(["restore", "t", "--into", "out"]).refused(&["t"]);
 }

@@ -467,7 +467,7 @@ fn a_tape_that_cannot_be_read_does_not_keep_the_others_from_being_imported() {
     let import = run(&lab, "import vtape:vtl");
     assert_eq!(import.code, 3, "{}{}", import.stdout, import.stderr);
     assert!(import.stderr.contains("was not imported"), "{}", import.stderr);
-    let known = run(&lab, "sessions --json");
+    let known = run(&lab, "sessions --kind all --json");
     assert_eq!(known.ok().stdout.matches("\"kind\":\"backup\"").count(), 1, "{}", known.stdout);
     run(&lab, "import vtape:vtl").ok();
 }

@@ -50,6 +50,7 @@ mod kills;
 mod known_damage;
 mod labels;
 mod lacking_copies;
+mod lacking_paths;
 mod leases;
 mod library;
 mod listing;
@@ -88,6 +89,7 @@ mod secrets;
 mod selection;
 #[path = "../../../idb/tests/common/server.rs"]
 mod server;
+mod sessions;
 mod shared_library;
 mod spool;
 mod stage;

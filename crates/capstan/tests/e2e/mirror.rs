@@ -68,7 +68,7 @@ fn mirrored(passphrase: Option<&'static str>) {
     lab.backed_up([&first[..], &["--incr"], &tune[2..]].concat());
     let both = |lab: &Lab| {
         comes_back(lab);
-        let sessions = lab.run(["sessions", "--json"]);
+        let sessions = lab.run(["sessions", "--kind", "all", "--json"]);
         let mut ids = sessions.ok().stdout.lines().filter(|l| l.contains("\"backup\""));
         let id =
             ids.next_back().and_then(|l| l.split("\"id\":\"").nth(1)).unwrap()[..32].to_owned();

@@ -142,7 +142,7 @@ fn what_wrote_no_data_is_imported_with_its_host_and_method() {
         lab.run(["run", "spec.toml"]).ok();
     }
     let of = |lab: &Lab| {
-        let all = lab.run(["sessions", "--json"]).ok().json_lines();
+        let all = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
         let all = all.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         let mut all: Vec<_> = all.filter(|s| s["kind"] == "backup").collect();
         all.sort_by_key(|s| s["id"].as_str().map(str::to_owned));

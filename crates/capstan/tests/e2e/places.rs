@@ -29,7 +29,7 @@ fn spec(lab: &Lab, device: &str) -> String {
 }
 
 fn sessions(lab: &Lab) -> Vec<String> {
-    let run = lab.run(["sessions", "--json"]);
+    let run = lab.run(["sessions", "--kind", "all", "--json"]);
     let lines = run.ok().rows().into_iter();
     let backups = lines.filter(|s| s["kind"] == "backup" && s["status"] == "completed");
     backups.map(|s| s["id"].as_str().unwrap().to_owned()).collect()

@@ -55,7 +55,7 @@ fn contained(lab: &Lab) -> Command {
 
 /// What became of the backup that writes to `medium`: its status, and whether its version is there.
 fn big(lab: &Lab) -> (String, bool) {
-    let list = lab.run(["sessions", "--json"]).ok().json_lines();
+    let list = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     let sessions = list.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let mut of = sessions.filter(|s| s["kind"] == "backup");
     let of = of.next_back().unwrap();

@@ -424,7 +424,7 @@ fn a_killed_prune_costs_nothing_that_is_kept() {
             fs::remove_dir_all(lab.path("home")).unwrap();
             lab.run(["import", "medium", "--quiet"]);
             lab.run(["media", "adopt", "medium"]).ok();
-            let listed = lab.run(["sessions", "--json"]).ok().json_lines();
+            let listed = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
             for line in listed.lines() {
                 let session: Value = serde_json::from_str(line).unwrap();
                 if session["kind"] == "backup" && session["status"] == "completed" {

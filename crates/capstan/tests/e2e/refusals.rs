@@ -19,7 +19,7 @@ fn restore(lab: &Lab, args: &[&str]) -> Run {
 
 /// No session but backups is on record.
 fn nothing_recorded(lab: &Lab) {
-    let sessions = lab.run(["sessions", "--json"]).ok().json_lines();
+    let sessions = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     assert!(!sessions.contains(r#""kind":"restore""#), "{sessions}");
 }
 

@@ -33,7 +33,7 @@ fn retire(lab: &Lab, args: &[&str]) -> Value {
 
 /// The sessions that retired tapes, newest first: their states.
 fn retired_by(lab: &Lab) -> Vec<String> {
-    let sessions = lab.run(["sessions", "--json"]).ok().json_lines();
+    let sessions = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     let sessions = sessions.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
     let retired = sessions.filter(|s| s["kind"] == "retire");
     retired.map(|s| s["status"].as_str().unwrap().to_owned()).collect()
@@ -68,7 +68,7 @@ fn a_tape_that_asks_for_cleaning_in_two_drives_is_copied_and_retired() {
     let restored = lab.restored(["t", "--into", "out"]);
     assert_eq!(restored["media"], serde_json::json!(["V00002L9"]), "{restored}");
     comes_back(&lab, "t", &lab.path("tree"));
-    let first = lab.run(["sessions", "--json"]).ok().json_lines();
+    let first = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     let first: Value = serde_json::from_str(first.lines().last().unwrap()).unwrap();
     let first = format!("t@{}", first["id"].as_str().unwrap());
     comes_back(&lab, &first, &lab.path("first"));
@@ -223,7 +223,7 @@ fn what_is_locked_is_locked_on_its_copy() {
     );
     std::fs::remove_dir_all(lab.path("home")).unwrap();
     run(&lab, "import vtape:vtl?tape=V00002L9").ok();
-    let shown = run(&lab, "sessions --json").ok().stdout.clone();
+    let shown = run(&lab, "sessions --kind all --json").ok().stdout.clone();
     assert!(shown.contains("\"locked_until\":\"2"), "{shown}");
     comes_back(&lab, "t", &lab.path("tree"));
 }

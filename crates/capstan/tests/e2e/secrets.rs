@@ -63,7 +63,7 @@ fn commands_that_it_runs_inherit_no_secret() {
     shows_nothing(&lab, "pre");
     shows_nothing(&lab, "post");
     // It is known to the process all the same: the second one built on the first.
-    let sessions = lab.run(["sessions", "--json"]).ok().json_lines();
+    let sessions = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     assert!(sessions.contains("\"incr\""), "{sessions}");
 }
 

@@ -134,7 +134,7 @@ fn a_dry_run_writes_nothing() {
         lab.backed_up(["tree", "--to", "medium", "--name", "t", "--dry-run", "--exclude", "*.o"]);
     assert_eq!(report["files"], 6, "{report:#}");
     assert!(!lab.path("medium").exists());
-    assert!(lab.run(["sessions", "--json"]).ok().rows().is_empty());
+    assert!(lab.run(["sessions", "--kind", "all", "--json"]).ok().rows().is_empty());
 }
 
 #[test]

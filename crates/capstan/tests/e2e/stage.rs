@@ -94,7 +94,7 @@ fn staged_to_tape(passphrase: Option<&'static str>) {
     all_come_back(&lab, &sessions);
     lab.run(["verify", "t"]).ok();
     lab.run(["verify", "--medium", "V00001L9"]).ok();
-    let kinds = lab.run(["sessions"]).ok().stdout.clone();
+    let kinds = lab.run(["sessions", "--kind", "stage"]).ok().stdout.clone();
     assert!(kinds.contains("  stage  "), "{kinds}");
     let text = lab.run(["sessions", "--show", done["session"].as_str().unwrap()]);
     assert!(text.ok().stdout.contains("Staged      3 versions: "), "{}", text.stdout);
@@ -120,7 +120,7 @@ fn staged_to_tape(passphrase: Option<&'static str>) {
     lab.sh("rm -r disk");
     lab.run(["import", "vtape:vtl"]).ok();
     all_come_back(&lab, &sessions);
-    let listed = lab.run(["sessions", "--json"]).ok().json_lines();
+    let listed = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     assert!(!listed.contains("\"status\":\"incomplete\""), "{listed}");
 }
 
@@ -292,7 +292,7 @@ fn a_lock_goes_with_its_version() {
     lab.lose_tables();
     lab.run(["import", "vtape:vtl"]).ok();
     all_come_back(&lab, &sessions);
-    let listed = lab.run(["sessions", "--json"]).ok().json_lines();
+    let listed = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     assert_eq!(listed.matches("\"locked_until\":\"2").count(), 2, "{listed}");
 }
 

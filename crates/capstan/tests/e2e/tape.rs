@@ -325,7 +325,7 @@ fn a_tape_with_no_more_than_the_end_of_a_session_is_kept() {
     lab.run(["media", "recycle", "V00002L9"]).refused(&["V00002L9"]);
     lab.lose_tables();
     lab.run(["import", "vtape:vtl"]).ok();
-    let sessions = lab.run(["sessions", "--json"]);
+    let sessions = lab.run(["sessions", "--kind", "all", "--json"]);
     let completed = sessions.ok().stdout.matches("\"completed\"").count();
     assert!(completed >= 2, "{}", sessions.stdout);
     comes_back(&lab, "t", &lab.path("tree"));

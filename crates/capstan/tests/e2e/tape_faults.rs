@@ -111,7 +111,7 @@ fn sessions_whose_tape_took_no_more_name_those_that_came_after() {
         tree(&lab, 40);
         Library::open(&dir).unwrap().plan_faults(Some(drives), plan).unwrap();
         let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--streams", "1"]);
-        let listed = lab.run(["sessions", "--json"]).ok().json_lines();
+        let listed = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
         let sessions: Vec<Value> =
             listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let of = |status: &str| {

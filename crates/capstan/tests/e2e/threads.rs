@@ -18,7 +18,7 @@ fn with_threads(lab: &Lab, threads: u32, args: &[&str]) -> Run {
     let says = said.contains("cannot start a thread for ") && said.contains("ulimit -u");
     assert!(run.code == 0 || says, "{args:?} with {threads}: {} {said}", run.code);
     // Whether it succeeded or not, it has ended, and no lease of it stays.
-    let sessions = lab.run(["sessions", "--json"]).ok().json_lines();
+    let sessions = lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     assert!(!sessions.contains("\"running\""), "{args:?} with {threads}: {sessions}");
     run
 }

@@ -13,7 +13,7 @@ fn a_reader_that_does_not_read_does_not_keep_it_from_ending() {
     let mut command = lab.command();
     command.args(["restore", "t", "--to-tar", "-"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let sessions = || lab.run(["sessions", "--json"]).ok().json_lines();
+    let sessions = || lab.run(["sessions", "--kind", "all", "--json"]).ok().json_lines();
     wait_for("the restore", || sessions().contains("\"running\""));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

@@ -128,7 +128,7 @@ fn all_come_back(lab: &Lab) -> Vec<Value> {
 
 /// The states of the sessions of each object, newest first.
 fn states(lab: &Lab, name: &str) -> Vec<String> {
-    let list = run(lab, "sessions --json");
+    let list = run(lab, "sessions --kind all --json");
     let all = list.ok().rows().into_iter();
     let own = all.filter(|s| s["name"] == name && s["kind"] == "backup");
     own.map(|s| s["status"].as_str().unwrap().to_owned()).collect()

@@ -183,7 +183,7 @@ impl Cell {
     ) -> Result<()> {
         let session = Session {
             object: Some(version.object),
-            parent: self.idb.sessions_of_version(version.id)?.last().map(|s| s.id),
+            parent: self.writer_of(version.id)?.map(|s| s.id),
             ..begun(id, "drill", scratch.0.display().to_string(), started_us)
         };
         self.begin_session(&session, None)

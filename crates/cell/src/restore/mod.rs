@@ -235,7 +235,7 @@ impl Cell {
         self.add_keys(&mut view, true)?;
         self.open_drive_keys(&view)?;
         let overview = Overview::with_replaced(&view)?;
-        let from = self.idb.sessions_of_version(version.id)?.last().map(|s| s.id);
+        let from = self.writer_of(version.id)?.map(|s| s.id);
         let session = SessionId(self.new_id()?);
         let meters = Meters::default();
         check::destination(request)?;

@@ -205,23 +205,27 @@ fn message_line(message: &Message) -> String {
     line
 }
 
-/// The share of a session that is done, if its end is known.
+/// The share of a session that is done, if its end is known. Who is beyond what was about to be expected does not know it.
 fn share_done(p: &Progress) -> Option<f64> {
-    let share = |done: u64, of: u64| (of > 0).then(|| (done as f64 / of as f64).min(1.0));
-    share(p.bytes, p.bytes_expected).or_else(|| share(p.files, p.files_expected))
+    let share = |done: u64, of: u64| (of > 0).then(|| done as f64 / of as f64);
+    let share = share(p.bytes, p.bytes_expected).or_else(|| share(p.files, p.files_expected));
+    share.filter(|share| !p.is_about || *share < 1.0).map(|share| share.min(1.0))
 }
 
 /// `45 %, 0:12 left, 1,234 files, 4.50 GB, source 120 MB/s, device 61.0 MB/s, limited by source`
 fn progress_text(p: &Progress) -> String {
     let mut parts = Vec::with_capacity(8);
-    if let Some(share) = share_done(p) {
-        parts.push(format!("{:.0} %", (share * 100.0).floor()));
+    let share = share_done(p);
+    let about = if p.is_about { "about " } else { "" };
+    if let Some(share) = share {
+        parts.push(format!("{about}{:.0} %", (share * 100.0).floor()));
         // Below a thousandth, the rest is a guess of a guess.
         if share > 0.001 && share < 1.0 {
-            parts.push(format!("{} left", seconds_text(p.elapsed_s * (1.0 - share) / share)));
+            let left = seconds_text(p.elapsed_s * (1.0 - share) / share);
+            parts.push(format!("{about}{left} left"));
         }
     }
-    let files = if p.files_expected > 0 {
+    let files = if p.files_expected > 0 && !p.is_about {
         format!("{} of {} files", grouped(p.files), grouped(p.files_expected.max(p.files)))
     } else {
         format!("{} files", grouped(p.files))
@@ -289,5 +293,10 @@ mod tests {
         p.bytes_expected = 0;
         p.files_expected = 2468;
         assert_eq!(share_done(&p), Some(0.5));
+        // What file systems say is said to be about that, and beyond it nothing is known.
+        (p.is_about, p.bytes, p.bytes_expected) = (true, 450, 1000);
+        assert_eq!(progress_text(&p), format!("about 45 %, about 12 s left, {text}"));
+        p.bytes = 1001;
+        assert_eq!(share_done(&p), None);
     }
 }

@@ -114,6 +114,7 @@ mod tests {
         let of = |r: &PastReport| Past {
             id: SessionId([1; 16]),
             kind: "backup".to_owned(),
+            medium: String::new(),
             report: r.clone(),
         };
         reports.iter().map(of).collect()

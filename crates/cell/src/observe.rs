@@ -19,6 +19,8 @@ pub struct Progress {
     pub bytes: u64,
     /// Bytes expected in all; 0 if unknown.
     pub bytes_expected: u64,
+    /// Whether what is expected is what file systems say is used on them: about as much, and perhaps less than there is.
+    pub is_about: bool,
     /// Rate of the source (backup) or of the device (restore) over the last interval, bytes per second.
     pub rate_in: f64,
     /// Rate of the device (backup) or of the target (restore) over the last interval, bytes per second.

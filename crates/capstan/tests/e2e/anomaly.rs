@@ -97,6 +97,15 @@ fn a_report_says_how_long_a_restore_takes_and_by_what() {
         (&expected["rests_on"], &expected["session"]),
         (&"restore".into(), &restore["session"])
     );
+    // One small file says nothing of all.
+    lab.restored(["t", &lab.path("tree/f0").display().to_string(), "--into", "one"]);
+    let fourth = lab.backed_up([&args[..], &["--incr"]].concat());
+    let expected = &fourth["expected_restore"];
+    assert_eq!(
+        (&expected["session"], &expected["sessions"], &expected["medium"]),
+        (&restore["session"], &1.into(), &"disk".into()),
+        "{fourth:#}"
+    );
     let text = lab.run([&["backup"], &args[..], &["--incr"]].concat());
     assert!(text.ok().stdout.contains("To restore  about "), "{}", text.stdout);
 }

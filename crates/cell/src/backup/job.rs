@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_devices::address::Address;
 use capstan_disk_agent::backup::{Backup, Counters, KnownFiles};
+use capstan_disk_agent::linux::used::used;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::squeeze::{Ladder, Squeeze};
 use capstan_disk_agent::stream::{Sealers, StreamOptions};
@@ -50,6 +52,8 @@ pub(super) struct Job<'a> {
     pub counters: Counters,
     /// Files and bytes to expect.
     pub expected: (u64, u64),
+    /// Whether these are what file systems say is used on them.
+    pub is_about: bool,
 }
 
 /// Whether all of a job was handed to the media agent, and why its input failed. By default, of a disk agent that ended without
@@ -162,6 +166,16 @@ impl Cell {
             stands_for: None,
         };
         let known = base.map(|version| ByInode::of(self, version)).transpose()?;
+        let is_full = base.is_none();
+        let mut expected = self.expected(object, version, is_full)?;
+        let mut is_about = false;
+        if expected == (0, 0) && is_full && request.sizes.is_none() && !plan.roots.is_empty() {
+            let devices = std::iter::once(&request.device).chain(&request.mirrors);
+            let aside: Vec<_> = devices.flat_map(Address::directories).collect();
+            if let Some(used) = used(&plan.roots, request.one_file_system, &aside) {
+                (expected, is_about) = ((used.inodes, used.bytes), true);
+            }
+        }
         Ok(Job {
             request,
             plan,
@@ -174,18 +188,34 @@ impl Cell {
             cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
             known,
             counters: Counters::default(),
-            expected: self.expected(object, version)?,
+            expected,
+            is_about,
         })
     }
 
-    /// Files and bytes to expect: what the object's last complete version had.
-    fn expected(&self, object: ObjectId, but: VersionId) -> Result<(u64, u64)> {
+    /// Files and bytes to expect: what the object's last complete version has. How many bytes changed nobody knows: of a backup
+    /// that is not full only files are expected, which are all looked at.
+    fn expected(&self, object: ObjectId, but: VersionId, is_full: bool) -> Result<(u64, u64)> {
+        #[derive(Default, serde::Deserialize)]
+        #[serde(default)]
+        struct OfReport {
+            expected_restore: Option<OfAll>,
+        }
+        #[derive(serde::Deserialize)]
+        struct OfAll {
+            bytes: u64,
+        }
         for version in self.idb.versions_of(object)?.into_iter().filter(|v| v.id != but) {
-            for session in self.idb.sessions_of_version(version.id)? {
-                if session.status == Status::Completed {
-                    return Ok((session.files, session.bytes_read));
-                }
+            let session = self.writer_of(version.id)?.filter(|s| s.status == Status::Completed);
+            let Some(session) = session else { continue };
+            if !is_full {
+                return Ok((session.files, 0));
             }
+            // What it read is not what it has, unless it was a full one.
+            let report = session.report.as_deref().map(serde_json::from_str::<OfReport>);
+            let all = report.and_then(|r| r.ok()).and_then(|r| r.expected_restore);
+            let own = version.base.is_none().then_some(session.bytes_read);
+            return Ok((session.files, all.map(|all| all.bytes).or(own).unwrap_or(0)));
         }
         Ok((0, 0))
     }

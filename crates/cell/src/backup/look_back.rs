@@ -28,9 +28,12 @@ impl Cell {
             method: report.method.clone(),
             files: report.files,
             kept: report.kept,
+            skipped: report.skipped,
             bytes_read: report.bytes_read,
             bytes_written: report.bytes_written,
             elapsed_s: report.elapsed_s,
+            tape_wait_s: report.tape_wait_s,
+            media: report.media.clone(),
             drill: None,
         };
         report.anomalies = anomalies(&now, &past, request.compression != Compression::Off);
@@ -38,7 +41,8 @@ impl Cell {
             ears.say(Code::Anomaly, "cell", &report.name, anomaly.text());
         }
         let bytes = report.bytes_read.saturating_add(kept_bytes);
-        let this = Past { id: session, kind: "backup".to_owned(), report: now };
+        let medium = now.medium(&self.kinds_of_media()?);
+        let this = Past { id: session, kind: "backup".to_owned(), medium, report: now };
         report.expected_restore = expected_restore(report.files, bytes, &past, &this);
         Ok(())
     }

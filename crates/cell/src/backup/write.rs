@@ -118,7 +118,8 @@ impl Cell {
             ladder: Some(&ladder),
             stages: (Stage::Source, Stage::Device),
             progress: &|p| {
-                for Job { counters, expected, .. } in jobs {
+                for Job { counters, expected, is_about, .. } in jobs {
+                    p.is_about |= is_about;
                     p.files += counters.files.load(Relaxed) + counters.kept.load(Relaxed);
                     p.files_found += counters.found.load(Relaxed);
                     p.bytes += counters.bytes.load(Relaxed);

@@ -106,6 +106,7 @@ fn add(sum: Progress, part: &Progress) -> Progress {
         files_expected: sum.files_expected + part.files_expected,
         bytes: sum.bytes + part.bytes,
         bytes_expected: sum.bytes_expected + part.bytes_expected,
+        is_about: sum.is_about || part.is_about,
         rate_in: sum.rate_in + part.rate_in,
         rate_out: sum.rate_out + part.rate_out,
         limit: sum.limit,

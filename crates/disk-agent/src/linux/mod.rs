@@ -6,5 +6,6 @@ pub mod names;
 pub mod restore;
 pub mod source;
 pub mod stalls;
+pub mod used;
 pub mod users;
 pub mod wait;

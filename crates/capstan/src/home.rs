@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 
-use crate::args::{Global, Wait};
+use crate::args::Global;
 use crate::environment;
 use crate::exit::Failure;
 use crate::output::ask_secret;

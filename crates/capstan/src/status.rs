@@ -1,5 +1,6 @@
 //! `capstan status`: how it stands with each object, for people and for monitoring.
 
+mod object;
 mod tapes;
 
 pub use tapes::away_json;
@@ -36,6 +37,9 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
 fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let max_age = args.max_age.age(&cell)?;
+    if let Some(name) = &args.object {
+        return object::show(&cell, name, max_age, args.json);
+    }
     let all = cell.status(&args.names, max_age)?;
     let (poor, wanted, away) = (cell.poor_media()?, cell.tapes_wanted()?, cell.media_away()?);
     let refused = cell.refused_now()?;
@@ -74,12 +78,18 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     Ok(match worst {
         // Nothing was ever backed up: to monitoring that is no good news.
         None if args.plugin => 3,
-        None => WARNING,
-        Some(Health::Good) => COMPLETED,
         Some(health) if args.plugin => health as u8,
-        Some(Health::Warning) => WARNING,
-        Some(Health::Critical) => CRITICAL,
+        worst => code_of(worst),
     })
+}
+
+/// The exit code that says so.
+fn code_of(worst: Option<Health>) -> u8 {
+    match worst {
+        None | Some(Health::Warning) => WARNING,
+        Some(Health::Good) => COMPLETED,
+        Some(Health::Critical) => CRITICAL,
+    }
 }
 
 /// `CAPSTAN CRITICAL - 1 critical, 2 ok: home: it has no complete version`

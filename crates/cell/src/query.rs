@@ -277,7 +277,7 @@ impl Cell {
     ) -> Result<PassedOver> {
         let path = crate::restore::clean(path);
         let objects = match name {
-            Some(name) => self.objects_named(&[name.to_owned()])?,
+            Some(name) => self.objects_named(&[name.to_owned()], &[])?,
             None => self.idb.objects()?,
         };
         let (which, among) = (Which::All, Among::Path(&path));
@@ -354,7 +354,7 @@ impl Cell {
     ) -> Result<Vec<SessionInfo>> {
         let objects = match name {
             Some(name) => {
-                let objects = self.objects_named(&[name.to_owned()])?;
+                let objects = self.objects_named(&[name.to_owned()], &[])?;
                 Some(objects.into_iter().map(|object| object.id).collect())
             }
             None => None,

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::Cell;
 use crate::damaged::{Unsound, UnsoundVersions, damaged_text};
 use crate::error::{CellError, Result};
+use crate::lacking::missing_paths;
 use crate::media::{AwayMedium, Condition};
 use crate::refused::{RefusedNow, age_text};
 use crate::report::DrillReport;
@@ -84,7 +85,9 @@ struct Known<'a> {
     unsound: &'a Unsound,
     of_unsound: &'a UnsoundVersions,
     /// Versions of which media have copies that lack something.
-    lacking: &'a [(VersionId, MediumId)],
+    lacking_copies: &'a [(VersionId, MediumId)],
+    /// Versions that lack a path.
+    lacking: HashSet<VersionId>,
     /// What is wrong with the keys of the home.
     keys: Option<String>,
     /// Backups that were refused since the object's last one.
@@ -112,7 +115,7 @@ impl Cell {
         let away = self.media_away()?;
         let lost = self.idb.lost_versions()?;
         let lost: HashMap<VersionId, &LostData> = lost.iter().map(|of| (of.version, of)).collect();
-        let lacking = self.idb.lacking_copies()?;
+        let lacking_copies = self.idb.lacking_copies()?;
         let unsound = self.unsound_places()?.of_this_host();
         let of_unsound = self.unsound_versions(&unsound)?;
         let known = Known {
@@ -120,7 +123,8 @@ impl Cell {
             lost: &lost,
             unsound: &unsound,
             of_unsound: &of_unsound,
-            lacking: &lacking,
+            lacking_copies: &lacking_copies,
+            lacking: self.lacking_versions()?,
             keys: self.fault_of_keys(),
             refused: &refused,
         };
@@ -146,7 +150,11 @@ impl Cell {
         Ok(self.idb.objects_by_name(name)?.iter().any(|object| object.host == host))
     }
 
-    fn objects_named(&self, names: &[String], refused: &[RefusedNow]) -> Result<Vec<Object>> {
+    pub(crate) fn objects_named(
+        &self,
+        names: &[String],
+        refused: &[RefusedNow],
+    ) -> Result<Vec<Object>> {
         let mut found = Vec::new();
         for name in names {
             let objects = self.idb.objects_by_name(name)?;
@@ -195,6 +203,19 @@ impl Cell {
         };
         let refused = known.refusal_of(&object.name, &object.host);
         status.judge(max_age, kept.is_some_and(has_anomaly), refused);
+        if let Some(newest) = newest
+            && known.lacking.contains(&newest.id)
+        {
+            let lacks = self.lacks_text(newest.id, &known.lacking)?;
+            let name = self.name_of_version(newest.id)?;
+            status.say(Health::Warning, format!("{name} is not all: {lacks}"));
+        } else if let Some(last) = kept {
+            let paths = missing_paths(last);
+            if !paths.is_empty() {
+                let text = format!("its last backup did not find {}", paths.join(", "));
+                status.say(Health::Warning, text);
+            }
+        }
         if let Some(why) = known.keys.clone().filter(|_| object.host == host()) {
             status.say(Health::Warning, why);
         }
@@ -236,7 +257,7 @@ impl Cell {
         }
         let is_known = |v: &&Version| lost_of(v).is_none_or(|of| !matches!(of.loss, Loss::Base(_)));
         if let Some(version) = complete.or(newest.filter(is_known)) {
-            for why in self.copies_that_lack(version, known.lacking)? {
+            for why in self.copies_that_lack(version, known.lacking_copies)? {
                 status.say(Health::Warning, why);
             }
         }
@@ -354,6 +375,9 @@ impl Cell {
             let text =
                 format!("it is not whole, and files of it may lack that nobody can name: {why}");
             ears.say(Code::Missing, "cell", name, text);
+        }
+        if let Some(lacks) = self.lacks(version)? {
+            ears.say(Code::LostData, "cell", name, lacks);
         }
         Ok(())
     }

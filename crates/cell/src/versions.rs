@@ -6,7 +6,7 @@ use capstan_format::id::VersionId;
 use capstan_idb::{Keeping, Object, Session, Status, Version};
 
 use crate::Cell;
-use crate::damaged::DamagedVersions;
+use crate::damaged::UnsoundVersions;
 use crate::error::Result;
 use crate::query::has_totals;
 use crate::restore::is_complete_by;
@@ -23,6 +23,8 @@ pub enum VersionState {
     Incomplete,
     /// A medium has lost something of it for good.
     NotWhole,
+    /// Some of it is only on media that were retired or exported, and do not have it or are not at hand.
+    NotAtHand,
     /// Some of it is damaged, and no other medium has that.
     Damaged,
 }
@@ -35,6 +37,7 @@ impl VersionState {
             Self::WithErrors => "completed with errors",
             Self::Incomplete => "incomplete",
             Self::NotWhole => "not whole",
+            Self::NotAtHand => "not at hand",
             Self::Damaged => "damaged",
         }
     }
@@ -77,10 +80,10 @@ impl Cell {
 
     /// The versions of the objects of that name that can be restored, each object's newest first.
     pub fn versions_of_object(&self, name: &str) -> Result<Vec<VersionInfo>> {
-        let objects = self.objects_named(&[name.to_owned()])?;
+        let objects = self.objects_named(&[name.to_owned()], &[])?;
         let lost: HashSet<VersionId> =
             self.idb.lost_versions()?.iter().map(|of| of.version).collect();
-        let damaged = self.damaged_versions()?;
+        let unsound = self.unsound_versions(&self.unsound_places()?.of_this_host())?;
         let mut found = Vec::new();
         for object in &objects {
             for version in self.idb.versions_of(object.id)? {
@@ -88,7 +91,7 @@ impl Cell {
                 if version.null_device || version.status == Status::Running || !has_something()? {
                     continue;
                 }
-                found.push(self.version_info(object, &version, &lost, &damaged)?);
+                found.push(self.version_info(object, &version, &lost, &unsound)?);
             }
         }
         Ok(found)
@@ -99,10 +102,11 @@ impl Cell {
         object: &Object,
         version: &Version,
         lost: &HashSet<VersionId>,
-        damaged: &DamagedVersions,
+        unsound: &UnsoundVersions,
     ) -> Result<VersionInfo> {
         let state = match version.status {
-            _ if damaged.contains_key(&version.id) => VersionState::Damaged,
+            _ if unsound.damaged.contains_key(&version.id) => VersionState::Damaged,
+            _ if unsound.out_of_use.contains_key(&version.id) => VersionState::NotAtHand,
             _ if lost.contains(&version.id) => VersionState::NotWhole,
             _ if !is_complete_by(version, None) => VersionState::Incomplete,
             Status::Completed => VersionState::Completed,

@@ -189,6 +189,8 @@ pub enum WalkEvent<'a> {
     LeftOut(&'a [u8], &'static str),
     /// Could not be listed.
     Failed(&'a [u8], Errno),
+    /// A root is not there, or cannot be reached; whether what the base has of it is kept.
+    NoRoot(&'a [u8], Errno, bool),
 }
 
 /// Lists the source and deals names to streams.
@@ -238,6 +240,7 @@ impl Walker<'_> {
             stopped: false,
             base,
             failed: Vec::new(),
+            absent: Vec::new(),
         };
         deal.groups.resize_with(self.queues.len(), Vec::new);
         match source::open_root() {
@@ -276,7 +279,14 @@ impl Walker<'_> {
                 (Ok(dir), Sub::Towards(_, roots)) => {
                     levels.push(self.towards(Arc::new(dir), roots, deal));
                 }
-                (Err(e), _) => deal.failed(&join(&level.dir.path, name), e),
+                // Above the roots there is no device yet: what is to be entered whole there is one.
+                (Err(e), Sub::Whole(_)) if device.is_none() => {
+                    deal.no_root(&join(&level.dir.path, name), e);
+                }
+                (Err(e), Sub::Whole(_)) => deal.failed(&join(&level.dir.path, name), e),
+                (Err(e), Sub::Towards(_, roots)) => {
+                    deal.no_roots(&join(&level.dir.path, name), roots, e);
+                }
             }
         }
     }
@@ -296,11 +306,15 @@ impl Walker<'_> {
             let stat = match source::stat_at(&dir, name) {
                 Ok(stat) => stat,
                 Err(e) => {
-                    deal.failed(&join(&dir.path, name), e);
+                    deal.no_roots(&join(&dir.path, name), &rest, e);
                     continue;
                 }
             };
             let kind = source::entry_of(&dir, name, &stat).map(|e| e.kind);
+            if kind != Some(Kind::Dir) && !rest.is_empty() {
+                deal.no_roots(&join(&dir.path, name), &rest, Errno::NOTDIR);
+                continue;
+            }
             deal.give(dir.clone(), Listed { name: name.to_vec(), kind, ino: stat.st_ino });
             if kind == Some(Kind::Dir) {
                 let name = name.to_vec();
@@ -442,12 +456,32 @@ struct Deal<'a, 'b> {
     lap: Lap,
     stopped: bool,
     base: Option<&'b mut dyn BaseCursor>,
-    /// Directories that are there and could not be listed, where there is a base.
+    /// Directories that are there and could not be listed, where there is a base; and roots that are not there.
     failed: Vec<Vec<u8>>,
+    /// Those roots: what leads to them stays too.
+    absent: Vec<Vec<u8>>,
 }
 
 impl Deal<'_, '_> {
-    /// A directory could not be listed, or a root not be found.
+    /// A root is not there, or not all that leads to it: its disk may not be mounted. What the base has of it stays.
+    fn no_root(&mut self, path: &[u8], e: Errno) {
+        let kept = self.base.is_some();
+        (self.walker.event)(WalkEvent::NoRoot(path, e, kept));
+        if kept {
+            self.failed.push(path.to_vec());
+            self.absent.push(path.to_vec());
+        }
+    }
+
+    /// The same of each of these roots, which lie below a path, or of the path itself if there are none.
+    fn no_roots(&mut self, path: &[u8], below: &[Vec<u8>], e: Errno) {
+        if below.is_empty() {
+            self.no_root(path, e);
+        }
+        below.iter().for_each(|root| self.no_root(&join(path, root), e));
+    }
+
+    /// A directory could not be listed.
     fn failed(&mut self, path: &[u8], e: Errno) {
         (self.walker.event)(WalkEvent::Failed(path, e));
         if self.base.is_some() && !matches!(e, Errno::NOENT | Errno::NOTDIR) {
@@ -480,7 +514,8 @@ impl Deal<'_, '_> {
         // What is in directories that could not be listed may be there as it was. All else was not met: it was removed,
         // or is not to be backed up any more.
         let path = join(&dir, &name);
-        if self.failed.iter().any(|failed| is_inside(&path, failed)) {
+        let stays = self.failed.iter().any(|failed| is_inside(&path, failed));
+        if stays || self.absent.iter().any(|root| is_inside(root, &path)) {
             return;
         }
         let Ok(top) = source::open_root() else { return };

@@ -51,6 +51,10 @@ codes! {
     LeftOut,
     /// A command or standard input failed.
     InputFailed,
+    /// A path that was to be backed up is not there.
+    PathMissing,
+    /// Less is taken than in the object's last version.
+    LessSelected,
     /// A frame of a medium is damaged.
     Damaged,
     /// A file's data are missing from the media at hand.
@@ -185,6 +189,18 @@ impl Code {
             Self::InputFailed => {
                 (109, "input-failed", Error, "run the command by hand to see why it fails")
             }
+            Self::PathMissing => (
+                111,
+                "path-missing",
+                Error,
+                "mount or make it, or name it no more; until then what the last version has of it is kept",
+            ),
+            Self::LessSelected => (
+                112,
+                "less-selected",
+                Warning,
+                "nothing to do if that was meant; else name again what is to be backed up: earlier versions still have it",
+            ),
             Self::Damaged => {
                 (201, "damaged", Error, "restore the named files from another version or copy")
             }

@@ -107,8 +107,8 @@ Examples:
   capstan versions desk --json | jq -r '.versions[] | select(.state == \"completed\") | .session'
 
 Of an object, the versions are listed that can be restored, newest first, with how each is and on which media. Of a path, the versions
-that have it are listed: of one object with NAME:, else of all. A relative path is taken from the working directory. What is the name of an object is not taken for a path. Where
-there is no version, standard error says so, and the exit code is 0.";
+that have it are listed: of one object with NAME:, else of all. A relative path is taken from the working directory. What is the
+name of an object is not taken for a path. Where there is no version, standard error says so, and the exit code is 0.";
 
 /// Arguments of `versions`.
 #[derive(Debug, Args)]

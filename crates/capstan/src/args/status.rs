@@ -8,6 +8,7 @@ const AFTER: &str = "\
 Examples:
   capstan status
   capstan status home mail --max-age 8d
+  capstan status --object home
   capstan status --plugin --max-age 26h
   capstan status --json | jq -r '.objects[] | select(.health != \"ok\") | .name'
 
@@ -16,6 +17,9 @@ drill could not prove files. A warning is a last backup or drill that did not co
 line with those before. A medium that is not where it was, though nobody is on record as having taken it away, is a warning, and critical
 where the last complete version needs it: keep rules stand still until it is mounted, `capstan media export` says that it was
 taken away, or `capstan media forget` that it is lost. Objects that were only ever written to null: are left out.
+
+--object shows one object in detail: its versions, where the last one lies, and what that was told to take: paths, patterns and
+options. What the next backup is told may differ; where it takes less, it says so.
 
 Behind the objects come drives without a robot that wait for a tape, which somebody is to put in, media in poor condition, and media
 that are away.
@@ -31,6 +35,9 @@ pub struct StatusArgs {
     /// Only these objects
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
+    /// Show this object in detail: its versions, and what its last one was told to take
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["names", "plugin"])]
+    pub object: Option<String>,
     /// How old a last complete version may be: 90min, 26h, 8d, 2w; or not from before yesterday, 2026-11-20
     #[arg(long, value_name = "TIME", default_value = "26h", value_parser = parse_when)]
     pub max_age: When,

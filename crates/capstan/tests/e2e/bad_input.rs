@@ -36,7 +36,7 @@ fn no_such_path() {
     backup(&lab, &["no/such/path", "--to", "medium"]).refused(&["no/such/path"]);
     nothing_written(&lab, "medium");
     // One of several is as bad: what was asked for is not there.
-    backup(&lab, &["tree", "gone", "--to", "medium"]).refused(&["gone"]);
+    backup(&lab, &["gone", "lost", "--to", "medium"]).refused(&["any of 2 paths", "gone"]);
     nothing_written(&lab, "medium");
 }
 

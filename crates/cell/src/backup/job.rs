@@ -123,6 +123,9 @@ impl Cell {
             Some(o) => o.id,
             None => ObjectId(self.new_id()?),
         };
+        if let Some(object) = known.as_ref().filter(|_| !plan.null) {
+            self.say_what_leaves(object, request, &plan, &ears)?;
+        }
         // An input begins anew each time: there is nothing to go on with.
         let resume = request.resume && matches!(request.source, Source::Paths(_));
         let resumed = match (&known, resume) {

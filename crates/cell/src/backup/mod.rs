@@ -6,6 +6,7 @@ mod feed;
 mod foresee;
 mod job;
 mod keep;
+mod leaves;
 mod look_back;
 mod medium;
 mod plan;

@@ -2,15 +2,15 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
-use capstan_disk_agent::backup::{ReadOptions, roots};
+use capstan_disk_agent::backup::{ReadOptions, Roots, roots};
 use capstan_disk_agent::linux::source;
 use capstan_disk_agent::select::Selection;
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, path_text};
 use capstan_format::block::is_block_size;
 use capstan_media_agent::writer::default_buffers;
 use rustix::fs::{Mode, OFlags};
@@ -52,12 +52,7 @@ impl Cell {
                 ));
             }
             Source::Paths(paths) => {
-                let roots = roots(paths).map_err(|(path, e)| {
-                    CellError::BadInput(format!(
-                        "cannot back up {path}: {}; check the path",
-                        plain(&e)
-                    ))
-                })?;
+                let roots = self.roots(paths, ears)?;
                 let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
                 let name = names.collect::<Vec<_>>().join(",");
                 (roots, name)
@@ -130,6 +125,29 @@ impl Cell {
             method: Level::Full.to_string(),
             notes: Vec::new(),
         })
+    }
+
+    /// The paths as they are walked. As long as any of them is there, the others are errors of the session.
+    fn roots(&self, paths: &[PathBuf], ears: &Ears<'_>) -> Result<Vec<Vec<u8>>> {
+        let refused = |path: String, e: &std::io::Error| {
+            CellError::BadInput(format!("cannot back up {path}: {}; check the path", plain(e)))
+        };
+        let Roots { all, missing } = roots(paths).map_err(|(path, e)| refused(path, &e))?;
+        if missing.len() == paths.len()
+            && let (Some((_, e)), Some(path)) = (missing.first(), paths.first())
+        {
+            let path = path.display().to_string();
+            return Err(match missing.len() {
+                1 => refused(path, e),
+                n => refused(format!("any of {n} paths, of which the first is {path}"), e),
+            });
+        }
+        // The walk comes to those that are roots; what lies in another root it does not look for.
+        for (path, e) in missing.iter().filter(|(path, _)| !all.contains(path)) {
+            let path = format!("/{}", path_text(path));
+            ears.say(Code::PathMissing, "cell", &path, plain(e));
+        }
+        Ok(all)
     }
 }
 

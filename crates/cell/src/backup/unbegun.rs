@@ -75,7 +75,7 @@ fn name_of(source: &Source) -> String {
         Source::Stdin(name) | Source::Command(_, name) => return name.clone(),
     };
     let names: Vec<String> = match roots(paths) {
-        Ok(roots) => roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r))).collect(),
+        Ok(roots) => roots.all.iter().map(|r| format!("/{}", String::from_utf8_lossy(r))).collect(),
         Err(_) => {
             let absolute = |p: &PathBuf| std::path::absolute(p).unwrap_or_else(|_| p.clone());
             paths.iter().map(|p| absolute(p).display().to_string()).collect()

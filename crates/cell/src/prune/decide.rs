@@ -74,6 +74,8 @@ pub(crate) struct Asked<'a> {
     /// Versions of which only media that were retired or exported have something, which do not have it or are not at hand; in a
     /// sentence.
     pub out_of_use: HashMap<VersionId, String>,
+    /// Versions that have nothing of a path which they were to have.
+    pub lacking: HashSet<VersionId>,
     /// Objects of which nothing goes now, and why.
     pub still: HashMap<ObjectId, String>,
     /// Versions that are on media of other cells: these decide on them.
@@ -108,6 +110,8 @@ impl Asked<'_> {
                 by_rules.entry(i).or_insert(why);
             }
         }
+        let has_all = |i: &usize| !self.lacking.contains(&rows[*i].version.id);
+        let last_with_all = complete.iter().copied().find(has_all);
         let each = |(i, row): (usize, &PruneRow)| {
             let held = self.held(row);
             if self.leftovers && !is_unended_full(row) {
@@ -126,7 +130,7 @@ impl Asked<'_> {
             let mut why = held;
             if !self.give_up {
                 why.extend(by_rules.remove(&i).unwrap_or_default());
-                why.extend(self.stays(row, i, last).map(str::to_owned));
+                why.extend(self.stays(row, i, last, last_with_all).map(str::to_owned));
             }
             let needs = self.out_of_use.get(&row.version.id).filter(|_| !why.is_empty());
             why.extend(needs.map(|what| format!("it takes no place: {what}")));
@@ -146,10 +150,16 @@ impl Asked<'_> {
         of.iter().copied().zip(self.rules.apply(&seen, &self.here, self.now_us)).collect()
     }
 
-    /// The last version of each object that is whole.
+    /// The last version of each object that is whole, and where that lacks a path the last one that has all.
     pub fn last_whole(&self, rows: &[PruneRow]) -> Vec<VersionId> {
         let groups = rows.chunk_by(|a, b| a.version.object == b.version.object);
-        let last = groups.filter_map(|group| group.iter().find(|row| self.counts(row)));
+        let last = groups.flat_map(|group| {
+            let mut whole = group.iter().filter(|row| self.counts(row));
+            let last = whole.next();
+            let lacks = |row: &&PruneRow| self.lacking.contains(&row.version.id);
+            let before = last.filter(lacks).and_then(|_| whole.find(|row| !lacks(row)));
+            last.into_iter().chain(before)
+        });
         last.map(|row| row.version.id).collect()
     }
 
@@ -225,10 +235,20 @@ impl Asked<'_> {
         why
     }
 
-    /// Why a version stays that no rule keeps; `last` is the object's last complete one.
-    fn stays(&self, row: &PruneRow, index: usize, last: Option<usize>) -> Option<&'static str> {
+    /// Why a version stays that no rule keeps; `last` is the object's last complete one, `last_with_all` the last of these that
+    /// lacks no path.
+    fn stays(
+        &self,
+        row: &PruneRow,
+        index: usize,
+        last: Option<usize>,
+        last_with_all: Option<usize>,
+    ) -> Option<&'static str> {
         if Some(index) == last {
             return Some("last complete version");
+        }
+        if Some(index) == last_with_all {
+            return Some("last version that has all its paths");
         }
         // Nothing goes on with it, and what it is made of stays.
         if is_unended_full(row) {
@@ -380,6 +400,7 @@ mod tests {
         let out_of_use = HashMap::new();
         let (now_us, here) = (NOW, TimeZone::UTC);
         let (give_up, leftovers, unended_before_us) = (false, false, None);
+        let lacking = HashSet::new();
         Asked {
             rules,
             give_up,
@@ -390,11 +411,34 @@ mod tests {
             lost,
             damaged,
             out_of_use,
+            lacking,
             still,
             of_others,
             now_us,
             here,
         }
+    }
+
+    #[test]
+    fn what_lacks_a_path_does_not_push_out_the_last_that_has_all() {
+        let rules = last(1);
+        let rows = [row(4), row(3), row(2), row(1)];
+        let mut asked = asked(&rules);
+        asked.lacking = rows[..2].iter().map(|row| row.version.id).collect();
+        let decided = asked.decide(&rows);
+        assert_eq!(
+            letters(&decided),
+            "krkr",
+            "rules count it, but the last state of the path stays"
+        );
+        assert_eq!(decided[2].why, ["last version that has all its paths"]);
+        let ids = |all: &[usize]| all.iter().map(|i| rows[*i].version.id).collect::<Vec<_>>();
+        assert_eq!(asked.last_whole(&rows), ids(&[0, 2]));
+        asked.lacking = rows.iter().map(|row| row.version.id).collect();
+        assert_eq!(letters(&asked.decide(&rows)), "krrr", "there is none that has all");
+        asked.lacking = ids(&[1]).into_iter().collect();
+        assert_eq!(letters(&asked.decide(&rows)), "krrr");
+        assert_eq!(asked.last_whole(&rows), ids(&[0]));
     }
 
     #[test]

@@ -319,6 +319,13 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
         WalkEvent::Failed(path, Errno::NOENT) => {
             say(listener, Code::Vanished, path, "vanished while the tree was walked".to_owned());
         }
+        WalkEvent::NoRoot(path, e, kept) => {
+            let what = match kept {
+                true => "what the last version has of it is kept as it was",
+                false => "this version has nothing of it",
+            };
+            say(listener, Code::PathMissing, path, format!("{}: {what}", text(e)));
+        }
         WalkEvent::Failed(path, e) => {
             let why = format!("cannot list the directory: {}", text(e));
             say(listener, Code::NotOpened, path, why);
@@ -342,16 +349,33 @@ fn text(e: Errno) -> String {
     full.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-/// The paths to back up, as they are walked: resolved, sorted, none inside another.
-pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Vec<Vec<u8>>, (String, std::io::Error)> {
-    let mut roots = Vec::new();
+/// The paths to back up, as they are walked.
+#[derive(Debug)]
+pub struct Roots {
+    /// Resolved, sorted, none inside another; those that are missing too.
+    pub all: Vec<Vec<u8>>,
+    /// Those that are not there or cannot be reached, and why; each once for each time that it is named.
+    pub missing: Vec<(Vec<u8>, std::io::Error)>,
+}
+
+/// Resolves the paths to back up. An error is of a path that means nothing, as an empty one.
+pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Roots, (String, std::io::Error)> {
+    let (mut roots, mut missing) = (Vec::new(), Vec::new());
     for path in paths {
         let path = path.as_ref();
-        roots.push(source::resolve(path).map_err(|e| (path.display().to_string(), e))?);
+        roots.push(match source::resolve(path) {
+            Ok(root) => root,
+            Err(why) => {
+                let root = source::resolve_absent(path);
+                let root = root.map_err(|e| (path.display().to_string(), e))?;
+                missing.push((root.clone(), why));
+                root
+            }
+        });
     }
     roots.sort();
     roots.dedup();
     let all = roots.clone();
     roots.retain(|path| !all.iter().any(|root| path != root && is_inside(path, root)));
-    Ok(roots)
+    Ok(Roots { all: roots, missing })
 }

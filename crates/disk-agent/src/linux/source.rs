@@ -1,9 +1,9 @@
 //! Reading a file system: directories, metadata and contents, with the page cache and access times left as they are.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use capstan_engine::buffer::{BUFFER_ALIGN, Buffer};
 use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
@@ -472,6 +472,45 @@ pub fn resolve(path: &Path) -> io::Result<Vec<u8>> {
         (Some(parent), Some(name)) if !through => std::fs::canonicalize(parent)?.join(name),
         _ => std::fs::canonicalize(&absolute)?,
     };
+    let bytes = resolved.into_os_string().into_vec();
+    Ok(bytes.strip_prefix(b"/").unwrap_or(&bytes).to_vec())
+}
+
+/// Most symbolic links that are followed in a path, as the kernel has it.
+const LINKS_MAX: usize = 40;
+
+/// The same of a path that is not there, or cannot be reached: what it would be resolved to, were it there.
+pub fn resolve_absent(path: &Path) -> io::Result<Vec<u8>> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let components = |path: &Path| -> Vec<OsString> {
+        path.components().rev().map(|c| c.as_os_str().to_owned()).collect()
+    };
+    // The next component is the last of these.
+    let mut left = components(&std::path::absolute(path)?);
+    let through = path.as_os_str().as_bytes().ends_with(b"/");
+    let mut resolved = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(name) = left.pop() {
+        let here = match name.as_bytes() {
+            b"/" | b"." => continue,
+            b".." => {
+                resolved.pop();
+                continue;
+            }
+            _ => resolved.join(&name),
+        };
+        let is_followed = (!left.is_empty() || through) && links < LINKS_MAX;
+        match is_followed.then(|| std::fs::read_link(&here)) {
+            Some(Ok(target)) => {
+                links += 1;
+                if target.is_absolute() {
+                    resolved = PathBuf::from("/");
+                }
+                left.extend(components(&target));
+            }
+            _ => resolved = here,
+        }
+    }
     let bytes = resolved.into_os_string().into_vec();
     Ok(bytes.strip_prefix(b"/").unwrap_or(&bytes).to_vec())
 }

@@ -1,0 +1,191 @@
+//! Paths that are named and not there, and what leaves a selection.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, below, noise, report};
+
+const BACKUP: [&str; 7] = ["backup", "one", "disk", "--to", "medium", "--name", "t"];
+
+fn backed_up(lab: &Lab, options: &[&str]) -> (i32, Value) {
+    let run = lab.run([&BACKUP[..], options, &["--json"]].concat());
+    (run.code, report(run))
+}
+
+fn said<'a>(report: &'a Value, code: &str) -> Vec<&'a Value> {
+    report["errors"].as_array().unwrap().iter().filter(|e| e["code"] == code).collect()
+}
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    lab.file("one/a", noise(1, 20_000));
+    lab.file("disk/b", noise(2, 30_000));
+    lab.file("disk/dir/c", noise(3, 10_000));
+    lab
+}
+
+fn names(lab: &Lab, version: &str) -> String {
+    lab.run(["ls", version]).ok().stdout.clone()
+}
+
+/// The newest version restores the one path as it is, and the one that is missing as it was.
+fn restores_both(lab: &Lab, kept: &str) {
+    lab.sh("rm -rf out");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("one"), &below(&lab.path("out"), &lab.path("one")));
+    same_by_rsync(&lab.path(kept), &below(&lab.path("out"), &lab.path("disk")));
+}
+
+#[test]
+fn a_missing_path_is_an_error_and_keeps_what_the_last_version_had_of_it() {
+    let lab = lab();
+    assert_eq!(backed_up(&lab, &[]).0, 0);
+    lab.sh("mv disk away; echo new >one/new");
+    for _ in 0..2 {
+        let (code, report) = backed_up(&lab, &[]);
+        assert_eq!((code, &report["status"]), (3, &"completed_with_errors".into()), "{report:#}");
+        let [missing] = said(&report, "path-missing")[..] else { panic!("{report:#}") };
+        assert_eq!(missing["path"], lab.path("disk").display().to_string().as_str());
+        let text = missing["error"].as_str().unwrap();
+        assert!(text.contains("no such file") && text.contains("kept as it was"), "{text}");
+        assert_eq!((&report["method"], &report["name"]), (&"incr".into(), &"t".into()));
+        assert!(said(&report, "less-selected").is_empty(), "{report:#}");
+        restores_both(&lab, "away");
+    }
+    let status = lab.run(["status", "t"]);
+    assert!(status.code == 5 && status.stdout.contains("did not find"), "{}", status.stdout);
+    // It comes back changed: what is gone then is gone.
+    lab.sh("mv away disk; rm disk/dir/c; echo more >disk/d");
+    assert_eq!(backed_up(&lab, &[]).0, 0);
+    restores_both(&lab, "disk");
+    assert!(!names(&lab, "t").contains("disk/dir/c"));
+    // One that is named no more leaves, and that is said once.
+    let only = ["backup", "one", "--to", "medium", "--name", "t", "--json"];
+    let less = report(lab.run(only));
+    let [warning] = said(&less, "less-selected")[..] else { panic!("{less:#}") };
+    let text = warning["error"].as_str().unwrap();
+    assert!(text.contains("named no more") && text.contains("/disk"), "{text}");
+    assert_eq!((&less["status"], &less["error_count"]), (&"completed".into(), &0.into()));
+    assert!(!names(&lab, "t").contains("/disk"), "it was not asked for");
+    assert!(said(&report(lab.run(only)), "less-selected").is_empty());
+}
+
+#[test]
+fn where_nothing_is_there_it_is_bad_input() {
+    let lab = lab();
+    lab.sh("mv disk away; mv one gone");
+    let run = lab.run(BACKUP);
+    run.refused(&["any of 2 paths", "one"]);
+    assert!(!lab.path("medium").exists());
+    lab.run(["backup", "gone/nothing", "--to", "medium"]).refused(&["gone/nothing"]);
+    // A first backup of what is there; the name has all of it, so that the object stays the same.
+    lab.sh("mv gone one");
+    let args = ["one", "disk", "--to", "medium", "--json"];
+    let first = report(lab.run([&["backup"], &args[..]].concat()));
+    lab.sh("mv away disk");
+    let second = lab.backed_up(&args[..4]);
+    assert_eq!(
+        (&first["status"], &first["name"]),
+        (&"completed_with_errors".into(), &second["name"])
+    );
+    assert_eq!((&second["method"], &second["files"]), (&"incr".into(), &3.into()));
+    // Dry runs say the same.
+    lab.sh("mv disk away");
+    let dry = lab.run([&["backup"], &args[..], &["--dry-run"]].concat());
+    assert_eq!(dry.code, 3, "{}", dry.stderr);
+    assert_eq!(said(&report(dry), "path-missing").len(), 1);
+}
+
+#[test]
+fn what_leads_to_a_missing_path_may_be_missing_as_well() {
+    let lab = lab();
+    lab.file("mnt/x/data/f", noise(5, 10_000));
+    lab.sh("mkdir other; ln -s mnt/x link; chmod 751 mnt/x; touch -d 2001-01-01 mnt/x/data");
+    let args = ["backup", "one", "link/data", "--to", "medium", "--json"];
+    let name = lab.backed_up(&args[1..5])["name"].clone();
+    lab.sh("cp -a mnt kept; rm -r mnt/x");
+    // The link leads nowhere now, and yet it is the same path; so where a file takes the directory's place.
+    for change in ["true", "echo file >mnt/x"] {
+        lab.sh(change);
+        let run = report(lab.run(args));
+        assert_eq!((&run["name"], &run["status"]), (&name, &"completed_with_errors".into()));
+        let missing = lab.path("mnt/x/data").display().to_string();
+        assert_eq!(said(&run, "path-missing")[0]["path"], missing.as_str(), "{run:#}");
+        lab.sh("rm -rf out");
+        lab.restored([name.as_str().unwrap(), "--into", "out"]);
+        same_by_rsync(&lab.path("kept/x"), &below(&lab.path("out"), &lab.path("mnt/x")));
+    }
+}
+
+#[test]
+fn a_full_without_a_path_does_not_push_out_the_last_that_has_it() {
+    let lab = lab();
+    let id = |report: &Value| report["session"].as_str().unwrap().to_owned();
+    let whole = id(&backed_up(&lab, &["--full"]).1);
+    lab.sh("mv disk away");
+    let (code, full) = backed_up(&lab, &["--full"]);
+    let text = said(&full, "path-missing")[0]["error"].as_str().unwrap();
+    assert!(code == 3 && text.contains("has nothing of it"), "{full:#}");
+    // One that builds on it finds it missing too.
+    assert_eq!(backed_up(&lab, &[]).0, 3);
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    let versions = lab.run(["versions", "t"]).ok().stdout.clone();
+    assert!(versions.contains(&whole[..8]), "{versions}");
+    let status = lab.run(["status", "t"]).stdout;
+    assert!(status.contains("has nothing of") && status.contains(&whole[..8]), "{status}");
+    // Whoever restores the newest is told what it lacks, and which version has it.
+    let run = lab.run(["restore", "t", "--into", "out"]);
+    assert!(
+        run.stderr.contains("has nothing of") && run.stderr.contains(&whole[..8]),
+        "{}",
+        run.stderr
+    );
+    let version = format!("t@{whole}");
+    lab.restored([version.as_str(), "--into", "all"]);
+    same_by_rsync(&lab.path("away"), &below(&lab.path("all"), &lab.path("disk")));
+    // When it is back, the next version has it, and the old one goes by the rules.
+    lab.sh("mv away disk");
+    assert_eq!(backed_up(&lab, &[]).0, 0);
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    let versions = lab.run(["versions", "t"]).ok().stdout.clone();
+    assert!(!versions.contains(&whole[..8]), "{versions}");
+    lab.sh("rm -rf out");
+    restores_both(&lab, "disk");
+}
+
+#[test]
+fn rules_that_leave_out_more_are_said_and_shown() {
+    let lab = lab();
+    backed_up(&lab, &["--exclude", "*.o"]);
+    let (code, more) =
+        backed_up(&lab, &["--exclude", "*.o", "--exclude", "b", "--one-file-system"]);
+    let [warning] = said(&more, "less-selected")[..] else { panic!("{more:#}") };
+    let text = warning["error"].as_str().unwrap();
+    assert!(code == 0 && text.contains("new patterns: 'b'"), "{text}");
+    assert!(text.contains("--one-file-system") && !text.contains("*.o"), "{text}");
+    assert!(said(&backed_up(&lab, &[]).1, "less-selected").is_empty(), "more is taken");
+    backed_up(&lab, &["--exclude", "*.o", "--exclude", "b"]);
+    let shown = lab.run(["status", "--object", "t"]).ok().stdout.clone();
+    let disk = lab.path("disk").display().to_string();
+    for part in
+        ["Paths ", &disk, "Exclude        *.o\n               b\n", "incr, 2 files on medium"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let json = lab.run(["status", "--object", "t", "--json"]).ok().stdout.clone();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let object = &json["objects"][0];
+    assert_eq!(object["selection"]["exclude"], serde_json::json!(["*.o", "b"]), "{object:#}");
+    assert_eq!((&object["versions"], &object["media"][0]), (&4.into(), &"medium".into()));
+    lab.run(["status", "--object", "nosuch"]).refused(&["nosuch"]);
+    // After a restore the last version is still told from it.
+    lab.restored(["t", "--into", "out"]);
+    assert_eq!(lab.run(["status", "--object", "t"]).ok().stdout.matches("Exclude ").count(), 1);
+    // What an import recorded says nothing of it, and nothing is guessed.
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.run(["import", "medium"]).ok();
+    let shown = lab.run(["status", "--object", "t"]).stdout;
+    assert!(shown.contains("not on record"), "{shown}");
+}

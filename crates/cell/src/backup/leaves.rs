@@ -1,0 +1,193 @@
+//! What was backed up of an object and is to be no more: paths that are named no longer, rules that leave out more.
+
+use capstan_engine::message::{Code, path_text};
+use capstan_idb::Object;
+
+use super::plan::Plan;
+use crate::Cell;
+use crate::error::Result;
+use crate::names::bounded;
+use crate::report::Selected;
+use crate::request::BackupRequest;
+use crate::restore::is_complete_by;
+use crate::session::Ears;
+
+/// Paths or patterns of a kind that are named; the others are counted.
+const NAMED: usize = 5;
+/// Longest text of one of them, in bytes.
+const TEXT_MAX: usize = 200;
+
+impl Cell {
+    /// Says what the object's last version was told to take and this one is not. Of a version that was imported that is not known.
+    pub(super) fn say_what_leaves(
+        &self,
+        object: &Object,
+        request: &BackupRequest,
+        plan: &Plan,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        let versions = self.idb.versions_of(object.id)?;
+        let last = versions.iter().find(|v| is_complete_by(v, None) && !v.null_device);
+        let Some(last) = last else { return Ok(()) };
+        let (before, now) = (self.selected_by(last)?, Plan::selected(request, &plan.roots));
+        let (Some(before), Some(now)) = (before, now) else { return Ok(()) };
+        let leaves = what_leaves(&before, &now);
+        if !leaves.is_empty() {
+            let name = self.name_of_version(last.id)?;
+            let text = format!("less is taken than by {name}: {}", leaves.join("; "));
+            ears.say(Code::LessSelected, "cell", &plan.name, text);
+        }
+        Ok(())
+    }
+}
+
+/// What of a selection another one does not take, and why: a part of a sentence each.
+fn what_leaves(before: &Selected, now: &Selected) -> Vec<String> {
+    let mut leaves = Vec::new();
+    let mut say = |what: &str, of: Vec<String>| {
+        if !of.is_empty() {
+            leaves.push(format!("{what} {}", listed(&of)));
+        }
+    };
+    let is_taken = |path: &&String| !now.paths.iter().any(|root| is_below(path, root));
+    say("named no more:", before.paths.iter().filter(is_taken).cloned().collect());
+    let (old, new) = (rules(&before.exclude), rules(&now.exclude));
+    let quoted = |pattern: &&str| format!("'{pattern}'");
+    let not_in = |all: &[&str], of: &[&str], exceptions: bool| -> Vec<String> {
+        let are = |p: &&&str| p.starts_with('!') == exceptions && !of.contains(*p);
+        all.iter().filter(are).map(quoted).collect()
+    };
+    say("left out by new patterns:", not_in(&new, &old, false));
+    let mut exceptions = not_in(&old, &new, true);
+    let (kept, keeps) = (rules(&before.include), rules(&now.include));
+    exceptions.extend(kept.iter().filter(|p| !keeps.contains(p)).map(quoted));
+    say("no longer excepted from patterns:", exceptions);
+    let options = [
+        (now.exclude_caches && !before.exclude_caches, "tagged caches (--exclude-caches)"),
+        (now.one_file_system && !before.one_file_system, "other file systems (--one-file-system)"),
+    ];
+    say("left out:", options.iter().filter(|o| o.0).map(|o| o.1.to_owned()).collect());
+    let names = now.exclude_if_present.iter().filter(|n| !before.exclude_if_present.contains(n));
+    say("left out where there is a file called", names.map(|n| format!("'{n}'")).collect());
+    let widest = (0, u64::MAX);
+    let ((least, most), (least_before, most_before)) =
+        (now.sizes.unwrap_or(widest), before.sizes.unwrap_or(widest));
+    if least > least_before {
+        leaves.push(format!("files of less than {least} bytes are left out"));
+    }
+    if most < most_before {
+        leaves.push(format!("files of more than {most} bytes are left out"));
+    }
+    // Later patterns override earlier ones: with exceptions among them their order is a rule too.
+    let has_exceptions = new.iter().any(|p| p.starts_with('!'));
+    if leaves.is_empty() && has_exceptions && old != new {
+        let (mut a, mut b) = (old, new);
+        a.sort_unstable();
+        b.sort_unstable();
+        if a == b {
+            leaves.push("the same patterns stand in another order".to_owned());
+        }
+    }
+    leaves
+}
+
+/// The lines that are patterns.
+fn rules(lines: &[String]) -> Vec<&str> {
+    let is_rule = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    lines.iter().map(String::as_str).filter(is_rule).collect()
+}
+
+/// Whether a path is another, or lies below it.
+fn is_below(path: &str, root: &str) -> bool {
+    let rest = path.strip_prefix(root.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The first of them by name, the others by number.
+fn listed(all: &[String]) -> String {
+    let shown = |text: &String| bounded(path_text(text.as_bytes()), TEXT_MAX);
+    let mut text = all.iter().take(NAMED).map(shown).collect::<Vec<_>>().join(", ");
+    if all.len() > NAMED {
+        text.push_str(&format!(" and {} more", all.len() - NAMED));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(all: &[&str]) -> Vec<String> {
+        all.iter().map(|&text| text.to_owned()).collect()
+    }
+
+    fn of(paths: &[&str]) -> Selected {
+        Selected { paths: texts(paths), ..Selected::default() }
+    }
+
+    fn excluding(patterns: &[&str]) -> Selected {
+        Selected { exclude: texts(patterns), ..of(&["/srv"]) }
+    }
+
+    #[test]
+    fn paths_leave_that_no_path_covers() {
+        let leaves = |before: &[&str], now: &[&str]| what_leaves(&of(before), &of(now)).join("|");
+        assert_eq!(leaves(&["/etc", "/home"], &["/etc"]), "named no more: /home");
+        assert_eq!(leaves(&["/srv"], &["/srv/www"]), "named no more: /srv");
+        assert_eq!(leaves(&["/srv/www"], &["/srv/ww"]), "named no more: /srv/www");
+        for now in [&["/etc", "/home", "/srv"][..], &["/"], &["/home/", "/etc"]] {
+            assert_eq!(leaves(&["/etc", "/home"], now), "", "{now:?}");
+        }
+        // An input has no paths.
+        assert_eq!(leaves(&["/etc"], &[]), "named no more: /etc");
+        assert_eq!(leaves(&[], &["/etc"]), "");
+        let many: Vec<String> = (0..12).map(|i| format!("/{i}{}", "x".repeat(300))).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let text = leaves(&many, &["/etc"]);
+        assert!(text.ends_with("… and 7 more") && text.len() < 1200, "{text}");
+    }
+
+    #[test]
+    fn patterns_leave_out_more_or_except_less() {
+        let leaves = |a: &[&str], b: &[&str]| what_leaves(&excluding(a), &excluding(b)).join("|");
+        assert_eq!(leaves(&["*.o"], &["*.o", "*.iso"]), "left out by new patterns: '*.iso'");
+        assert_eq!(leaves(&["*.o", "!a.o"], &["*.o"]), "no longer excepted from patterns: '!a.o'");
+        for (a, b) in [
+            (&["*.o", "*.iso"][..], &["*.iso"][..]),
+            (&["*.o"], &["*.o", "!a.o"]),
+            (&["*.o", "*.iso"], &["*.iso", "*.o"]),
+            (&["*.o"], &["# objects", "", "*.o"]),
+        ] {
+            assert_eq!(leaves(a, b), "", "{a:?} {b:?}");
+        }
+        let turned = leaves(&["*.o", "!a.o"], &["!a.o", "*.o"]);
+        assert_eq!(turned, "the same patterns stand in another order");
+        let before = Selected { include: texts(&["keep.o"]), ..excluding(&["*.o"]) };
+        let text = what_leaves(&before, &excluding(&["*.o"])).join("|");
+        assert_eq!(text, "no longer excepted from patterns: 'keep.o'");
+        assert_eq!(what_leaves(&excluding(&["*.o"]), &before), [""; 0]);
+    }
+
+    #[test]
+    fn options_leave_out_more() {
+        let plain = of(&["/srv"]);
+        let narrow = Selected {
+            exclude_caches: true,
+            one_file_system: true,
+            exclude_if_present: texts(&[".nobackup"]),
+            sizes: Some((10, 1000)),
+            ..plain.clone()
+        };
+        assert_eq!(
+            what_leaves(&plain, &narrow),
+            [
+                "left out: tagged caches (--exclude-caches), other file systems (--one-file-system)",
+                "left out where there is a file called '.nobackup'",
+                "files of less than 10 bytes are left out",
+                "files of more than 1000 bytes are left out",
+            ]
+        );
+        assert_eq!(what_leaves(&narrow, &plain), [""; 0]);
+        assert_eq!(what_leaves(&narrow, &narrow), [""; 0]);
+    }
+}

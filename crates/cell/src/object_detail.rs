@@ -30,7 +30,8 @@ impl Cell {
             let is_of_it = |v: &&VersionInfo| v.host == status.host;
             let versions: Vec<_> = versions.iter().filter(is_of_it).cloned().collect();
             let mut selection = None;
-            for object in self.objects_named(&names, &[])?.iter().filter(|o| o.host == status.host) {
+            for object in self.objects_named(&names, &[])?.iter().filter(|o| o.host == status.host)
+            {
                 let all = self.idb.versions_of(object.id)?;
                 let last = all.iter().find(|v| is_complete_by(v, None) && !v.null_device);
                 selection = last.map(|last| self.selected_by(last)).transpose()?.flatten();

@@ -168,7 +168,7 @@ impl Cell {
             state_us: None,
             stands_for: None,
         };
-        let known = base.map(|version| ByInode::of(self, version)).transpose()?;
+        let by_inode = base.map(|version| ByInode::of(self, version)).transpose()?;
         let is_full = base.is_none();
         let mut expected = self.expected(object, version, is_full)?;
         let mut is_about = false;
@@ -189,7 +189,7 @@ impl Cell {
             base_session: based.as_ref().map(|b| b.session),
             based_on: based.as_ref().map(|b| b.version),
             cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
-            known,
+            known: by_inode,
             counters: Counters::default(),
             expected,
             is_about,

@@ -172,7 +172,7 @@ impl StreamReader<'_> {
         }
         self.backup.counters.bytes.fetch_add(bytes, Relaxed);
         let left_out =
-            (after.skipped > before.skipped).then(|| match after.in_use > before.in_use {
+            (after.skipped > before.skipped).then_some(match after.in_use > before.in_use {
                 true => LeftOut::InUse,
                 false => LeftOut::Size,
             });

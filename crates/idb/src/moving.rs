@@ -34,8 +34,9 @@ pub fn names_server(home: &Path) -> Result<bool> {
     Ok(Config::of(home)?.database.is_some())
 }
 
-/// Refuses a home that has an internal database: a file, or tables on the server that its settings name.
-pub fn refuse_database(home: &Path) -> Result<()> {
+/// Refuses a home that has an internal database: a file, or tables on the server that its settings name. A file in which nothing was
+/// recorded yet is none, if `blank_is_none`.
+pub fn refuse_database(home: &Path, blank_is_none: bool) -> Result<()> {
     let config = Config::of(home)?;
     let there = |place: &str| {
         IdbError::Mismatch(format!(
@@ -44,7 +45,7 @@ pub fn refuse_database(home: &Path) -> Result<()> {
             home.display()
         ))
     };
-    if home.join(DATABASE).exists() && !Idb::open_local(home)?.is_blank()? {
+    if home.join(DATABASE).exists() && !(blank_is_none && Idb::open_local(home)?.is_blank()?) {
         return Err(there(DATABASE));
     }
     let Some(address) = config.database else { return Ok(()) };
@@ -63,7 +64,7 @@ pub fn remove_blank_database(home: &Path) -> Result<()> {
     }
     let idb = Idb::open_local(home)?;
     if !idb.is_blank()? {
-        return refuse_database(home);
+        return refuse_database(home, false);
     }
     // It fails where somebody else has the file open. What waits in its log would be taken for the new one's.
     idb.with_store(format_args!("close the tables that are empty"), async |store| match store {

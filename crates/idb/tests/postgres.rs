@@ -415,7 +415,7 @@ fn tables_move_to_a_server_and_a_copy_of_them_comes_back_into_either_store() {
     fs::write(home.join("capstan.db"), &copy).unwrap();
     assert_eq!(everything(&open(&back).unwrap()), before);
     assert!(!open(&back).unwrap().small_copy().unwrap().is_empty());
-    let error = refuse_database(&home).unwrap_err();
+    let error = refuse_database(&home, true).unwrap_err();
     refused(error, &["already"]);
     // Not over the tables that are there.
     write_settings(&home, &format!("database = \"{url}\"\n"));
@@ -423,10 +423,10 @@ fn tables_move_to_a_server_and_a_copy_of_them_comes_back_into_either_store() {
     refused(error, &["has rows already"]);
     let foreign = server.new_database();
     write_settings(&home, &format!("database = \"{foreign}\"\n"));
-    refuse_database(&home).unwrap_err();
+    refuse_database(&home, true).unwrap_err();
     Idb::open_to_move(&home).unwrap().move_to_server().unwrap();
     assert_eq!(everything(&open(&back).unwrap()), before);
-    refused(refuse_database(&home).unwrap_err(), &["already", "postgres://"]);
+    refused(refuse_database(&home, true).unwrap_err(), &["already", "postgres://"]);
 }
 
 #[test]

@@ -70,7 +70,9 @@ pub fn recover(
     // One that was cut short is gone on with: its tables are there, or are brought there once more.
     let begun = Begun::load(home)?;
     let goes_on = begun.is_some();
-    let has_tables = match capstan_idb::refuse_database(home) {
+    // Whoever made keys in a home means to use it.
+    let has_keys = [keyring::FILE_NAME, RECOVERY_FILE].iter().any(|name| home.join(name).exists());
+    let has_tables = match capstan_idb::refuse_database(home, goes_on || !has_keys) {
         Ok(()) => false,
         Err(e) if goes_on && e.is_bad_input() => true,
         Err(e) => return Err(e.into()),

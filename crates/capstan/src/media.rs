@@ -188,6 +188,7 @@ fn erase(global: &Global, medium: &str, secure: bool, as_json: bool) -> Result<(
             "label": done.medium.label,
             "device": done.medium.device,
             "secure": done.secure,
+            "not_overwritten": done.not_overwritten,
             "segments": done.segments,
             "bytes": done.bytes,
             "versions": done.versions,
@@ -202,6 +203,10 @@ fn erase(global: &Global, medium: &str, secure: bool, as_json: bool) -> Result<(
             grouped(done.segments),
             grouped(done.versions)
         ))?;
+        for left in &done.not_overwritten {
+            let left = path_text(left.as_bytes());
+            out.text(&format!("{left}: it was removed, and not overwritten\n"))?;
+        }
     }
     out.finish()
 }

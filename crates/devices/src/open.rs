@@ -189,11 +189,11 @@ impl Writable {
     }
 
     /// Erases the medium: nothing of it is left that could be read by the usual means, and its device is blank. `secure`: all
-    /// is overwritten once before.
-    pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
+    /// is overwritten once before; returns what was not, and only removed, with why.
+    pub fn erase(self, secure: bool) -> Result<Vec<String>, DeviceError> {
         match self {
             Self::File(device) => device.erase(secure),
-            Self::Tape(device, _) => device.erase(secure),
+            Self::Tape(device, _) => device.erase(secure).map(|()| Vec::new()),
             Self::Array(array) => array.erase(secure),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_format::attachment::Attachment;
 use capstan_format::id::{SegmentId, SegmentNumber};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom};
 
 use crate::DeviceError;
 use crate::attached::NewAttachment;
@@ -151,6 +151,10 @@ pub trait ReadFile: Send + Sync {
     fn object(&self) -> Option<u64> {
         None
     }
+    /// Where the next bytes from `offset` on lie that may be other than zeros; nothing, if all that comes is a hole.
+    fn data_from(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether it has no bytes.
@@ -197,6 +201,17 @@ impl RealStorage {
             true => Ok(file),
             false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
         }
+    }
+
+    /// Opens a file to be written over, by no link; nothing, if it is no regular file.
+    pub(crate) fn open_to_overwrite(&self, name: &str) -> io::Result<Option<File>> {
+        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?);
+        Ok(file.metadata()?.is_file().then_some(file))
     }
 
     fn create_fd(&self, name: &str, extra: OFlags) -> io::Result<OwnedFd> {
@@ -344,7 +359,26 @@ impl ReadFile for RealReadFile {
         Ok(done)
     }
 
+    fn data_from(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(data_behind(&self.file, offset)?.map(|(from, _)| from))
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
+}
+
+/// The first range of a file, from an offset on, that is no hole. A file system that knows of no holes says that all is data.
+pub(crate) fn data_behind(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
+    let from = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+        Ok(from) => from,
+        Err(rustix::io::Errno::NXIO) => return Ok(None),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => {
+            let len = file.metadata()?.len();
+            return Ok((len > offset).then_some((offset, len)));
+        }
+        Err(e) => return Err(e.into()),
+    };
+    let to = rustix::fs::seek(file, SeekFrom::Hole(from))?;
+    Ok((to > from).then_some((from, to)))
 }

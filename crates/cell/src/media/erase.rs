@@ -24,8 +24,10 @@ pub struct Erased {
     pub bytes: u64,
     /// Versions that are no more.
     pub versions: u64,
-    /// Whether all was overwritten.
+    /// Whether all was to be overwritten.
     pub secure: bool,
+    /// What was not overwritten, and only removed, as it was no file of the medium's own: each with why.
+    pub not_overwritten: Vec<String>,
 }
 
 /// What was on a tape of which the database knows nothing, and is erased.
@@ -146,9 +148,9 @@ impl Cell {
                 Ok(erased)
             }
             _ => {
-                let (erased, device) = self.hold_to_erase(&medium, secure)?;
+                let (mut erased, device) = self.hold_to_erase(&medium, secure)?;
                 self.forget_contents(&medium)?;
-                device.erase(secure)?;
+                erased.not_overwritten = device.erase(secure)?;
                 self.forget_erased(&medium)?;
                 Ok(erased)
             }
@@ -185,6 +187,7 @@ impl Cell {
             bytes: info.holdings.bytes,
             versions: self.idb.with_dependants(&lost)?.len() as u64,
             secure,
+            not_overwritten: Vec::new(),
         })
     }
 

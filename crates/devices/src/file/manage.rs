@@ -2,7 +2,7 @@
 //! laid beside them.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use super::{FileDevice, HEADER_NAME, HEADER_TEMPORARY, SUFFIX, segment_name};
 use super::{header_block, io_error};
 use crate::DeviceError;
-use crate::storage::{RealStorage, Storage};
+use crate::storage::{RealStorage, Storage, data_behind};
 
 /// Backups of the internal database that a medium keeps: one damaged or half written leaves two.
 pub const IDB_BACKUPS_KEPT: usize = 3;
@@ -96,38 +96,53 @@ impl FileDevice {
 
 impl FileDevice {
     /// Removes all files of the medium, the header as the last: what an interruption leaves is a medium still, and can be
-    /// erased again. `secure`: each is overwritten before.
-    pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
+    /// erased again. `secure`: each is overwritten before. Returns what was only removed, as it is no file of the medium's own, with
+    /// why.
+    pub fn erase(self, secure: bool) -> Result<Vec<String>, DeviceError> {
         let (storage, path) = (&self.medium.storage, &self.medium.path);
         let names = storage.list().map_err(io_error("list", path))?;
         let mut ours: Vec<String> = names.into_iter().filter(|n| super::is_our_name(n)).collect();
         // The last segments first, and the header after all others.
         ours.sort_by(|a, b| (a == HEADER_NAME, b).cmp(&(b == HEADER_NAME, a)));
+        let mut left = Vec::new();
         for name in &ours {
             if secure {
-                let place = Path::new(path).join(name);
-                overwrite(&place).map_err(io_error("overwrite", &place.display().to_string()))?;
+                let place = Path::new(path).join(name).display().to_string();
+                let dir = RealStorage::open(Path::new(path)).map_err(io_error("open", path))?;
+                let why = overwrite(&dir, name).map_err(io_error("overwrite", &place))?;
+                left.extend(why.map(|why| format!("{place} {why}")));
             }
             storage.remove(name).map_err(io_error("remove", &format!("{path}/{name}")))?;
         }
-        storage.sync().map_err(io_error("synchronise", path))
+        storage.sync().map_err(io_error("synchronise", path))?;
+        Ok(left)
     }
 }
 
-/// Overwrites what a file has with zeros, durably.
-fn overwrite(path: &Path) -> std::io::Result<()> {
+/// Overwrites what a file has with zeros, durably; holes have nothing. What is no file, or has another name that may lie anywhere,
+/// is left as it is: says why.
+fn overwrite(dir: &RealStorage, name: &str) -> std::io::Result<Option<&'static str>> {
     const CHUNK: usize = 1 << 20;
-    let mut options = std::fs::OpenOptions::new();
-    let nofollow = OFlags::NOFOLLOW.bits() as i32;
-    let mut file = options.write(true).custom_flags(nofollow).open(path)?;
-    let zeros = vec![0; CHUNK];
-    let mut left = file.metadata()?.len();
-    while left > 0 {
-        let here = left.min(CHUNK as u64);
-        file.write_all(&zeros[..here as usize])?;
-        left -= here;
+    let Some(mut file) = dir.open_to_overwrite(name)? else {
+        return Ok(Some("is no regular file"));
+    };
+    if file.metadata()?.nlink() > 1 {
+        return Ok(Some("has another name, by which its content stays"));
     }
-    file.sync_all()
+    let zeros = vec![0; CHUNK];
+    let mut at = 0;
+    while let Some((from, to)) = data_behind(&file, at)? {
+        file.seek(std::io::SeekFrom::Start(from))?;
+        let mut left = to - from;
+        while left > 0 {
+            let here = left.min(CHUNK as u64);
+            file.write_all(&zeros[..here as usize])?;
+            left -= here;
+        }
+        at = to;
+    }
+    file.sync_all()?;
+    Ok(None)
 }
 
 /// Lays a backup of the internal database into a medium's directory, under a name made from the time, and removes all but

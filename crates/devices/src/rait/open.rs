@@ -310,12 +310,14 @@ impl ArrayDevice {
     }
 
     /// Erases all members, one after the other. All of them have to be there.
-    pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
+    /// Returns what was not overwritten, with why.
+    pub fn erase(self, secure: bool) -> Result<Vec<String>, DeviceError> {
         drop((self.device, self.held));
+        let mut left = Vec::new();
         for member in &self.address.members {
-            open::writable_member(member)?.erase(secure)?;
+            left.append(&mut open::writable_member(member)?.erase(secure)?);
         }
-        Ok(())
+        Ok(left)
     }
 
     /// Gives up all that is on the members that are there, and gives the array another header.

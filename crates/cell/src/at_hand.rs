@@ -6,7 +6,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open::is_by_hand;
-use capstan_format::id::{MediumId, SegmentId};
+use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_tape::TapeError;
@@ -167,7 +167,7 @@ impl VersionView<'_> {
         let (begin, end) = (reader.header()?.segment, reader.end()?.segment);
         match (begin, end) == (at.0, at.0) {
             true => Ok(()),
-            false => Err(another_in_its_place(reader.path(), at.0)),
+            false => Err(reader.another(at.0).into()),
         }
     }
 
@@ -248,16 +248,6 @@ fn is_to_be_had(address: &Address) -> Result<bool> {
         Address::Tape(tape) if tape.tape.is_none() => Ok(is_by_hand(tape)?),
         _ => Ok(crate::media::lacking_tapes(address).0.is_none()),
     }
-}
-
-/// That a segment is not where it is recorded.
-pub(crate) fn another_in_its_place(place: &str, recorded: SegmentId) -> CellError {
-    CellError::BadInput(format!(
-        "another segment lies in the place of segment {}: {}; the medium was changed from outside, `capstan idb check` says \
-         what is recorded and not there",
-        recorded.short(),
-        place
-    ))
 }
 
 /// The error for a medium that cannot be opened where it was last seen.

@@ -252,6 +252,9 @@ pub(crate) fn version(
         named.paths.entry(path.clone()).or_insert((Code::Damaged, text));
     }
     passed.lost = named.say(ears);
+    if let Some(e) = view.names_lost() {
+        ears.say(Code::Damaged, "media agent", "", chain(&e));
+    }
     Ok(passed)
 }
 

@@ -147,9 +147,14 @@ pub(crate) fn no_catalog(
         None if matches!(level, Some(Ok(LogLevel::All)) | None) => "is missing".to_owned(),
         None => "is not kept".to_owned(),
     };
-    CellError::BadInput(format!(
+    let text = format!(
         "the catalog file of segment {} {problem}, and {}; `capstan catalog load {load}` makes it again once its medium is there",
         segment.short(),
         chain(&away)
-    ))
+    );
+    // What is at hand and damaged, or another one, is not put right by asking in another way.
+    match away {
+        CellError::Read(_) | CellError::Unfinished(_) => CellError::Unfinished(text),
+        _ => CellError::BadInput(text),
+    }
 }

@@ -4,14 +4,15 @@
 use std::io::BufReader;
 use std::sync::Arc;
 
+use capstan_engine::message::Code;
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::{SegmentId, StreamId};
-use capstan_media_agent::reader::{Contents, SegmentReader};
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::reader::{Contents, ReadError, SegmentReader};
+use capstan_media_agent::scan::scan_of;
 
-use crate::at_hand::another_in_its_place;
 use crate::error::{CellError, Result, chain};
 use crate::places::{Place, SegmentPlace};
+use crate::session::Ears;
 use crate::version::{From, VersionView};
 
 impl VersionView<'_> {
@@ -56,7 +57,7 @@ impl VersionView<'_> {
         if !self.is_sequential(medium)?
             && there.segment_at(number).is_some_and(|found| found != segment)
         {
-            return Err(another_in_its_place(reader.path(), segment));
+            return Err(reader.another(segment).into());
         }
         self.note_used(medium);
         if segment == place.segment {
@@ -91,28 +92,59 @@ impl VersionView<'_> {
         {
             return Ok(contents);
         }
-        match reader.catalog() {
+        match reader.catalog_of(segment) {
             Ok(contents) => Ok(contents),
-            Err(_) => Ok(scan(reader)?.contents),
+            Err(e @ ReadError::Another { .. }) => Err(e.into()),
+            Err(_) => Ok(scan_of(reader, segment)?.contents),
         }
     }
 
-    /// What a segment holds, from the first medium whose catalog can be read; else by reading all that is there of it.
+    /// What a segment holds, from the first medium whose catalog can be read; else by reading all that is there of it, where that has
+    /// all names. What lies in its place and is another segment is nothing of it.
     pub fn contents_on_media(&self, place: &SegmentPlace) -> Result<Contents> {
-        let mut readers = Vec::new();
-        let mut failed = None;
+        let mut readers: Vec<(Place, SegmentReader)> = Vec::new();
+        let mut failed: Option<CellError> = None;
+        let mut fail = |at: Place, e: CellError| {
+            if matches!(e, CellError::Read(ReadError::Another { .. })) {
+                self.note_damage(at);
+            }
+            failed = failed.take().or(Some(e));
+        };
         for at in place.places() {
-            let opened = self.medium(at.1).and_then(|m| self.open_segment(&m, at));
-            match opened {
-                Ok(reader) => match reader.catalog() {
-                    Ok(contents) => return Ok(contents),
-                    Err(_) => readers.push(reader),
-                },
-                Err(e) => failed = failed.or(Some(e)),
+            let reader = match self.medium(at.1).and_then(|m| self.open_segment(&m, at)) {
+                Ok(reader) => reader,
+                Err(e) => {
+                    fail(at, e);
+                    continue;
+                }
+            };
+            match reader.catalog_of(at.0) {
+                Ok(contents) => {
+                    if let Some(e) = &failed {
+                        self.note_replica(place, at, &|| chain(e), 0);
+                    }
+                    return Ok(contents);
+                }
+                Err(e @ ReadError::Another { .. }) => fail(at, e.into()),
+                Err(_) => readers.push((at, reader)),
             }
         }
-        match (readers.first(), failed) {
-            (Some(reader), _) => Ok(scan(reader)?.contents),
+        let mut best: Option<Contents> = None;
+        for (at, reader) in readers {
+            match scan_of(&reader, at.0) {
+                Ok(read) if read.has_names_of(&place.streams) => return Ok(read.contents),
+                Ok(read) if read.has_any_of(&place.streams) => {
+                    best = best.or(Some(read.contents));
+                }
+                Ok(_) => fail(at, unreadable_names(reader.path(), at.0)),
+                Err(e) => fail(at, e.into()),
+            }
+        }
+        match (best, failed) {
+            (Some(contents), _) => {
+                self.note_poor(place.segment);
+                Ok(contents)
+            }
             (None, Some(e)) => Err(e),
             (None, None) => Err(CellError::BadInput(format!(
                 "segment {} lies on no known medium",
@@ -120,6 +152,45 @@ impl VersionView<'_> {
             ))),
         }
     }
+
+    fn note_poor(&self, segment: SegmentId) {
+        let mut poor = self.poor.lock();
+        if !poor.contains(&segment) {
+            poor.push(segment);
+        }
+    }
+
+    /// Why not all names of the version are known, as far as it was read: of some segments no place at hand has all of them.
+    pub fn names_lost(&self) -> Option<CellError> {
+        let poor = self.poor.lock();
+        let first = poor.first()?;
+        let more = match poor.len() - 1 {
+            0 => String::new(),
+            n => format!(" (and of {n} more)"),
+        };
+        Some(CellError::Unfinished(format!(
+            "names of segment {}{more} are damaged and whole nowhere at hand: files whose names are lost cannot be named; they are \
+             left out, or are as an earlier backup has them",
+            first.short()
+        )))
+    }
+}
+
+impl VersionView<'_> {
+    /// Says it of a version where names of it are lost.
+    pub fn say_names_lost(&self, name: &str, ears: &Ears<'_>) {
+        if let Some(e) = self.names_lost() {
+            ears.say(Code::Damaged, "media agent", name, chain(&e));
+        }
+    }
+}
+
+/// The error for a place where nothing is left of the names.
+fn unreadable_names(path: &str, segment: SegmentId) -> CellError {
+    CellError::Unfinished(format!(
+        "the names of segment {} cannot be read: {path} is damaged",
+        segment.short()
+    ))
 }
 
 /// Frames from the other places of a segment; the place that had one last is kept open.

@@ -17,12 +17,11 @@ use capstan_format::id::{
 };
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Session, Status, Totals};
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan_with;
 
 use self::damage::Damage;
 use crate::Cell;
-use crate::at_hand::another_in_its_place;
 use crate::attached::{Attached, DamagedAttachment};
 use crate::error::{CellError, Result};
 use crate::import::key_records;
@@ -161,7 +160,8 @@ impl Cell {
                         let mut open = |label: Option<&_>, stream, header: &_, stored: &[u8]| {
                             frames.check(label, stream, header, stored)
                         };
-                        Ok((r.len()?, scan_with(&r, &mut open)?))
+                        let scan = scan_with(&r, &mut open)?;
+                        Ok((scan.bytes(), scan))
                     });
                     closed += frames.closed;
                     lap.busy(meters.of(Stage::Device));
@@ -342,8 +342,9 @@ impl Cell {
                         if !view.is_sequential(medium)?
                             && opened.segment_at(number).is_some_and(|found| found != id)
                         {
-                            let place = format!("segment {} of {}", number.0, opened.path());
-                            failed = failed.or(Some(another_in_its_place(&place, id)));
+                            let path = format!("segment {} of {}", number.0, opened.path());
+                            let e = ReadError::Another { path, recorded: id };
+                            failed = failed.or(Some(e.into()));
                             continue;
                         }
                         here = true;

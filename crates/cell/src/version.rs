@@ -181,6 +181,8 @@ pub(crate) struct VersionView<'a> {
     pub(crate) in_use: Mutex<HashMap<MediumId, String>>,
     /// What was read elsewhere than where it was looked for first.
     pub(crate) replicas: Mutex<Vec<Stood>>,
+    /// Segments of which names are lost: no place at hand has all of them.
+    pub(crate) poor: Mutex<Vec<SegmentId>>,
     /// Places at which damage was found, and recorded.
     pub(crate) hurt: Mutex<Vec<Place>>,
     /// Media that segments were opened on, in that order.
@@ -238,6 +240,7 @@ impl<'a> VersionView<'a> {
             media: Mutex::default(),
             in_use: Mutex::default(),
             replicas: Mutex::default(),
+            poor: Mutex::default(),
             hurt: Mutex::default(),
             used: Mutex::default(),
             last: Mutex::default(),

@@ -12,7 +12,7 @@ use capstan_format::block::{
     BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, PAYLOAD_AT,
 };
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader};
-use capstan_format::id::{SegmentNumber, StreamId};
+use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{SegmentEnd, SegmentHeader, decode_record};
 
@@ -36,6 +36,17 @@ pub enum ReadError {
     /// The bytes.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// Another segment than the one that is recorded.
+    #[error(
+        "another segment lies in the place of segment {}: {path}; the medium was changed from outside, `capstan idb check` says \
+         what is recorded and not there", .recorded.short()
+    )]
+    Another {
+        /// Where.
+        path: String,
+        /// The one that is recorded there.
+        recorded: SegmentId,
+    },
     /// The process is to end.
     #[error("it was stopped before all of it was read; do it again")]
     Stopped,
@@ -96,6 +107,12 @@ impl SegmentReader {
     pub(crate) fn read(&self, out: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         let result = self.file.read_at(out, offset);
         result.map_err(|source| ReadError::Io { path: self.path.clone(), source })
+    }
+
+    /// Where the next bytes from `offset` on lie that may be other than zeros; nothing, if all that comes is a hole.
+    pub(crate) fn data_from(&self, offset: u64) -> Result<Option<u64>, ReadError> {
+        let found = self.file.data_from(offset);
+        found.map_err(|source| ReadError::Io { path: self.path.clone(), source })
     }
 
     /// The segment's header record.
@@ -160,6 +177,25 @@ impl SegmentReader {
         let mut contents = Contents::from_catalog(end.segment, &frames[..])?;
         contents.end = Some(end);
         Ok(contents)
+    }
+
+    /// The catalog of the segment that is recorded here: what lies in its place must say itself that it is that one.
+    pub fn catalog_of(&self, segment: SegmentId) -> Result<Contents, ReadError> {
+        let is_it = |found: &Contents| {
+            let header = found.header.as_ref().is_none_or(|h| h.segment == segment);
+            header && found.end.as_ref().is_some_and(|end| end.segment == segment)
+        };
+        let end = self.end()?;
+        if end.segment != segment {
+            return Err(self.another(segment));
+        }
+        let found = self.catalog()?;
+        if is_it(&found) { Ok(found) } else { Err(self.another(segment)) }
+    }
+
+    /// That another one is where a segment is recorded.
+    pub fn another(&self, recorded: SegmentId) -> ReadError {
+        ReadError::Another { path: self.path.clone(), recorded }
     }
 
     /// Reads frames of one of its streams by their places.

@@ -14,12 +14,14 @@ use capstan_format::bytes::is_zero;
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, find_frame};
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::FramePlace;
-use capstan_format::record::{RECORD_MAX, SegmentEnd, SegmentHeader, SessionLabel, decode_record};
+use capstan_format::record::{
+    RECORD_MAX, SegmentEnd, SegmentHeader, SessionLabel, StreamExtent, decode_record,
+};
 use capstan_tape::leaving;
 
 use crate::catalog::catalog_stream;
 use crate::contents::CatalogFrames;
-use crate::reader::{Contents, ReadError, SegmentReader};
+use crate::reader::{Contents, ReadError, SegmentReader, StreamContents};
 
 /// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
 pub type OpenFrame<'f> =
@@ -49,6 +51,32 @@ pub struct Scan {
     pub catalog_whole: bool,
     /// What the catalog says, if it is whole.
     pub catalog: Option<Contents>,
+    /// Streams of which rows may be lost: frames lack that may have been batches, and the catalog does not have them either.
+    pub poor: HashSet<StreamId>,
+}
+
+impl Scan {
+    /// How many bytes of the segment were read: up to the last block that was found.
+    pub fn bytes(&self) -> u64 {
+        let blocks = self.contents.blocks.iter().flat_map(|blocks| blocks.values());
+        blocks.map(|(at, length)| at.saturating_add((*length).into())).max().unwrap_or(0)
+    }
+
+    /// Whether all rows of these streams are there.
+    pub fn has_names_of(&self, streams: &[StreamId]) -> bool {
+        let labelled = |id: &StreamId| {
+            let found = self.contents.streams.iter().find(|s| s.stream == *id);
+            found.is_some_and(|s| s.label.is_some())
+        };
+        streams.iter().all(|id| labelled(id) && !self.poor.contains(id))
+    }
+
+    /// Whether anything is left that says what any of these streams has.
+    pub fn has_any_of(&self, streams: &[StreamId]) -> bool {
+        let is_left = |s: &StreamContents| s.label.is_some() || !s.batches.is_empty();
+        let found = |s: &StreamContents| is_left(s) && streams.contains(&s.stream);
+        self.contents.streams.iter().any(found)
+    }
 }
 
 /// A stream while its blocks pass by.
@@ -92,6 +120,10 @@ struct Scanner<'a, 'f> {
     /// Lengths of the blocks that do not have the block size, as the end record says.
     short: HashMap<u32, u32>,
     orphans: Vec<Orphan>,
+    /// Frames that are damaged, and were no metadata.
+    data_lost: HashSet<(StreamId, u64)>,
+    /// Whether the catalog began, and all before it was whole: the streams are.
+    whole_until_catalog: Option<bool>,
 }
 
 /// Reads a whole segment.
@@ -99,12 +131,31 @@ pub fn scan(segment: &SegmentReader) -> Result<Scan, ReadError> {
     scan_with(segment, &mut |_, _, _, _| Ok(()))
 }
 
+/// Reads all that is there of the segment that is recorded in that place. Of another one, or of a piece of another one, nothing is
+/// taken; where no block is of the recorded one, that is an error.
+pub fn scan_of(segment: &SegmentReader, recorded: SegmentId) -> Result<Scan, ReadError> {
+    let found = scan_as(segment, Some(recorded), &mut |_, _, _, _| Ok(()))?;
+    match found.contents.blocks {
+        // Blocks that cannot say whose they are may be its.
+        None => Err(segment.another(recorded)),
+        Some(_) => Ok(found),
+    }
+}
+
 /// Reads a whole segment and has its streams' frames opened.
 pub fn scan_with(segment: &SegmentReader, open: &mut OpenFrame<'_>) -> Result<Scan, ReadError> {
+    scan_as(segment, None, open)
+}
+
+fn scan_as(
+    segment: &SegmentReader,
+    id: Option<SegmentId>,
+    open: &mut OpenFrame<'_>,
+) -> Result<Scan, ReadError> {
     let mut scanner = Scanner {
         segment,
         open,
-        id: None,
+        id,
         streams: HashMap::new(),
         catalog_frames: CatalogFrames::default(),
         catalog: Contents::default(),
@@ -114,6 +165,8 @@ pub fn scan_with(segment: &SegmentReader, open: &mut OpenFrame<'_>) -> Result<Sc
         sparse: HashSet::new(),
         short: HashMap::new(),
         orphans: Vec::new(),
+        data_lost: HashSet::new(),
+        whole_until_catalog: None,
     };
     scanner.run()?;
     scanner.place_orphans();
@@ -128,12 +181,13 @@ impl Scanner<'_, '_> {
 
     fn run(&mut self) -> Result<(), ReadError> {
         // The id that most blocks have is found first, so that one damaged header does not decide.
-        let end = self.segment.end();
-        if let Ok(end) = &end {
+        let end = self.segment.end().ok().filter(|e| self.id.is_none_or(|id| id == e.segment));
+        if let Some(end) = &end {
             self.sparse = end.streams.iter().filter(|e| e.sparse).map(|e| e.stream).collect();
             self.short = end.short_blocks.iter().copied().collect();
         }
-        self.id = end.map(|e| e.segment).or_else(|_| self.segment.header().map(|h| h.segment)).ok();
+        self.id = self.id.or(end.map(|e| e.segment));
+        self.id = self.id.or_else(|| self.segment.header().map(|h| h.segment).ok());
         if let Some(id) = self.id {
             // A catalog begins with its first frame; of other streams the end record says so.
             self.streams.entry(catalog_stream(id)).or_default().sequence = Some(0);
@@ -180,6 +234,11 @@ impl Scanner<'_, '_> {
             blocks.insert(ma.index.0, (at, ma.length));
             self.block(&ma, &block[..length]);
             at += u64::from(ma.length);
+            if ma.kind == BlockKind::SegmentEnd && self.scan.contents.end.is_some() && at < len {
+                // However much that is, it is nothing of the segment.
+                self.damage(format!("{} bytes lie behind its end", len - at), None);
+                break;
+            }
         }
         Ok(())
     }
@@ -208,14 +267,26 @@ impl Scanner<'_, '_> {
                 return Ok((at, Some(ma.index.0)));
             }
             at += BLOCK_ALIGN as u64;
+            if is_zero(&bytes[..n]) {
+                at = self.behind_hole(at, len)?;
+            }
         }
         Ok((len, None))
+    }
+
+    /// Where to read on: a file may be said to be longer than any disk, and have nothing there.
+    fn behind_hole(&self, at: u64, len: u64) -> Result<u64, ReadError> {
+        let data = self.segment.data_from(at)?.unwrap_or(len);
+        Ok((data / BLOCK_ALIGN as u64 * BLOCK_ALIGN as u64).clamp(at, len.max(at)))
     }
 
     /// Takes what can be had of blocks of which the media agent's header is damaged: where they begin follows from their lengths.
     fn headless(&mut self, from: u64, (to, next): (u64, Option<u32>)) -> Result<(), ReadError> {
         let mut at = from;
         while at < to {
+            if leaving::has_left() {
+                return Err(ReadError::Stopped);
+            }
             let index = self.next_index;
             let rest = to - at;
             let full =
@@ -228,6 +299,25 @@ impl Scanner<'_, '_> {
             let mut bytes = vec![0; length as usize];
             let n = self.segment.read(&mut bytes, at)?;
             bytes.truncate(n);
+            if is_zero(&bytes) {
+                // Of a hole so many blocks of the usual length are passed over.
+                let hole = self.behind_hole(at, to)?.min(to) - at;
+                let blocks = u32::try_from(hole / self.segment.block_size as u64);
+                let blocks = blocks.unwrap_or(u32::MAX);
+                if blocks > 1 {
+                    self.next_index = index.saturating_add(blocks);
+                    at = at.saturating_add(u64::from(blocks) * self.segment.block_size as u64);
+                    continue;
+                }
+            }
+            // What says of itself that it is another segment's is nothing of this one.
+            if let Ok(ma) = MaHeader::decode(&bytes)
+                && self.id.is_some_and(|id| id != ma.segment)
+            {
+                self.next_index = index.saturating_add(1);
+                at += length;
+                continue;
+            }
             // The first is the segment's header, which has no frames.
             if index > 0 && n > PAYLOAD_AT {
                 self.data(index, &bytes);
@@ -286,6 +376,11 @@ impl Scanner<'_, '_> {
     fn frames_of(&mut self, index: BlockIndex, da: &DaHeader, payload: &[u8]) {
         let stream = da.stream;
         let is_catalog = self.id.is_some_and(|id| catalog_stream(id) == stream);
+        if is_catalog && self.whole_until_catalog.is_none() {
+            // All streams come before it.
+            let is_begin = da.position == 0;
+            self.whole_until_catalog = Some(is_begin && self.scan.damage.is_empty());
+        }
         if is_catalog || self.streams.get(&stream).is_some_and(|p| p.begun) {
             self.adopt(stream, da.position);
         } else {
@@ -508,10 +603,9 @@ impl Scanner<'_, '_> {
             let range = (header.logical_len() > 0).then_some((stream, header.logical, end));
             self.damage(format!("block {}: {e}", place.block.0), range);
             self.catalog_broken |= is_catalog;
-            if !header.frame_type.is_logical()
-                && !is_catalog
-                && let Some(last) = self.scan.damage.last_mut()
-            {
+            if header.frame_type.is_logical() {
+                self.data_lost.insert((stream, header.sequence));
+            } else if !is_catalog && let Some(last) = self.scan.damage.last_mut() {
                 last.batch = Some(stream);
             }
             return;
@@ -568,6 +662,11 @@ impl Scanner<'_, '_> {
         for copied in &self.catalog.streams {
             contents.stream(copied.stream).take_missing(copied);
         }
+        self.scan.poor = match self.whole_until_catalog {
+            Some(true) => HashSet::new(),
+            _ => poor(&self.scan.contents, &self.data_lost),
+        };
+        let contents = &mut self.scan.contents;
         // Frames missing at a stream's begin or end are seen only by what the end record promises.
         let ends: Vec<_> = contents.end.iter().flat_map(|e| e.streams.clone()).collect();
         for extent in ends {
@@ -595,4 +694,28 @@ impl Scanner<'_, '_> {
         }
         self.scan
     }
+}
+
+/// The streams that lack frames of which it is not known that they were data: their numbers, as the end record promises them, are
+/// neither among those that were read nor among copies in the catalog. Without an end record nobody knows what lacks.
+fn poor(contents: &Contents, data_lost: &HashSet<(StreamId, u64)>) -> HashSet<StreamId> {
+    let Some(end) = &contents.end else {
+        return contents.streams.iter().map(|s| s.stream).collect();
+    };
+    let lacks = |extent: &&StreamExtent| {
+        let Some(s) = contents.streams.iter().find(|s| s.stream == extent.stream) else {
+            return extent.frames > 0;
+        };
+        let places = s.index.iter().map(|p| p.sequence);
+        let copies = [&s.label_frame, &s.names].into_iter().flatten();
+        let copies = copies.chain(&s.batches).chain(&s.sums).map(|raw| raw.header.sequence);
+        let lost = data_lost.iter().filter(|(of, _)| *of == s.stream).map(|(_, number)| *number);
+        let known: HashSet<u64> = places.chain(copies).chain(lost).collect();
+        let end = extent.first_sequence.saturating_add(extent.frames);
+        let known = known.into_iter().filter(|n| (extent.first_sequence..end).contains(n));
+        (known.count() as u64) < extent.frames
+    };
+    // What a consolidation passed on of a stream leaps, and has no rows.
+    let streams = end.streams.iter().filter(|e| !e.sparse).filter(lacks);
+    streams.map(|extent| extent.stream).collect()
 }

@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test may panic")]
 
 mod anomaly;
+mod another_segment;
 mod bad_input;
 mod base_anywhere;
 mod by_hand;

@@ -183,6 +183,10 @@ impl<'a> Run<'a> {
         let referred = self.cell.referred(&view)?;
         let live = live::look(&view, &overview, &mut frames, referred)?;
         drop(frames);
+        // A full without them would stand for the version, and they would be gone.
+        if let Some(e) = view.names_lost() {
+            return Err(e);
+        }
         Ok(Going { view, overview, spans, live, positions: HashMap::new() })
     }
 

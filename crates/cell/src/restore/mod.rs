@@ -323,6 +323,7 @@ impl Cell {
         if stop.0.load(Relaxed) {
             ears.stopped(&request.version.name);
         }
+        view.say_names_lost(&request.version.name, ears);
         let status = match (&result, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,
             (_, true) => Status::Incomplete,
@@ -396,6 +397,7 @@ impl Cell {
         } else if let Err(e) = &result {
             ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
         }
+        files_of.say_names_lost(&run.request.version.name, ears);
         let status = match (&result, stopped) {
             (_, true) => Status::Incomplete,
             (Err(_), _) => Status::Failed,

@@ -1,11 +1,13 @@
 //! `catalog load`: the catalog files made again from the media.
 
+use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;
+use capstan_format::id::SegmentId;
 use capstan_media_agent::catalog::rebuild;
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::scan::scan_of;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -35,15 +37,19 @@ pub struct Loaded {
     pub failed: u64,
 }
 
-/// Opens a segment on the first of its own media that has it: a copy's catalog is another.
-fn own_place(view: &VersionView<'_>, place: &SegmentPlace) -> Result<SegmentReader> {
+/// Opens a segment on each of its own media that has it: a copy's catalog is another.
+fn own_places(view: &VersionView<'_>, place: &SegmentPlace) -> Result<Vec<SegmentReader>> {
     let mut failed = None;
+    let mut opened = Vec::new();
     for (medium, number) in &place.media {
         let open = |m: FileMedium| Ok(SegmentReader::open(&m, *number)?);
         match view.medium(*medium).and_then(open) {
-            Ok(reader) => return Ok(reader),
+            Ok(reader) => opened.push(reader),
             Err(e) => failed = failed.or(Some(e)),
         }
+    }
+    if !opened.is_empty() {
+        return Ok(opened);
     }
     Err(failed.unwrap_or_else(|| {
         CellError::BadInput(format!("segment {} lies on no known medium", place.segment.short()))
@@ -64,7 +70,7 @@ impl Cell {
                 let version = self.version(name)?;
                 let view = VersionView::open(self, version.id)?;
                 view.require_a_medium()?;
-                self.load_all(&view.segments, &|place| own_place(&view, place), &ears, stop)
+                self.load_all(&view.segments, &|place| own_places(&view, place), &ears, stop)
             }
             LoadRequest::Medium(name) => {
                 let medium = self.find_medium(name)?;
@@ -94,7 +100,7 @@ impl Cell {
                             place.segment.short()
                         ))
                     })?;
-                    Ok(SegmentReader::open(&there, *number)?)
+                    Ok(vec![SegmentReader::open(&there, *number)?])
                 };
                 self.load_all(&places, &open, &ears, stop)
             }
@@ -104,7 +110,7 @@ impl Cell {
     fn load_all(
         &self,
         places: &[SegmentPlace],
-        open: &dyn Fn(&SegmentPlace) -> Result<SegmentReader>,
+        open: &dyn Fn(&SegmentPlace) -> Result<Vec<SegmentReader>>,
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<Loaded> {
@@ -113,7 +119,7 @@ impl Cell {
             if stop.0.load(Relaxed) {
                 break;
             }
-            match open(place).and_then(|reader| catalog_of(&reader, place)) {
+            match open(place).and_then(|readers| self.catalog_of(&readers, place)) {
                 Ok(catalog) => {
                     self.idb.write_catalog(place.segment, &[&catalog])?;
                     loaded.catalogs += 1;
@@ -130,20 +136,51 @@ impl Cell {
     }
 }
 
-/// A segment's catalog, from the medium's own or from all its streams.
-fn catalog_of(reader: &SegmentReader, place: &SegmentPlace) -> Result<Vec<u8>> {
-    let contents = match reader.catalog() {
-        Ok(contents) => contents,
-        Err(_) => scan(reader)?.contents,
-    };
-    let header = contents.header.as_ref().map(|h| h.segment);
-    if header.is_some_and(|id| id != place.segment) {
-        return Err(CellError::BadInput(format!(
-            "another segment lies in its place ({}); verify the medium",
-            reader.path()
-        )));
+impl Cell {
+    /// A segment's catalog, from a medium's own or from all its streams. What the database has as a whole is not replaced by less.
+    fn catalog_of(&self, readers: &[SegmentReader], place: &SegmentPlace) -> Result<Vec<u8>> {
+        let segment = place.segment;
+        let mut failed: Option<CellError> = None;
+        for reader in readers {
+            match reader.catalog_of(segment) {
+                Ok(contents) => return made_anew(&contents, reader),
+                Err(e) => failed = failed.or(Some(e.into())),
+            }
+        }
+        if self.has_catalog(segment)? {
+            let why = failed.map(|e| format!(" ({})", chain(&e))).unwrap_or_default();
+            return Err(CellError::BadInput(format!(
+                "its catalog cannot be read there{why}; the one that the database has is whole, and stays"
+            )));
+        }
+        let mut best = None;
+        for reader in readers {
+            match scan_of(reader, segment) {
+                Ok(read) if read.poor.is_empty() => return made_anew(&read.contents, reader),
+                Ok(read) => best = best.or(Some((read, reader))),
+                Err(e) => failed = failed.or(Some(e.into())),
+            }
+        }
+        match (best, failed) {
+            // Rows that lack would be taken for files that never were.
+            (Some((_, reader)), _) => Err(CellError::BadInput(format!(
+                "{} has not all of its names any more; verify the medium",
+                reader.path()
+            ))),
+            (None, Some(e)) => Err(e),
+            (None, None) => Err(CellError::BadInput("it has no place".to_owned())),
+        }
     }
-    rebuild(&contents).ok_or_else(|| {
+
+    /// Whether the database has a segment's catalog, and all of it can be read.
+    pub(crate) fn has_catalog(&self, segment: SegmentId) -> Result<bool> {
+        let Some(file) = self.idb.read_catalog(segment)? else { return Ok(false) };
+        Ok(Contents::from_catalog(segment, BufReader::new(file)).is_ok())
+    }
+}
+
+fn made_anew(contents: &Contents, reader: &SegmentReader) -> Result<Vec<u8>> {
+    rebuild(contents).ok_or_else(|| {
         CellError::BadInput(format!(
             "{} has neither begin nor end; verify the medium",
             reader.path()

@@ -1,6 +1,7 @@
 //! An import session: rebuilds what the internal database knows of a medium from the medium alone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io::BufReader;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,7 +26,7 @@ use crate::backup::stream_parts;
 use crate::consolidate::CONSOLIDATE;
 use crate::error::{CellError, Result};
 use crate::import_library::Later;
-use crate::media::shown;
+use crate::media::{Taken, shown};
 use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -53,6 +54,8 @@ struct Imports {
     follows: Vec<(SessionId, Follows)>,
     /// Locks that are attached to a tape.
     locks: Vec<(VersionId, i64)>,
+    /// Segments that are cut short, and of which more is known than is left: that stays.
+    kept: HashSet<SegmentNumber>,
     /// Not what sessions wrote that were gone on with since, elsewhere: what they were not told to have committed was read and
     /// written again, and is not taken for a part of their versions.
     but_gone_on: bool,
@@ -68,6 +71,18 @@ struct Span {
 }
 
 impl Imports {
+    /// Takes what a segment has of each stream.
+    fn take_spans(&mut self, segment: &Arc<str>, header: &SegmentHeader, end: &SegmentEnd) {
+        for s in end.streams.iter().filter(|s| !s.sparse) {
+            self.spans.entry(s.stream.0).or_default().push(Span {
+                range: (s.logical_start, s.logical_end),
+                version: s.version,
+                is_copy: header.copy_of.is_some(),
+                segment: segment.clone(),
+            });
+        }
+    }
+
     /// Says which segments are missing. A copy of one version may have others' in part, which then do not end here.
     fn say_gaps(&mut self, ears: &Ears<'_>) {
         let ended = |id| self.sessions.iter().any(|s| s.label.version == id && s.end.is_some());
@@ -178,7 +193,7 @@ impl Cell {
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
-        let lost = self.take_as_it_is(device, &medium, &ears, stop)?;
+        let Taken { torn, kept } = self.take_as_it_is(device, &medium, &ears, stop)?;
         // What a segment repeats of the medium may be out of date.
         let label = match self.idb.medium(header.medium)? {
             Some(known) if medium.header_problem().is_some() => {
@@ -190,7 +205,7 @@ impl Cell {
         self.idb.set_medium_changed(header.medium, None)?;
         // It is here, wherever it was.
         self.idb.set_medium_exported(header.medium, None)?;
-        let mut found = Imports { keys: opened.keys, ..Imports::default() };
+        let mut found = Imports { keys: opened.keys, kept, ..Imports::default() };
         let mut bytes = 0;
         for number in medium.segments()? {
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
@@ -267,7 +282,7 @@ impl Cell {
                 report.notes.extend(self.wanted_before(&found.follows)?);
             }
         }
-        report.notes.extend(self.not_whole(lost)?);
+        report.notes.extend(self.not_whole(torn)?);
         report.notes.extend(stay);
         report.notes.extend((label != header.label).then(|| {
             format!(
@@ -405,8 +420,35 @@ impl Cell {
                 found.locks.extend(locks);
                 Ok(0)
             }
+            None if found.kept.contains(&number) => {
+                self.pass_known(medium, number, found)?;
+                Ok(0)
+            }
             None => self.import_segment(medium, number, found, ears),
         }
+    }
+
+    /// Takes no more of a segment than where it comes among the others, from what is known of it.
+    fn pass_known(
+        &self,
+        medium: &FileMedium,
+        number: SegmentNumber,
+        found: &mut Imports,
+    ) -> Result<()> {
+        let recorded = self.idb.segments_of_medium(medium.header().medium)?;
+        let Some(segment) = recorded.into_iter().find(|s| s.number == number) else {
+            return Ok(());
+        };
+        let file = match self.idb.read_catalog(segment.id)? {
+            None => self.idb.read_listing(segment.id)?,
+            file => file,
+        };
+        let known = file.and_then(|f| Contents::from_catalog(segment.id, BufReader::new(f)).ok());
+        if let Some((Some(header), Some(end))) = known.map(|known| (known.header, known.end)) {
+            let what = format!("segment {} of {}", number.0, medium.path());
+            found.take_spans(&what.into(), &header, &end);
+        }
+        Ok(())
     }
 
     fn import_segment(
@@ -416,17 +458,18 @@ impl Cell {
         found: &mut Imports,
         ears: &Ears<'_>,
     ) -> Result<u64> {
-        let Imports { sessions, spans, keys, follows, but_gone_on, .. } = found;
         let reader = SegmentReader::open(medium, number)?;
         let what = reader.path().to_owned();
-        let mut whole = true;
+        let (mut whole, mut is_poor) = (true, false);
         let contents = match reader.catalog() {
             Ok(contents) => contents,
             Err(e) => {
                 whole = false;
                 let text = format!("{e}; its contents are taken from its streams");
                 ears.say(Code::Damaged, "media agent", &what, text);
-                scan(&reader)?.contents
+                let read = scan(&reader)?;
+                is_poor = !read.poor.is_empty();
+                read.contents
             }
         };
         let Some(contents) = completed(contents, medium.header(), number) else {
@@ -437,15 +480,8 @@ impl Cell {
         let (Some(header), Some(end)) = (&contents.header, &contents.end) else {
             return Ok(reader.len()?);
         };
-        let segment: Arc<str> = what.as_str().into();
-        for s in end.streams.iter().filter(|s| !s.sparse) {
-            spans.entry(s.stream.0).or_default().push(Span {
-                range: (s.logical_start, s.logical_end),
-                version: s.version,
-                is_copy: header.copy_of.is_some(),
-                segment: segment.clone(),
-            });
-        }
+        found.take_spans(&what.as_str().into(), header, end);
+        let Imports { sessions, keys, follows, but_gone_on, .. } = found;
         let label = header.session.clone();
         let mut labels = labels_of(header, &contents);
         let mut parts = stream_parts(end.segment, &end.streams);
@@ -478,8 +514,9 @@ impl Cell {
             session.add(&contents, end, reader.len()?, keys);
             self.put_session(session, Status::Incomplete)?;
         }
-        // What is known from a mirror is not replaced by what is left here.
-        if whole || self.idb.read_catalog(end.segment)?.is_none() {
+        // What is known from a mirror is not replaced by what is left here. A catalog that lacks names would be taken for all: who
+        // reads them from the medium says that they lack.
+        if whole || !is_poor && self.idb.read_catalog(end.segment)?.is_none() {
             let catalog = rebuild(&contents).unwrap_or_default();
             self.idb.write_catalog(end.segment, &[&catalog])?;
         }
@@ -496,7 +533,10 @@ impl Cell {
             bytes: reader.len()?,
             committed_us: end.written_us,
         };
-        self.idb.commit_segments(&[(row, parts)])?;
+        // A mirror may have it, or an earlier import: what is known of it is no less than what is left here.
+        if whole || !self.idb.put_damaged_place(&row, now_us())? {
+            self.idb.commit_segments(&[(row, parts)])?;
+        }
         Ok(reader.len()?)
     }
 

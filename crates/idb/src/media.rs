@@ -71,6 +71,23 @@ impl Idb {
         })
     }
 
+    /// Records that a segment lies on a medium and is not whole there, where more of it is recorded already: that stays as it is.
+    /// Returns whether any is.
+    pub fn put_damaged_place(&self, segment: &Segment, at_us: i64) -> Result<bool> {
+        let is_known = self.write(format_args!("record a segment"), async |conn| {
+            let query = sql::query("SELECT id FROM segments WHERE id = $1");
+            let row = query.bind(segment.id.to_string()).fetch_optional(&mut *conn).await?;
+            if row.is_some() {
+                put_place(conn, segment).await?;
+            }
+            Ok(row.is_some())
+        })?;
+        if is_known {
+            self.put_damage(segment.medium, &[segment.id], at_us)?;
+        }
+        Ok(is_known)
+    }
+
     /// Whether any segment of the sessions of a version is recorded, or of one that its sessions wrote together with: each
     /// session leaves one, if only for its end.
     pub fn has_segments(&self, version: VersionId) -> Result<bool> {
@@ -289,6 +306,10 @@ async fn put_segment(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Res
     .bind(segment.committed_us)
     .execute(&mut *conn)
     .await?;
+    put_place(conn, segment).await
+}
+
+async fn put_place(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Result<(), Fault> {
     sql::query(
         "INSERT INTO segment_places (segment_id, medium_id, number, object) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (segment_id, medium_id) DO UPDATE SET number = excluded.number, \
@@ -296,7 +317,7 @@ async fn put_segment(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Res
          THEN segment_places.object ELSE excluded.object END, \
          damaged_us = CASE WHEN excluded.number = segment_places.number THEN segment_places.damaged_us END",
     )
-    .bind(&id)
+    .bind(segment.id.to_string())
     .bind(segment.medium.to_string())
     .bind(i64::from(segment.number.0))
     .bind(segment.object.map(|n| decode::count_in("object", n)).transpose()?)

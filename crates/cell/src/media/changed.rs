@@ -16,7 +16,7 @@ use capstan_devices::{DeviceError, open};
 use capstan_engine::message::Code;
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
-use capstan_format::record::MediumHeader;
+use capstan_format::record::{MediumHeader, RECORD_MAX};
 use capstan_idb::{IdbError, Medium, Segment};
 use capstan_tape::TapeError;
 
@@ -37,6 +37,22 @@ pub(crate) struct Lost {
     pub segment: Segment,
     /// In words that follow its number.
     what: String,
+    /// Whether it is there, and only not of its length.
+    is_cut: bool,
+}
+
+/// Whether a segment is longer than what was written. Mirrors differ a little, by what their begins and ends say of their media.
+pub(super) fn is_grown(length: u64, recorded: u64) -> bool {
+    length > recorded.saturating_add(2 * RECORD_MAX as u64)
+}
+
+/// What an import makes of a medium that is not as it was last written.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// The versions that cannot do without what is lost, the first with their names: what is imported now may make them whole.
+    pub torn: Vec<(VersionId, Option<String>)>,
+    /// Segments that are cut short, or grew, and are known to be whole elsewhere: what is known of them stays.
+    pub kept: HashSet<SegmentNumber>,
 }
 
 impl fmt::Display for Lost {
@@ -183,8 +199,9 @@ impl Cell {
         is_there: bool,
     ) -> Result<Option<Lost>> {
         if !is_there {
-            return Ok(Some(Lost { segment, what: "is missing".to_owned() }));
+            return Ok(Some(Lost { segment, what: "is missing".to_owned(), is_cut: false }));
         }
+        let mut is_cut = false;
         let what = match medium.segment_found(segment.number)? {
             Some(found) if found == segment.id => {
                 let length = match address.is_sequential() {
@@ -192,35 +209,36 @@ impl Cell {
                     true => segment.bytes,
                     false => medium.segment_length(segment.number)?,
                 };
-                if length >= segment.bytes {
+                if length >= segment.bytes && !is_grown(length, segment.bytes) {
                     return Ok(None);
                 }
+                is_cut = true;
                 format!("has {length} bytes instead of {}", segment.bytes)
             }
             Some(other) => format!("is another one there ({})", other.short()),
             None => "is not there: what has its number cannot be read as a segment".to_owned(),
         };
-        Ok(Some(Lost { segment, what }))
+        Ok(Some(Lost { segment, what, is_cut }))
     }
 
     /// Makes the database say what a medium that is imported has, where that is not as it was last written: what is lost of it is
     /// forgotten, with the versions of which nothing else is known. A copy of a medium that was written elsewhere is refused, and so is
-    /// one that somebody writes to, or of which somebody uses what is lost. Returns the versions that cannot do without what is lost,
-    /// the first with their names: what is imported now may make them whole.
+    /// one that somebody writes to, or of which somebody uses what is lost. Of a segment that is cut short and known to be elsewhere
+    /// nothing is forgotten: it is damaged there.
     pub(crate) fn take_as_it_is(
         &self,
         address: &Address,
         medium: &FileMedium,
         ears: &Ears<'_>,
         stop: &Stop,
-    ) -> Result<Vec<(VersionId, Option<String>)>> {
+    ) -> Result<Taken> {
         let header = medium.header();
-        let Some(row) = self.idb.medium(header.medium)? else { return Ok(Vec::new()) };
+        let Some(row) = self.idb.medium(header.medium)? else { return Ok(Taken::default()) };
         let is_marked = self.idb.management(row.id)?.changed_us.is_some();
         let difference = self.difference(address, medium)?;
         if !self.is_place_of(&row, address) {
             match difference {
-                None => return Ok(Vec::new()),
+                None => return Ok(Taken::default()),
                 Some(what) if !self.is_place_taken(&row)? => {
                     return Err(self.unlike(&row, address, &what.to_string()));
                 }
@@ -232,11 +250,14 @@ impl Cell {
             false => self.lacking_segments(medium).map(|lacking| !lacking.segments.is_empty()),
         };
         if difference.is_none() && !is_marked && !lacks()? {
-            return Ok(Vec::new());
+            return Ok(Taken::default());
         }
         // What others write or remove now is not lost.
         let _held = self.hold_as_it_is(&row, address)?;
         let lost = self.lost_segments(address, medium)?;
+        let elsewhere = self.elsewhere(row.id)?;
+        let (kept, lost): (Vec<Lost>, Vec<Lost>) =
+            lost.into_iter().partition(|of| of.is_cut && elsewhere.contains(&of.segment.id));
         let ids: Vec<SegmentId> = lost.iter().map(|of| of.segment.id).collect();
         let versions = self.idb.versions_torn_by(row.id, &ids)?;
         let name = |(n, id): (usize, &VersionId)| {
@@ -256,7 +277,28 @@ impl Cell {
         for of in &lost {
             ears.say(Code::MediumChanged, "cell", &row.label, format!("{of}, and is forgotten"));
         }
-        Ok(names)
+        let known = self.idb.damaged_places()?;
+        for of in &kept {
+            let id = of.segment.id;
+            if !known.contains(&(row.id, id)) {
+                self.idb.put_damage(row.id, &[id], now_us())?;
+            }
+            let text = format!(
+                "{of}; another medium has it, which a restore takes what lacks from, and `capstan media repair '{}'` writes it anew",
+                row.label
+            );
+            ears.say(Code::MediumChanged, "cell", &row.label, text);
+        }
+        Ok(Taken { torn: names, kept: kept.iter().map(|of| of.segment.number).collect() })
+    }
+
+    /// The segments of a medium that are known to be on another one too, themselves or as a copy that lacks nothing.
+    fn elsewhere(&self, medium: MediumId) -> Result<HashSet<SegmentId>> {
+        let claims = self.all_claims()?;
+        let others: HashSet<SegmentId> =
+            claims.iter().filter(|c| c.medium != medium && !c.lacks).map(|c| c.origin).collect();
+        let here = claims.iter().filter(|c| c.medium == medium && others.contains(&c.origin));
+        Ok(here.map(|c| c.segment).collect())
     }
 
     /// Those of these versions that are not known any more, or not whole, to be noted.
@@ -444,7 +486,8 @@ pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
     if let Address::File(path) = address {
         return format!(
             "If another disk or directory is the one that was written, bring that back; `capstan media adopt '{0}' --as-new` makes \
-             this one a medium of its own; `capstan import '{0}'` takes it as it is, and forgets what is lost",
+             this one a medium of its own; `capstan media repair '{label}'` writes anew what other media have of it; \
+             `capstan import '{0}'` takes it as it is, and forgets what is lost",
             path.display()
         );
     }

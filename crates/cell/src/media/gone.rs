@@ -8,9 +8,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::storage::SegmentSize;
-use capstan_format::id::{ObjectId, SegmentId, VersionId};
+use capstan_format::id::{ObjectId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Claim, Management, Medium, Segment};
 
+use super::changed::is_grown;
 use super::{AtHand, look, other_host};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -40,6 +41,8 @@ pub(crate) struct Gone {
 pub(crate) struct Lacking {
     /// These segments.
     pub segments: Vec<Segment>,
+    /// Those of them that are longer than what was written.
+    grown: HashSet<SegmentNumber>,
     is_moved: bool,
 }
 
@@ -107,12 +110,12 @@ impl Cell {
     pub(crate) fn gone_of_others(&self, medium: &Medium) -> Result<Option<Gone>> {
         let is_on_disk = medium.device.parse::<Address>().is_ok_and(|a| !a.is_sequential());
         let Some(there) = look(medium).there.filter(|_| is_on_disk) else { return Ok(None) };
-        let segments = match self.lacking_segments(&there) {
-            Ok(Lacking { segments, .. }) => segments,
+        let (segments, grown) = match self.lacking_segments(&there) {
+            Ok(Lacking { segments, grown, .. }) => (segments, grown),
             Err(CellError::Device(_)) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let Some(why) = in_words(&segments) else { return Ok(None) };
+        let Some(why) = in_words(&segments, &grown) else { return Ok(None) };
         let segments = Some(segments.iter().map(|s| s.id).collect());
         Ok(Some(Gone { why, changed: true, is_marked: false, segments, is_moved: false }))
     }
@@ -143,7 +146,7 @@ impl Cell {
     ) -> Result<Option<Gone>> {
         let id = there.header().medium;
         let last = self.difference(address, there)?;
-        let Lacking { segments: mut lacking, is_moved } = self.lacking_segments(there)?;
+        let Lacking { segments: mut lacking, grown, is_moved } = self.lacking_segments(there)?;
         let mut segments: HashSet<SegmentId> = lacking.iter().map(|s| s.id).collect();
         let text = last.as_ref().map(ToString::to_string);
         // It may be a copy of what another host has: that host marks it.
@@ -154,7 +157,7 @@ impl Cell {
             lacking.retain(|s| s.id != last.segment.id);
             segments.insert(last.segment.id);
         }
-        let others = in_words(&lacking);
+        let others = in_words(&lacking, &grown);
         let why = match (text, others) {
             (None, None) => return Ok(None),
             (Some(text), None) => text,
@@ -174,10 +177,15 @@ impl Cell {
         let lengths = there.lengths()?;
         let mut looks = LOOKS;
         let mut segments = Vec::new();
+        let mut grown = HashSet::new();
         // The newest first, as long as there are looks.
         for segment in recorded.into_iter().rev() {
             let is_whole = match lengths.get(&segment.number) {
                 None => false,
+                Some(Some(length)) if is_grown(*length, segment.bytes) => {
+                    grown.insert(segment.number);
+                    false
+                }
                 Some(Some(length)) => *length >= segment.bytes,
                 Some(None) => {
                     let size = SegmentSize { bytes: segment.bytes, blocks: segment.blocks };
@@ -190,7 +198,7 @@ impl Cell {
         }
         segments.reverse();
         if segments.is_empty() {
-            return Ok(Lacking { segments, is_moved: false });
+            return Ok(Lacking { segments, grown, is_moved: false });
         }
         // What others removed meanwhile is recorded no more, or was given up before.
         let now: HashSet<SegmentId> =
@@ -215,7 +223,7 @@ impl Cell {
             let is_gone = !lengths.contains_key(&s.number);
             is_gone && removed >= Some(s.number) && others.contains(&origins[&s.id])
         });
-        Ok(Lacking { segments, is_moved })
+        Ok(Lacking { segments, grown, is_moved })
     }
 
     /// Every place of what versions have, also of segments that say no more than that a session ended.
@@ -253,22 +261,27 @@ impl Cell {
     }
 }
 
-fn in_words(lacking: &[Segment]) -> Option<String> {
+fn in_words(lacking: &[Segment], grown: &HashSet<SegmentNumber>) -> Option<String> {
+    let what = match lacking.iter().any(|s| grown.contains(&s.number)) {
+        true if lacking.iter().all(|s| grown.contains(&s.number)) => "longer than what was written",
+        true => "missing, cut short or longer than what was written",
+        false => "missing or cut short",
+    };
     let numbers: BTreeSet<u32> = lacking.iter().map(|s| s.number.0).collect();
     let mut named: Vec<String> = numbers.iter().take(NAMED).map(u32::to_string).collect();
     let last = match numbers.len() {
         0 => return None,
-        1 => return Some(format!("segment {} is missing or cut short", named.concat())),
+        1 => return Some(format!("segment {} is {what}", named.concat())),
         n if n > NAMED => format!("{} others", n - NAMED),
         _ => named.pop().unwrap_or_default(),
     };
-    Some(format!("segments {} and {last} are missing or cut short", named.join(", ")))
+    Some(format!("segments {} and {last} are {what}", named.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_format::id::{MediumId, SegmentNumber};
+    use capstan_format::id::MediumId;
 
     #[test]
     fn not_all_that_lacks_is_named() {
@@ -283,10 +296,16 @@ mod tests {
             object: None,
         };
         let text = |numbers: &[u8]| {
-            in_words(&numbers.iter().map(|n| segment(*n)).collect::<Vec<_>>()).unwrap_or_default()
+            let all: Vec<_> = numbers.iter().map(|n| segment(*n)).collect();
+            in_words(&all, &[SegmentNumber(8)].into()).unwrap_or_default()
         };
         assert_eq!(text(&[]), "");
         assert_eq!(text(&[7]), "segment 7 is missing or cut short");
+        assert_eq!(text(&[8]), "segment 8 is longer than what was written");
+        assert_eq!(
+            text(&[7, 8]),
+            "segments 7 and 8 are missing, cut short or longer than what was written"
+        );
         assert_eq!(text(&[2, 1]), "segments 1 and 2 are missing or cut short");
         assert_eq!(text(&[1, 2, 3]), "segments 1, 2 and 3 are missing or cut short");
         assert_eq!(

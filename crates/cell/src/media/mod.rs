@@ -40,6 +40,7 @@ pub use self::state::{Facts, MediumState};
 
 pub(crate) use self::allocate::unusable;
 pub(crate) use self::away::{Libraries, tape_away};
+pub(crate) use self::changed::Taken;
 pub(crate) use self::failure::WriteFailure;
 use self::hosts::look_here;
 pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};

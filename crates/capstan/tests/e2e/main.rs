@@ -49,6 +49,7 @@ mod kernel_drivers;
 mod keys;
 mod kills;
 mod known_damage;
+mod known_stays;
 mod labels;
 mod lacking_copies;
 mod lacking_paths;

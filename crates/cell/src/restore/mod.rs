@@ -8,6 +8,7 @@ mod check;
 mod chosen;
 mod finish;
 mod hand;
+mod kept;
 mod list;
 mod outgoing;
 mod pace;
@@ -246,6 +247,7 @@ impl Cell {
         let check =
             Check { view: &view, overview: &overview, request, chosen: &chosen, scope: &scope };
         check.request()?;
+        kept::refuse_target(self, request)?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
         if request.dry_run {
             return Ok((dry_run(&view, &overview, &chosen, &scope, &run, ears)?, false));

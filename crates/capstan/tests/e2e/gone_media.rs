@@ -353,3 +353,23 @@ fn a_medium_of_which_nothing_can_be_read_costs_no_version() {
     lab.run(["prune", "--keep-last", "1"]).ok();
     restores(&lab, "t");
 }
+
+/// Each version that needs what is forgotten is named, and what was met as damage is none any more.
+#[test]
+fn an_import_that_forgets_names_the_versions_and_ends_the_damage() {
+    for (change, met) in
+        [("mv m/00000003.segment hold", true), ("truncate -s -100000 m/*3.segment", false)]
+    {
+        let (lab, versions) = lab();
+        lab.sh(change);
+        if met {
+            assert_eq!(lab.run(["verify", "t"]).code, 3);
+        }
+        let taken = report(lab.run(["import", "m", "--json"]));
+        assert!(taken["notes"].to_string().contains(&versions[2]), "{change}: {taken:#}");
+        lab.run(["status"]).ok();
+        let next = lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+        assert_eq!(next["method"], "incr", "{change}: {next:#}");
+        restores(&lab, "t");
+    }
+}

@@ -24,6 +24,7 @@ use super::{absent_tape, is_place_here, other_host, recorded, shown};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
+use crate::restore::is_complete_by;
 use crate::session::{Ears, now_us};
 use crate::waited::patiently;
 
@@ -265,6 +266,10 @@ impl Cell {
         };
         let names = versions.iter().enumerate().map(name).collect::<Result<Vec<_>>>()?;
         self.end_dead_leases(ears, stop)?;
+        let places = self.idb.damaged_places()?.into_iter();
+        let mut damaged: Vec<SegmentId> =
+            places.filter(|(on, _)| *on == row.id).map(|(_, segment)| segment).collect();
+        let was_damaged = !damaged.is_empty();
         match self.idb.forget_segments_of_medium(row.id, &ids, now_us()) {
             Err(IdbError::IsRead { version, reader }) => {
                 return Err(CellError::InUse(format!(
@@ -289,6 +294,16 @@ impl Cell {
             );
             ears.say(Code::MediumChanged, "cell", &row.label, text);
         }
+        let numbers = medium.segments()?;
+        damaged.retain(|id| {
+            let gone = |of: &Lost| of.segment.id == *id && !numbers.contains(&of.segment.number);
+            !lost.iter().any(gone)
+        });
+        // What was met as damage is not there any more.
+        let is_healed = was_damaged && damaged.is_empty() && kept.is_empty();
+        if is_healed && medium.header_problem().is_none() {
+            self.idb.clear_medium_damage(row.id, false)?;
+        }
         Ok(Taken { torn: names, kept: kept.iter().map(|of| of.segment.number).collect() })
     }
 
@@ -301,16 +316,20 @@ impl Cell {
         Ok(here.map(|c| c.segment).collect())
     }
 
-    /// Those of these versions that are not known any more, or not whole, to be noted.
+    /// Those of these versions that are not known any more, not whole or incomplete, to be noted.
     pub(crate) fn not_whole(
         &self,
         mut versions: Vec<(VersionId, Option<String>)>,
     ) -> Result<Option<String>> {
         let lost: HashSet<VersionId> =
             self.idb.lost_versions()?.into_iter().map(|of| of.version).collect();
-        let known: HashSet<VersionId> =
-            self.idb.versions_kept()?.into_iter().map(|(version, _)| version.id).collect();
-        versions.retain(|(id, _)| lost.contains(id) || !known.contains(id));
+        // One of which the end is lost is incomplete.
+        let kept = self.idb.versions_kept()?.into_iter().map(|(version, _)| version);
+        let complete: HashSet<VersionId> = kept
+            .filter(|version| is_complete_by(version, None))
+            .map(|version| version.id)
+            .collect();
+        versions.retain(|(id, _)| lost.contains(id) || !complete.contains(id));
         let all = versions.len();
         let names: Vec<String> = versions.into_iter().filter_map(|(_, name)| name).collect();
         let more = match all.saturating_sub(names.len()) {

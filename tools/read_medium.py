@@ -1916,6 +1916,14 @@ class Media:
                 ends[stream] = begin + extent["frames"]
             if not segment.end:
                 ends = dict.fromkeys([*ends, *load(segment, self.report).parts])
+        listed = (session.end or {}).get("segments")
+        if isinstance(listed, list):
+            known = {name for volume in self.volumes for segment in volume.segments for name in (
+                (segment.id or b"").hex(), str((segment.header or {}).get("copy_of")).lower())}
+            missing = [name for name in map(str, listed) if name.lower() not in known]
+            if missing:
+                session.lacks.append("{} of the {} segments before its last, as its end lists them, are on no medium that was "
+                                     "given, as {}".format(len(missing), len(listed), missing[0]))
         last = session.segments[-1] if session.segments else None
         goes_on = any(other.label.get("parent") == session.id for other in self.sessions.values())
         if last and not session.end and not goes_on and last.volume.is_tape and last is last.volume.segments[-1]:

@@ -519,6 +519,8 @@ impl Cell {
         if whole || !is_poor && self.idb.read_catalog(end.segment)?.is_none() {
             let catalog = rebuild(&contents).unwrap_or_default();
             self.idb.write_catalog(end.segment, &[&catalog])?;
+        } else {
+            parts.clear();
         }
         if let Some(origin) = header.copy_of {
             self.idb.put_copy(end.segment, origin, end.lacks)?;
@@ -591,6 +593,8 @@ impl Cell {
             let (f, d) = self.import_session(s)?;
             Ok::<_, CellError>((files.saturating_add(f), dirs.saturating_add(d)))
         })?;
+        let versions: BTreeSet<VersionId> = sessions.iter().map(|s| s.label.version).collect();
+        self.idb.note_gaps(&versions.into_iter().collect::<Vec<_>>(), now_us())?;
         self.adopt_stand_ins()?;
         self.idb.complete_hosts()?;
         self.join_objects_of_one_name()?;
@@ -607,6 +611,9 @@ impl Cell {
             _ => Status::Incomplete,
         };
         self.put_session(s, status)?;
+        if let Some(end) = s.end.as_ref().filter(|end| !end.segments.is_empty()) {
+            self.idb.expect_segments(s.label.version, &end.segments, now_us())?;
+        }
         if s.protection != Protection::Rules {
             self.idb.import_protection(s.label.version, s.protection)?;
         }

@@ -369,11 +369,21 @@ impl Cell {
         Ok(versions.iter().filter(is_whole).cloned().collect())
     }
 
-    /// Says of a version that is read that it is not whole, if it is not.
-    pub(crate) fn say_lost(&self, version: VersionId, name: &str, ears: &Ears<'_>) -> Result<()> {
+    /// Says of a version that is read that it is not whole, if it is not. `rows` gives the files that are known of it.
+    pub(crate) fn say_lost(
+        &self,
+        version: VersionId,
+        name: &str,
+        rows: impl FnOnce() -> Option<u64>,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
         if let Some(why) = self.lost_of(version)? {
-            let text =
-                format!("it is not whole, and files of it may lack that nobody can name: {why}");
+            let all = self.writer_of(version)?.map_or(0, |s| s.files);
+            let how_many = match rows().map(|known| all.saturating_sub(known)) {
+                None | Some(0) => "files of it may lack".to_owned(),
+                Some(n) => format!("{n} of its {all} files lack"),
+            };
+            let text = format!("it is not whole, and {how_many} that nobody can name: {why}");
             ears.say(Code::Missing, "cell", name, text);
         }
         if let Some(lacks) = self.lacks(version)? {

@@ -29,8 +29,10 @@ use crate::judge::{self, Frames};
 use crate::lease::Reading;
 use crate::missing::MissingSegment;
 use crate::observe::{Observer, Stop};
+use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::VerifyRequest;
+use crate::restore::files_known;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionView;
 use crate::watch::{self, Watched};
@@ -87,9 +89,6 @@ impl Cell {
         for text in changed {
             ears.say(Code::MediumChanged, "cell", &name, text);
         }
-        if let Some(version) = version {
-            self.say_lost(version, &name, &ears)?;
-        }
         let streams = version.map(|version| self.streams_of(version)).transpose()?;
         let asked: &dyn Fn(StreamId) -> bool =
             &|stream| streams.as_ref().is_none_or(|streams| streams.contains(&stream));
@@ -119,6 +118,10 @@ impl Cell {
         let mut view = version.map(|version| VersionView::open(self, version)).transpose()?;
         if let Some(view) = &mut view {
             view.keys.extend(&keys);
+        }
+        if let (Some(version), Some(view)) = (version, &view) {
+            let known = || files_known(view, &Overview::with_replaced(view).ok()?).ok();
+            self.say_lost(version, &name, known, &ears)?;
         }
         let mut damage = Damage::new(view.as_ref(), &keys);
         for part in &parts {

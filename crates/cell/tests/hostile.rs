@@ -101,6 +101,7 @@ fn write_medium_with(path: &Path, rows: Vec<Entry>, contents: usize, fill: u64) 
         dirs: 0,
         bytes_read: 0,
         bytes_written: 0,
+        segments: Vec::new(),
     };
     writer.finish(Some(end)).unwrap();
 }

@@ -248,7 +248,15 @@ pub struct SessionEnd {
     pub bytes_read: u64,
     /// Bytes written to the medium in the segments before this record's.
     pub bytes_written: u64,
+    /// The segments before this record's that have something of the session's version, also those of sessions that it goes on with;
+    /// of copies the originals. Empty where there are none, where there are more than [`SEGMENTS_LISTED`] in all ends of the record,
+    /// and before 2026-11-24.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<SegmentId>,
 }
+
+/// Segments that the ends of sessions in one record list at most: a record has 1 MiB.
+pub const SEGMENTS_LISTED: usize = 16_384;
 
 /// How a session ended that wrote together with the one that a segment's header names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -273,6 +281,21 @@ impl SessionEnds {
     /// Whether none ends.
     pub fn is_empty(&self) -> bool {
         self.own.is_none() && self.others.is_empty()
+    }
+
+    /// Leaves out lists of segments that are too long for a record together, the longest first.
+    pub fn limit_lists(&mut self) {
+        let others = self.others.iter_mut().map(|o| &mut o.end.segments);
+        let mut lists: Vec<_> =
+            self.own.iter_mut().map(|e| &mut e.segments).chain(others).collect();
+        lists.sort_by_key(|list| list.len());
+        let mut room = SEGMENTS_LISTED;
+        for list in lists {
+            match room.checked_sub(list.len()) {
+                Some(left) => room = left,
+                None => list.clear(),
+            }
+        }
     }
 }
 

@@ -258,6 +258,7 @@ fn records() -> Vec<Vec<u8>> {
         dirs: 3,
         bytes_read: 1 << 30,
         bytes_written: 1 << 29,
+        segments: Vec::new(),
     };
     let end = SegmentEnd {
         segment,

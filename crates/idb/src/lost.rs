@@ -107,6 +107,78 @@ impl Idb {
         gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
     }
 
+    /// The segments that belong to a version, the originals of copies: those that are recorded, and those that are known to be lacking.
+    pub fn segments_belonging_to(&self, version: VersionId) -> Result<Vec<SegmentId>> {
+        self.read(format_args!("look up version {}", version.short()), async |conn| {
+            let rows = sql::query(
+                "SELECT COALESCE(c.origin_id, p.segment_id) AS id FROM stream_parts p \
+                 LEFT JOIN segment_copies c ON c.segment_id = p.segment_id WHERE p.version_id = $1 \
+                 UNION SELECT d.segment_id FROM lost_segments d WHERE d.version_id = $1 \
+                 AND d.segment_id NOT IN (SELECT q.stream_id FROM stream_parts q WHERE q.version_id = $1) \
+                 ORDER BY id",
+            )
+            .bind(version.to_string())
+            .fetch_all(conn)
+            .await?;
+            rows.iter().map(|row| decode::parsed(row, "id")).collect()
+        })
+    }
+
+    /// Notes that these segments belong to a version: it is not whole as long as one of them, or a whole copy of it, is on no medium
+    /// that is known.
+    pub fn expect_segments(
+        &self,
+        version: VersionId,
+        segments: &[SegmentId],
+        now_us: i64,
+    ) -> Result<()> {
+        let what = format_args!("note what belongs to version {}", version.short());
+        self.write(what, async |conn| {
+            let mut lack = Vec::new();
+            for ids in segments.chunks(BATCH) {
+                let there = placed(conn, ids).await?;
+                let missing = ids.iter().filter(|id| !there.contains(id));
+                lack.extend(missing.map(|id| (*id, version)));
+            }
+            note_lost(conn, "", &lack, now_us).await
+        })
+    }
+
+    /// Notes which of these versions have streams that begin late or have a gap, as segments before are on no medium that is known;
+    /// of those that are complete, and no synthetic fulls, whose streams have gaps on purpose. Which segments it are nobody knows, so the
+    /// stream stands for them. What was noted of them before is forgotten.
+    pub fn note_gaps(&self, versions: &[VersionId], now_us: i64) -> Result<()> {
+        self.write_many(format_args!("look for what versions lack"), async |conn| {
+            for version in versions {
+                let id = version.to_string();
+                let sql = "DELETE FROM lost_segments WHERE version_id = $1 AND segment_id IN \
+                           (SELECT stream_id FROM stream_parts WHERE version_id = $1)";
+                sql::query(sql).bind(&id).execute(&mut *conn).await?;
+                let rows = sql::query(
+                    "SELECT DISTINCT p.stream_id, p.logical_start, p.logical_end FROM stream_parts p \
+                     JOIN segment_places l ON l.segment_id = p.segment_id \
+                     JOIN versions v ON v.id = p.version_id \
+                     WHERE p.version_id = $1 AND v.stands_for_id IS NULL \
+                     AND v.status IN ('completed', 'completed_with_errors') \
+                     ORDER BY p.stream_id, p.logical_start, p.logical_end",
+                )
+                .bind(&id)
+                .fetch_all(&mut *conn)
+                .await?;
+                let part = |row| {
+                    let stream: SegmentId = decode::parsed(row, "stream_id")?;
+                    let at = |column| decode::count::<u64>(row, column);
+                    Ok((stream, at("logical_start")?, at("logical_end")?))
+                };
+                let parts = rows.iter().map(part).collect::<std::result::Result<Vec<_>, Fault>>()?;
+                let torn = parts.chunk_by(|a, b| a.0 == b.0).filter(|parts| has_gap(parts));
+                let torn: Vec<_> = torn.filter_map(|of| Some((of.first()?.0, *version))).collect();
+                note_lost(conn, "", &torn, now_us).await?;
+            }
+            Ok(())
+        })
+    }
+
     /// The versions that would not be whole any more if a medium had lost these segments.
     pub fn versions_torn_by(
         &self,
@@ -118,6 +190,16 @@ impl Idb {
             Ok(Cost::of(conn, medium, &lost).await?.versions)
         })
     }
+}
+
+/// Whether parts of a stream, by their begin, leave something out between 0 and the end of the last.
+fn has_gap(parts: &[(SegmentId, u64, u64)]) -> bool {
+    let mut end = 0;
+    parts.iter().any(|(_, from, to)| {
+        let gap = *from > end;
+        end = end.max(*to);
+        gap
+    })
 }
 
 /// The versions that are not whole.
@@ -271,17 +353,32 @@ async fn put_lost(
     let query = sql::query("SELECT label FROM media WHERE id = $1").bind(medium.to_string());
     let Some(row) = query.fetch_optional(&mut *conn).await? else { return Ok(()) };
     let label = row.try_get::<&str>("label")?.to_owned();
+    note_lost(conn, &label, lack, now_us).await
+}
+
+/// Notes that these segments are lacking, which were on a medium of that label; of none, where it is not known.
+async fn note_lost(
+    conn: &mut Conn<'_>,
+    label: &str,
+    lack: &[(SegmentId, VersionId)],
+    now_us: i64,
+) -> std::result::Result<(), Fault> {
     for of in lack.chunks(BATCH) {
         let mut query = sql::Builder::new(
             "INSERT INTO lost_segments (segment_id, version_id, medium, lost_us) VALUES ",
         );
         for (n, (segment, version)) in of.iter().enumerate() {
             query.push(if n > 0 { ", (" } else { "(" });
-            push_list(&mut query, &[segment.to_string(), version.to_string(), label.clone()]);
+            push_list(&mut query, &[segment.to_string(), version.to_string(), label.to_owned()]);
             query.push(", ").push_bind(now_us).push(")");
         }
-        query
-            .push(" ON CONFLICT (version_id, segment_id) DO UPDATE SET lost_us = excluded.lost_us");
+        // What somebody said to be lost stays so.
+        query.push(match label {
+            "" => " ON CONFLICT (version_id, segment_id) DO NOTHING",
+            _ => {
+                " ON CONFLICT (version_id, segment_id) DO UPDATE SET medium = excluded.medium, lost_us = excluded.lost_us"
+            }
+        });
         query.build().execute(&mut *conn).await?;
     }
     Ok(())

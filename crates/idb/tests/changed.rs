@@ -124,3 +124,60 @@ fn what_is_lost_is_lost_to_what_builds_on_it_now() {
     assert_eq!((lost(), idb.stand_ins(id(2)).unwrap()), (vec![id(3), id(4)], vec![]));
     assert!(!idb.rebase(id(2), id(4), None).unwrap());
 }
+
+/// Which segments were written nobody may know: that a stream begins late, or has a gap, tells that one is missing.
+#[test]
+fn a_stream_with_a_gap_is_not_whole_until_there_is_none() {
+    let (_dir, idb) = begun();
+    let version = VersionId(nth(1));
+    let commit = |n: u8, from, to| {
+        idb.commit_segments(&[(segment(n, 1, n.into(), 1), vec![part(n, 77, 1, from, to)])])
+            .unwrap();
+    };
+    let lost = || idb.lost_versions().unwrap();
+    let noted = |now_us| idb.note_gaps(&[version], now_us).unwrap();
+    commit(2, 50, 70);
+    noted(5);
+    assert_eq!(lost(), [], "it is written still");
+    let (ended, totals) = (Some(Status::Completed), Totals::default());
+    idb.end_session(SessionId(nth(1)), Status::Completed, 5, &totals, "{}", ended).unwrap();
+    noted(6);
+    assert_eq!(lost(), [LostData { version, loss: Loss::Segments }]);
+    assert_eq!(idb.segments_belonging_to(version).unwrap(), [SegmentId(nth(2))]);
+    commit(1, 0, 50);
+    // What has no bytes leaves none out.
+    commit(3, 70, 70);
+    noted(7);
+    assert_eq!(lost(), []);
+    commit(5, 90, 99);
+    noted(8);
+    assert_eq!(lost(), [LostData { version, loss: Loss::Segments }]);
+    // What overlaps, as it was written again, fills the gap too.
+    commit(4, 60, 90);
+    noted(9);
+    assert_eq!(lost(), []);
+}
+
+/// What a session's end lists is known to belong to its version, until it is there.
+#[test]
+fn a_version_is_not_whole_without_what_it_is_known_to_have() {
+    let (_dir, idb) = begun();
+    let version = VersionId(nth(1));
+    idb.commit_segments(&[(segment(1, 1, 1, 1), vec![part(1, 1, 1, 0, 50)])]).unwrap();
+    let all = [1, 2, 3].map(|n| SegmentId(nth(n)));
+    idb.expect_segments(version, &all[..1], 4).unwrap();
+    assert_eq!(idb.lost_versions().unwrap(), []);
+    idb.expect_segments(version, &all, 5).unwrap();
+    let lost = [LostData { version, loss: Loss::Segments }];
+    assert_eq!(idb.lost_versions().unwrap(), lost);
+    assert_eq!(idb.segments_belonging_to(version).unwrap(), all);
+    idb.commit_segments(&[(segment(3, 1, 3, 1), vec![])]).unwrap();
+    assert_eq!(idb.lost_versions().unwrap(), lost);
+    // A copy that lacks something does not stand for it.
+    idb.put_copy(SegmentId(nth(4)), all[1], 2).unwrap();
+    idb.commit_segments(&[(segment(4, 1, 4, 1), vec![])]).unwrap();
+    assert_eq!(idb.lost_versions().unwrap(), lost);
+    idb.put_copy(SegmentId(nth(5)), all[1], 0).unwrap();
+    idb.commit_segments(&[(segment(5, 1, 5, 1), vec![])]).unwrap();
+    assert_eq!(idb.lost_versions().unwrap(), []);
+}

@@ -1,12 +1,13 @@
 //! Multiplexing: blocks of several streams become segments on one device, each with its catalog and its commit.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::FilledBlock;
 use capstan_engine::meter::{Lap, Meters, Stage};
-use capstan_format::id::SegmentId;
+use capstan_format::id::{SegmentId, VersionId};
 use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds, SessionLabel};
 
 use crate::grants::Grants;
@@ -40,6 +41,8 @@ pub(crate) struct Multiplexer {
     ahead: Vec<FilledBlock>,
     finish: Option<SessionEnds>,
     written: Written,
+    /// The segments that were ended and have something of a version.
+    ended: HashMap<VersionId, Vec<SegmentId>>,
     /// What is not committed, where it is kept.
     keep: Option<Keep>,
     /// Media that failed since the last commit.
@@ -74,6 +77,7 @@ impl Multiplexer {
             ahead: Vec::new(),
             finish: None,
             written: Written::default(),
+            ended: HashMap::new(),
             keep,
             failures: 0,
         }
@@ -124,7 +128,7 @@ impl Multiplexer {
     /// its own for it, so that it is given up with its session, and not with another one.
     fn end_sessions(&mut self, ends: SessionEnds) -> Result<(), WriteError> {
         let SessionEnds { own, others } = ends;
-        let is_here = |e: &OtherEnd| self.writer.has_any_of(e.session.version);
+        let is_here = |e: &OtherEnd| self.writer.versions().any(|of| of == e.session.version);
         let (here, apart): (Vec<_>, Vec<_>) = others.into_iter().partition(is_here);
         if self.writer.age().is_some() || own.is_some() {
             self.end_segment(SessionEnds { own, others: here })?;
@@ -132,7 +136,8 @@ impl Multiplexer {
         for OtherEnd { session, end } in apart {
             let bytes = self.written.of_others.get(&session.session).copied().unwrap_or(0);
             let end = SessionEnd { bytes_written: bytes, ..end };
-            self.end_as(&heading(session, &self.options), &Some(end).into())?;
+            let end = self.with_segments(end, session.version);
+            self.end_as(&heading(session, &self.options), Some(end).into())?;
         }
         Ok(())
     }
@@ -209,28 +214,48 @@ impl Multiplexer {
 
     fn end_segment(&mut self, mut ends: SessionEnds) -> Result<(), WriteError> {
         let Written { bytes, of_others, .. } = &self.written;
-        for other in &mut ends.others {
-            other.end.bytes_written = of_others.get(&other.session.session).copied().unwrap_or(0);
+        for OtherEnd { session, end } in &mut ends.others {
+            end.bytes_written = of_others.get(&session.session).copied().unwrap_or(0);
+            *end = self.with_segments(end.clone(), session.version);
         }
         let own = ends.own.map(|e| SessionEnd { bytes_written: *bytes, ..e });
+        let own = own.map(|e| self.with_segments(e, self.options.session.version));
         let heading = heading(self.options.session.clone(), &self.options);
-        self.end_as(&heading, &SessionEnds { own, ..ends })?;
+        self.end_as(&heading, SessionEnds { own, ..ends })?;
         self.current += 1;
         self.grants.next_segment();
         Ok(())
     }
 
+    /// A session's end, with the segments that were ended before and have something of its version.
+    fn with_segments(&self, mut end: SessionEnd, version: VersionId) -> SessionEnd {
+        let known: HashSet<SegmentId> = end.segments.iter().copied().collect();
+        let ended = self.ended.get(&version).into_iter().flatten();
+        end.segments.extend(ended.filter(|id| !known.contains(*id)));
+        end
+    }
+
     /// Ends the segment that is open; where none is, one of that heading.
-    fn end_as(&mut self, heading: &Heading, ends: &SessionEnds) -> Result<(), WriteError> {
+    fn end_as(&mut self, heading: &Heading, mut ends: SessionEnds) -> Result<(), WriteError> {
+        ends.limit_lists();
         let now = self.keep.is_some().then(self.options.now_us);
-        let ended = loop {
-            match self.begin(heading).and_then(|()| self.writer.end(ends.clone(), now)) {
-                Ok(ended) => break ended,
+        let (here, ended) = loop {
+            let begun = self.begin(heading);
+            // What is written again has the same id.
+            let id = self.writer.opened().map(|(id, _)| id);
+            let here: HashSet<VersionId> = self.writer.versions().collect();
+            match begun.and_then(|()| self.writer.end(ends.clone(), now)) {
+                Ok(ended) => break ((id, here), ended),
                 Err(e) => self.go_on(e)?,
             }
         };
+        if let (Some(id), versions) = here {
+            for version in versions {
+                self.ended.entry(version).or_default().push(id);
+            }
+        }
         if let (Some(keep), Some(now)) = (&mut self.keep, now) {
-            keep.ended(ends.clone(), now);
+            keep.ended(ends, now);
         }
         self.take_ended(&ended)?;
         if self.keep.as_ref().is_some_and(Keep::is_due) {

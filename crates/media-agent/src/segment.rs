@@ -133,10 +133,10 @@ impl SegmentWriter {
         self.open.as_ref().map(|o| o.begun.elapsed())
     }
 
-    /// Whether the segment that is open has something of a version.
-    pub fn has_any_of(&self, version: VersionId) -> bool {
+    /// The versions of the streams in the segment that is open; some may come several times.
+    pub fn versions(&self) -> impl Iterator<Item = VersionId> + '_ {
         let streams = self.open.iter().flat_map(|open| open.streams.values());
-        streams.map(|(extent, _)| extent.version).any(|of| of == version)
+        streams.map(|(extent, _)| extent.version)
     }
 
     /// Whether one of the media ends soon.

@@ -157,6 +157,7 @@ fn who_has_nothing_in_the_last_segment_ends_in_one_of_its_own() {
         dirs: 0,
         bytes_read: 0,
         bytes_written: 0,
+        segments: Vec::new(),
     };
     let others = [2, 3].map(|n| OtherEnd { session: label(n), end: end() }).into();
     writer.finish(SessionEnds { own: Some(end()), others }).unwrap();
@@ -223,6 +224,11 @@ fn round_trip(shape: &Shape, streams: &[Vec<Spec>], pokes: u32) {
         assert_eq!(kept.streams.len(), contents.streams.len(), "the IDB's catalog is the medium's");
     }
     assert_eq!(bytes, written.bytes);
+    let reported = reported.lock().unwrap();
+    if let Some(((_, last, _), before)) = reported.split_last() {
+        let ids: Vec<_> = before.iter().map(|(header, ..)| header.segment).collect();
+        assert_eq!(last.session_end.as_ref().unwrap().segments, ids, "none goes unnoticed");
+    }
     let empty = Got::default();
     for given in &given {
         assert_same(given, by_catalog.get(&given.stream).unwrap_or(&empty));

@@ -2,9 +2,13 @@
 
 use std::fs;
 
+use capstan_tape::library::Library;
+
 use crate::compare::same_by_rsync;
 use crate::gone_media::{full, status, why};
+use crate::independent_reader::Reader;
 use crate::support::{Lab, Run, below, noise, report};
+use crate::tape::library_of;
 
 fn said(run: &Run) -> String {
     format!("{}{}", run.stdout, run.stderr)
@@ -94,4 +98,100 @@ fn what_will_never_be_whole_is_let_go_by_name() {
     lab.run(["protect", &above, "--none"]).ok();
     let pruned = prunes(&lab, "1 version removed, 0 marked, 1 kept");
     assert!(pruned.stderr.contains("is not known, and a later one is whole"), "{}", said(&pruned));
+}
+
+fn not_whole(lab: &Lab) -> usize {
+    lab.run(["sessions"]).ok().stdout.matches("not whole").count()
+}
+
+/// Whichever segment a medium lacks: of files that nobody can name, nothing else tells that they are missing.
+#[test]
+fn a_version_of_which_any_segment_is_missing_is_not_whole() {
+    let lab = Lab::new();
+    for n in 0..60 {
+        lab.file(&format!("tree/{n}"), noise(n, 50_000));
+    }
+    let whole = full(&lab, "m", "t");
+    lab.file("tree/new", noise(99, 100));
+    let args = ["tree", "--to", "m", "--name", "t", "--full", "--segment-size", "512K"];
+    let done = lab.backed_up(args);
+    let torn = format!("t@{}", &done["session"].as_str().unwrap()[..8]);
+    let last: u32 = lab.sh("ls m/*.segment | wc -l").trim().parse().unwrap();
+    assert!(last > 5, "{last} segments");
+    let reader = Reader::find();
+    for missing in 2..last {
+        let segment = format!("m/{missing:08}.segment");
+        lab.sh(&format!("mv {segment} held"));
+        new_home(&lab);
+        let taken = lab.run(["import", "m"]);
+        assert_eq!(taken.code, 3, "segment {missing}: {}", said(&taken));
+        assert!(taken.stderr.contains(&format!("{torn} is not whole")), "{}", said(&taken));
+        assert_eq!(not_whole(&lab), 1);
+        let (code, json) = status(&lab);
+        assert_eq!(code, 6, "{json:#}");
+        let read = lab.run(["restore", &torn, "--into", "out"]);
+        assert_eq!(read.code, 3, "segment {missing}: {}", said(&read));
+        let there = below(&lab.path("out"), &lab.path("tree"));
+        let count = fs::read_dir(there).unwrap().count() as u64;
+        if count < 61 {
+            let lack = format!("{} of its 61 files lack", 61 - count);
+            assert!(read.stderr.contains(&lack), "{lack}: {}", said(&read));
+        }
+        fs::remove_dir_all(lab.path("out")).unwrap();
+        let verified = lab.run(["verify", &torn]);
+        assert_eq!(verified.code, 3, "segment {missing}: {}", said(&verified));
+        if let Some(reader) = &reader {
+            let read = reader.run(&lab, None, &["check", "m"]);
+            assert_eq!(read.code, 3, "segment {missing}: {}", said(&read));
+        }
+        // A copy lacks the same, and says so where it is imported alone.
+        if missing == 3 {
+            assert_eq!(lab.run(["copy", &torn, "--to", "copied"]).code, 3);
+            new_home(&lab);
+            let taken = lab.run(["import", "copied"]);
+            assert_eq!(taken.code, 3, "{}", said(&taken));
+            assert!(taken.stderr.contains(&format!("{torn} is not whole")), "{}", said(&taken));
+            lab.sh("rm -r copied");
+            lab.run(["import", "m"]);
+        }
+        lab.run(["media", "adopt", "m"]).ok();
+        prunes(&lab, "0 versions removed, 0 marked, 2 kept");
+        lab.restored([&*whole, "--into", "out"]);
+        fs::remove_dir_all(lab.path("out")).unwrap();
+        // It is found again.
+        lab.sh(&format!("mv held {segment}"));
+        lab.run(["import", "m"]).ok();
+        assert_eq!(not_whole(&lab), 0);
+    }
+    lab.run(["status"]).ok();
+    lab.restored([&*torn, "--into", "out"]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+}
+
+/// What goes on on another tape is whole when all of them are known, in whatever order.
+#[test]
+fn a_version_on_several_tapes_is_whole_when_all_are_imported() {
+    let lab = Lab::new();
+    Library::create(&lab.path("vtl"), &library_of(1, 4), 4).unwrap();
+    lab.file("tree/big", noise(1, 90_000_000));
+    let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    let media = done["media"].as_array().unwrap().clone();
+    assert!(media.len() > 2, "{done:#}");
+    new_home(&lab);
+    let mut rest: Vec<&str> = media.iter().rev().filter_map(|m| m.as_str()).collect();
+    // The last one, which has the end, first.
+    let first = rest.remove(0);
+    let import = |tape: &str| lab.run(["import".to_owned(), format!("vtape:vtl?tape={tape}")]);
+    let taken = import(first);
+    assert_eq!(taken.code, 3, "{}", said(&taken));
+    assert_eq!(not_whole(&lab), 1, "{}", said(&taken));
+    for (n, tape) in rest.iter().enumerate() {
+        let is_last = n + 1 == rest.len();
+        let taken = import(tape);
+        assert_eq!(taken.code, if is_last { 0 } else { 3 }, "{tape}: {}", said(&taken));
+        assert_eq!(not_whole(&lab), usize::from(!is_last), "{}", said(&taken));
+    }
+    new_home(&lab);
+    lab.run(["import", "vtape:vtl"]).ok();
+    assert_eq!(not_whole(&lab), 0);
 }

@@ -387,6 +387,7 @@ impl Job<'_> {
             dirs: totals.dirs,
             bytes_read: totals.bytes_read,
             bytes_written: 0,
+            segments: Vec::new(),
         });
         Ending { status, totals, input_failed: of.input_failed.is_some(), end }
     }

@@ -162,6 +162,11 @@ impl Cell {
             .zip(&handed_over)
             .map(|(job, of)| job.ending(of, stopped, media_errors))
             .collect();
+        for (job, ending) in jobs.iter().zip(&mut endings).filter(|(job, _)| job.goes_on) {
+            if let Some(end) = &mut ending.end {
+                end.segments = self.idb.segments_belonging_to(job.label.version)?;
+            }
+        }
         let drives = writer.drives();
         let written = writer.finish(ends(jobs, &endings));
         let drives = std::mem::take(&mut *drives.lock());

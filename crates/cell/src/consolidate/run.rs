@@ -311,6 +311,8 @@ impl<'a> Run<'a> {
             ready: Vec::new(),
             counted: Counted::default(),
         };
+        let belonging = self.cell.idb.segments_belonging_to(on.label.version);
+        let belonging = belonging.map_err(|e| WriteError::Commit(Box::new(e)))?;
         let (entropy, meters) = (self.cell.entropy.clone(), on.meters.clone());
         let writer = Writer::start_on(members, options, entropy, meters, self.on_commit(on));
         let port = Arc::new(writer.port());
@@ -336,6 +338,8 @@ impl<'a> Run<'a> {
             dirs: rows.counted.dirs,
             bytes_read: 0,
             bytes_written: 0,
+            // What was passed on, by earlier sessions too, is recorded by now.
+            segments: belonging,
         });
         let (lost, drives) = (writer.lost_mirrors(), writer.drives());
         let written = writer.finish(end);

@@ -101,6 +101,9 @@ impl Cell {
         self.say_changed(&ears);
         let target = member.medium.clone();
         self.levels_of_copies(&mut views, request.log_level)?;
+        if let Some(version) = plan.versions.last().filter(|_| plan.object.is_some()) {
+            self.say_lost(version.id, &plan.name, || None, &ears)?;
+        }
         let is_target = |medium| medium == target.medium || in_library(medium);
         let works = lacking(&views, &is_source, &is_target);
         require_sources(&views, &works)?;

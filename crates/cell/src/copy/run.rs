@@ -229,7 +229,10 @@ fn end_of_session(view: &VersionView<'_>, place: &SegmentPlace) -> Option<OtherE
     let label = labels.find(|label| label.version == view.version)?;
     let here = contents.end.as_ref().and_then(|end| end.end_of(label.session)).cloned();
     let recorded = || view.idb.session(label.session).ok().flatten().filter(has_ended);
-    let end = here.or_else(|| recorded().map(end_as_recorded))?;
+    let mut end = here.or_else(|| recorded().map(end_as_recorded))?;
+    if end.segments.is_empty() {
+        end.segments = view.idb.segments_belonging_to(view.version).ok()?;
+    }
     Some(OtherEnd { session: label.clone(), end })
 }
 
@@ -245,5 +248,6 @@ fn end_as_recorded(session: Session) -> SessionEnd {
         dirs: session.dirs,
         bytes_read: session.bytes_read,
         bytes_written: session.bytes_written,
+        segments: Vec::new(),
     }
 }

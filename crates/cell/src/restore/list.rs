@@ -110,7 +110,7 @@ impl Cell {
         let ears = Ears::new(observer);
         let version = self.version(&request.version)?;
         let name = &request.version.name;
-        self.say_lost(version.id, name, &ears)?;
+        self.say_lost(version.id, name, || None, &ears)?;
         let mut view = VersionView::open(self, version.id)?;
         self.add_keys(&mut view, false)?;
         check::destination(request)?;

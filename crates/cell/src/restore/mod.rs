@@ -26,6 +26,7 @@ use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
+use capstan_format::entry::{Entry, Kind};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
@@ -230,12 +231,13 @@ impl Cell {
         tape::read_through(request.spool.clone())?;
         let version = self.version(&request.version)?;
         self.say_clock(&request.version, &version, ears)?;
-        self.say_lost(version.id, &request.version.name, ears)?;
         let mut view = VersionView::open(self, version.id)?;
         // A wrong or missing key is said before anything is written.
         self.add_keys(&mut view, true)?;
         self.open_drive_keys(&view)?;
         let overview = Overview::with_replaced(&view)?;
+        let known = || files_known(&view, &overview).ok();
+        self.say_lost(version.id, &request.version.name, known, ears)?;
         let from = self.writer_of(version.id)?.map(|s| s.id);
         let session = SessionId(self.new_id()?);
         let meters = Meters::default();
@@ -486,6 +488,35 @@ impl RunOf<'_> {
     }
 }
 
+/// The rows that a version has, as they stand.
+fn each_live(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    scope: &Scope,
+    each: &mut dyn FnMut(&Entry, &[u8]),
+) -> Result<()> {
+    scope.rows(view, &mut |stream, row| {
+        let path = row.entry.path();
+        let live = row.entry.kind.is_inode()
+            && overview.is_first(stream, &row)
+            && !overview.is_replaced(&path, row.ordinal)
+            && !overview.is_carrier(row.ordinal);
+        if live {
+            each(&row.entry, &path);
+        }
+        Ok(())
+    })
+}
+
+/// How many files are known of a version, directories aside.
+pub(crate) fn files_known(view: &VersionView<'_>, overview: &Overview) -> Result<u64> {
+    let mut files = 0;
+    each_live(view, overview, &Scope::default(), &mut |entry, _| {
+        files += u64::from(entry.kind != Kind::Dir);
+    })?;
+    Ok(files)
+}
+
 fn dry_run(
     view: &VersionView<'_>,
     overview: &Overview,
@@ -498,16 +529,10 @@ fn dry_run(
     let mut report =
         Report { status: "completed".to_owned(), media: view.first_media(), ..run.report() };
     report.method = "dry run".to_owned();
-    scope.rows(view, &mut |stream, row| {
-        let path = row.entry.path();
-        let live = row.entry.kind.is_inode()
-            && overview.is_first(stream, &row)
-            && !overview.is_replaced(&path, row.ordinal)
-            && !overview.is_carrier(row.ordinal);
-        if live && tally.takes(&row.entry, &path) {
-            tally.count(&row.entry);
+    each_live(view, overview, scope, &mut |entry, path| {
+        if tally.takes(entry, path) {
+            tally.count(entry);
         }
-        Ok(())
     })?;
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.bytes);
     ears.fill(&mut report);

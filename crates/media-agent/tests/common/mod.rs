@@ -363,6 +363,7 @@ pub fn write_session(
         dirs: 0,
         bytes_read: 0,
         bytes_written: 0,
+        segments: Vec::new(),
     };
     (given, writer.finish(Some(end)))
 }

@@ -35,10 +35,14 @@ pub enum When {
 impl When {
     /// Microseconds since 1970. Fails where there is no such session, or more than one.
     pub fn us(&self, cell: &Cell) -> Result<i64, Failure> {
+        self.us_at(cell, &now())
+    }
+
+    fn us_at(&self, cell: &Cell, now: &Zoned) -> Result<i64, Failure> {
         match self {
             Self::At(us) => Ok(*us),
             Self::Ago(span) => {
-                let then = Zoned::now().checked_sub(*span);
+                let then = now.checked_sub(*span);
                 then.map(|then| then.timestamp().as_microsecond()).map_err(|_| {
                     Failure::bad_input("that long ago is beyond the calendar", "name a nearer time")
                 })
@@ -52,7 +56,9 @@ impl When {
 
     /// How long ago it is. Fails for what is to come.
     pub fn age(&self, cell: &Cell) -> Result<Duration, Failure> {
-        let ago = capstan_engine::clock::now_us().saturating_sub(self.us(cell)?);
+        let now = now();
+        let then = self.us_at(cell, &now)?;
+        let ago = now.timestamp().as_microsecond().saturating_sub(then);
         u64::try_from(ago).map(Duration::from_micros).map_err(|_| {
             Failure::bad_input(
                 "that time is yet to come",
@@ -60,6 +66,12 @@ impl When {
             )
         })
     }
+}
+
+/// What the clock says, here.
+fn now() -> Zoned {
+    let now = Timestamp::from_microsecond(capstan_engine::clock::now_us());
+    now.unwrap_or_default().to_zoned(TimeZone::system())
 }
 
 /// Reads a time of an option that looks back: a span of time is so long ago.
@@ -74,7 +86,7 @@ pub fn parse_when(text: &str) -> Result<When, String> {
             )),
         };
     }
-    let now = Zoned::now();
+    let now = now();
     if let Some(when) = moment(text, &now) {
         return Ok(when);
     }
@@ -88,7 +100,7 @@ pub fn parse_when(text: &str) -> Result<When, String> {
 /// Reads a time to come: a span of time is so long from now. Microseconds since 1970.
 pub fn parse_until(text: &str) -> Result<i64, String> {
     let text = text.trim();
-    let now = Zoned::now();
+    let now = now();
     let beyond = || "it is beyond the calendar; write permanent, or less".to_owned();
     let over = || "protection in the past: that time is over; name a later one".to_owned();
     let until = match moment(text, &now) {
@@ -109,7 +121,7 @@ pub fn parse_until(text: &str) -> Result<i64, String> {
 /// Reads how long something is, or is waited for.
 pub fn parse_age(text: &str) -> Result<Duration, String> {
     let span = not_minutes(text.trim()).and_then(parse_span)?;
-    let now = Zoned::now();
+    let now = now();
     let later = now.checked_add(span).map_err(|_| NO_SPAN.to_owned())?;
     Duration::try_from(now.duration_until(&later)).map_err(|_| NO_SPAN.to_owned())
 }

@@ -103,6 +103,11 @@ impl Known<'_> {
 }
 
 impl Cell {
+    /// Whether any session is on record, of whatever kind.
+    pub fn has_sessions(&self) -> Result<bool> {
+        Ok(!self.idb.sessions(1)?.is_empty())
+    }
+
     /// How it stands with the objects of these names, or all, by name. A last complete version that is older than `max_age`, or
     /// that there is not, is critical.
     pub fn status(&self, names: &[String], max_age: Duration) -> Result<Vec<ObjectStatus>> {

@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(of("a/keep.o", false), Some(("keep.o".into(), false)));
         assert_eq!(of("a/cache", false), None);
         let bad = Selection::new(&[listed("a[", 7)], &[]).unwrap_err();
-        assert!(bad.to_string().contains("'a[ (list:7)'"), "{bad}");
+        assert!(bad.to_string().contains("'a[' (list:7)"), "{bad}");
     }
 
     #[test]

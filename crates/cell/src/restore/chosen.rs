@@ -190,10 +190,14 @@ impl Patterns {
     /// What patterns say of a path, and that they do; nothing if none matches.
     fn says(&self, path: &[u8], is_dir: bool) -> Option<bool> {
         let decision = self.selection.decide(path, is_dir)?;
-        let matters = decision.pattern < self.excludes
-            || self.excluding.decide(path, is_dir).is_some_and(|without| without.excludes);
-        if matters {
+        if decision.pattern < self.excludes {
             self.used[decision.pattern].store(true, Relaxed);
+        } else if let Some(without) = self.excluding.decide(path, is_dir)
+            && without.excludes
+        {
+            // What is taken back had been left out: both did something.
+            self.used[decision.pattern].store(true, Relaxed);
+            self.used[without.pattern].store(true, Relaxed);
         }
         Some(decision.excludes)
     }

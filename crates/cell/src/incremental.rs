@@ -22,6 +22,9 @@ use crate::version::{SegmentPlace, VersionView};
 const NAMES_KEY_HELPS: &str = "; `capstan key names`, with a secret at hand, makes or completes the key with which incrementals run \
                                unattended";
 
+/// So many of the last versions are looked at for one that is kept together with what is written.
+const CANDIDATES: usize = 64;
+
 /// What an incremental builds on.
 pub(crate) struct Based<'a> {
     pub version: VersionId,
@@ -32,8 +35,9 @@ pub(crate) struct Based<'a> {
 
 impl Cell {
     /// The version that a backup builds on; `None` if it is a full one, or has to be one, which is said where something else
-    /// was asked for, or could be expected. It may lie on any media. Where nothing was asked for, it is encrypted if this one is: who
-    /// begins to encrypt wants all encrypted.
+    /// was asked for, or could be expected. It may lie on any number of media. Where nothing was asked for, it is the last one that is kept
+    /// together with the media that are written, so that disks that take turns are each enough by themselves, and encrypted if this one
+    /// is: who begins to encrypt wants all encrypted.
     pub(crate) fn base_for(
         &self,
         object: &Object,
@@ -69,6 +73,26 @@ impl Cell {
             }
             return Ok(None);
         };
+        let mut base = base;
+        if asked.is_none() {
+            let mut candidates = versions.iter().filter(|v| is_base(v, level)).take(CANDIDATES);
+            let together = candidates.find_map(|version| {
+                let apart = self.apart(version.id, media);
+                match apart {
+                    Ok(apart) if !apart.is_empty() => None,
+                    // Why it cannot be looked at is why it cannot be built on.
+                    _ => Some(version),
+                }
+            });
+            let Some(together) = together else {
+                full(&format!(
+                    "the last version lies on {}, and this one is to be enough by itself; --incr builds on that all the same",
+                    self.apart(base.id, media)?.join(", ")
+                ));
+                return Ok(None);
+            };
+            base = together;
+        }
         let opened = match self.lost_of(base.id)? {
             Some(why) => Err(CellError::BadInput(format!("the last version is not whole: {why}"))),
             None => self.open_base(base),
@@ -86,7 +110,7 @@ impl Cell {
                 Ok(None)
             }
             Ok(based) => {
-                let apart = self.apart(&based.cursor, media)?;
+                let apart = self.apart(base.id, media)?;
                 if !apart.is_empty() {
                     notes.push(format!(
                         "this builds on what lies on {}: a restore needs both; --full makes a backup that is enough by itself",
@@ -124,34 +148,29 @@ impl Cell {
         }
     }
 
-    /// Labels of the media that a base lies on, where whoever keeps those that are written may not know of them: nothing of it lies on
-    /// them or was staged from there, and they are neither of the same pool nor of the same library.
-    fn apart(&self, base: &Cursor<'_>, media: &[MediumId]) -> Result<Vec<String>> {
+    /// Labels of the media that a base lies on and that whoever keeps those that are written may not know of: what lies there lies not on
+    /// these, was not staged from them, and they are neither of the same pool nor of the same library.
+    fn apart(&self, base: VersionId, media: &[MediumId]) -> Result<Vec<String>> {
+        let view = VersionView::open(self, base)?;
         let mut staged = HashMap::new();
         let mut labels: Vec<String> = Vec::new();
         let mut kin = HashMap::new();
-        for segment in base.segments() {
+        for segment in &view.segments {
             let places = segment.whole_places();
-            if places.iter().any(|(_, id, _)| media.contains(id)) {
-                return Ok(Vec::new());
-            }
+            let mut near = places.iter().any(|(_, id, _)| media.contains(id));
             for medium in media {
-                let staged = match staged.entry((segment.by, *medium)) {
+                near |= match staged.entry((segment.by, *medium)) {
                     Entry::Occupied(known) => *known.get(),
                     Entry::Vacant(new) => *new.insert(self.was_staged(segment.by, *medium)?),
                 };
-                if staged {
-                    return Ok(Vec::new());
-                }
             }
-            let Some((_, on, _)) = places.first() else { continue };
-            let near = match kin.entry(*on) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => *new.insert(self.are_kept_together(*on, media)?),
-            };
-            if near {
-                return Ok(Vec::new());
+            for (_, on, _) in &places {
+                near |= match kin.entry(*on) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => *new.insert(self.are_kept_together(*on, media)?),
+                };
             }
+            let Some((_, on, _)) = places.first().filter(|_| !near) else { continue };
             if let Some(row) = self.idb.medium(*on)?
                 && !labels.contains(&row.label)
             {

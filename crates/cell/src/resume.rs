@@ -14,7 +14,7 @@ use crate::contents::data_ranges;
 use crate::error::Result;
 use crate::merged::Merged;
 use crate::session::Ears;
-use crate::version::{Row, SegmentPlace, VersionView};
+use crate::version::{Row, VersionView};
 
 /// Looks names up in what an incomplete session committed.
 pub(crate) struct Cursor<'a> {
@@ -28,11 +28,6 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub fn new(merged: Merged<'a>) -> Self {
         Self { merged, head: None, begun: false, goes_on_with: Vec::new() }
-    }
-
-    /// Its segments.
-    pub fn segments(&self) -> &[SegmentPlace] {
-        &self.merged.view.segments
     }
 
     /// Whether all of it is encrypted, or nothing.

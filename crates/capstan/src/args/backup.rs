@@ -40,9 +40,10 @@ one may be lost), rait:N+K:A,B,... (any K may be lost); arrays stand in parenthe
 left and said (status completed with errors); `capstan rait` shows them and writes a lost one anew. Where all members are tape
 libraries, a session takes a tape for each, and goes on on a next array of tapes when one is full.
 
-A backup has what changed since the object's last version, wherever that and all it builds on lies: a restore needs those media, too.
-Media that were exported are as good as at hand. Where there is no such version, or it is damaged or away, the backup has everything, and
-a warning says why. So it is where the last version is not encrypted and this one is, unless --incr is given. --full and --level say
+A backup has what changed since the object's last version on the same medium, or on media of the same pool or library. On another
+medium it has everything, so that disks that take turns are each enough by themselves; --incr builds on the last version wherever that
+lies. Media that were exported are as good as at hand. Where the last version is damaged or away, or is not encrypted and this one is,
+the backup has everything, too. A warning says why. --full and --level say
 otherwise. --dry-run --list has a line for each path: new, changed, metadata (its contents are not stored again), unchanged, removed,
 left out and by which rule, failed; what is in a directory that is left out is not listed. A mirror that fails is left and said
 (status completed with errors); only when all have failed the session fails. A first SIGINT or SIGTERM ends the

@@ -224,7 +224,7 @@ fn as_of_a_time() {
 }
 
 #[test]
-fn by_default_it_builds_on_the_last_version_wherever_that_is() {
+fn by_default_it_builds_on_the_last_version_that_is_kept_with_it() {
     let lab = Lab::new();
     lab.file("tree/a", "a");
     let report = |device: &str, options: &[&str]| {
@@ -234,21 +234,38 @@ fn by_default_it_builds_on_the_last_version_wherever_that_is() {
     let method = |device: &str, options: &[&str]| {
         report(device, options)["method"].as_str().unwrap().to_owned()
     };
-    assert_eq!(method("one", &[]), "full", "the first");
-    assert_eq!(method("one", &[]), "incr");
+    let silent = |device: &str, method: &str| {
+        let report = report(device, &[]);
+        assert_eq!(report["method"], method, "{report:#}");
+        assert_eq!(report["errors"], serde_json::json!([]), "{report:#}");
+        assert!(!report["notes"].to_string().contains("needs both"), "{report:#}");
+    };
+    silent("one", "full");
+    silent("one", "incr");
     let other = report("two", &[]);
-    assert_eq!(other["method"], "incr", "{other:#}");
-    assert!(other["notes"].to_string().contains("lies on one: a restore needs both"), "{other:#}");
-    let again = report("two", &[]);
-    assert_eq!(again["method"], "incr");
-    assert!(!again["notes"].to_string().contains("needs both"), "it is known: {again:#}");
-    assert_eq!(method("one", &["--incr"]), "incr");
-    assert_eq!(method("one", &[]), "incr", "the last builds on two media");
+    assert_eq!(other["method"], "full", "another medium is to be enough by itself: {other:#}");
+    let errors = other["errors"].to_string();
+    assert!(errors.contains("no-base") && errors.contains("lies on one"), "{other:#}");
+    // Disks that take turns have a chain each.
+    for device in ["two", "one", "two", "one"] {
+        lab.file("tree/a", device);
+        silent(device, "incr");
+    }
+    let both = report("two", &["--incr"]);
+    assert_eq!(both["method"], "incr", "{both:#}");
+    assert!(both["notes"].to_string().contains("lies on one: a restore needs both"), "{both:#}");
+    silent("two", "incr");
     lab.restored(["t", "--into", "out"]);
     same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    lab.sh("rm -r out; mv one away");
+    silent("two", "incr");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    lab.sh("mv away one");
+    silent("one", "incr");
     // One that is not there, and nobody said where it is.
     lab.sh("mv one away");
-    let full = report("two", &[]);
+    let full = report("two", &["--incr"]);
     assert_eq!(full["method"], "full", "{full:#}");
     assert!(full["errors"].to_string().contains("no-base"), "{full:#}");
     lab.sh("mv away one");

@@ -516,10 +516,11 @@ impl Cell {
         }
         // What is known from a mirror is not replaced by what is left here. A catalog that lacks names would be taken for all: who
         // reads them from the medium says that they lack.
-        if whole || !is_poor && self.idb.read_catalog(end.segment)?.is_none() {
+        let is_known = self.idb.read_catalog(end.segment)?.is_some();
+        if whole || !is_poor && !is_known {
             let catalog = rebuild(&contents).unwrap_or_default();
             self.idb.write_catalog(end.segment, &[&catalog])?;
-        } else {
+        } else if is_known {
             parts.clear();
         }
         if let Some(origin) = header.copy_of {

@@ -76,13 +76,9 @@ impl Cell {
         let mut base = base;
         if asked.is_none() {
             let mut candidates = versions.iter().filter(|v| is_base(v, level)).take(CANDIDATES);
-            let together = candidates.find_map(|version| {
-                let apart = self.apart(version.id, media);
-                match apart {
-                    Ok(apart) if !apart.is_empty() => None,
-                    // Why it cannot be looked at is why it cannot be built on.
-                    _ => Some(version),
-                }
+            let together = candidates.find(|version| {
+                // Why it cannot be looked at is why it cannot be built on.
+                self.apart(version.id, media).map_or(true, |apart| apart.is_empty())
             });
             let Some(together) = together else {
                 full(&format!(

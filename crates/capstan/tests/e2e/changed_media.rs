@@ -49,7 +49,7 @@ fn cut(drive: &mut dyn TapeDrive) {
 
 /// What `status` says, with its exit code.
 fn status(lab: &Lab) -> (i32, String) {
-    let run = lab.run(["status", "--max-age", "1d", "--json"]);
+    let run = lab.run(["status", "t", "--max-age", "1d", "--json"]);
     (run.code, run.stdout)
 }
 

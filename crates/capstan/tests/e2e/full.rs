@@ -248,7 +248,7 @@ fn a_backup_to_a_full_disk_names_the_medium_and_is_on_record() {
     assert!(line.split_whitespace().any(|word| word == "-") && !line.contains("removed"), "{line}");
     let status = lab.run(["status", "--max-age", "1d"]);
     assert_ne!(status.code, 0);
-    assert!(status.stdout.contains("did not complete"), "{}", status.stdout);
+    assert!(status.stdout.contains("refused 0 min ago: the disk"), "{}", status.stdout);
     // One that runs out of room in the middle says the same.
     lab.sh("rm disk/filler");
     lab.file("tree-t/large", noise(77, 60_000_000));
@@ -285,11 +285,12 @@ fn every_refusal_of_a_known_object_is_on_record() {
         assert_ne!(lab.run(args).code, 0, "{args:?}");
         assert_eq!(failed(), n + 1, "{args:?}");
     }
-    // What nobody knows, or asks only, leaves nothing.
+    // What nobody knows leaves no session, and what asks only leaves nothing. What was refused is shown.
     lab.run(["backup", "gone", "--to", "medium", "--name", "typo"]).refused(&["gone"]);
     lab.run(["backup", "gone", "--to", "medium", "--name", "t", "--dry-run"]).refused(&["gone"]);
     assert_eq!(failed(), 5);
-    assert!(!lab.run(["status"]).stdout.contains("typo"));
+    let status = lab.run(["status"]).stdout;
+    assert!(status.contains("backup of 'typo'"), "{status}");
 }
 
 /// A run of one object whose backups are fulls of 30 MB, with `keep.last = 1`.

@@ -137,7 +137,7 @@ fn a_host_alarms_when_its_own_disk_is_away() {
     assert!(status.stdout.contains("is not in file:"), "{}", status.stdout);
     assert_eq!(hosts.on(ALPHA_BARE, &["prune", "--keep-last", "1"]).code, 3);
     hosts.on(ALPHA_BARE, &["backup", "tree", "--to", "disk"]).refused(&["is known to be in"]);
-    hosts.on(BETA, &["status"]).ok();
+    hosts.on(BETA, &["status", "b"]).ok();
     // One that was cut is changed for its host, and for all that ask.
     hosts.lab.sh("find disk-b -type f -size +50k -delete");
     assert_eq!(hosts.on(BETA, &["status"]).code, CRITICAL);
@@ -204,7 +204,7 @@ fn media_of_before_are_everybodys() {
     assert_eq!(hosts.on(BETA, &["status"]).code, CRITICAL);
     hosts.on(BETA, &["backup", "tree", "--to", "disk"]).refused(&["is known to be in"]);
     hosts.backup(ALPHA, "a");
-    hosts.on(BETA, &["status"]).ok();
+    hosts.on(BETA, &["status", "a"]).ok();
     hosts.backup(BETA, "b");
 }
 

@@ -136,7 +136,7 @@ fn a_lost_key_ring_lets_nothing_out_in_clear() {
     lab.sh("mv ring home/keyring.json");
     backup("e").ok();
     assert!(!is_clear());
-    lab.run(["status"]).ok();
+    lab.run(["status", "e"]).ok();
     lab.run(["backup", "tree", "--to", "medium", "--name", "e", "--encrypt", "off"])
         .refused(&["there is a key ring"]);
 }

@@ -71,7 +71,11 @@ fn a_disk_that_is_not_mounted_costs_no_backup() {
             assert!(ran.stderr.contains(word), "{word}: {}", ran.stderr);
         }
     }
-    lab.run(["backup", "tree", "--to", "disk"]).refused(&["'disk'", "--new-medium", "hint"]);
+    lab.run(["backup", "tree", "--to", "disk", "--name", "t"]).refused(&[
+        "'disk'",
+        "--new-medium",
+        "hint",
+    ]);
     assert_eq!(fs::read_dir(&at).unwrap().count(), 0, "nothing was made in the mount point");
     let (code, json) = status(&lab);
     assert_eq!((code, &json["status"]), (6, &"critical".into()), "{json}");

@@ -250,9 +250,12 @@ fn an_import_says_which_tape_is_wanted_before() {
     let before = &labels[labels.len() - 2];
     lose_database(&lab);
     let alone = run(&lab, &format!("import --json vtape:vtl?tape={last}"));
-    assert!(notes(&alone).contains(&format!("medium '{before}'")), "{}", alone.stdout);
+    // What it has is not whole by itself.
+    assert_eq!(alone.code, 3, "{}", alone.stdout);
+    assert!(alone.stdout.contains(&format!("medium '{before}'")), "{}", alone.stdout);
     for label in &labels {
-        run(&lab, &format!("import vtape:vtl?tape={label}")).ok();
+        let taken = run(&lab, &format!("import vtape:vtl?tape={label}"));
+        assert!([0, 3].contains(&taken.code), "{}", taken.stderr);
     }
     let again = run(&lab, &format!("import --json vtape:vtl?tape={last}"));
     assert!(!notes(&again).contains("wanted"), "{}", again.stdout);
@@ -282,7 +285,8 @@ fn what_is_resumed_on_another_tape_says_which_one_it_left() {
     assert_ne!(done["kept"], 0, "it goes on: {done}");
     lose_database(&lab);
     let alone = run(&lab, "import --json vtape:vtl?tape=V00002L9");
-    assert!(notes(&alone).contains("medium 'V00001L9'"), "{}", alone.stdout);
+    assert_eq!(alone.code, 3, "what it has is not whole by itself: {}", alone.stdout);
+    assert!(alone.stdout.contains("medium 'V00001L9'"), "{}", alone.stdout);
 }
 
 /// Whether `sessions` shows a lock.

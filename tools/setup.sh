@@ -60,6 +60,7 @@ deny_services() {
     [ -e $policy ] && return
     printf '#!/bin/sh\nexit 101\n' >$policy
     chmod 755 $policy
+    denied=yes
     trap 'rm -f "$log" $policy' EXIT
 }
 disable_services() {
@@ -97,6 +98,8 @@ if [ ${#missing[@]} -gt 0 ]; then
         exit 1
     }
     disable_services
+    # Now, since what else is cleaned up at the end replaces this trap.
+    [ -z "${denied:-}" ] || rm -f $policy
 fi
 
 if ! command -v cargo >/dev/null && [ ! -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then

@@ -3,6 +3,7 @@
 //! Whoever waits has nothing meanwhile that somebody else waits for, as far as it does not just use it.
 
 use std::fmt::Display;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -66,19 +67,40 @@ impl Wait {
             (patience.tell)(&format!("waiting: {why}"));
             self.told = Some(why);
         }
-        // Two that wait for each other's drives do not look at the same time for ever.
-        let own = Duration::from_millis(u64::from(std::process::id() % 97));
+        let pause = by_chance(self.pause);
         let _waits = Waiting::begin();
         let looked = Instant::now();
-        while looked.elapsed() < self.pause + own && !is_over() {
-            thread::sleep(NAP.min(self.pause));
+        while let Some(left) = pause.checked_sub(looked.elapsed()).filter(|left| !left.is_zero())
+            && !is_over()
+        {
+            thread::sleep(left.min(NAP));
         }
         self.pause = (self.pause * 2).min(LONGEST);
         !operator::has_left()
     }
 }
 
+/// From half as long to half as long again. Two that wait for what the other one takes first would else look at the same time for
+/// ever: each finds that the other has something, and lets go.
+fn by_chance(pause: Duration) -> Duration {
+    let share = RandomState::new().hash_one(std::process::id()) % 1_000;
+    pause.mul_f64(0.5 + share as f64 / 1_000.0)
+}
+
 /// An error without what it says to do: it is done.
 fn reason(error: &str) -> String {
     error.rsplit_once("; ").map_or(error, |(what, _)| what).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_as_long_as_chance_has_it() {
+        let pauses: Vec<_> = (0..200).map(|_| by_chance(SHORTEST)).collect();
+        let (least, most) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+        assert!(*least >= SHORTEST / 2 && *most <= SHORTEST * 3 / 2, "{least:?} {most:?}");
+        assert!(*most - *least > SHORTEST / 2, "{least:?} {most:?}");
+    }
 }

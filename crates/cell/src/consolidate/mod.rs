@@ -184,6 +184,9 @@ impl Cell {
         drop(view);
         let (mut going, mut earlier, mut failures) = (None, None, 0);
         let mut on = run.session(None)?;
+        // Between two sessions that go on with each other it is of none that runs: what is written is held, or a prune would take it for
+        // what nobody goes on with.
+        let made = self.hold_versions(&[run.version])?;
         loop {
             let ended = run.write(&on, member, &mut going);
             let (last, took) = (ended.last.clone(), ended.took);
@@ -227,6 +230,7 @@ impl Cell {
             }
             let last = (!failed).then_some(last.medium);
             self.back_up_idb(&to.device, last, &ears, &mut report);
+            drop(made);
             if failed || stop.0.load(Relaxed) {
                 self.tidy(source, &ears, observer, stop)?;
             }

@@ -105,6 +105,7 @@ impl Cell {
                 });
                 Ok(None)
             }
+            Ok(based) if asked.is_none() => Ok(Some(based)),
             Ok(based) => {
                 let apart = self.apart(base.id, media)?;
                 if !apart.is_empty() {

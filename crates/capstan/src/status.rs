@@ -8,7 +8,7 @@ pub use tapes::away_json;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use capstan_cell::{Health, LastSession, ObjectStatus, Refused, RefusedNow, age_text};
+use capstan_cell::{Cell, Health, LastSession, ObjectStatus, Refused, RefusedNow, age_text};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -46,25 +46,32 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let runs: Vec<_> = refused.iter().filter(|of| of.refusal.kind == Refused::Run).collect();
     let runs = if args.names.is_empty() { runs } else { Vec::new() };
     let of_runs = (!runs.is_empty()).then_some(Health::Warning);
-    let worst = all.iter().map(|o| o.health).max().max(of_runs);
+    // Nothing more is backed up, whatever was asked for.
+    let full_home = cell.full_home();
+    let of_home = full_home.as_ref().map(|_| Health::Critical);
+    let worst = all.iter().map(|o| o.health).max().max(of_runs).max(of_home);
     let mut out = Output::new();
     if args.json {
         out.json(&json!({
             "status": worst.map_or("unknown", Health::name),
             "max_age_s": max_age.as_secs(),
             "objects": all.iter().map(json_of).collect::<Vec<_>>(),
+            "home": home_json(&cell),
             "runs": runs.iter().map(|of| run_json(of)).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
             "media_away": away.iter().map(tapes::away_json).collect::<Vec<_>>(),
         }))?;
     } else {
-        out.text(&first_line(&all, &runs, worst))?;
+        out.text(&first_line(&all, &runs, full_home.as_deref(), worst))?;
         if args.plugin {
             out.text(&performance_data(&all, max_age))?;
         }
         out.text("\n")?;
         out.text(&list(&all))?;
+        if let Some(why) = &full_home {
+            out.text(&format!("{}\n", one_line(why)))?;
+        }
         let is_shown =
             |of: &&RefusedNow| args.names.is_empty() || args.names.contains(&of.refusal.name);
         for of in refused.iter().filter(is_shown) {
@@ -94,8 +101,23 @@ fn code_of(worst: Option<Health>) -> u8 {
     }
 }
 
+/// The room that the home has.
+fn home_json(cell: &Cell) -> Value {
+    let room = cell.home_room();
+    json!({
+        "path": cell.home().display().to_string(),
+        "free": room.map(|room| room.free),
+        "full": room.is_some_and(|room| room.is_full),
+    })
+}
+
 /// `CAPSTAN CRITICAL - 1 critical, 2 ok: home: it has no complete version`
-fn first_line(all: &[ObjectStatus], runs: &[&RefusedNow], worst: Option<Health>) -> String {
+fn first_line(
+    all: &[ObjectStatus],
+    runs: &[&RefusedNow],
+    full_home: Option<&str>,
+    worst: Option<Health>,
+) -> String {
     let Some(worst) = worst else {
         return "CAPSTAN UNKNOWN - nothing was backed up here".to_owned();
     };
@@ -108,9 +130,13 @@ fn first_line(all: &[ObjectStatus], runs: &[&RefusedNow], worst: Option<Health>)
     if !runs.is_empty() {
         counts.push(format!("{} went wrong", crate::protect::count(runs.len() as u64, "run")));
     }
+    if full_home.is_some() {
+        counts.push("the home is full".to_owned());
+    }
     let mut line = format!("CAPSTAN {} - {}", worst.name().to_uppercase(), counts.join(", "));
     let bad = all.iter().filter(|o| o.health != Health::Good && o.health == worst);
     let bad = bad.map(|o| format!("{}: {}", path_text(o.name.as_bytes()), o.why.join(", ")));
+    let bad = full_home.map(one_line).into_iter().chain(bad);
     for (i, text) in bad.chain(runs.iter().map(|of| one_line(&of.text()))).enumerate() {
         // What stands behind a bar is performance data.
         let text = text.replace('|', "/");
@@ -208,11 +234,11 @@ mod tests {
     fn the_first_line_is_a_plugins() {
         let all = [object("a|b", Health::Critical, 100), object("it's", Health::Good, 7)];
         assert_eq!(
-            first_line(&all, &[], Some(Health::Critical)),
+            first_line(&all, &[], None, Some(Health::Critical)),
             "CAPSTAN CRITICAL - 1 critical, 1 ok: a/b: it is old"
         );
-        assert_eq!(first_line(&all[1..], &[], Some(Health::Good)), "CAPSTAN OK - 1 ok");
-        assert!(first_line(&[], &[], None).starts_with("CAPSTAN UNKNOWN"));
+        assert_eq!(first_line(&all[1..], &[], None, Some(Health::Good)), "CAPSTAN OK - 1 ok");
+        assert!(first_line(&[], &[], None, None).starts_with("CAPSTAN UNKNOWN"));
         let data = performance_data(&all, Duration::from_secs(60));
         assert_eq!(data, " | 'a_b age'=100s;;60 'it_s age'=7s;;60");
     }

@@ -69,6 +69,7 @@ impl All {
 impl Cell {
     /// Imports a medium, or all media of a library, or all arrays of tapes of libraries.
     pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
+        self.refuse_full_home()?;
         match device {
             Address::Tape(library) if library.tape.is_none() && !is_by_hand(library)? => {
                 self.import_library(library, observer, stop)

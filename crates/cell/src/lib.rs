@@ -34,6 +34,7 @@ mod find;
 pub mod guard;
 mod history;
 mod hold;
+mod home_room;
 mod import;
 mod import_library;
 mod incremental;
@@ -157,6 +158,8 @@ impl Cell {
         idb.order_what_has_none(session::now_us())?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
         let id = media::identity(&idb, &entropy)?;
+        // Its reserve is made where there is room again.
+        idb.home_room();
         Ok(Self {
             home: home.to_owned(),
             id,

@@ -13,6 +13,7 @@ use capstan_tape::leaving;
 
 use crate::Cell;
 use crate::error::Result;
+use crate::home_room::adds_much;
 use crate::keeper::Keeper;
 use crate::process::{Sight, birth, look};
 use crate::session::host;
@@ -43,6 +44,9 @@ const BEAT: Duration = Duration::from_secs(10);
 impl Cell {
     /// Puts a session on record, with the version that it makes. From now on this process says that it is there.
     pub(crate) fn begin_session(&self, session: &Session, version: Option<&Version>) -> Result<()> {
+        if !adds_much(&session.kind) {
+            self.idb.give_up_reserve();
+        }
         self.idb.begin_session(session, version)?;
         self.presence.get_or_init(|| {
             let (idb, birth) = (Arc::downgrade(&self.idb), birth());

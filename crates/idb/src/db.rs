@@ -32,6 +32,7 @@ use crate::config::Config;
 use crate::decode::Fault;
 use crate::error::IdbError;
 use crate::owner;
+use crate::reserve;
 pub(crate) use crate::sql::Conn;
 use crate::store::CatalogStore;
 
@@ -176,6 +177,7 @@ impl Idb {
         let dir = home.join("catalogs");
         create_private_dir(home)?;
         create_private_dir(&dir)?;
+        reserve::ease(home);
         // One process at a time: SQLite does not wait its turn to make a new database a WAL one.
         let opening = lock_dir(&dir)?;
         let catalogs =

@@ -40,6 +40,7 @@ mod pools;
 mod protection;
 mod pruning;
 mod refusals;
+mod reserve;
 mod robots;
 mod rows;
 mod sessions;
@@ -74,6 +75,7 @@ pub use pools::{Allocation, Pool, RotationSet};
 pub use protection::{Keeping, Protection};
 pub use pruning::{Claim, Forgotten, PruneRow, VersionSize};
 pub use refusals::{Refusal, Refused};
+pub use reserve::HomeRoom;
 pub use robots::RobotLease;
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,

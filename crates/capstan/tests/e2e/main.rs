@@ -31,6 +31,7 @@ mod filesystems;
 mod find;
 mod foreseen;
 mod full;
+mod full_home;
 mod give_up;
 mod gone_media;
 mod gone_tapes;

@@ -64,6 +64,9 @@ impl Cell {
         }
         requests.iter().try_for_each(|request| self.check_encryption(request))?;
         refuse_new_medium_of(first.pool.as_deref(), first.new_medium)?;
+        if !first.dry_run {
+            self.refuse_full_home()?;
+        }
         if let Some(location) = &first.eject_to {
             check_location(location)?;
         }

@@ -83,6 +83,7 @@ impl Cell {
         let by_drive = ByDrive::of_copy(request.encrypt);
         self.check_by_drive(by_drive, to.pool.is_none().then_some(&to.device))?;
         refuse_new_medium_of(request.pool.as_deref(), request.new_medium)?;
+        self.refuse_full_home()?;
         let (block_size, new_medium) = (request.block_size, request.new_medium);
         let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
         let done = self.consolidate_version(&source, &name, &to, &wanted, observer, stop)?;

@@ -1,0 +1,61 @@
+//! A home whose file system is full: restores go on, backups are refused before they begin, and status says so.
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Mount, below, can_mount, free_bytes, noise, skip};
+
+#[test]
+fn restores_go_on_and_backups_are_refused() {
+    if !can_mount() {
+        return skip("nothing can be mounted here");
+    }
+    let lab = Lab::new();
+    let mount = Mount::new(&["-t", "tmpfs", "-o", "size=4M", "tmpfs"], &lab.path("home"));
+    for i in 0..50 {
+        lab.file(&format!("tree/{i}"), noise(i, 3_000));
+    }
+    lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    assert!(lab.path("home/reserve").exists(), "room is kept for restores");
+    // To the last byte.
+    lab.sh("dd if=/dev/zero of=home/filler bs=4k 2>/dev/null || true");
+    assert_eq!(free_bytes(&lab.path("home")), 0);
+    // Looking at it takes little of the room, whatever fills the rest.
+    for _ in 0..2 {
+        let run = lab.run(["status", "--json"]);
+        let json: Value =
+            serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}", run.stderr));
+        assert_eq!(
+            (run.code, &json["status"], &json["home"]["full"]),
+            (6, &"critical".into(), &true.into())
+        );
+    }
+    let line = lab.run(["status", "--plugin"]);
+    assert_eq!(line.code, 2, "{}", line.stdout);
+    assert!(
+        line.stdout.starts_with("CAPSTAN CRITICAL") && line.stdout.contains("home"),
+        "{}",
+        line.stdout
+    );
+    assert!(line.stdout.contains("is full"), "{}", line.stdout);
+    for refused in [vec!["backup", "tree", "--to", "m", "--name", "t"], vec!["import", "m"]] {
+        let run = lab.run(&refused);
+        assert_eq!(run.code, 2, "{refused:?}: {}{}", run.stdout, run.stderr);
+        assert!(run.stderr.contains("is full"), "{refused:?}: {}", run.stderr);
+    }
+    let said = lab.run(["status"]);
+    assert!(said.stdout.contains("refused"), "the refusal is on record: {}", said.stdout);
+    for _ in 0..3 {
+        lab.restored(["t", "--into", "out"]);
+        let tree = lab.path("tree");
+        same_by_rsync(&tree, &below(&lab.path("out"), &tree));
+        std::fs::remove_dir_all(lab.path("out")).unwrap();
+    }
+    lab.run(["verify", "t"]).ok();
+    // Where there is room again, it goes on by itself.
+    lab.sh("rm home/filler");
+    lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    assert!(lab.path("home/reserve").exists());
+    lab.run(["status"]).ok();
+    drop(mount);
+}

@@ -57,14 +57,14 @@ lint: ## formatting and clippy, as the gate runs them
 bench: setup build ## run the benchmarks
 	$(CARGO) run --release --locked -p capstan-bench -- all
 
-# With what checks arithmetic, and has the tests' door to the clock.
-soak: export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS := true
-soak: setup ## run the tests for long: more kills, more seeds, more data
-	CAPSTAN_SOAK=1 $(CARGO) test --release --workspace --locked -- --nocapture
-	CAPSTAN_SOAK=1 $(CARGO) test --release --workspace --locked --test e2e -- --ignored --test-threads 1 $(ALONE:%=%::)
-	CAPSTAN_TEST_STORE=postgres $(CARGO) test --release --workspace --locked $(ON_BOTH)
-	CAPSTAN_SOAK=1 CAPSTAN_TEST_STORE=postgres $(CARGO) test --release --workspace --locked --test campaign -- --nocapture \
-		$(ON_ONE:%=--skip %::)
+# How long a campaign goes on at most, in minutes; it says how far it came.
+MINUTES ?= 180
+soak: export CAPSTAN_SOAK := $(MINUTES)
+soak: setup ## run the tests for long: more kills, more seeds, more data; MINUTES=20: no campaign for longer
+	$(CARGO) test --profile soak --workspace --locked -- --nocapture
+	$(CARGO) test --profile soak --workspace --locked --test e2e -- --ignored --test-threads 1 $(ALONE:%=%::)
+	env -u CAPSTAN_SOAK CAPSTAN_TEST_STORE=postgres $(CARGO) test --profile soak --workspace --locked $(ON_BOTH) -- $(ON_ONE:%=--skip %::)
+	CAPSTAN_TEST_STORE=postgres $(CARGO) test --profile soak --workspace --locked --test campaign -- --nocapture $(ON_ONE:%=--skip %::)
 
 man: build ## write the man pages to target/man
 	@mkdir -p $(TARGET)/man

@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -402,12 +402,13 @@ fn no_life_of_a_cell_costs_a_version() {
     let wanted = seeds_wanted();
     let seeds = wanted.clone().unwrap_or(0..if soak() { 2_000 } else { 24 });
     let next = AtomicU64::new(seeds.start);
+    let (most, begun) = (guard::longest(), Instant::now());
     let done: Mutex<BTreeMap<u64, (u64, u64, Option<String>)>> = Mutex::default();
     let workers = std::thread::available_parallelism().map_or(2, |n| (2 * n.get()).clamp(2, 8));
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                loop {
+                while begun.elapsed() < most {
                     let seed = next.fetch_add(1, Relaxed);
                     if seed >= seeds.end {
                         break;

@@ -9,6 +9,14 @@ use std::time::{Duration, Instant};
 
 use crate::support::{free_bytes, soak};
 
+/// How long a campaign may take: that many minutes of `CAPSTAN_SOAK`, or three hours; an hour in the gate.
+pub fn longest() -> Duration {
+    let minutes = std::env::var("CAPSTAN_SOAK").ok().map(|text| text.parse::<u64>().unwrap_or(180));
+    // `1` only asks for a long run.
+    let minutes = minutes.map_or(60, |minutes| if minutes > 1 { minutes } else { 180 });
+    Duration::from_secs(60 * minutes)
+}
+
 /// The longest that a command may take on a medium of 1 MB.
 const MOST: Duration = Duration::from_secs(20);
 /// The most memory that it may have.

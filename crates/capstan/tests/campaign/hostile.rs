@@ -386,7 +386,7 @@ fn no_hostile_medium_does_harm() {
     let wanted = seeds_wanted();
     let seeds = wanted.clone().unwrap_or(0..count);
     // A soak ends some time, and says how far it came.
-    let most = Duration::from_secs(if soak() { 3 * 3600 } else { 3600 });
+    let most = guard::longest();
     let begun = Instant::now();
     let counts = Mutex::new(Counts::default());
     let next = AtomicU64::new(seeds.start);

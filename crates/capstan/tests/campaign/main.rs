@@ -1,5 +1,6 @@
 //! Campaigns: what nobody would try by hand, many times over, with the real binary. Each says what it counted. The gate has a
-//! share of each; with `CAPSTAN_SOAK=1` they have their whole length.
+//! share of each; with `CAPSTAN_SOAK=1` they have their whole length, with
+//! `CAPSTAN_SOAK=20` no more than twenty minutes each of those that count seeds.
 //!
 //! A binary of its own beside the tests end to end, so that the memory that commands take is told from that of tests.
 

@@ -1,5 +1,6 @@
 //! `capstan protect` and `lock`, and how every list shows until when a version is kept.
 
+use capstan_cell::VersionRef;
 use capstan_engine::clock::now_us;
 use capstan_engine::message::path_text;
 use capstan_idb::{Keeping, Protection};
@@ -16,6 +17,19 @@ use crate::sizes::grouped;
 pub fn protect(global: &Global, args: &ProtectArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let (protection, catalog) = (args.kept.protection(), args.kept.catalog_until);
+    if args.not_whole {
+        let name = match args.which.version() {
+            VersionRef::Name(of) if of.session.is_none() => of.name,
+            _ => {
+                return Err(Failure::bad_input(
+                    "--not-whole means all versions of a name that are not whole",
+                    "leave the session out",
+                ));
+            }
+        };
+        let kept = cell.protect_not_whole(&name, protection, catalog)?;
+        return put_all_kept(&kept, args.json, "all its versions are whole, as far as is known\n");
+    }
     let (name, kept) = cell.protect(&args.which.version(), protection, catalog)?;
     let mut out = Output::new();
     put_kept(&mut out, &name, &kept, args.json)?;
@@ -27,13 +41,18 @@ pub fn protect_medium(global: &Global, args: &ProtectMediumArgs) -> Result<u8, F
     let cell = home::open(global)?;
     let (protection, catalog) = (args.kept.protection(), args.kept.catalog_until);
     let kept = cell.protect_medium(&args.medium, protection, catalog)?;
+    put_all_kept(&kept, args.json, "nothing that is kept lies on it\n")
+}
+
+/// The versions that were changed; if there are none, what that means.
+fn put_all_kept(kept: &[(String, Keeping)], as_json: bool, none: &str) -> Result<u8, Failure> {
     let mut out = Output::new();
-    if args.json {
-        JsonList::all(&mut out, "versions", &kept, |(name, kept)| kept_json(name, kept))?;
+    if as_json {
+        JsonList::all(&mut out, "versions", kept, |(name, kept)| kept_json(name, kept))?;
         return out.finish().map(|()| COMPLETED);
     }
     if kept.is_empty() {
-        out.text("nothing that is kept lies on it\n")?;
+        out.text(none)?;
     }
     kept.iter().try_for_each(|(name, kept)| put_kept(&mut out, name, kept, false))?;
     out.finish().map(|()| COMPLETED)

@@ -1,6 +1,6 @@
 //! Until when a version is kept: saying so, and showing it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use capstan_engine::message::Code;
 use capstan_format::id::VersionId;
@@ -98,6 +98,43 @@ impl Cell {
                 versions.push((self.called(&version)?, version));
             }
         }
+        self.protect_all(versions, protection, catalog)
+    }
+
+    /// The same for each version of the objects of a name that is not whole, as far as is known, and was not given up.
+    pub fn protect_not_whole(
+        &self,
+        name: &str,
+        protection: Option<Protection>,
+        catalog: Option<Protection>,
+    ) -> Result<Vec<(String, Keeping)>> {
+        for until in [protection, catalog].into_iter().flatten() {
+            not_past(until)?;
+        }
+        let lost: HashSet<VersionId> =
+            self.idb.lost_versions()?.iter().map(|of| of.version).collect();
+        let unsound = self.unsound_versions(&self.unsound_places()?.of_this_host())?;
+        let is_whole = |id: &VersionId| !lost.contains(id) && !unsound.damaged.contains_key(id);
+        let mut versions = Vec::new();
+        for object in self.objects_named(&[name.to_owned()], &[])? {
+            for version in self.idb.versions_of(object.id)? {
+                if !version.null_device
+                    && !is_whole(&version.id)
+                    && self.idb.keeping(version.id)?.expired_us.is_none()
+                {
+                    versions.push((self.called(&version)?, version));
+                }
+            }
+        }
+        self.protect_all(versions, protection, catalog)
+    }
+
+    fn protect_all(
+        &self,
+        mut versions: Vec<(String, Version)>,
+        protection: Option<Protection>,
+        catalog: Option<Protection>,
+    ) -> Result<Vec<(String, Keeping)>> {
         self.sort_by_commit(&mut versions, |(_, version)| version)?;
         versions.sort_by_key(|(_, version)| version.object);
         let mut kept = Vec::new();

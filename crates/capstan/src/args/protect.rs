@@ -64,6 +64,7 @@ Examples:
   capstan protect desk@1f2e3d4c --until 2030-12-31
   capstan protect desk --until 10y --catalog-until 90d
   capstan protect desk@1f2e3d4c --none && capstan prune
+  capstan protect desk --not-whole --none && capstan prune
 
 A day alone is its begin, 00:00: --until 2031-01-01 keeps it to the end of 2030. h, d, w, m and y are hours, days, weeks,
 months and years; they can be joined: 1y6m. A version
@@ -76,10 +77,13 @@ pub struct ProtectArgs {
     /// Which version.
     #[command(flatten)]
     pub which: VersionArgs,
+    /// All versions of that name of which something is damaged or lacking, as `capstan versions` shows: with --none, prune lets them go
+    #[arg(long, conflicts_with = "session")]
+    pub not_whole: bool,
     /// Until when.
     #[command(flatten)]
     pub kept: KeptArgs,
-    /// Print the result as one JSON object
+    /// Print the result as one JSON object; with --not-whole, the list `versions`
     #[arg(long)]
     pub json: bool,
 }

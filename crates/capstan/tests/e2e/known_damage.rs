@@ -113,3 +113,37 @@ fn damage_to_what_the_last_version_builds_on_alarms() {
     let (code, json) = status(&lab);
     assert_eq!(code, 0, "{json:#}");
 }
+
+#[test]
+fn all_that_is_not_whole_is_given_up_by_one_command() {
+    let lab = lab();
+    full(&lab, "m", "t");
+    for day in 0..5 {
+        lab.file("tree/b", noise(10 + day, 2_000));
+        lab.backed_up(["tree", "--to", "m", "--name", "t", "--incr"]);
+    }
+    // Of the full, on which the others build.
+    let first = lab.path("m/00000001.segment");
+    let mut bytes = fs::read(&first).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(first, bytes).unwrap();
+    assert_eq!(lab.run(["verify", "t"]).code, 3);
+    full(&lab, "m", "t");
+    let (code, removed, said) = prune(&lab);
+    assert_eq!((code, removed), (3, 0), "{said}");
+    assert!(said.contains("(and 5 more)"), "{said}");
+    let command = said.split('`').find(|part| part.starts_with("capstan protect")).unwrap();
+    assert_eq!(command, "capstan protect t --not-whole --none");
+    let json: Value = serde_json::from_str(
+        &lab.run(["protect", "t", "--not-whole", "--none", "--json"]).ok().stdout,
+    )
+    .unwrap();
+    assert_eq!(json["versions"].as_array().unwrap().len(), 6, "{json:#}");
+    let (code, removed, said) = prune(&lab);
+    assert_eq!((code, removed), (0, 6), "{said}");
+    restores(&lab, "t");
+    let none = lab.run(["protect", "t", "--not-whole", "--none"]);
+    assert_eq!(none.ok().stdout, "all its versions are whole, as far as is known\n");
+    assert_eq!(lab.run(["protect", "t@1f2e3d4c", "--not-whole", "--none"]).code, 2);
+}

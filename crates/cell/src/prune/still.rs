@@ -96,10 +96,12 @@ impl Cell {
                 && let Some(labels) = asked.damaged.get(&newest.version.id)
             {
                 let name = self.name_of_version(newest.version.id)?;
+                let more = damaged.count();
+                let which = which_of(&name, more);
                 let text = format!(
                     "{name}{} {}: it takes no place of a keep rule, and stays; `capstan media repair` mends it where a copy is at \
-                     hand, else, once a later version is whole, `capstan protect {name} --none` lets prune remove it",
-                    and_more(damaged.count()),
+                     hand, else, once a later version is whole, `capstan protect {which} --none` lets prune remove it",
+                    and_more(more),
                     damaged_text(labels)
                 );
                 ears.say(Code::Damaged, "cell", &name, text);
@@ -109,10 +111,12 @@ impl Cell {
                 && let Some(lost) = asked.lost.get(&newest.version.id)
             {
                 let name = self.name_of_version(newest.version.id)?;
+                let more = lacking.count();
+                let which = which_of(&name, more);
                 let text = format!(
                     "{name}{} is not whole: {}. It takes no place of a keep rule, and stays; if there is no such medium any more, \
-                     once a later version is whole, `capstan protect {name} --none` lets prune remove it",
-                    and_more(lacking.count()),
+                     once a later version is whole, `capstan protect {which} --none` lets prune remove it",
+                    and_more(more),
                     lost_text(lost)
                 );
                 ears.say(Code::LostData, "cell", &name, text);
@@ -141,5 +145,13 @@ fn and_more(others: usize) -> String {
     match others {
         0 => String::new(),
         n => format!(" (and {n} more)"),
+    }
+}
+
+/// How `protect` is told of a version that is not whole, or of it and all others of its object.
+fn which_of(version: &str, others: usize) -> String {
+    match version.rsplit_once('@') {
+        Some((object, _)) if others > 0 => format!("{object} --not-whole"),
+        _ => version.to_owned(),
     }
 }

@@ -2,9 +2,10 @@
 """Reads Capstan media without Capstan: lists, checks and extracts what lies on directories and tapes.
 
 It is written from docs/format.md and docs/keys.md alone, not from the Rust code, so that it proves that the
-documents are enough, and serves when the program is not at hand. It needs Python 3.11, and of the modules of
-tools/requirements.txt those that the medium asks for: zstandard or lz4 where it is compressed so, cryptography where it is
-encrypted. One that lacks is named. What is written "format.md: X" names the section of that document.
+documents are enough, and serves when the program is not at hand. It needs Python 3.11. Names are compressed on every medium: the
+system's libzstd.so.1 opens them, which dpkg, systemd and the kernel's tools bring along, or else the Python module zstandard; LZ4
+likewise (liblz4.so.1, lz4). An encrypted medium asks for the module cryptography. What lacks is named. What is written "format.md: X"
+names the section of that document.
 
     read_medium.py list MEDIUM... [--session ID]
     read_medium.py check MEDIUM...
@@ -25,8 +26,10 @@ A tape is copied by the system's own means, each of its files for itself, until 
 
 import argparse
 import base64
+import ctypes
 import errno
 import fcntl
+import functools
 import grp
 import hashlib
 import heapq
@@ -318,6 +321,13 @@ def decompress(codec, stored, length):
 
 
 def of_lz4(stored, length):
+    library = system_library("liblz4.so.1")
+    if library:
+        plain = ctypes.create_string_buffer(max(length, 1))
+        got = library.LZ4_decompress_safe(stored, plain, len(stored), length)
+        if got != length:
+            raise Damage(f"the payload does not decompress: LZ4 says {got}")
+        return plain.raw[:length]
     lz4 = module("lz4.block", "lz4", "the medium is compressed with lz4")
     try:
         return lz4.decompress(stored, uncompressed_size=length)
@@ -326,13 +336,41 @@ def of_lz4(stored, length):
 
 
 def of_zstandard(stored, length):
-    zstandard = module("zstandard", "zstandard", "the medium is compressed with Zstandard")
+    library = system_library("libzstd.so.1")
+    if library:
+        return of_libzstd(library, stored, length)
+    zstandard = module("zstandard", "zstandard", "names on media are compressed with Zstandard")
     try:
         if zstandard.get_frame_parameters(stored).content_size not in (length, 2**64 - 1):
             raise Damage("length of the Zstandard frame")
         return zstandard.ZstdDecompressor().decompress(stored, max_output_size=length, allow_extra_data=False)
     except (zstandard.ZstdError, ValueError) as error:
         raise Damage(f"the payload does not decompress: {error}") from None
+
+
+def of_libzstd(library, stored, length):
+    """By the interface of zstd.h, which is stable since 1.4."""
+    for function in ("ZSTD_getFrameContentSize", "ZSTD_findFrameCompressedSize", "ZSTD_decompress"):
+        getattr(library, function).restype = ctypes.c_ulonglong
+    size = ctypes.c_size_t
+    # All but the length itself, or 2^64 - 1 where the frame does not say it, is another one or no frame.
+    if library.ZSTD_getFrameContentSize(stored, size(len(stored))) not in (length, 2**64 - 1):
+        raise Damage("length of the Zstandard frame")
+    if library.ZSTD_findFrameCompressedSize(stored, size(len(stored))) != len(stored):
+        raise Damage("the payload does not decompress: it is more, or less, than one Zstandard frame")
+    plain = ctypes.create_string_buffer(max(length, 1))
+    if library.ZSTD_decompress(plain, size(length), stored, size(len(stored))) != length:
+        raise Damage("the payload does not decompress")
+    return plain.raw[:length]
+
+
+@functools.cache
+def system_library(name):
+    """A library that nearly every Linux system has; None where it has not."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
 
 
 # ---- Keys (keys.md)

@@ -114,9 +114,10 @@ fn encrypted_media() {
     holds(Some("correct horse battery staple"), &[]);
 }
 
-/// Without the modules that it does not need it reads; one that it needs is named, in a sentence.
+/// Python alone reads what is not encrypted, by the libraries of the system; by modules where these are not there. What lacks is named,
+/// in a sentence.
 #[test]
-fn a_module_that_lacks_is_named_where_a_medium_asks_for_it() {
+fn what_lacks_is_named_where_a_medium_asks_for_it() {
     let Some(reader) = Reader::find() else {
         return skip("tools/read_medium.py or its venv is missing: make setup");
     };
@@ -125,25 +126,41 @@ fn a_module_that_lacks_is_named_where_a_medium_asks_for_it() {
         for name in ["lz4", "zstandard", "cryptography"] {
             let _ = std::fs::remove_file(lab.path(format!("lacks/{name}.py")));
         }
-        for name in lacks {
+        for name in lacks.iter().filter(|name| !name.starts_with("lib")) {
             lab.file(&format!("lacks/{name}.py"), "raise ImportError('not installed')\n");
         }
+        // As the first thing that Python does: libraries of the system that are not to be had.
+        let gone = format!("{:?}", lacks);
+        lab.file(
+            "lacks/sitecustomize.py",
+            format!(
+                "import ctypes\nof_system = ctypes.CDLL\ndef open(name, *more, **options):\n    \
+                 if name in {gone}: raise OSError(name)\n    return of_system(name, *more, **options)\nctypes.CDLL = open\n"
+            ),
+        );
         let mut command = Command::new(&reader.python);
         command.arg(&reader.script).args(args).current_dir(lab.path(""));
         command.env("PYTHONPATH", lab.path("lacks")).env("PYTHONDONTWRITEBYTECODE", "1");
         finish(command.env("CAPSTAN_PASSPHRASE", "correct horse battery staple"))
     };
-    let extract = |medium, into| ["extract", medium, "--into", into];
     let lab = Lab::new();
+    let tree = lab.path("tree");
     lab.file("tree/a", noise(1, 300_000));
     lab.file("tree/b", "compressible ".repeat(20_000));
     lab.mkdir("lacks");
-    lab.backed_up(["tree", "--to", "zstd", "--name", "z", "--compress", "zstd"]);
-    lab.backed_up(["tree", "--to", "lz4", "--name", "l", "--compress", "lz4"]);
-    without(&lab, &["lz4", "cryptography"], &extract("zstd", "out")).ok();
-    without(&lab, &["cryptography"], &extract("lz4", "lz4-out")).ok();
-    for out in ["out", "lz4-out"] {
-        assert!(below(&lab.path(out), &lab.path("tree/a")).exists());
+    for how in ["off", "zstd", "lz4"] {
+        lab.backed_up(["tree", "--to", how, "--name", how, "--compress", how]);
+        let all = ["lz4", "zstandard", "cryptography"];
+        let libraries = ["liblz4.so.1", "libzstd.so.1", "cryptography"];
+        for (n, lacks) in [&all[..], &libraries].into_iter().enumerate() {
+            let into = format!("out-{how}-{n}");
+            without(&lab, lacks, &["extract", how, "--into", &into]).ok();
+            same_by_rsync_with(
+                &["--no-owner", "--no-group"],
+                &tree,
+                &below(&lab.path(&into), &tree),
+            );
+        }
     }
     let lacks = |run: Run, module: &str| {
         assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
@@ -152,15 +169,19 @@ fn a_module_that_lacks_is_named_where_a_medium_asks_for_it() {
         assert!(!run.stderr.contains("Traceback"), "{}", run.stderr);
     };
     for command in ["check", "list"] {
-        lacks(without(&lab, &["zstandard"], &[command, "zstd"]), "zstandard");
+        lacks(without(&lab, &["libzstd.so.1", "zstandard"], &[command, "off"]), "zstandard");
     }
-    lacks(without(&lab, &["lz4"], &extract("lz4", "none")), "lz4");
+    let extract = |medium, into| ["extract", medium, "--into", into];
+    lacks(without(&lab, &["liblz4.so.1", "lz4"], &extract("lz4", "none")), "lz4");
+    // Damage is found by the libraries of the system as by the modules.
+    lab.sh("cp -a zstd cut; f=cut/00000001.segment; printf '\\x55' | dd of=$f bs=1 seek=150000 conv=notrunc status=none");
+    assert_ne!(without(&lab, &["zstandard", "lz4"], &["check", "cut"]).code, 0);
     let lab = Lab::with_passphrase(Some("correct horse battery staple"));
     lab.file("tree/a", noise(1, 300_000));
     lab.mkdir("lacks");
     lab.backed_up(["tree", "--to", "sealed", "--name", "s"]);
     lacks(without(&lab, &["cryptography"], &extract("sealed", "out")), "cryptography");
-    without(&lab, &["lz4"], &extract("sealed", "out")).ok();
+    without(&lab, &["lz4", "zstandard"], &extract("sealed", "out")).ok();
 }
 
 #[test]

@@ -3,14 +3,17 @@
 use capstan_cell::CellError;
 use capstan_cell::library::{self, DriveStatus, Exported, Inventoried, LibraryStatus, Moved};
 use capstan_devices::library::Seen;
+use capstan_engine::message::path_text;
+use capstan_idb::TapeIs;
 use capstan_tape::changer::{Held, Place};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::args::{Global, LibraryCommand, OfLibrary};
 use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, Failure, one_line};
 use crate::home;
 use crate::ls::Lines;
-use crate::output::{JsonList, Output};
+use crate::output::{JsonList, Output, local_time};
 use crate::sizes::{bytes_text, grouped};
 use crate::table::{Align, fields, table};
 
@@ -18,7 +21,8 @@ use crate::table::{Align, fields, table};
 pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
     let mut out = Output::new();
     let _cell = match command {
-        LibraryCommand::Move { .. }
+        LibraryCommand::Status(_)
+        | LibraryCommand::Move { .. }
         | LibraryCommand::Load { .. }
         | LibraryCommand::Unload { .. }
         | LibraryCommand::Clean { .. } => home::open_to_share(global)?,
@@ -247,6 +251,16 @@ fn state(tape: &Inventoried) -> String {
     match &tape.known {
         _ if tape.tape.is_cleaning() => "cleans".to_owned(),
         Some(known) => known.state.to_string(),
+        None if let Some(seen) = &tape.seen => {
+            let time = local_time(seen.seen_us);
+            let day = time.split(' ').next().unwrap_or_default();
+            match path_text(seen.detail.as_bytes()) {
+                detail if detail.is_empty() || seen.is == TapeIs::Unreadable => {
+                    format!("{}, seen {day}", seen.is)
+                }
+                detail => format!("{} ({detail}), seen {day}", seen.is),
+            }
+        }
         None if tape.among.is_empty() => "unknown".to_owned(),
         None => "unclear".to_owned(),
     }
@@ -269,6 +283,11 @@ fn json_of_tape(i: &Inventoried) -> Value {
         "cleaning": i.tape.is_cleaning(),
         "known": known,
         "among": i.among,
+        "seen": i.seen.as_ref().map(|seen| json!({
+            "is": seen.is.as_str(),
+            "detail": seen.detail,
+            "at": Timestamp::from_microsecond(seen.seen_us).ok().map(|at| at.to_string()),
+        })),
     })
 }
 

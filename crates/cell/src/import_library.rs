@@ -103,11 +103,19 @@ impl Cell {
                 }
                 Err(e) => {
                     // It may have had a medium that is known.
-                    let tape = Address::Tape(tape);
+                    let (named, tape) = (tape.clone(), Address::Tape(tape));
                     let changed = self.refuse_overwritten(&tape, Err(&e)).err();
                     match changed {
-                        None if e.is_no_medium() => all.others.push(barcode),
-                        changed => all.unread(&barcode, changed.unwrap_or_else(|| e.into())),
+                        None if e.is_no_medium() => {
+                            self.remember_what_is_on(&named)?;
+                            all.others.push(barcode);
+                        }
+                        None => {
+                            let why = e.into();
+                            self.remember_unfit(&named, &why)?;
+                            all.unread(&barcode, why);
+                        }
+                        Some(changed) => all.unread(&barcode, changed),
                     }
                 }
             }

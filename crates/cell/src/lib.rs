@@ -78,6 +78,7 @@ mod resume;
 mod robots;
 pub mod safety;
 mod same_bytes;
+mod seen;
 mod session;
 mod spare;
 mod sparse;

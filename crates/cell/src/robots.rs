@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use capstan_devices::address::LibraryName;
 use capstan_devices::queue::Wait;
-use capstan_devices::shared::book_with;
+use capstan_devices::shared::{Common, share_with};
 use capstan_devices::{DeviceError, library};
 use capstan_idb::{Idb, IdbError, RobotLease};
 use capstan_tape::{TapeError, leaving};
@@ -47,10 +47,29 @@ impl Cell {
     pub fn share_libraries(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         // This outlives the cell, which closes its database when it ends.
         let idb = Arc::downgrade(&self.idb);
-        book_with(Box::new(move |robot| match Weak::upgrade(&idb) {
-            Some(idb) => Ok(Box::new(Booked::wait(idb, robot, TERMS, &tell)?)),
+        share_with(Box::new(Sharing { idb, tell: Box::new(tell) }));
+    }
+}
+
+/// What this process shares with others that have the same database.
+struct Sharing {
+    idb: Weak<Idb>,
+    tell: Box<Tell>,
+}
+
+impl Common for Sharing {
+    fn book(&self, robot: &str) -> std::result::Result<Box<dyn Send>, TapeError> {
+        match self.idb.upgrade() {
+            Some(idb) => Ok(Box::new(Booked::wait(idb, robot, TERMS, &*self.tell)?)),
             None => Ok(Box::new(())),
-        }));
+        }
+    }
+
+    fn disturbed(&self, library: &LibraryName) {
+        if let Some(idb) = self.idb.upgrade() {
+            // If the database is away, no session looks there either for what to load.
+            let _ = idb.forget_seen_tapes(&library.to_string(), None);
+        }
     }
 }
 

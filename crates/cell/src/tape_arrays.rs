@@ -196,7 +196,12 @@ impl Cell {
                         free.extend(candidate.known.map(|(medium, _)| medium));
                         return Ok(tape);
                     }
-                    Err(e) => unfit.add(&candidate.barcode, e)?,
+                    Err(e) => {
+                        if candidate.known.is_none() && candidate.why_not.is_none() {
+                            self.remember_unfit(&tape, &e)?;
+                        }
+                        unfit.add(&candidate.barcode, e)?;
+                    }
                 }
             }
             Err(unfit.error(|found| {

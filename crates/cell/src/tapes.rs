@@ -1,7 +1,8 @@
 //! Which tape of a library a session takes, and where it goes on when that is full. Of arrays of tapes [`crate::tape_arrays`] says it.
 //!
 //! A session that names a library and no tape gets, in this order: a tape of this cell that takes more, the one written
-//! last; a free one of this cell; one that is blank. Tapes that are in a pool are the pool's; foreign tapes, and tapes that hold
+//! last; a free one of this cell; one that is blank: first those that were seen to be. What was seen not to be is not loaded again
+//! ([`crate::seen`]). Tapes that are in a pool are the pool's; foreign tapes, and tapes that hold
 //! anything that is not known, are left alone.
 
 use std::collections::HashMap;
@@ -11,10 +12,11 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::queue::Wait;
 use capstan_devices::tape::release_idle;
 use capstan_format::id::MediumId;
-use capstan_idb::Medium;
+use capstan_idb::{Medium, TapeIs};
 use capstan_media_agent::mirror::Member;
 use capstan_media_agent::writer::WriteError;
 use capstan_tape::TapeError;
+use capstan_tape::changer::Held;
 
 use crate::Cell;
 use crate::backup::Wanted;
@@ -23,10 +25,8 @@ use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::{MediumInfo, MediumState, WriteFailure};
 use crate::observe::Silent;
+use crate::seen::why_not;
 use crate::session::now_us;
-
-/// Barcodes of cleaning tapes begin so.
-const CLEANING: &str = "CLN";
 
 /// Where the media of a session come from.
 #[derive(Debug, Clone, Default)]
@@ -84,7 +84,8 @@ impl Cell {
         let library = &library.resolved();
         let passed: Vec<String> = passed.iter().filter_map(|id| self.barcode_of(*id)).collect();
         let mut unfit = Unfit::default();
-        for Candidate { barcode, why_not, .. } in self.tapes_in_order(library, wanted.by_drive)? {
+        for candidate in self.tapes_in_order(library, wanted.by_drive)? {
+            let Candidate { barcode, known, why_not } = candidate;
             if passed.contains(&barcode) {
                 unfit.say(format!("{barcode} is read, is full or has failed in this session"));
                 continue;
@@ -95,9 +96,12 @@ impl Cell {
             }
             let (drive, spool) = (library.drive, library.spool.clone());
             let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
-            match self.open_device(&Address::Tape(tape), wanted, &Silent) {
+            match self.open_device(&Address::Tape(tape.clone()), wanted, &Silent) {
                 Err(e) => {
                     self.passed_changed(&barcode, &e);
+                    if known.is_none() {
+                        self.remember_unfit(&tape, &e)?;
+                    }
                     unfit.add(&barcode, e)?;
                 }
                 opened => return opened,
@@ -121,17 +125,24 @@ impl Cell {
         let known = self.idb.media()?;
         let arrays = arrays_by_tape(&known);
         let changed = self.idb.changed_media()?;
+        let held = tapes_held(library)?;
+        let seen = self.seen_in(&library.library, &held)?;
         let mut ranked: Vec<((u8, i64), Candidate)> = Vec::new();
-        for (place, barcode) in self.barcodes(library)?.into_iter().enumerate() {
+        for (place, Held { barcode, .. }) in held.into_iter().enumerate() {
             let device = library.with_tape(&barcode).to_string();
+            let found = seen.get(&barcode);
             let mut candidate = Candidate { barcode, known: None, why_not: None };
-            let mut rank = (2, place as i64);
+            // What is known to be blank saves the look at others.
+            let is_blank = found.is_some_and(|seen| seen.is == TapeIs::Blank);
+            let mut rank = (if is_blank { 2 } else { 3 }, place as i64);
             if let Some(array) = arrays.get(&device) {
                 candidate.why_not = Some(format!("is a part of array '{array}'"));
             } else if let Some(medium) = on_tape(&known, &device, &changed) {
                 let info = self.medium_info(medium)?;
                 (rank, candidate.why_not) = self.turn_of(&info, by_drive, place)?;
                 candidate.known = Some((medium.id, info.state));
+            } else {
+                candidate.why_not = found.and_then(why_not);
             }
             ranked.push((rank, candidate));
         }
@@ -147,7 +158,7 @@ impl Cell {
         place: usize,
     ) -> Result<((u8, i64), Option<String>)> {
         if let Some(pool) = &info.management.pool {
-            return Ok(((3, 0), Some(format!("is in pool {pool}"))));
+            return Ok(((4, 0), Some(format!("is in pool {pool}"))));
         }
         let rank = match info.state {
             MediumState::Appendable => (0, -info.holdings.last_us.unwrap_or(0)),
@@ -163,7 +174,7 @@ impl Cell {
         Ok((rank, why))
     }
 
-    /// The tapes of a library, by place, without those that clean.
+    /// The barcodes of the tapes of a library, by place, without those that clean.
     pub(crate) fn barcodes(&self, library: &TapeAddress) -> Result<Vec<String>> {
         barcodes(library)
     }
@@ -405,6 +416,9 @@ fn why_unfit(e: CellError) -> Result<String> {
         }
         // Another tape goes into another drive.
         CellError::Device(e) if e.blames_drive() => format!(": {}", chain(&e)),
+        CellError::Device(e) if e.of_tape().is_some_and(TapeError::blames_tape) => {
+            format!(" cannot be read: {}", chain(&e))
+        }
         CellError::Device(DeviceError::NotOurs(_)) => " is not blank and not of Capstan".to_owned(),
         CellError::Device(DeviceError::NotBlank(_)) => " has a medium of Capstan".to_owned(),
         CellError::Device(DeviceError::ArrayMember { place, .. }) => {
@@ -424,7 +438,11 @@ fn why_unfit(e: CellError) -> Result<String> {
 
 /// The tapes of a library, by place, without those that clean.
 pub(crate) fn barcodes(library: &TapeAddress) -> Result<Vec<String>> {
+    Ok(tapes_held(library)?.into_iter().map(|tape| tape.barcode).collect())
+}
+
+/// The tapes of a library, by place, without those that clean.
+fn tapes_held(library: &TapeAddress) -> Result<Vec<Held>> {
     let held = capstan_devices::tape::inventory(&library.library).map_err(DeviceError::from)?;
-    let tapes = held.into_iter().map(|h| h.barcode);
-    Ok(tapes.filter(|barcode| !barcode.starts_with(CLEANING)).collect())
+    Ok(held.into_iter().filter(|tape| !tape.is_cleaning()).collect())
 }

@@ -21,7 +21,7 @@ pub fn open(name: &LibraryName) -> Result<Box<dyn Changer>, TapeError> {
         }
         LibraryName::Scsi(name) => crate::scsi::open(name)?,
     };
-    Ok(shared(library))
+    Ok(shared(name, library))
 }
 
 /// A drive or changer that was found.

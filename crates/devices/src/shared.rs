@@ -1,39 +1,59 @@
 //! Robots that several hosts share. Locks are a host's own; beside them, whoever moves a tape books the robot where all hosts see it.
 //!
-//! Where that is, the program says once ([`book_with`]); without it, there are the locks of the host and what the device has.
+//! Where that is, the program says once ([`share_with`]); without it, there are the locks of the host and what the device has. It is
+//! told, too, when a library says that somebody may have changed tapes in it, whoever asked the library for what.
 
 use std::sync::OnceLock;
 
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
 use capstan_tape::{Changer, TapeDrive, TapeError};
 
-/// Books robots: waits until nobody else has that one. Who books has it until what is returned is dropped.
-pub type Book = dyn Fn(&str) -> Result<Box<dyn Send>, TapeError> + Send + Sync;
+use crate::address::LibraryName;
 
-static BOOK: OnceLock<Box<Book>> = OnceLock::new();
+/// What those who share libraries have in common.
+pub trait Common: Send + Sync {
+    /// Books a robot: waits until nobody else has it. Who books has it until what is returned is dropped.
+    fn book(&self, robot: &str) -> Result<Box<dyn Send>, TapeError>;
+    /// A library says that somebody may have changed tapes in it.
+    fn disturbed(&self, library: &LibraryName);
+}
 
-/// Says where robots are booked. The first one stays.
-pub fn book_with(book: Box<Book>) {
-    let _ = BOOK.set(book);
+static COMMON: OnceLock<Box<dyn Common>> = OnceLock::new();
+
+/// Says what is shared. The first one stays.
+pub fn share_with(common: Box<dyn Common>) {
+    let _ = COMMON.set(common);
 }
 
 /// A library whose robot is booked for each move.
 struct Shared {
+    name: LibraryName,
     library: Box<dyn Changer>,
-    book: &'static Book,
+    common: &'static dyn Common,
 }
 
 /// The library; with a robot that is booked, where there is one and somebody to book it with.
-pub(crate) fn shared(library: Box<dyn Changer>) -> Box<dyn Changer> {
-    match BOOK.get() {
-        Some(book) if library.elements().slots > 0 => Box::new(Shared { library, book: &**book }),
+pub(crate) fn shared(name: &LibraryName, library: Box<dyn Changer>) -> Box<dyn Changer> {
+    match COMMON.get() {
+        Some(common) if library.elements().slots > 0 => {
+            let mut shared = Shared { name: name.resolved(), library, common: &**common };
+            shared.pass_on();
+            Box::new(shared)
+        }
         _ => library,
     }
 }
 
 impl Shared {
     fn booked(&self) -> Result<Box<dyn Send>, TapeError> {
-        (self.book)(&self.library.robot())
+        self.common.book(&self.library.robot())
+    }
+
+    /// Tells what the library said of its tapes.
+    fn pass_on(&mut self) {
+        if self.library.take_disturbed() {
+            self.common.disturbed(&self.name);
+        }
     }
 }
 
@@ -51,7 +71,9 @@ impl Changer for Shared {
     }
 
     fn inventory(&mut self) -> Result<Vec<Held>, TapeError> {
-        self.library.inventory()
+        let held = self.library.inventory();
+        self.pass_on();
+        held
     }
 
     fn rescan(&mut self) -> Result<(), TapeError> {
@@ -65,7 +87,9 @@ impl Changer for Shared {
 
     fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
         let _booked = self.booked()?;
-        self.library.move_tape(from, to)
+        let moved = self.library.move_tape(from, to);
+        self.pass_on();
+        moved
     }
 
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {

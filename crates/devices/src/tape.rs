@@ -8,7 +8,7 @@
 //! What is no segment and lies between them has a number as they have ([`attachment`]).
 //!
 //! [`mount`] gets the tape into a drive, a [`deck`], which has what [`passed`] by; [`by_hand`] waits until somebody has put it
-//! into a drive that stands alone; [`claim`] keeps those that are to be an array. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
+//! into a drive that stands alone; [`claim`] keeps those that are to be an array. [`seems`] tells what others wrote. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
 //! who writes; several who read stay [`abreast`]. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys.
 
 mod abreast;
@@ -19,6 +19,7 @@ mod deck;
 mod keys;
 mod mount;
 mod passed;
+mod seems;
 mod spool;
 mod storage;
 #[cfg(test)]
@@ -32,8 +33,8 @@ pub use mount::{Tape, eject, has_all_drives, inventory, release_idle, take_sessi
 pub use passed::{WINDOW, read_through};
 pub(crate) use spool::check as check_spool;
 pub use spool::{SpoolPlan, SpooledTape, nameless};
+pub use storage::{OnTape, on_it, open, open_wanted};
 pub(crate) use storage::{is_blank, open_member, refuse_used};
-pub use storage::{open, open_wanted};
 pub(crate) use writer::check_encrypts;
 pub use writer::{TapeDevice, erase};
 

@@ -43,6 +43,7 @@ mod refusals;
 mod reserve;
 mod robots;
 mod rows;
+mod seen_tapes;
 mod sessions;
 mod settings;
 mod small_copy;
@@ -80,6 +81,7 @@ pub use robots::RobotLease;
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };
+pub use seen_tapes::{SeenTape, TapeIs};
 pub use sessions::{Described, SessionsOf};
 pub use stats::CountedTable;
 pub use store::{CatalogFile, CatalogStore};

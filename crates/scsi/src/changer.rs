@@ -244,6 +244,11 @@ impl Changer {
         self.device.take_disturbed()
     }
 
+    /// The library said since this was last asked, and also as it was opened, that somebody may have changed media in it.
+    pub fn take_exchanged(&mut self) -> bool {
+        self.device.take_exchanged()
+    }
+
     /// Connects again after [`Error::Lost`] or [`Error::TimedOut`].
     pub fn reconnect(&mut self) -> Result<(), Error> {
         self.device.reconnect()?;

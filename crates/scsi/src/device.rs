@@ -23,6 +23,8 @@ pub struct Device {
     /// Commands that the device said it does not have.
     missing: BTreeSet<u8>,
     disturbed: bool,
+    /// It said that its media may have been changed.
+    exchanged: bool,
 }
 
 /// What came of a command that the device has heard.
@@ -44,6 +46,7 @@ impl Device {
             opcodes: None,
             missing: BTreeSet::new(),
             disturbed: false,
+            exchanged: false,
         }
     }
 
@@ -157,6 +160,11 @@ impl Device {
         std::mem::take(&mut self.disturbed)
     }
 
+    /// The device said since this was last asked, and also as it was opened, that its media may have been changed.
+    pub fn take_exchanged(&mut self) -> bool {
+        std::mem::take(&mut self.exchanged)
+    }
+
     /// Opens the way to the device again. Nothing is known of its position or settings then.
     pub fn reconnect(&mut self) -> Result<(), Error> {
         self.disturbed = true;
@@ -227,6 +235,7 @@ impl Device {
             };
             if sense.key == UNIT_ATTENTION {
                 self.disturbed |= sense.is_disturbance();
+                self.exchanged |= sense.is_exchange();
                 news += 1;
                 if news < NEWS_MAX && (cdb.is_repeatable() || !sense.is_disturbance()) {
                     continue;

@@ -138,6 +138,11 @@ impl Sense {
         self.key == UNIT_ATTENTION && matches!(self.asc, 0x28 | 0x29)
     }
 
+    /// Media may have been changed: the door of a library was open, or its import/export slots were.
+    pub fn is_exchange(&self) -> bool {
+        self.key == UNIT_ATTENTION && self.asc == 0x28
+    }
+
     /// The command did what it should, whatever the drive has to remark.
     pub fn is_harmless(&self) -> bool {
         matches!(self.key, NO_SENSE | RECOVERED)

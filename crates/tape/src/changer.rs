@@ -129,6 +129,11 @@ pub trait Changer: Send {
     fn rescan(&mut self) -> Result<(), TapeError> {
         Ok(())
     }
+    /// Whether the library said, since this was last asked, that somebody may have changed tapes in it: its door was open, or its
+    /// mail slots were. Where tapes lie does not tell that then.
+    fn take_disturbed(&mut self) -> bool {
+        false
+    }
     /// Rewinds the tape in a drive and unloads it, also one that cannot be read, so that the robot or somebody can take it.
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError>;
     /// Moves a tape. One in a drive must have been unloaded.

@@ -27,7 +27,9 @@ Examples:
   capstan library inventory scsi:/dev/sg3 --rescan
   capstan library inventory vtape:/srv/vtl --json | jq -r '.tapes[] | select(.known | not) | .barcode'
 
-States are those of `capstan media list`; what is `unknown` holds nothing of this cell, as far as it is recorded.";
+States are those of `capstan media list`; what is `unknown` holds nothing of this cell, as far as it is recorded. Tapes that a
+search looked at and could not take are shown with what they are (foreign, another cell's, write-protected, unreadable, blank) and
+since when; no search loads them again until they move. --rescan forgets that.";
 const AFTER_MOVE: &str = "\
 Example:
   capstan library move scsi:/dev/sg3 slot:4 mail:1
@@ -79,7 +81,7 @@ pub enum LibraryCommand {
         /// The library.
         #[command(flatten)]
         of: OfLibrary,
-        /// Have the library look into every slot first, which can take an hour
+        /// Have the library look into every slot first, which can take an hour, and forget what was found on tapes
         #[arg(long)]
         rescan: bool,
     },

@@ -89,6 +89,7 @@ mod restore_some;
 mod retire;
 mod runs;
 mod secrets;
+mod seen_tapes;
 mod selection;
 #[path = "../../../idb/tests/common/server.rs"]
 mod server;

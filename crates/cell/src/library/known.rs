@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
-use capstan_idb::Medium;
+use capstan_idb::{Medium, SeenTape};
 use capstan_tape::changer::{Held, Place};
 
 use super::{Moved, TapeName, at, called, carry, find, free_slot, no_room, of_tape, open, refused};
@@ -21,6 +21,8 @@ pub struct Inventoried {
     pub known: Option<KnownTape>,
     /// The labels of the media of which it is one, where several are recorded there.
     pub among: Vec<String>,
+    /// What was found on it, where this cell knows of no medium there.
+    pub seen: Option<SeenTape>,
 }
 
 /// What the database has of a tape's medium.
@@ -53,17 +55,21 @@ impl Cell {
         let mut library = open(name)?;
         if rescan {
             library.rescan().map_err(of_tape)?;
+            self.forget_seen_in(name)?;
         }
         let held = library.inventory().map_err(of_tape)?;
         drop(library);
         let known = self.tapes_known(name)?;
+        let mut seen = self.seen_in(name, &held)?;
         let inventoried = held.into_iter().map(|tape| {
             let (known, among) = match &known.among(&tape.barcode)[..] {
                 [] => (None, Vec::new()),
                 [one] => (Some(KnownTape::of(self.medium_info(one)?)), Vec::new()),
                 several => (None, several.iter().map(|m| m.label.clone()).collect()),
             };
-            Ok(Inventoried { tape, known, among })
+            let is_unknown = known.is_none() && among.is_empty();
+            let seen = seen.remove(&tape.barcode).filter(|_| is_unknown);
+            Ok(Inventoried { tape, known, among, seen })
         });
         inventoried.collect()
     }

@@ -72,6 +72,7 @@ impl Cell {
             Err(e) => return Err(e.into()),
         };
         capstan_devices::tape::erase(&tape, secure)?;
+        self.remember_blank(&tape)?;
         Ok(on_it)
     }
 
@@ -134,12 +135,14 @@ impl Cell {
                     capstan_devices::tape::erase(tape, true)?;
                 }
                 self.forget_erased(&medium)?;
+                self.remember_blank(tape)?;
                 Ok(erased)
             }
-            Address::Tape(_) => {
+            Address::Tape(tape) => {
                 let (erased, device) = self.hold_to_erase(&medium, secure)?;
                 device.erase(secure)?;
                 self.forget_erased(&medium)?;
+                self.remember_blank(tape)?;
                 Ok(erased)
             }
             _ if holds_nothing && open::is_blank(&address).unwrap_or(false) => {

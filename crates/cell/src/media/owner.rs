@@ -253,6 +253,7 @@ impl Cell {
         let other = header.cell.filter(|cell| *cell != self.id).map(|cell| cell.to_string());
         self.idb.set_medium_other_cell(row.id, other.as_deref())?;
         self.put_drive_key(header)?;
+        self.forget_seen(address)?;
         Ok(row)
     }
 

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use capstan_scsi::element::{Element, ElementKind};
@@ -35,6 +37,8 @@ pub(super) struct ScsiLibrary {
     mail: Vec<u16>,
     /// Which device is which drive, by the drive's address, once that was asked for.
     units: Option<BTreeMap<u16, Unit>>,
+    /// It said that somebody may have changed tapes in it.
+    disturbed: Arc<AtomicBool>,
 }
 
 /// How often a robot that another host has is asked for again.
@@ -44,11 +48,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 struct Robot {
     changer: scsi::Changer,
     reserved: bool,
+    /// Where it is noted that somebody may have changed tapes.
+    disturbed: Arc<AtomicBool>,
     _lock: File,
 }
 
 impl Drop for Robot {
     fn drop(&mut self) {
+        self.disturbed.fetch_or(self.changer.take_exchanged(), Relaxed);
         if self.reserved {
             // The end of the connection releases it, too.
             let _ = self.changer.release();
@@ -86,6 +93,7 @@ impl ScsiLibrary {
             slots: Vec::new(),
             mail: Vec::new(),
             units: None,
+            disturbed: Arc::default(),
         };
         let inventory = this.robot()?.changer.inventory().map_err(|e| explain(e, device))?;
         let addresses = |kind| inventory.of(kind).map(|element| element.address).collect();
@@ -101,7 +109,7 @@ impl ScsiLibrary {
         let lock = lock::wait(&self.lock, &what, ROBOT_PATIENCE)?;
         let (changer, reserved) = in_turn(ROBOT_PATIENCE, PAUSE, || self.reserved())
             .map_err(|e| explain(e, &self.name))?;
-        Ok(Robot { changer, reserved, _lock: lock })
+        Ok(Robot { changer, reserved, disturbed: self.disturbed.clone(), _lock: lock })
     }
 
     /// The changer, and whether it is reserved for this host now.
@@ -224,6 +232,10 @@ impl Changer for ScsiLibrary {
 
     fn rescan(&mut self) -> Result<(), TapeError> {
         self.robot()?.changer.rescan().map_err(|e| explain(e, &self.name))
+    }
+
+    fn take_disturbed(&mut self) -> bool {
+        self.disturbed.swap(false, Relaxed)
     }
 
     fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {

@@ -187,6 +187,11 @@ impl Tape {
         self.barcode.as_deref()
     }
 
+    /// Whether it is in a drive of this process now, and nobody is at it.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.deck.try_lock().is_some_and(|deck| deck.is_some())
+    }
+
     /// Has it waited for where others have it, or all drives, as long as it is only read.
     pub fn be_patient(&self) {
         self.patient.store(true, Relaxed);

@@ -17,6 +17,7 @@ use super::deck::Found;
 use super::keys::key_of;
 use super::mount::Tape;
 use super::passed::WINDOW;
+use super::seems::seems;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use super::{abreast, attachment};
 use crate::DeviceError;
@@ -57,6 +58,38 @@ pub(crate) fn open_member(address: &TapeAddress) -> Result<FileMedium, DeviceErr
 pub(crate) fn is_blank(address: &TapeAddress) -> Result<bool, DeviceError> {
     let end = Tape::of(address).with(|deck| deck.end())?;
     Ok((end.file, end.block) == (0, 0))
+}
+
+/// What is on a tape.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OnTape {
+    /// Nothing.
+    Blank,
+    /// What is not of Capstan, or cannot be read as that any more: what it seems to be, in a few words or none.
+    Foreign(String),
+    /// A medium, or a member of an array.
+    Medium(Box<MediumHeader>),
+}
+
+/// What is on a tape that this process has in a drive now. Nothing where it has not: the tape is not loaded for that; nor where it
+/// cannot be read.
+pub fn on_it(address: &TapeAddress) -> Option<OnTape> {
+    let tape = Tape::of(address);
+    if !tape.is_loaded() {
+        return None;
+    }
+    let end = tape.with(|deck| deck.end()).ok()?;
+    if (end.file, end.block) == (0, 0) {
+        return Some(OnTape::Blank);
+    }
+    match open_member(address) {
+        Ok(there) => Some(OnTape::Medium(Box::new(there.header().clone()))),
+        Err(e) if e.is_no_medium() => {
+            let block = TapeStorage::new(tape).header().unwrap_or_default();
+            Some(OnTape::Foreign(seems(&block)))
+        }
+        Err(_) => None,
+    }
 }
 
 /// Refuses a tape on which anything is, or that takes nothing.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::element::DriveName;
+use crate::transport::{CHECK_CONDITION, Left, Outcome, TransportError};
 
 fn element(kind: ElementKind, address: u16, barcode: Option<&str>) -> Element {
     Element {
@@ -62,4 +63,63 @@ fn a_medium_goes_home() {
     assert_eq!(inventory.home_of(&loaded), None);
     assert_eq!(inventory.free_export().map(|e| e.address), Some(9));
     assert_eq!(inventory.find("C").map(|e| e.address), Some(3));
+}
+
+/// A changer that says nothing but what it is, where its elements are, and once that somebody was at its mail slots.
+struct Opened(Vec<Outcome>);
+
+impl Transport for Opened {
+    fn execute(
+        &mut self,
+        cdb: &[u8],
+        data: Data<'_>,
+        _: std::time::Duration,
+    ) -> Result<Outcome, TransportError> {
+        let answer = match (cdb[0], cdb[1]) {
+            (0x12, 0) => vec![0x08, 0x80, 5, 2, 31],
+            (0x12, _) => vec![0x08, 0x80, 0, 0],
+            (0x1a, _) => [&[23, 0, 0, 0, 0x1d, 18][..], &[0; 18]].concat(),
+            _ => return Ok(self.0.pop().unwrap_or_default()),
+        };
+        if let Data::In(buffer) = data {
+            buffer[..answer.len()].copy_from_slice(&answer);
+        }
+        Ok(Outcome::default())
+    }
+
+    fn left(&mut self, _: std::time::Duration) -> Left {
+        Left::No
+    }
+
+    fn reconnect(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn max_transfer(&self) -> usize {
+        1 << 20
+    }
+
+    fn name(&self) -> &str {
+        "opened"
+    }
+}
+
+#[test]
+fn that_somebody_was_at_the_tapes_is_not_lost_where_the_changer_is_opened() {
+    let attention = |code: u8, qualifier: u8| {
+        let mut sense = vec![0x70, 0, 6, 0, 0, 0, 0, 10, 0, 0, 0, 0, code, qualifier];
+        sense.resize(18, 0);
+        Outcome { status: CHECK_CONDITION, sense, residual: 0 }
+    };
+    let open = |said| {
+        let mut changer = Changer::on(Box::new(Opened(said))).unwrap();
+        let first = changer.take_exchanged();
+        assert!(!changer.take_exchanged(), "it is told once");
+        first
+    };
+    // Mail slots were open, the door was; a reset is no such news.
+    assert!(open(vec![attention(0x28, 1), attention(0x28, 1)]));
+    assert!(open(vec![Outcome::default(), attention(0x28, 0), attention(0x29, 0)]));
+    assert!(!open(vec![attention(0x29, 0), attention(0x29, 0)]));
+    assert!(!open(Vec::new()));
 }

@@ -13,7 +13,7 @@ use super::tape::{LTO9_MB_S, named, text};
 use super::tape_back::{Lab, OBJECTS, first_report, number};
 use crate::context::{Context, Place, remove};
 use crate::error::{BenchError, io_error};
-use crate::measure::Sample;
+use crate::measure::{Sample, median};
 use crate::report::{Goal, Line};
 use crate::rows::Sheet;
 
@@ -70,14 +70,14 @@ pub fn all(context: &Context, sheet: &mut Sheet<'_>) -> Result<(), BenchError> {
         .zip(&ratios)
         .map(|(choice, ratios)| {
             let names: Vec<&str> = choice.iter().map(|n| OBJECTS[*n]).collect();
-            format!("{} {:.3}", names.join("+"), slowest(ratios))
+            format!("{} {:.3} ({:.3})", names.join("+"), slowest(ratios), median(ratios.clone()))
         })
         .collect();
     let all: Vec<f64> = ratios.concat();
     let work = "one, two and four of four multiplexed objects restored by turns from a virtual LTO-9 in real time: the slowest, \
                 of the tape's way from its first to its last block";
     let note = format!(
-        "slowest of {runs} runs each: {}; load and locate of {:.1} s are left out; ways of {:.1} s (one) to {:.1} s (all); locates at \
+        "slowest (median) of {runs} runs each: {}; load and locate of {:.1} s are left out; ways of {:.1} s (one) to {:.1} s (all); locates at \
          most {locates:.0}",
         each.join(", "),
         tape.before_s,

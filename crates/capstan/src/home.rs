@@ -78,6 +78,7 @@ pub fn open_at(global: &Global, home: &Path, secrets: Secrets) -> Result<Cell, F
             crate::progress::say_of_robot(text)
         }
     });
+    cell.keep_tape_use();
     crate::operator::set(Some(&cell), global.wait)?;
     Ok(cell)
 }

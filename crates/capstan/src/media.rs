@@ -1,7 +1,7 @@
 //! `capstan media`: media as lines, as pages, as JSON.
 
 use capstan_cell::arrays::ArrayInfo;
-use capstan_cell::media::{Foreign, Initialise, MediumInfo};
+use capstan_cell::media::{Condition, Foreign, Initialise, MediumInfo};
 use capstan_cell::observe::Stop;
 use capstan_cell::repair::RepairRequest;
 use capstan_cell::request::{CopyWhat, VerifyRequest};
@@ -16,7 +16,7 @@ use crate::output::{JsonList, Output, local_time};
 use crate::progress::Console;
 use crate::session::{self, Show};
 use crate::sizes::{bytes_text, grouped};
-use crate::table::{Align, fields, table};
+use crate::table::{Align, columns, fields};
 use crate::{copy, protect, rait, restore, stage};
 
 /// Runs `media`.
@@ -234,34 +234,90 @@ fn erase_foreign(global: &Global, tape: &str, secure: bool, as_json: bool) -> Re
     out.finish()
 }
 
-/// A line per medium.
+/// A line per medium; without columns that none of them has anything for.
 pub fn lines(list: &[MediumInfo]) -> String {
     use Align::{Left, Right};
     let head = [
         ("Label", Left),
         ("Id", Left),
+        ("Barcode", Left),
+        ("Where", Left),
         ("State", Left),
         ("Condition", Left),
         ("Pool", Left),
+        ("Used", Right),
         ("Size", Right),
-        ("Sessions", Right),
+        ("Loads", Right),
+        ("Kept until", Left),
         ("Last written", Left),
         ("Device", Left),
     ];
     let row = |m: &MediumInfo| {
+        let barcodes: Vec<_> = m.tapes.iter().map(|tape| tape.barcode.as_str()).collect();
         [
             path_text(m.medium.label.as_bytes()),
             m.medium.id.short(),
+            barcodes.join(", "),
+            whereabouts(m),
             m.state.to_string(),
-            m.condition.to_string(),
+            Some(m.condition.to_string())
+                .filter(|_| m.condition != Condition::Good)
+                .unwrap_or_default(),
             pool_of(m),
+            m.used.map(percent).unwrap_or_default(),
             bytes_text(m.holdings.bytes),
-            grouped(m.holdings.sessions),
+            loads(m).map(grouped).unwrap_or_default(),
+            match (m.kept_for_ever, m.kept_until_us) {
+                (true, _) => "for ever".to_owned(),
+                (false, until) => until.map(local_time).unwrap_or_default(),
+            },
             m.holdings.last_us.map_or_else(|| "never".to_owned(), local_time),
-            format!("{}{}", path_text(m.medium.device.as_bytes()), absent(m)),
+            device(m),
         ]
     };
-    table(head, list.iter().map(row).collect())
+    columns(head, list.iter().map(row).collect())
+}
+
+/// A share as people read it: nothing is 0 %, and what has anything is at least 1 %.
+fn percent(share: f64) -> String {
+    let percent = (share * 100.0).floor();
+    let percent = if share > 0.0 { percent.max(1.0) } else { 0.0 };
+    format!("{percent:.0} %")
+}
+
+/// How often robots loaded its tapes; nothing of one for which there is no robot.
+fn loads(m: &MediumInfo) -> Option<u64> {
+    (!m.tapes.is_empty()).then_some(m.management.loads)
+}
+
+/// Where a medium is: its slot, or where it was brought; why it is not at hand, where that is so.
+pub fn whereabouts(m: &MediumInfo) -> String {
+    let places: Vec<_> = m.tapes.iter().filter_map(|tape| Some(tape.place?.short())).collect();
+    let places = places.join(", ");
+    if m.management.exported_us.is_some() {
+        let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
+        let to = to.map_or_else(|| "out of the house".to_owned(), |to| path_text(to.as_bytes()));
+        return match places.as_str() {
+            "" => to,
+            places => format!("{to} (still in {places})"),
+        };
+    }
+    match (&m.absent, &m.host) {
+        (Some(why), _) => format!("not at hand: {}", path_text(why.as_bytes())),
+        (None, Some(host)) => {
+            format!("{places} (host '{}' has it too)", path_text(host.as_bytes())).trim().to_owned()
+        }
+        (None, None) => places,
+    }
+}
+
+/// The device; of tapes that the barcode names, the library.
+fn device(m: &MediumInfo) -> String {
+    let device = match &m.tapes[..] {
+        [tape] => &tape.library,
+        _ => &m.medium.device,
+    };
+    path_text(device.as_bytes())
 }
 
 fn absent(m: &MediumInfo) -> String {
@@ -273,7 +329,7 @@ fn absent(m: &MediumInfo) -> String {
 }
 
 fn pool_of(m: &MediumInfo) -> String {
-    let pool = m.management.pool.clone().unwrap_or_else(|| "-".to_owned());
+    let pool = m.management.pool.clone().unwrap_or_default();
     m.management.rotation_set.map(|set| format!("{pool} ({set})")).unwrap_or(pool)
 }
 
@@ -333,6 +389,9 @@ fn page(m: &MediumInfo) -> String {
         ("Versions", grouped(m.versions.len() as u64)),
         ("Sessions", grouped(m.holdings.sessions)),
         ("Segments", grouped(m.holdings.segments)),
+        ("Where", if m.tapes.is_empty() { String::new() } else { whereabouts(m) }),
+        ("Used", m.used.map(percent).unwrap_or_default()),
+        ("Loads", loads(m).map(grouped).unwrap_or_default()),
         ("Size", bytes_text(m.holdings.bytes)),
         ("Free", m.free_bytes.map(bytes_text).unwrap_or_default()),
         ("Block size", bytes_text(m.medium.block_size.into())),
@@ -359,6 +418,13 @@ pub fn json_of(m: &MediumInfo) -> Value {
         "label": m.medium.label,
         "device": m.medium.device,
         "host": m.medium.hosts.last(),
+        "barcode": match &m.tapes[..] { [tape] => Some(&tape.barcode), _ => None },
+        "place": match &m.tapes[..] { [tape] => tape.place.map(|place| place.short()), _ => None },
+        "tapes": m.tapes.iter().map(|tape| json!({
+            "barcode": tape.barcode,
+            "library": tape.library,
+            "place": tape.place.map(|place| place.short()),
+        })).collect::<Vec<_>>(),
         "pool": m.management.pool,
         "rotation_set": m.management.rotation_set.map(|set| set.to_string()),
         "state": m.state.as_str(),
@@ -372,7 +438,11 @@ pub fn json_of(m: &MediumInfo) -> Value {
         "versions": m.versions.len(),
         "versions_kept": m.kept,
         "kept_until": if m.kept_for_ever { None } else { time(m.kept_until_us) },
+        "kept_for_ever": m.kept_for_ever,
         "bytes": m.holdings.bytes,
+        "used_percent": m.used.map(|share| (share * 1000.0).round() / 10.0),
+        "capacity_bytes": m.management.capacity,
+        "loads": loads(m),
         "free_bytes": m.free_bytes,
         "made": time(Some(m.management.first_us)),
         "last_written": time(m.holdings.last_us),

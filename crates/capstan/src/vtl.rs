@@ -5,6 +5,7 @@ use std::path::Path;
 use capstan_cell::CellError;
 use capstan_devices::DeviceError;
 use capstan_engine::message::path_text;
+use capstan_tape::changer::Place;
 use capstan_tape::library::{Design, Library, NewTape};
 use capstan_tape::{DriveModel, TapeError};
 use serde_json::{Value, json};
@@ -37,9 +38,25 @@ pub fn run(command: &VtlCommand) -> Result<u8, Failure> {
             }
         }
         VtlCommand::Insert { dir, barcode, json } => {
-            Library::open(dir).and_then(|library| library.insert(barcode)).map_err(failure)?;
+            let library = Library::open(dir).map_err(failure)?;
+            let place = match library.design().alone {
+                true => library.insert(barcode).map(|()| Place::Drive(1)),
+                false => library.put_in(barcode),
+            };
+            let place = place.map_err(failure)?;
             if *json {
-                out.json(&json!({ "barcode": barcode, "place": "drive:1" }))?;
+                out.json(&json!({ "barcode": barcode, "place": place.short() }))?;
+            } else if !library.design().alone {
+                out.text(&format!("tape {barcode} is in {place}\n"))?;
+            }
+        }
+        VtlCommand::Take { dir, barcode, json } => {
+            let library = Library::open(dir).map_err(failure)?;
+            let from = library.take(barcode).map_err(failure)?;
+            if *json {
+                out.json(&json!({ "barcode": barcode, "from": from.short() }))?;
+            } else {
+                out.text(&format!("tape {barcode} is taken out of {from}\n"))?;
             }
         }
         VtlCommand::AddTape { dir, barcode, cleaning, write_protected, json } => {

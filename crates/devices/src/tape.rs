@@ -9,7 +9,8 @@
 //!
 //! [`mount`] gets the tape into a drive, a [`deck`], which has what [`passed`] by; [`by_hand`] waits until somebody has put it
 //! into a drive that stands alone; [`claim`] keeps those that are to be an array. [`seems`] tells what others wrote. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
-//! who writes; several who read stay [`abreast`]. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys.
+//! who writes; several who read stay [`abreast`]. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys. The
+//! [`ledger`] is told what happens to tapes.
 
 mod abreast;
 mod attachment;
@@ -17,6 +18,7 @@ mod by_hand;
 mod claim;
 mod deck;
 mod keys;
+pub mod ledger;
 mod mount;
 mod passed;
 mod seems;

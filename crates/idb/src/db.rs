@@ -71,6 +71,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (21, "lacking copies", include_str!("../migrations/0021_lacking_copies.sql")),
     (22, "refusals", include_str!("../migrations/0022_refusals.sql")),
     (23, "seen tapes", include_str!("../migrations/0023_seen_tapes.sql")),
+    (24, "use of tapes", include_str!("../migrations/0024_use_of_tapes.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

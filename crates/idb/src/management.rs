@@ -41,6 +41,12 @@ pub struct Management {
     pub changed_us: Option<i64>,
     /// What differs.
     pub changed_why: Option<String>,
+    /// How often robots loaded its tape, as far as this cell did it.
+    pub loads: u64,
+    /// What its tape holds, in bytes, where a drive said so.
+    pub capacity: Option<u64>,
+    /// Bytes of that which were written when a drive was asked last.
+    pub used: Option<u64>,
 }
 
 impl Management {
@@ -150,6 +156,28 @@ impl Idb {
             ensure(conn, medium).await?;
             let sql = "UPDATE media_management SET full_us = $2 WHERE medium_id = $1";
             sql::query(sql).bind(medium.to_string()).bind(at_us).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Counts that a robot loaded a tape.
+    pub fn add_load(&self, medium: MediumId) -> Result<()> {
+        self.write(format_args!("count a load of medium {}", medium.short()), async |conn| {
+            ensure(conn, medium).await?;
+            let sql = "UPDATE media_management SET loads = loads + 1 WHERE medium_id = $1";
+            sql::query(sql).bind(medium.to_string()).execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Records how many bytes a tape holds, and how many of them are written.
+    pub fn set_medium_use(&self, medium: MediumId, capacity: u64, used: u64) -> Result<()> {
+        let bytes = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        self.write(format_args!("record the use of medium {}", medium.short()), async |conn| {
+            ensure(conn, medium).await?;
+            let sql = "UPDATE media_management SET capacity = $2, used = $3 WHERE medium_id = $1";
+            let query = sql::query(sql).bind(medium.to_string());
+            query.bind(bytes(capacity)).bind(bytes(used)).execute(conn).await?;
             Ok(())
         })
     }
@@ -329,5 +357,8 @@ fn management(row: &Row) -> std::result::Result<Management, Fault> {
         adopted_us: row.try_get("adopted_us")?,
         changed_us: row.try_get("changed_us")?,
         changed_why: row.try_get("changed_why")?,
+        loads: decode::count(row, "loads")?,
+        capacity: decode::count_opt(row, "capacity")?,
+        used: decode::count_opt(row, "used")?,
     })
 }

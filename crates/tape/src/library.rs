@@ -6,6 +6,7 @@
 
 mod by_hand;
 mod cleaning;
+mod shelf;
 mod stock;
 
 pub use by_hand::ByHand;

@@ -67,7 +67,11 @@ States: free (holds nothing), appendable (takes more), full, protected (what it 
 pool appends nothing), expired (nothing on it must stay: it may be recycled), exported (out of the house),
 changed (not as it was last written: somebody cut it or wrote over it, `capstan media show` says what differs),
 damaged (damage was found on it), poor (worn or at fault: written no more), retired (given up: never written
-again), foreign (another cell's: read, and written only after `capstan media adopt`).";
+again), foreign (another cell's: read, and written only after `capstan media adopt`).
+
+Where: the place in the library (slot:3, drive:1, mail:2), where the medium was brought, or why it is not at hand. Used: of a tape
+what its drive said when it was written last, of a directory how full its file system is. Loads: how often this cell had a robot load
+the tape. Kept until: when the last version on it may go. A column that would be empty is left out.";
 const AFTER_SHOW: &str = "\
 Examples:
   capstan media show monday

@@ -34,8 +34,16 @@ no other.";
 const AFTER_INSERT: &str = "\
 Examples:
   capstan vtl insert /srv/drive V00002L9
+  capstan vtl insert /srv/vtl V00007L9
 
-What was in the drive goes back to the shelf. A session that has the drive keeps its tape.";
+What was in a drive that stands alone goes back to the shelf. A session that has the drive keeps its tape. In a library the tape
+comes into a mail slot (`capstan library import` puts it away), or where none is free into a slot.";
+const AFTER_TAKE: &str = "\
+Examples:
+  capstan library export vtape:/srv/vtl V00007L9 --location 'bank, box 7'
+  capstan vtl take /srv/vtl V00007L9
+
+`capstan vtl insert` puts it back.";
 const AFTER_ADD: &str = "\
 Examples:
   capstan vtl add-tape /srv/vtl
@@ -74,10 +82,23 @@ pub enum VtlCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Put a tape into a drive that stands alone, as an operator does by hand
+    /// Put a tape into a drive that stands alone, or one that was taken out back into its library, as an operator does by hand
     #[command(after_help = AFTER_INSERT)]
     Insert {
-        /// The drive's directory
+        /// The directory of the drive or library
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
+        dir: PathBuf,
+        /// The tape, by what is on its sticker
+        #[arg(value_name = "BARCODE")]
+        barcode: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a tape out of a mail slot or slot, as an operator does by hand
+    #[command(after_help = AFTER_TAKE)]
+    Take {
+        /// The library's directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
         dir: PathBuf,
         /// The tape, by what is on its sticker

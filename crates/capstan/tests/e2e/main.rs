@@ -61,6 +61,7 @@ mod long_names;
 mod machine;
 mod mail;
 mod media;
+mod media_list;
 mod mirror;
 mod mirror_behind;
 mod moved;

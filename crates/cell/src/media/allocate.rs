@@ -317,6 +317,8 @@ mod tests {
             condition: Condition::Good,
             reasons: Vec::new(),
             absent: None,
+            used: None,
+            tapes: Vec::new(),
             free_bytes: None,
             foreign: false,
             versions: Vec::new(),

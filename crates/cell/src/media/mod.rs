@@ -19,6 +19,8 @@ mod owner;
 mod place;
 mod pools;
 mod state;
+mod tape_use;
+mod whereabouts;
 
 use std::path::Path;
 
@@ -29,6 +31,7 @@ use capstan_format::id::{MediumId, VersionId};
 use capstan_format::keys::PairId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Holdings, Management, Medium};
+use capstan_tape::changer::Place;
 
 pub use self::away::AwayMedium;
 pub use self::condition::{Condition, Limits, limits_of};
@@ -37,6 +40,7 @@ pub use self::forget::Forgotten;
 pub use self::life::{Initialise, Recycled};
 pub use self::pools::PoolInfo;
 pub use self::state::{Facts, MediumState};
+pub use self::whereabouts::TapeAt;
 
 pub(crate) use self::allocate::unusable;
 pub(crate) use self::away::{Libraries, tape_away};
@@ -79,6 +83,10 @@ pub struct MediumInfo {
     pub host: Option<String>,
     /// Bytes free where it lies, if it is at hand.
     pub free_bytes: Option<u64>,
+    /// How much of it is used, from 0 to 1, where that is known.
+    pub used: Option<f64>,
+    /// Its tapes, as far as they have barcodes.
+    pub tapes: Vec<TapeAt>,
     /// Whether another cell writes it.
     pub foreign: bool,
     /// The versions that have something on it.
@@ -102,6 +110,9 @@ struct AtHand {
     problem: Option<String>,
     absent: Option<String>,
     free_bytes: Option<u64>,
+    used_bytes: Option<u64>,
+    /// Where its tapes are, if they are in their libraries.
+    tapes: Vec<TapeAt>,
     /// The medium, where it is at hand on disk.
     there: Option<FileMedium>,
 }
@@ -164,6 +175,11 @@ impl Cell {
             is_changed: management.changed_us.is_some(),
         });
         reasons.extend(management.changed_why.iter().map(|why| format!("changed: {why}")));
+        let used = whereabouts::used(&management, &holdings, &at_hand);
+        let mut tapes = at_hand.tapes;
+        if let Some(address) = medium.device.parse().ok().filter(|_| tapes.is_empty()) {
+            tapes = whereabouts::tapes_of(&address, |_| None);
+        }
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
         Ok(MediumInfo {
@@ -175,6 +191,8 @@ impl Cell {
             reasons,
             absent: at_hand.absent,
             free_bytes: at_hand.free_bytes,
+            used,
+            tapes,
             kept: kept.len() as u64,
             kept_until_us: kept.iter().filter_map(Kept::until_us).max(),
             kept_for_ever: kept.iter().any(|k| k.until_us().is_none()),
@@ -307,7 +325,13 @@ fn look(medium: &Medium) -> AtHand {
         Ok(Address::File(path)) => path,
         Ok(address @ Address::Array(_)) => return look_at_array(medium, &address, found),
         // Nobody loads a tape to look at it.
-        Ok(Address::Tape(tape)) => return AtHand { absent: absent_tape(&tape), ..found },
+        Ok(Address::Tape(tape)) => {
+            let place = whereabouts::place_of(&tape);
+            found.absent = absent(&tape, &place);
+            let place = place.ok().flatten();
+            found.tapes = whereabouts::tapes_of(&Address::Tape(tape), |_| place);
+            return found;
+        }
         Ok(Address::Null { .. }) => {
             return AtHand { absent: Some("nothing is kept".to_owned()), ..found };
         }
@@ -326,7 +350,7 @@ fn look(medium: &Medium) -> AtHand {
                 )
             });
             found.header = Some(there.header().clone());
-            found.free_bytes = free_bytes(&path);
+            (found.free_bytes, found.used_bytes) = whereabouts::space(&path).unzip();
             found.there = Some(there);
         }
         Err(capstan_devices::DeviceError::Io { source, .. }) => found.absent = Some(plain(&source)),
@@ -344,6 +368,8 @@ fn look_at_array(medium: &Medium, address: &Address, mut found: AtHand) -> AtHan
     if address.is_sequential() {
         let (absent, lacking) = lacking_tapes(address);
         (found.absent, found.lost) = (absent, lacking);
+        let place = |tape: &TapeAddress| whereabouts::place_of(tape).ok().flatten();
+        found.tapes = whereabouts::tapes_of(address, place);
         return found;
     }
     match open::medium(address) {
@@ -355,8 +381,9 @@ fn look_at_array(medium: &Medium, address: &Address, mut found: AtHand) -> AtHan
             found.lost = there.problems();
             found.header = Some(there.header().clone());
             // The fullest member is full first.
-            let free = address.directories().iter().filter_map(|path| free_bytes(path)).min();
-            found.free_bytes = free;
+            let directories = address.directories();
+            let spaces = directories.iter().filter_map(|path| whereabouts::space(path));
+            (found.free_bytes, found.used_bytes) = spaces.min().unzip();
             found.there = Some(there);
         }
         Err(e) => found.absent = Some(crate::error::chain(&e)),
@@ -366,11 +393,17 @@ fn look_at_array(medium: &Medium, address: &Address, mut found: AtHand) -> AtHan
 
 /// Why a tape is not in its library, if it is not.
 pub(crate) fn absent_tape(tape: &TapeAddress) -> Option<String> {
-    let barcode = tape.tape.as_deref()?;
-    match capstan_devices::tape::inventory(&tape.library) {
-        Ok(held) if held.iter().any(|h| h.barcode == barcode) => None,
-        Ok(_) => Some("it is not in the library".to_owned()),
-        Err(e) => Some(crate::error::chain(&e)),
+    absent(tape, &whereabouts::place_of(tape))
+}
+
+fn absent(
+    tape: &TapeAddress,
+    place: &std::result::Result<Option<Place>, String>,
+) -> Option<String> {
+    match place {
+        Ok(None) if tape.tape.is_some() => Some("it is not in the library".to_owned()),
+        Ok(_) => None,
+        Err(why) => Some(why.clone()),
     }
 }
 
@@ -403,8 +436,7 @@ pub(crate) fn lacking_tapes(address: &Address) -> (Option<String>, Vec<String>) 
 
 /// Bytes free on the file system of a path. File systems that store nothing (proc, sysfs) count no blocks.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
-    let stat = rustix::fs::statvfs(path).ok().filter(|stat| stat.f_blocks > 0)?;
-    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    whereabouts::space(path).map(|(free, _)| free)
 }
 
 /// Bytes, as sentences have them.

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use super::abreast::Abreast;
 use super::by_hand::{Wanted, awaited};
 use super::deck::Deck;
+use super::ledger::{self, Event};
 use crate::address::{LibraryName, TapeAddress};
 use crate::library;
 use crate::queue::Wait;
@@ -180,6 +181,11 @@ impl Tape {
             (None, Some(wanted)) => format!("'{}' in {}", wanted.label, self.library),
             (None, None) => self.library.to_string(),
         }
+    }
+
+    /// The library that it is in.
+    pub(super) fn library(&self) -> &LibraryName {
+        &self.library
     }
 
     /// What is on its sticker, where there is a robot that reads it.
@@ -367,7 +373,13 @@ impl Tape {
             })();
             match moved {
                 // What goes wrong from here on goes wrong with the tape in this drive.
-                Ok(()) => return Ok((n, library.open_drive(n)?)),
+                Ok(()) => {
+                    ledger::note(|| Event::Loaded {
+                        library: self.library.clone(),
+                        barcode: barcode.to_owned(),
+                    });
+                    return Ok((n, library.open_drive(n)?));
+                }
                 Err(TapeError::Busy { .. }) => {}
                 Err(e) if e.blames_drive() => offline = Some(e),
                 Err(e) => return Err(e),

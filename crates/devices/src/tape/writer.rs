@@ -9,6 +9,7 @@ use capstan_format::record::{MediumHeader, encode_record};
 use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
 
 use super::keys::key_of;
+use super::ledger::{self, Event};
 use super::mount::Tape;
 use super::storage::TapeStorage;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
@@ -303,7 +304,18 @@ impl Device for TapeDevice {
     }
 
     fn drive_sessions(&mut self) -> Vec<DriveSession> {
-        self.tape.with(|deck| Ok(deck.session())).into_iter().collect()
+        let done = self.tape.with(|deck| {
+            let room = self.capacity.zip(deck.room());
+            Ok((deck.session(), room))
+        });
+        let Ok((session, room)) = done else { return Vec::new() };
+        ledger::note(|| Event::Written {
+            medium: self.medium.header().medium,
+            library: self.tape.library().clone(),
+            barcode: self.tape.barcode().map(str::to_owned),
+            room,
+        });
+        vec![session]
     }
 }
 

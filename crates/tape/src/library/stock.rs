@@ -1,7 +1,7 @@
 //! New tapes for a virtual library.
 
 use crate::cartridge::{Cartridge, Label};
-use crate::changer::{Held, Place, is_spare};
+use crate::changer::Held;
 use crate::drive::TapeError;
 
 use super::{Library, suffix, tape_path, write_inventory};
@@ -34,14 +34,7 @@ impl Library {
     pub fn add_tape(&self, new: &NewTape) -> Result<Held, TapeError> {
         let _robot = self.wait_for_robot()?;
         let mut held = self.tapes()?;
-        let is_free = |place: &Place| is_spare(&held, *place);
-        let mail = (1..=self.design.mail_slots).map(Place::Mail);
-        let place = mail.chain((1..=self.design.slots).map(Place::Slot)).find(is_free);
-        let Some(place) = place else {
-            let problem = "all its slots and mail slots are taken, or tapes go back to them that are in drives; export a \
-                           tape";
-            return Err(self.says(problem.into()));
-        };
+        let place = self.free_for_hand(&held)?;
         let barcode = match &new.barcode {
             Some(barcode) => self.checked(barcode, new.cleanings.is_some())?,
             None => self.next_barcode(new.cleanings.is_some()),
@@ -61,10 +54,15 @@ impl Library {
         Ok(tape)
     }
 
+    /// Whether a barcode can be the name of a file.
+    pub(super) fn is_barcode(&self, barcode: &str) -> bool {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+        (1..=BARCODE_MAX).contains(&barcode.len()) && barcode.bytes().all(fits)
+    }
+
     /// A barcode that can be the name of a file, and that no other tape has.
     fn checked(&self, barcode: &str, cleaning: bool) -> Result<String, TapeError> {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
-        if !(1..=BARCODE_MAX).contains(&barcode.len()) || !barcode.bytes().all(fits) {
+        if !self.is_barcode(barcode) {
             return Err(self.says(format!(
                 "'{barcode}' is no barcode; give 1 to {BARCODE_MAX} letters, digits, - and _"
             )));
@@ -95,7 +93,7 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::changer::Changer;
+    use crate::changer::{Changer, Place};
     use crate::library::tests::library;
 
     #[test]

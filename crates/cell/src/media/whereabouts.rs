@@ -1,0 +1,97 @@
+//! Where tapes are: in which place of their library; and how full media are.
+
+use std::path::Path;
+
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_idb::{Holdings, Management};
+use capstan_tape::changer::Place;
+
+use super::AtHand;
+
+/// A tape of a medium.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TapeAt {
+    /// Its library, as devices are named.
+    pub library: String,
+    /// What is on its sticker.
+    pub barcode: String,
+    /// Where in that library it is; nothing where it is not in there, or that cannot be asked.
+    pub place: Option<Place>,
+}
+
+/// Where a tape is in its library; or why that cannot be asked. A tape without a barcode lies on a shelf, or in its drive.
+pub(super) fn place_of(tape: &TapeAddress) -> Result<Option<Place>, String> {
+    let Some(barcode) = tape.tape.as_deref() else { return Ok(None) };
+    match capstan_devices::tape::inventory(&tape.library) {
+        Ok(held) => Ok(held.iter().find(|h| h.barcode == barcode).map(|h| h.place)),
+        Err(e) => Err(crate::error::chain(&e)),
+    }
+}
+
+/// The tapes of a medium that have barcodes, with places by this.
+pub(super) fn tapes_of(
+    address: &Address,
+    place: impl Fn(&TapeAddress) -> Option<Place>,
+) -> Vec<TapeAt> {
+    let at = |tape: &TapeAddress| {
+        let barcode = tape.tape.clone()?;
+        Some(TapeAt { library: tape.library.to_string(), barcode, place: place(tape) })
+    };
+    address.tapes().iter().filter_map(at).collect()
+}
+
+/// Bytes free and bytes used on the file system of a path.
+pub(super) fn space(path: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::statvfs(path).ok().filter(|stat| stat.f_blocks > 0)?;
+    let used = stat.f_blocks.saturating_sub(stat.f_bfree);
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Some((bytes(stat.f_bavail), bytes(used)))
+}
+
+/// How much of a medium is used, from 0 to 1, where that is known: of a tape by what its drive said last, of a directory by its file
+/// system.
+pub(super) fn used(management: &Management, holdings: &Holdings, found: &AtHand) -> Option<f64> {
+    let share = |used: u64, all: u64| (used as f64 / (all as f64).max(1.0)).clamp(0.0, 1.0);
+    if let (Some(free), Some(used)) = (found.free_bytes, found.used_bytes) {
+        return Some(share(used, used.saturating_add(free)));
+    }
+    let capacity = management.capacity.filter(|capacity| *capacity > 0);
+    match (capacity, management.used) {
+        // It ended, whatever it was made for.
+        _ if management.full_us.is_some() => Some(1.0),
+        // It was given up since a drive was asked.
+        (Some(_), _) if holdings.segments == 0 => Some(0.0),
+        (Some(capacity), Some(used)) => Some(share(used, capacity)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_full_a_medium_is() {
+        let tape = |capacity, used, full_us| Management {
+            capacity,
+            used,
+            full_us,
+            ..Management::default()
+        };
+        let holds = |segments| Holdings { segments, ..Holdings::default() };
+        let nothing = AtHand::default();
+        let of = |m: &Management, segments| used(m, &holds(segments), &nothing);
+        assert_eq!(of(&tape(Some(400), Some(100), None), 1), Some(0.25));
+        assert_eq!(
+            of(&tape(Some(400), Some(500), None), 1),
+            Some(1.0),
+            "more than it was made for"
+        );
+        assert_eq!(of(&tape(Some(400), Some(100), Some(5)), 1), Some(1.0));
+        assert_eq!(of(&tape(Some(400), Some(100), None), 0), Some(0.0), "it was recycled");
+        assert_eq!(of(&tape(None, None, None), 1), None);
+        assert_eq!(of(&tape(Some(0), Some(0), None), 1), None);
+        let disk = AtHand { free_bytes: Some(1), used_bytes: Some(3), ..AtHand::default() };
+        assert_eq!(used(&tape(None, None, None), &holds(0), &disk), Some(0.75));
+    }
+}

@@ -1,0 +1,48 @@
+//! What happens to tapes that is worth keeping: how often robots load them, and how full they get.
+//!
+//! Where it is kept the program says once ([`keep_with`]); without that it is not kept.
+
+use std::sync::OnceLock;
+
+use capstan_format::id::MediumId;
+
+use crate::address::LibraryName;
+
+/// Something that happened to a tape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A robot put it into a drive.
+    Loaded {
+        /// Its library.
+        library: LibraryName,
+        /// What is on its sticker.
+        barcode: String,
+    },
+    /// A session that wrote to it is done.
+    Written {
+        /// The medium on it.
+        medium: MediumId,
+        /// Its library.
+        library: LibraryName,
+        /// What is on its sticker, where there is a robot that reads it.
+        barcode: Option<String>,
+        /// What it holds and what is left of that, in bytes, where the drive knows both.
+        room: Option<(u64, u64)>,
+    },
+}
+
+/// Who keeps it.
+pub type Keep = dyn Fn(Event) + Send + Sync;
+
+static KEEP: OnceLock<Box<Keep>> = OnceLock::new();
+
+/// Says who keeps it. The first one stays.
+pub fn keep_with(keep: Box<Keep>) {
+    let _ = KEEP.set(keep);
+}
+
+pub(super) fn note(event: impl FnOnce() -> Event) {
+    if let Some(keep) = KEEP.get() {
+        keep(event());
+    }
+}

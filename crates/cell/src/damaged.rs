@@ -120,6 +120,20 @@ impl Cell {
         }
     }
 
+    /// The same with tapes that are not as they were last written: what they still have of it only an import says. To prune they are
+    /// away, so its rules stand still.
+    pub(crate) fn with_changed_tapes(&self, mut unsound: Unsound) -> Result<Unsound> {
+        for id in self.idb.changed_media()? {
+            let Some(medium) = self.idb.medium(id)? else { continue };
+            if medium.device.parse::<Address>().is_ok_and(|address| address.is_sequential()) {
+                let is_elsewhere = other_host(&self.idb, &medium).is_some();
+                let why = "is not as it was last written";
+                unsound.out_of_use.insert(id, OutOfUse { why, segments: None, is_elsewhere });
+            }
+        }
+        Ok(unsound)
+    }
+
     /// The versions of which a segment, or one of what they build on, is at no place on which anybody may rely.
     pub(crate) fn unsound_versions(&self, unsound: &Unsound) -> Result<UnsoundVersions> {
         if unsound.damaged.is_empty() && unsound.out_of_use.is_empty() {

@@ -235,20 +235,27 @@ impl Cell {
 }
 
 impl Cell {
-    /// Refuses a segment that is only on media which the last verification found damaged: the source has its files still.
+    /// Refuses a segment that is only on media which the last verification found damaged, or on tapes that are not as they were last
+    /// written: the source has its files still. What lies in a directory is opened, so it need not be taken from what is recorded.
     fn refuse_damaged(&self, place: &SegmentPlace) -> Result<()> {
-        let mut damaged = None;
+        let mut why_not = None;
         for (_, medium, _) in place.whole_places() {
-            if self.idb.management(medium)?.damaged_us.is_none() {
-                return Ok(());
-            }
-            damaged = damaged.or(Some(medium));
+            let of = self.idb.management(medium)?;
+            let why = match (of.damaged_us, of.changed_us) {
+                (Some(_), _) => {
+                    "was found damaged; `capstan verify --medium` says whether it still is".into()
+                }
+                (None, Some(_)) if self.is_on_tape(medium)? => {
+                    let what = of.changed_why.unwrap_or_default();
+                    format!("is not as it was last written: {what}")
+                }
+                _ => return Ok(()),
+            };
+            why_not = why_not.or(Some((medium, why)));
         }
-        let Some(medium) = damaged else { return Ok(()) };
+        let Some((medium, why)) = why_not else { return Ok(()) };
         let label = self.idb.medium(medium)?.map_or_else(|| medium.short(), |m| m.label);
-        Err(CellError::BadInput(format!(
-            "medium '{label}' was found damaged; `capstan verify --medium` says whether it still is"
-        )))
+        Err(CellError::BadInput(format!("medium '{label}' {why}")))
     }
 }
 

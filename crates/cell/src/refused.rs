@@ -6,6 +6,7 @@ use capstan_idb::{Refusal, Refused};
 
 use crate::Cell;
 use crate::error::Result;
+use crate::names::{NAME_MAX, bounded};
 use crate::session::{host, now_us};
 
 /// A name of which nothing was ever backed up may have been a mistake in writing: it is shown for so long, in microseconds.
@@ -61,7 +62,8 @@ impl Cell {
     ) -> Result<()> {
         let refusal = Refusal {
             kind,
-            name: name.to_owned(),
+            // Lists and letters show it.
+            name: bounded(name.to_owned(), NAME_MAX),
             host: host(),
             refused_us: now_us(),
             code,

@@ -83,7 +83,8 @@ impl Cell {
         let objects = self.objects_named(&[name.to_owned()], &[])?;
         let lost: HashSet<VersionId> =
             self.idb.lost_versions()?.iter().map(|of| of.version).collect();
-        let unsound = self.unsound_versions(&self.unsound_places()?.of_this_host())?;
+        let unsound = self.with_changed_tapes(self.unsound_places()?)?.of_this_host();
+        let unsound = self.unsound_versions(&unsound)?;
         let mut found = Vec::new();
         for object in &objects {
             for version in self.idb.versions_of(object.id)? {

@@ -97,7 +97,10 @@ impl Cartridge {
         let label = read_label(path).map_err(|e| no_tape(path, e))?;
         is_regular(path).map_err(|e| no_tape(path, e))?;
         let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = file.map_err(failed("open the tape", path))?;
+        // Others can be opened, so this is a matter of this tape.
+        let file = file
+            .map_err(failed("open the tape", path))
+            .map_err(|e| TapeError::BadTape { tape: label.barcode.clone(), source: Box::new(e) })?;
         let length = file.metadata().map_err(failed("examine the tape", path))?.len();
         let mut magic = [0; 16];
         let has_magic = file.read_exact_at(&mut magic, 0).is_ok() && &magic == MAGIC;

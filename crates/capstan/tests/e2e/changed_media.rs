@@ -105,6 +105,31 @@ fn a_tape_that_was_changed_elsewhere_is_marked_and_another_is_taken() {
 }
 
 #[test]
+fn nothing_builds_on_a_tape_that_was_changed_elsewhere() {
+    for change in [overwrite as fn(&mut dyn TapeDrive), cut] {
+        let lab = Lab::new();
+        let dir = library(&lab, 1, 4);
+        lab.file("tree/a", noise(1, 12_000_000));
+        lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+        lab.file("tree/b", noise(2, 1_000));
+        lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+        on_tape(&dir, TAPE, change);
+        lab.file("tree/b", noise(3, 1_000));
+        let first = lab.backup(["tree", "--to", "vtape:vtl", "--name", "t"]);
+        assert_eq!((&first["method"], &first["media"][0]), (&"full".into(), &"V00002L9".into()));
+        let said = codes(&first);
+        assert!(said.contains(&"no-base") && said.contains(&"medium-changed"), "{first:#}");
+        comes_back(&lab, "t", &lab.path("tree"));
+        lab.file("tree/b", noise(4, 1_000));
+        let next = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+        assert_eq!(next["method"], "incr");
+        comes_back(&lab, "t", &lab.path("tree"));
+        let versions = lab.run(["versions", "t", "--json"]).ok().stdout.clone();
+        assert_eq!(versions.matches("\"not at hand\"").count(), 2, "{versions}");
+    }
+}
+
+#[test]
 fn a_tape_that_was_cut_is_taken_as_it_is_by_an_import() {
     let lab = Lab::new();
     let dir = library(&lab, 1, 2);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use capstan_cell::report::{DrillReport, DriveReport, Report, Staged};
 use capstan_engine::message::path_text;
+use capstan_tape::Struck;
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -53,6 +54,7 @@ pub struct View {
     expected_restore: Option<ExpectedView>,
     drill: Option<DrillReport>,
     staged: Option<Staged>,
+    faults: Vec<Struck>,
     notes: Vec<String>,
 }
 
@@ -225,6 +227,9 @@ impl View {
         }
         if let Some(b) = &self.bottleneck {
             line("Limit", &limit_text(b));
+        }
+        for Struck { of, operation, number, fault } in &self.faults {
+            line("Fault", &format!("{of}: {operation}:{number}={fault}, as planned"));
         }
         self.notes.iter().for_each(|note| line("Note", note));
         self.write_stages(&mut out);

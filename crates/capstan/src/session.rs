@@ -9,6 +9,7 @@ use capstan_cell::observe::Stop;
 use capstan_cell::report::{Report, ReportError};
 use capstan_devices::operator;
 use capstan_engine::threads;
+use capstan_tape::take_struck;
 use jiff::Timestamp;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -64,7 +65,9 @@ pub fn run_or(
         Err((failure, Box::new(report)))
     };
     match result.unwrap_or_else(without_home) {
-        Ok(report) => {
+        Ok(mut report) => {
+            // Those of what followed on the session.
+            report.faults.append(&mut take_struck());
             print(global, show, &report)?;
             Ok(report.exit_code())
         }
@@ -195,6 +198,7 @@ pub fn failed(method: &str, start: Timestamp, failure: &Failure) -> Report {
         elapsed_s: end.duration_since(start).as_secs_f64(),
         error_count: 1,
         errors: vec![ReportError { path: String::new(), error, code }],
+        faults: take_struck(),
         ..Report::default()
     }
 }

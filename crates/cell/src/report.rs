@@ -2,7 +2,7 @@
 
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Verdict};
-use capstan_tape::DriveSession;
+use capstan_tape::{DriveSession, Struck};
 use serde::{Deserialize, Serialize};
 
 pub use crate::bottleneck::{Bottleneck, LateBackhitches};
@@ -323,6 +323,9 @@ pub struct Report {
     /// What the tape drives did, one for each tape that was written or read, as far as it is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveReport>,
+    /// Planned faults of virtual drives and libraries that struck.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Struck>,
     /// What limited.
     pub bottleneck: Option<Bottleneck>,
     /// What the watch says of that, and which way data went.
@@ -398,6 +401,7 @@ impl Report {
         earlier.media.append(&mut self.media);
         earlier.errors.append(&mut self.errors);
         earlier.notes.append(&mut self.notes);
+        earlier.faults.append(&mut self.faults);
         Self {
             start: earlier.start,
             name: format!("{}, {}", earlier.name, self.name),
@@ -410,6 +414,7 @@ impl Report {
             media: earlier.media,
             errors: earlier.errors,
             notes: earlier.notes,
+            faults: earlier.faults,
             ..self
         }
     }

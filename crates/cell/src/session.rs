@@ -8,6 +8,7 @@ use capstan_engine::clock;
 use capstan_engine::message::{Code, Listener, Message, Severity};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status};
+use capstan_tape::take_struck;
 
 use crate::consolidate::CONSOLIDATE;
 use crate::observe::{Observer, Progress};
@@ -148,9 +149,10 @@ impl<'a> Ears<'a> {
         errors.1.extend(said.into_iter().take(room));
     }
 
-    /// Moves the errors into the report, and how long tapes were waited for.
+    /// Moves the errors into the report, how long tapes were waited for, and which planned faults struck.
     pub fn fill(&self, report: &mut Report) {
         report.tape_wait_s += take_waited().as_secs_f64();
+        report.faults.append(&mut take_struck());
         let mut errors = self.errors();
         report.error_count = errors.0;
         report.errors = std::mem::take(&mut errors.1);

@@ -6,8 +6,8 @@
 //! that was cut by a crash ends the tape before it. Beside it lies `….json` with what is known of the cartridge.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use capstan_engine::durable;
@@ -84,7 +84,9 @@ impl Cartridge {
     /// Makes a blank tape; the file must not exist.
     pub fn create(path: &Path, label: &Label) -> Result<(), TapeError> {
         let make = || -> io::Result<()> {
-            let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+            // It has what was backed up.
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o640).open(path)?;
             file.write_all_at(MAGIC, 0)?;
             file.sync_all()
         };
@@ -364,11 +366,14 @@ fn write_label(path: &Path, label: &Label) -> Result<(), TapeError> {
     write_whole(&path, &text).map_err(failed("write", &path))
 }
 
-/// Replaces a file as a whole, durably; with its name other new ones in its directory are durable.
+/// Replaces a file as a whole, durably; with its name other new ones in its directory are durable. Whatever the umask, none but
+/// its owner can write it.
 pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_extension("new");
-    fs::write(&temporary, text)?;
-    File::open(&temporary)?.sync_all()?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
     durable::rename(&temporary, path)
 }
 

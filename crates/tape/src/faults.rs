@@ -1,5 +1,12 @@
 //! What a virtual drive or library is to do wrong, and when: for training, and for tests.
 
+mod account;
+mod struck;
+
+pub(crate) use account::Account;
+pub use struck::{Struck, take_struck};
+
+use std::fmt;
 use std::str::FromStr;
 
 /// What goes wrong.
@@ -36,14 +43,71 @@ pub enum Operation {
     Sync,
 }
 
+impl Fault {
+    const ALL: [Self; 5] = [Self::Error, Self::Offline, Self::Power, Self::Dirty, Self::Jam];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Offline => "offline",
+            Self::Power => "power",
+            Self::Dirty => "dirty",
+            Self::Jam => "jam",
+        }
+    }
+}
+
+impl Operation {
+    /// By their numbers.
+    const ALL: [Self; KINDS] =
+        [Self::Write, Self::Read, Self::Mark, Self::Move, Self::Locate, Self::Space, Self::Sync];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Mark => "mark",
+            Self::Move => "move",
+            Self::Locate => "locate",
+            Self::Space => "space",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How many kinds of operations are counted.
+const KINDS: usize = 7;
+
 /// A plan: the n-th operation of a kind, counted from 1, has a fault. As text `write:120=error,move:3=jam`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     planned: Vec<(Operation, u64, Fault)>,
-    done: [u64; 7],
+    done: [u64; KINDS],
 }
 
 impl Faults {
+    /// How many operations of that kind there were so far.
+    pub(crate) fn done(&self, operation: Operation) -> u64 {
+        self.done[operation as usize]
+    }
+
+    /// Whether nothing of it is still to come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.planned.iter().all(|(operation, at, _)| self.done(*operation) >= *at)
+    }
+
     /// Of each that is planned, whether it is the robot's and no drive's.
     pub fn of_robot(&self) -> impl Iterator<Item = bool> {
         self.planned.iter().map(|(operation, ..)| *operation == Operation::Move)
@@ -72,24 +136,8 @@ impl FromStr for Faults {
         let one = |part: &str| {
             let (place, fault) = part.split_once('=')?;
             let (operation, n) = place.split_once(':')?;
-            let operation = match operation {
-                "write" => Operation::Write,
-                "read" => Operation::Read,
-                "mark" => Operation::Mark,
-                "move" => Operation::Move,
-                "locate" => Operation::Locate,
-                "space" => Operation::Space,
-                "sync" => Operation::Sync,
-                _ => return None,
-            };
-            let fault = match fault {
-                "error" => Fault::Error,
-                "offline" => Fault::Offline,
-                "power" => Fault::Power,
-                "dirty" => Fault::Dirty,
-                "jam" => Fault::Jam,
-                _ => return None,
-            };
+            let operation = Operation::ALL.into_iter().find(|of| of.name() == operation)?;
+            let fault = Fault::ALL.into_iter().find(|of| of.name() == fault)?;
             // Robots jam; drives have the others.
             if (operation == Operation::Move) != (fault == Fault::Jam) {
                 return None;
@@ -98,7 +146,7 @@ impl FromStr for Faults {
         };
         let parts = text.split(',').filter(|part| !part.is_empty());
         let planned = parts.map(|part| one(part).ok_or_else(|| BadFault(part.to_owned())));
-        Ok(Self { planned: planned.collect::<Result<_, _>>()?, done: [0; 7] })
+        Ok(Self { planned: planned.collect::<Result<_, _>>()?, done: [0; KINDS] })
     }
 }
 

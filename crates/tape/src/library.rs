@@ -13,7 +13,8 @@ pub use by_hand::ByHand;
 pub(crate) use stock::CLEANING;
 pub use stock::NewTape;
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::cartridge::{Cartridge, Label, damaged, failed, write_whole};
 use crate::changer::{Changer, DriveInfo, Elements, Held, Place};
 use crate::clock::Clock;
 use crate::drive::{TapeDrive, TapeError};
-use crate::faults::{BadFault, Fault, Faults, Operation};
+use crate::faults::{Account, Fault, Faults, Operation};
 use crate::lock;
 use crate::model::DriveModel;
 use crate::small_file;
@@ -77,7 +78,8 @@ pub struct Library {
     design: Design,
     model: &'static DriveModel,
     clock: Arc<Clock>,
-    faults: Faults,
+    /// Faults of the robot of which only this process knows.
+    faults: Account,
     jammed: bool,
 }
 
@@ -88,10 +90,9 @@ impl Library {
         let model = model_of(dir, design)?;
         let is_blank = fs::read_dir(dir).is_ok_and(|mut names| names.next().is_none());
         if !is_blank {
-            fs::create_dir(dir).map_err(failed("make the directory", dir))?;
+            make_directory(dir)?;
         }
-        let inside = dir.join("tapes");
-        fs::create_dir(&inside).map_err(failed("make the directory", &inside))?;
+        make_directory(&dir.join("tapes"))?;
         let capacity = design.capacity.map_or(model.capacity, |bytes| bytes as f64);
         let mut inventory = Vec::new();
         for n in 1..=tapes {
@@ -129,7 +130,7 @@ impl Library {
         check(dir, &design, 0)?;
         let model = model_of(dir, &design)?;
         let clock = Arc::new(Clock::real(design.scale));
-        let (dir, faults) = (dir.to_owned(), Faults::default());
+        let (dir, faults) = (dir.to_owned(), Account::default());
         let name = dir.display().to_string();
         Ok(Self { dir, name, design, model, clock, faults, jammed: false })
     }
@@ -142,10 +143,11 @@ impl Library {
 
     /// Gives its robot a plan of faults.
     pub fn set_faults(&mut self, faults: Faults) {
-        self.faults = faults;
+        self.faults = Account::of_process(&self.robot_name(), faults);
     }
 
-    /// Plans faults of a drive, or of the robot where no drive is named, from its next use on; once.
+    /// Plans faults of a drive, or of the robot where no drive is named. They are counted from its next opening on, by whoever opens
+    /// it, and each strikes once.
     pub fn plan_faults(&self, drive: Option<u32>, faults: &str) -> Result<(), TapeError> {
         let plan = faults.parse::<Faults>().map_err(|e| self.says(e.to_string()))?;
         if let Some(number) = drive {
@@ -155,16 +157,11 @@ impl Library {
             let what = "the robot moves tapes, and a drive does the rest: write move:N=jam without --drive, all else with it";
             return Err(self.says(what.to_owned()));
         }
-        let path = self.dir.join(faults_name(drive));
-        write_whole(&path, faults).map_err(failed("write", &path))
+        Account::begin(&self.dir.join(faults_name(drive)), faults)
     }
 
-    /// The faults that were planned, which are used up by that.
-    fn take_faults(&self, drive: Option<u32>) -> Result<Faults, TapeError> {
-        let path = self.dir.join(faults_name(drive));
-        let Some(text) = small_file::read_if_there(&path)? else { return Ok(Faults::default()) };
-        fs::remove_file(&path).map_err(failed("remove", &path))?;
-        text.trim().parse().map_err(|e: BadFault| damaged(&path, &e.to_string()))
+    fn robot_name(&self) -> String {
+        format!("the robot of {}", self.name)
     }
 
     /// What it is.
@@ -215,13 +212,13 @@ impl Library {
 
     /// Refuses where the robot is jammed, or jams now by plan.
     fn refuse_jammed(&mut self) -> Result<(), TapeError> {
-        if let planned = self.take_faults(None)?
-            && planned != Faults::default()
-        {
-            self.faults = planned;
+        if !self.jammed {
+            let mut planned = Account::open(&self.dir.join(faults_name(None)), &self.robot_name())?;
+            let of_all = planned.next(Operation::Move)?;
+            let own = self.faults.next(Operation::Move)?;
+            self.jammed = of_all.or(own) == Some(Fault::Jam);
         }
-        if self.jammed || self.faults.next(Operation::Move) == Some(Fault::Jam) {
-            self.jammed = true;
+        if self.jammed {
             return Err(TapeError::Robot {
                 library: self.name.clone(),
                 problem: "its robot is jammed; open it and look".to_owned(),
@@ -245,7 +242,7 @@ impl Library {
             }
         }
         drive.set_dirty_mark(self.dirty_mark(number));
-        drive.set_faults(self.take_faults(Some(number))?);
+        drive.count_faults(Account::open(&self.dir.join(faults_name(Some(number))), &name)?);
         drive.hold(lock);
         Ok(drive)
     }
@@ -336,6 +333,12 @@ impl Changer for Library {
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
         self.clean_drive(drive, tape_at).map(Some)
     }
+}
+
+/// Others may look into it, whatever the umask, and no more.
+fn make_directory(path: &Path) -> Result<(), TapeError> {
+    let made = DirBuilder::new().mode(0o755).create(path);
+    made.map_err(failed("make the directory", path))
 }
 
 fn faults_name(drive: Option<u32>) -> String {

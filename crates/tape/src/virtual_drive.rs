@@ -1,6 +1,7 @@
 //! A drive that is none: a model's mechanics, a tape in a file, a clock, and a plan of faults.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::cartridge::{Cartridge, failed};
 use crate::clock::Clock;
 use crate::drive::{Read, SETTLE_S, Speeds, Spot, TapeDrive, TapeError, Written};
 use crate::encryption::DriveKey;
-use crate::faults::{Fault, Faults, Operation};
+use crate::faults::{Account, Fault, Faults, Operation};
 use crate::mechanics::{Mechanics, Statistics};
 use crate::model::DriveModel;
 use crate::reports::{Alert, Counters, Severity};
@@ -35,7 +36,7 @@ pub struct VirtualDrive {
     compression: bool,
     /// With which it encrypts and decrypts.
     key: Option<DriveKey>,
-    faults: Faults,
+    faults: Account,
     offline: bool,
     /// Passes that the tape's label knows of already.
     passes_told: f64,
@@ -62,7 +63,7 @@ impl VirtualDrive {
             ratio: ratio.max(0.1),
             compression: true,
             key: None,
-            faults: Faults::default(),
+            faults: Account::default(),
             offline: false,
             passes_told: 0.0,
             lock: None,
@@ -87,14 +88,23 @@ impl VirtualDrive {
     fn become_dirty(&mut self) -> Result<(), TapeError> {
         self.dirty = true;
         match &self.dirty_mark {
-            Some(mark) => File::create(mark).map(drop).map_err(failed("make", mark)),
+            Some(mark) => {
+                let mut options = OpenOptions::new();
+                let made = options.write(true).create(true).truncate(true).mode(0o644).open(mark);
+                made.map(drop).map_err(failed("make", mark))
+            }
             None => Ok(()),
         }
     }
 
     /// Gives it a plan of faults.
     pub fn set_faults(&mut self, faults: Faults) {
-        self.faults = faults;
+        self.faults = Account::of_process(&self.name, faults);
+    }
+
+    /// Gives it a plan of faults that others count in, too.
+    pub(crate) fn count_faults(&mut self, account: Account) {
+        self.faults = account;
     }
 
     /// The tape that is loaded.
@@ -169,7 +179,7 @@ impl VirtualDrive {
             this.offline = true;
             Err(TapeError::Offline { drive: this.name.clone() })
         };
-        match self.faults.next(operation) {
+        match self.faults.next(operation)? {
             None | Some(Fault::Jam) => Ok(()),
             Some(Fault::Error) => Err(TapeError::Medium { tape: self.barcode(), at: self.at }),
             Some(Fault::Offline) => offline(self),

@@ -27,10 +27,11 @@ Examples:
   capstan vtl fault /srv/vtl move:3=jam
 
 PLAN is OPERATION:N=FAULT, several joined by commas: the N-th write, read, mark (filemark), sync (its buffer is brought to the
-tape), locate (by the drive's own number) or space (by filemarks) of the drive, or move of the robot, counted from its next
-use on. Faults: error (the tape cannot be written or read there), offline (the drive stops answering), power (the same, and
+tape), locate (by the drive's own number) or space (by filemarks) of the drive, or move of the robot. They are counted from
+now on by all that use it, one command after the other; each fault strikes once, and stands in the report of the session that it
+strikes. A new plan takes the place of the last one, and an empty one ('') ends it. Faults: error (the tape cannot be written or read there), offline (the drive stops answering), power (the same, and
 what was in its buffer is lost), dirty (it asks to be cleaned), all of a drive; and jam, of the robot: only a move has it, and
-no other.";
+no other. A robot that jams, and a drive that stops answering, are well again for the next command.";
 const AFTER_INSERT: &str = "\
 Examples:
   capstan vtl insert /srv/drive V00002L9

@@ -115,4 +115,5 @@ mod unit_rights;
 mod untouched;
 mod verdict;
 mod verify;
+mod vtl_faults;
 mod waiting;

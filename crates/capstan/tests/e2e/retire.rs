@@ -138,6 +138,7 @@ fn where_something_lacks_it_stays_poor_and_is_tried_again() {
     let plan: Vec<_> = (6..90).map(|n| format!("read:{n}=error")).collect();
     Library::open(&dir).unwrap().plan_faults(Some(1), &plan.join(",")).unwrap();
     let failed = retire(&lab, &["V00001L9"]);
+    Library::open(&dir).unwrap().plan_faults(Some(1), "").unwrap();
     assert_eq!(failed["status"], "completed_with_errors", "{failed}");
     assert!(failed["errors"].to_string().contains("does not verify"), "{failed}");
     assert_eq!(

@@ -187,6 +187,7 @@ fn small_file_in_few_operations(lab: &Lab, dir: &Path) -> i32 {
     let file = lab.path("tree/z/small");
     let args = ["restore", "t", file.to_str().unwrap(), "--into", into.to_str().unwrap()];
     let code = lab.run(args).code;
+    Library::open(dir).unwrap().plan_faults(Some(1), "").unwrap();
     if code == 0 {
         same_by_rsync(&lab.path("tree/z"), &below(&into, &lab.path("tree/z")));
     }

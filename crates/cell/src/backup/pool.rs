@@ -184,6 +184,7 @@ pub(crate) fn joined(earlier: Option<Report>, mut report: Report) -> Report {
         report.drives.splice(0..0, earlier.drives);
         let notes = earlier.notes.into_iter().filter(|note| note != NOTHING_COMMITTED);
         report.notes.splice(0..0, notes.collect::<Vec<_>>());
+        report.faults.splice(0..0, earlier.faults);
         report.start = earlier.start;
         report.bytes_written = report.bytes_written.saturating_add(earlier.bytes_written);
         report.elapsed_s += earlier.elapsed_s;

@@ -100,6 +100,7 @@ impl Cell {
         let mut said = Report::default();
         ears.fill(&mut said);
         report.errors.append(&mut said.errors);
+        report.faults.append(&mut said.faults);
         retired
     }
 

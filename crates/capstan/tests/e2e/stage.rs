@@ -190,7 +190,16 @@ fn the_oldest_go_by_age_and_size() {
     let would = completed(stage(&lab, &["disks", "--to", "vtape:vtl", "--dry-run"]));
     assert_eq!((number(&would, "staged_versions"), &would["session"]), (4, &"".into()));
     let none = ["disks", "--to", "vtape:vtl", "--older-than", "3d", "--dry-run"];
-    assert_eq!(number(&completed(stage(&lab, &none)), "staged_versions"), 0);
+    let young = completed(stage(&lab, &none));
+    assert_eq!(number(&young, "staged_versions"), 0);
+    let why: Vec<_> =
+        young["staged"]["versions"].as_array().unwrap().iter().map(|v| &v["why"]).collect();
+    assert!(
+        why.len() == 4 && why.iter().all(|why| why.to_string().contains("too young")),
+        "{young:#}"
+    );
+    let text = lab.run(["stage", "disks", "--to", "vtape:vtl", "--older-than", "3d", "--dry-run"]);
+    assert_eq!(text.ok().stdout.matches(": too young").count(), 4, "{}", text.stdout);
     assert_eq!(segments(&lab), all, "nothing was done");
     assert!(media(&lab).iter().all(|m| m.0 == "disk"), "no tape was written");
     // The first is the full one, with most of it: when that went, the rest may stay.
@@ -325,6 +334,7 @@ fn a_copy_that_cannot_be_read_gives_nothing_back() {
     let plan: Vec<_> = (6..90).map(|n| format!("read:{n}=error")).collect();
     Library::open(&dir).unwrap().plan_faults(Some(1), &plan.join(",")).unwrap();
     let done = stage(&lab, &["disks", "--to", "vtape:vtl"]);
+    Library::open(&dir).unwrap().plan_faults(Some(1), "").unwrap();
     assert_eq!(done["status"], "completed_with_errors", "{done:#}");
     assert_eq!((number(&done, "freed_bytes"), number(&done, "staged_versions")), (0, 0));
     assert!(done["errors"].to_string().contains("does not verify"), "{done:#}");

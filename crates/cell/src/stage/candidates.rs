@@ -38,6 +38,8 @@ pub(super) struct Candidate {
     pub bytes: u64,
     /// Whether the request chose it.
     pub chosen: bool,
+    /// Why the request did not choose it.
+    pub passed_over: Option<String>,
     /// Why it stays whatever is chosen.
     pub stays: Option<String>,
     /// What keeps it on disk though it is copied: a lock.
@@ -147,6 +149,7 @@ impl Cell {
                 session: row.session.map_or_else(|| row.version.id.to_string(), |s| s.to_string()),
                 bytes: own.map(|s| s.segment.bytes).sum(),
                 chosen: false,
+                passed_over: None,
                 stays: kept.stays,
                 locked: kept.locked,
                 version: row.version,
@@ -237,12 +240,17 @@ impl Cell {
 }
 
 /// Chooses from candidates, which come oldest first: those that began before `before_us`, until no more than `keep` bytes of
-/// all are left.
+/// all are left. Of the others it says why not.
 pub(super) fn choose(candidates: &mut [Candidate], before_us: Option<i64>, keep: Option<u64>) {
     let mut left: u64 = candidates.iter().map(|c| c.bytes).sum();
     for candidate in candidates.iter_mut().filter(|c| c.stays.is_none()) {
-        let is_old = before_us.is_none_or(|before| candidate.version.created_us < before);
-        if is_old && keep.is_none_or(|keep| left > keep) {
+        if let Some(before) = before_us.filter(|before| candidate.version.created_us >= *before) {
+            let before = crate::protect::local(before);
+            candidate.passed_over =
+                Some(format!("too young: what was begun before {before} is staged"));
+        } else if keep.is_some_and(|keep| left <= keep) {
+            candidate.passed_over = Some("there is no more on disk than may stay there".to_owned());
+        } else {
             candidate.chosen = true;
             if candidate.locked.is_none() {
                 left = left.saturating_sub(candidate.bytes);
@@ -273,6 +281,7 @@ mod tests {
             session: String::new(),
             bytes,
             chosen: false,
+            passed_over: None,
             stays: stays.then(|| "mirrored".to_owned()),
             locked: None,
         }
@@ -300,5 +309,17 @@ mod tests {
         assert_eq!(chosen(None, Some(89)), [1, 3]);
         assert_eq!(chosen(None, Some(0)), [1, 3, 4]);
         assert_eq!(chosen(Some(3), Some(0)), [1], "both conditions hold");
+    }
+
+    #[test]
+    fn what_is_passed_over_says_why() {
+        let mut all =
+            vec![candidate(1, 10, false), candidate(2, 20, true), candidate(3, 30, false)];
+        choose(&mut all, Some(3), None);
+        let why = |c: &Candidate| c.passed_over.clone().unwrap_or_default();
+        assert!(why(&all[2]).starts_with("too young: what was begun before "), "{all:?}");
+        assert_eq!((why(&all[0]), why(&all[1])), (String::new(), String::new()));
+        choose(&mut all, None, Some(60));
+        assert_eq!(why(&all[0]), "there is no more on disk than may stay there");
     }
 }

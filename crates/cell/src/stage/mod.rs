@@ -101,7 +101,7 @@ impl Cell {
         let nothing = !candidates.iter().any(Candidate::goes);
         let mut staged = Staged { dry_run: request.dry_run, ..Staged::default() };
         if request.dry_run || nothing {
-            staged.versions = described(&candidates, request.dry_run, true);
+            staged.versions = described(&candidates, request.dry_run, true, request.dry_run);
             staged.count();
             if nothing {
                 report.notes.push("there is nothing to stage".to_owned());
@@ -155,7 +155,7 @@ impl Cell {
             }
         }
         let stopped = stop.0.load(Relaxed);
-        staged.versions = described(&candidates, !stopped, false);
+        staged.versions = described(&candidates, !stopped, false, false);
         staged.count();
         let status = match (progress.failed, stopped) {
             (true, _) => Status::Failed,
@@ -253,19 +253,31 @@ impl Cell {
     }
 }
 
-/// What became of the versions that were chosen, and of those that could not be; in a dry run, what would.
-fn described(candidates: &[Candidate], done: bool, dry_run: bool) -> Vec<StagedVersion> {
+/// What became of the versions that were chosen, and of those that could not be; in a dry run, what would. Where asked for, also of
+/// those that were passed over.
+fn described(
+    candidates: &[Candidate],
+    done: bool,
+    dry_run: bool,
+    passed_over: bool,
+) -> Vec<StagedVersion> {
     let copied = if dry_run { "it would be copied" } else { "it is copied" };
     let kept = |why: &String| format!("{why}: {copied}, and stays on disk until then");
+    let passed = |c: &Candidate| c.passed_over.clone().filter(|_| passed_over);
     let of = |c: &Candidate| StagedVersion {
         name: c.name.clone(),
         session: c.session.clone(),
         start: rfc3339(c.version.created_us),
         bytes: c.bytes,
         staged: done && c.is_given_back(),
-        why: c.stays.clone().or_else(|| c.locked.as_ref().filter(|_| done).map(kept)),
+        why: c
+            .stays
+            .clone()
+            .or_else(|| passed(c))
+            .or_else(|| c.locked.as_ref().filter(|_| done).map(kept)),
     };
-    candidates.iter().filter(|c| c.chosen || c.stays.is_some()).map(of).collect()
+    let said = |c: &&Candidate| c.chosen || c.stays.is_some() || passed(c).is_some();
+    candidates.iter().filter(said).map(of).collect()
 }
 
 /// The kind of session.

@@ -1,7 +1,9 @@
 //! Contents of single files, wherever their pieces lie: for front ends that want a file as a stream of bytes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use capstan_engine::meter::Meters;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 
@@ -107,6 +109,17 @@ impl<'a> FileContents<'a> {
         }
         let elsewhere = Elsewhere::new(view, Spans::of(&view.segments));
         Ok(Self { parts, elsewhere })
+    }
+
+    /// Has what reading takes counted there.
+    pub fn metered(mut self, meters: Arc<Meters>) -> Self {
+        self.elsewhere.meters = Some(meters);
+        self
+    }
+
+    /// Stored bytes read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.elsewhere.bytes_read
     }
 
     /// Calls with the bytes of the file's [`data_ranges`], one after the other. Ends with an error if some are lost.

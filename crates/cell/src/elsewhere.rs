@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::codec::Decompressor;
 use capstan_format::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
 use capstan_format::id::StreamId;
@@ -91,6 +92,8 @@ pub(crate) struct Elsewhere<'a> {
     planned: Option<(StreamId, u32, Arc<Vec<FramePlace>>)>,
     /// Stored bytes read so far.
     pub bytes_read: u64,
+    /// Where it counts what reading and opening frames takes, if anybody asks.
+    pub meters: Option<Arc<Meters>>,
     /// Whether what was lost last lies in a segment that could not be opened: its medium may be away.
     pub is_unopened: bool,
 }
@@ -107,6 +110,7 @@ impl<'a> Elsewhere<'a> {
             spare: Vec::new(),
             planned: None,
             bytes_read: 0,
+            meters: None,
             is_unopened: false,
         }
     }
@@ -153,6 +157,7 @@ impl<'a> Elsewhere<'a> {
             None => {}
         }
         let is_open = self.open.last().is_some_and(|o| o.stream == stream && o.segment == segment);
+        let mut lap = Lap::start();
         if !is_open {
             self.open_stream(stream, segment).inspect_err(|_| self.is_unopened = true)?;
         }
@@ -164,8 +169,16 @@ impl<'a> Elsewhere<'a> {
         let (view, from) = (self.view, open.place);
         let (decompressor, scratch) = (&mut self.decompressor, &mut self.scratch);
         let Open { frames, index, sealer, bytes, .. } = open;
+        let meters = self.meters.as_deref();
+        let mut count = |stage: Stage| {
+            if let Some(meters) = meters {
+                lap.busy(meters.of(stage));
+            }
+        };
         let mut take = |header: &FrameHeader, stored: &[u8]| -> Result<()> {
+            count(Stage::Device);
             let opened = header.open(stored, sealer.as_ref(), decompressor, scratch, bytes);
+            count(Stage::Cpu);
             opened.map_err(|source| CellError::Format { what: "a frame".to_owned(), source })
         };
         let mut first = || -> Result<FrameHeader> {
@@ -191,6 +204,9 @@ impl<'a> Elsewhere<'a> {
             }
         };
         self.bytes_read += u64::from(header.stored);
+        if let Some(meters) = meters {
+            meters.of(Stage::Device).bytes(u64::from(header.stored));
+        }
         let end = header.logical.saturating_add(header.length);
         open.frame = Some((header.logical, end, header.frame_type != FrameType::Fill));
         Ok(())

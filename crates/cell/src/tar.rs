@@ -8,10 +8,12 @@ mod acl;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use capstan_disk_agent::target::{TargetError, check_link_text, check_path};
 use capstan_engine::message::{Code, path_text};
+use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, Kind};
 use tar::{Builder, EntryType, Header};
 
@@ -21,13 +23,48 @@ use crate::losses::of_link;
 use crate::merged::{Merged, path_of};
 use crate::observe::Stop;
 use crate::overview::Overview;
-use crate::report::Report;
 use crate::request::RestoreRequest;
 use crate::restore::Chosen;
 use crate::session::Ears;
 use crate::version::VersionView;
 
-/// Writes a version as an archive; counts into the report.
+/// What an archive came to so far.
+#[derive(Default)]
+pub(crate) struct Archived {
+    /// Files, all that are not directories.
+    pub files: AtomicU64,
+    /// Directories.
+    pub dirs: AtomicU64,
+    /// Bytes of files' contents that were written.
+    pub bytes: AtomicU64,
+    /// Stored bytes read from the media.
+    pub bytes_read: AtomicU64,
+    /// Files that are not whole.
+    pub corrupt: AtomicU64,
+    /// What its stages did.
+    pub meters: Arc<Meters>,
+}
+
+/// Where an archive goes, with the time that takes.
+struct Metered<W> {
+    out: W,
+    meters: Arc<Meters>,
+}
+
+impl<W: Write> Write for Metered<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (mut lap, meter) = (Lap::start(), self.meters.of(Stage::Source));
+        let written = self.out.write(bytes);
+        lap.busy(meter);
+        written.inspect(|n| meter.bytes(*n as u64))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Writes a version as an archive, and counts what it does.
 #[expect(
     clippy::too_many_arguments,
     reason = "three views of one version, what of it, and what every session has"
@@ -41,19 +78,25 @@ pub(crate) fn write(
     out: Box<dyn Write + '_>,
     ears: &Ears<'_>,
     stop: &Stop,
-    report: &mut Report,
+    counts: &Archived,
 ) -> Result<()> {
     let failed = |e| CellError::io("write", "the archive")(e);
+    let out = Metered { out, meters: counts.meters.clone() };
     let mut archive = Builder::new(io::BufWriter::with_capacity(1 << 18, out));
     let overview = Overview::with_replaced(files_of)?;
-    let mut contents = FileContents::new(files_of, &overview)?;
+    let mut contents = FileContents::new(files_of, &overview)?.metered(counts.meters.clone());
     // Names of which the archive has the contents: further names are links to them.
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let mut broken: HashSet<Vec<u8>> = HashSet::new();
     // Directories come twice: first to be made, and once more when all that is in them is there, for their times.
     for (view, again) in [(view, false), (dirs_of, true)] {
         let mut merged = Merged::new(view)?;
-        while let Some(row) = merged.next()? {
+        let mut next = || {
+            let (mut lap, row) = (Lap::start(), merged.next());
+            lap.busy(counts.meters.of(Stage::Metadata));
+            row
+        };
+        while let Some(row) = next()? {
             if stop.0.load(Relaxed) {
                 break;
             }
@@ -95,7 +138,7 @@ pub(crate) fn write(
                 match contents.plan(&row, &overview) {
                     Ok(made) => plan = Some(made),
                     Err(e) => {
-                        report.corrupt += 1;
+                        counts.corrupt.fetch_add(1, Relaxed);
                         ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
                         continue;
                     }
@@ -142,18 +185,20 @@ pub(crate) fn write(
                 let out = archive.get_mut();
                 out.write_all(map).map_err(failed)?;
                 let mut lost = plan.lost;
-                match write_pieces(&mut contents, &plan.pieces, out, stop)? {
+                let written = write_pieces(&mut contents, &plan.pieces, out, stop);
+                counts.bytes_read.store(contents.bytes_read(), Relaxed);
+                match written? {
                     Written::Stopped => {
                         // The archive ends within a file: nobody takes it for a whole one.
                         return out.flush().map_err(failed);
                     }
                     Written::All(done, why) => {
-                        report.bytes_written += done;
+                        counts.bytes.fetch_add(done, Relaxed);
                         lost = lost.or(why);
                     }
                 }
                 if let Some(e) = lost {
-                    report.corrupt += 1;
+                    counts.corrupt.fetch_add(1, Relaxed);
                     broken.insert(path.clone());
                     ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
                 }
@@ -161,9 +206,9 @@ pub(crate) fn write(
                 out.write_all(&[0; 512][..padding as usize]).map_err(failed)?;
             }
             match e.kind {
-                Kind::Dir => report.dirs += u64::from(!again),
-                _ => report.files += 1,
-            }
+                Kind::Dir => counts.dirs.fetch_add(u64::from(!again), Relaxed),
+                _ => counts.files.fetch_add(1, Relaxed),
+            };
         }
     }
     let mut out = archive.into_inner().map_err(failed)?;

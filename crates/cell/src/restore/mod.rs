@@ -50,6 +50,7 @@ use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::tar::{self, Archived};
 use crate::version::VersionView;
 use crate::watch::{self, Watched};
 
@@ -383,18 +384,24 @@ impl Cell {
         let (files_of, dirs_of) = (again()?, again()?);
         let out = check::open_archive(run.request, stop)?;
         run.record_begin()?;
-        let mut report = run.report();
-        let result = crate::tar::write(
-            view,
-            dirs_of,
-            &files_of,
-            run.request,
-            chosen,
-            out,
-            ears,
-            stop,
-            &mut report,
-        );
+        let counts = Archived::default();
+        // One file comes after the other.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        let watched = Watched {
+            meters: &counts.meters,
+            lanes: Lanes { streams: 1, processors },
+            ladder: None,
+            stages: (Stage::Device, Stage::Source),
+            progress: &|p| {
+                p.files = counts.files.load(Relaxed);
+                p.bytes = counts.bytes.load(Relaxed);
+            },
+            each: &|p| ears.progress(p),
+        };
+        let (result, seen) = watch::watched(&watched, || {
+            let request = run.request;
+            tar::write(view, dirs_of, &files_of, request, chosen, out, ears, stop, &counts)
+        });
         let stopped = stop.0.load(Relaxed);
         if stopped {
             ears.stopped(&run.request.version.name);
@@ -408,13 +415,25 @@ impl Cell {
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };
-        report.status = status.to_string();
+        let (elapsed, bytes) = (begun.elapsed().as_secs_f64(), counts.bytes.load(Relaxed));
+        let mut report = Report {
+            status: status.to_string(),
+            files: counts.files.load(Relaxed),
+            dirs: counts.dirs.load(Relaxed),
+            corrupt: counts.corrupt.load(Relaxed),
+            bytes_read: counts.bytes_read.load(Relaxed),
+            bytes_written: bytes,
+            media: files_of.used_media(),
+            elapsed_s: elapsed,
+            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
+            rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
+            peak_rss_bytes: peak_rss(),
+            ..run.report()
+        };
+        if let Some(seen) = &seen {
+            report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
+        }
         files_of.say_replicas(ears, &mut report);
-        report.media = files_of.used_media();
-        report.end = rfc3339(now_us());
-        report.elapsed_s = begun.elapsed().as_secs_f64();
-        report.rate_mb_s = report.bytes_written as f64 / 1e6 / report.elapsed_s.max(1e-9);
-        report.peak_rss_bytes = peak_rss();
         report.set_drives_read(&tape::take_sessions());
         ears.fill(&mut report);
         run.record_end(status, &report)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use capstan_cell::CellError;
 use capstan_devices::DeviceError;
-use capstan_engine::message::path_text;
+use capstan_engine::message::{path_text, shell_word};
 use capstan_tape::changer::Place;
 use capstan_tape::library::{Design, Library, NewTape};
 use capstan_tape::{DriveModel, TapeError};
@@ -112,19 +112,19 @@ fn create(args: &CreateVtlArgs, out: &mut Output) -> Result<(), Failure> {
     if design.alone {
         return out.text(&format!(
             "{0} is a {1} drive that stands alone, with {2} tapes on its shelf; `capstan backup PATH --to {0}` uses it\n",
-            path_text(device.as_bytes()),
+            shell_word(path_text(device.as_bytes())),
             design.model,
             grouped(tapes.into()),
         ));
     }
     out.text(&format!(
         "{} is a library of {} {} drives, {} slots and {} tapes; `capstan backup PATH --to {}` uses it\n",
-        path_text(device.as_bytes()),
+        shell_word(path_text(device.as_bytes())),
         grouped(design.drives.into()),
         design.model,
         grouped(design.slots.into()),
         grouped(tapes.into()),
-        path_text(device.as_bytes()),
+        shell_word(path_text(device.as_bytes())),
     ))
 }
 

@@ -9,7 +9,7 @@ use capstan_devices::file::FileMedium;
 use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::open::{self as arrays, Opened};
 use capstan_devices::rait::rebuild::{self, Rebuilt};
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_idb::Medium;
 
@@ -189,7 +189,7 @@ impl Cell {
             let text = format!(
                 "too little of it is left: some of its blocks are damaged on the new member too; `capstan media repair {}` takes \
                  them from a copy",
-                header.label
+                shell_word(&header.label)
             );
             ears.say(Code::Damaged, "media agent", &what, text);
         }
@@ -254,7 +254,8 @@ impl Cell {
             if lacking == 0 {
                 continue;
             }
-            let (name, label) = (&opened.address.members[place], &header.label);
+            let name = shell_word(&opened.address.members[place]);
+            let label = shell_word(&header.label);
             unfit.push((
                 place,
                 format!(
@@ -304,8 +305,9 @@ impl Cell {
         if is_degraded {
             let label = &medium.header().label;
             let text = format!(
-                "what its members lack is computed from the others: `capstan rait status {label}` says which they are, `capstan rait \
-                 rebuild {label} --member DEVICE --onto NEW` writes one anew"
+                "what its members lack is computed from the others: `capstan rait status {0}` says which they are, `capstan rait \
+                 rebuild {0} --member DEVICE --onto NEW` writes one anew",
+                shell_word(label)
             );
             ears.say(Code::MemberLost, "media agent", label, text);
         }

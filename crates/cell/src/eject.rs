@@ -6,7 +6,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::TapeAddress;
 use capstan_devices::open::is_by_hand;
 use capstan_devices::tape;
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::MediumId;
 use capstan_tape::changer::{Held, Place};
 
@@ -50,14 +50,10 @@ impl Cell {
         for (library, tapes) in of {
             let warn = |text: String| ears.say(Code::NotEjected, "media agent", &library, text);
             match self.eject_of(&tapes, location) {
-                Ok(Brought { what, stay }) => {
+                Ok(Brought { what, stay, mail_slots }) => {
                     report.notes.extend(what.map(|what| format!("{what} of {library}")));
                     if !stay.is_empty() {
-                        let stay = stay.join(" ");
-                        warn(format!(
-                            "there is no free mail slot for {stay}; take out what is in them, then `capstan library export \
-                             {library} {stay} --location '{location}'`"
-                        ));
+                        warn(self.way_out(&library, &tapes, &stay, mail_slots, location));
                     }
                 }
                 Err(e) => warn(format!("its tapes were not brought out: {}", chain(&e))),
@@ -66,6 +62,7 @@ impl Cell {
         let mut said = Report::default();
         ears.fill(&mut said);
         report.errors.append(&mut said.errors);
+        report.faults.append(&mut said.faults);
     }
 
     /// The same of one library: as many as it has room for.
@@ -80,7 +77,8 @@ impl Cell {
             for (medium, _) in tapes {
                 self.media_export(&medium.to_string(), location)?;
             }
-            return Ok(Brought { what: Some("the tape was ejected".to_owned()), stay: Vec::new() });
+            let what = Some("the tape was ejected".to_owned());
+            return Ok(Brought { what, ..Brought::default() });
         }
         let (held, mail_slots) = {
             let mut library = library::open(&first.library)?;
@@ -91,15 +89,16 @@ impl Cell {
         let (mut go, mut stay) = (Vec::new(), Vec::new());
         for barcode in barcodes {
             let tape = held.iter().find(|tape| tape.barcode == barcode);
+            // Also one that stays: none is brought out of a drive later on.
+            if let Some(Place::Drive(n)) = tape.map(|tape| tape.place) {
+                library::unload(&first.library, n)?;
+            }
             if !tape.as_ref().is_some_and(in_mail) {
                 if room == 0 {
                     stay.push(barcode);
                     continue;
                 }
                 room -= 1;
-            }
-            if let Some(Place::Drive(n)) = tape.map(|tape| tape.place) {
-                library::unload(&first.library, n)?;
             }
             go.push(barcode);
         }
@@ -109,7 +108,45 @@ impl Cell {
             out.push(format!("{}{to}", exported.moved.barcode));
         })?;
         let what = (!out.is_empty()).then(|| format!("to be taken out: {}", out.join(", ")));
-        Ok(Brought { what, stay })
+        Ok(Brought { what, stay, mail_slots: mail_slots as usize })
+    }
+
+    /// How tapes come out for which there was no room: by as many at a time as there are mail slots, or by hand.
+    fn way_out(
+        &self,
+        library: &str,
+        tapes: &[(MediumId, TapeAddress)],
+        stay: &[String],
+        mail_slots: usize,
+        location: &str,
+    ) -> String {
+        let (all, to) = (stay.join(", "), shell_word(location));
+        if mail_slots == 0 {
+            let is_out = |tape: &TapeAddress| tape.tape.as_ref().is_some_and(|t| stay.contains(t));
+            let mut media: Vec<MediumId> =
+                tapes.iter().filter(|(_, tape)| is_out(tape)).map(|(medium, _)| *medium).collect();
+            media.dedup();
+            let export = |id: &MediumId| {
+                let medium = self.idb.medium(*id).ok().flatten();
+                let label = medium.map_or_else(|| id.to_string(), |medium| medium.label);
+                format!("`capstan media export {} --to {to}`", shell_word(label))
+            };
+            let commands: Vec<String> = media.iter().map(export).collect();
+            return format!(
+                "the library has no mail slots for {all}; take the tapes out by hand, then {}",
+                commands.join(" and ")
+            );
+        }
+        let library = shell_word(library);
+        let export = |some: &[String]| {
+            let some: Vec<String> = some.iter().map(shell_word).collect();
+            format!("`capstan library export {library} {} --location {to}`", some.join(" "))
+        };
+        let commands: Vec<String> = stay.chunks(mail_slots).map(export).collect();
+        format!(
+            "there is no free mail slot for {all}; take out what is in them, then {}",
+            commands.join(", take that out, then ")
+        )
     }
 }
 
@@ -120,4 +157,6 @@ struct Brought {
     what: Option<String>,
     /// Barcodes of the tapes that there was no room for.
     stay: Vec<String>,
+    /// How many mail slots the library has.
+    mail_slots: usize,
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_devices::held::FoundLock;
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::codec::Decompressor;
 use capstan_format::id::{SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, Purpose};
@@ -184,7 +184,7 @@ impl Cell {
             let what = format!("{}/{HEADER_NAME}", medium.path());
             let text = format!(
                 "{problem}; what it said is taken from a segment, `capstan media repair {}` writes it anew",
-                medium.path()
+                shell_word(medium.path())
             );
             ears.say(Code::HeaderDamaged, "media agent", &what, text);
         }
@@ -275,8 +275,9 @@ impl Cell {
             None => {
                 report.notes.extend(is_others.then(|| {
                     format!(
-                        "the medium belongs to another cell: `capstan media adopt {device}` makes it one of this cell, to \
-                         write to it"
+                        "the medium belongs to another cell: `capstan media adopt {}` makes it one of this cell, to \
+                         write to it",
+                        shell_word(device)
                     )
                 }));
                 report.notes.extend(self.wanted_before(&found.follows)?);

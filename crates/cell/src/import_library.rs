@@ -6,7 +6,7 @@ use std::time::Instant;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::open::{header_on, is_by_hand};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{SessionId, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::Status;
@@ -267,6 +267,7 @@ impl All {
             let mut said = Report::default();
             ears.fill(&mut said);
             report.errors.append(&mut said.errors);
+            report.faults.append(&mut said.faults);
             report.error_count += said.error_count;
             with_errors(&mut report);
         }
@@ -274,7 +275,7 @@ impl All {
         if later.others_media > 0 {
             let mut adopt: Vec<String> = Vec::new();
             for tape in device.tapes() {
-                let command = format!("`capstan media adopt {}`", tape.library);
+                let command = format!("`capstan media adopt {}`", shell_word(&tape.library));
                 if !adopt.contains(&command) {
                     adopt.push(command);
                 }

@@ -4,6 +4,7 @@
 //! and read only to list names where no medium of the segment is at hand: restores and whatever needs attributes read the
 //! medium.
 
+use capstan_engine::message::shell_word;
 use capstan_format::FormatError;
 use capstan_format::batch::BatchEncoder;
 use capstan_format::codec::{Codec, Compressor, Method};
@@ -137,7 +138,7 @@ pub(crate) fn no_catalog(
     let object = row.as_ref().and_then(|s| idb.object(s.object?).ok().flatten());
     let load = match (&row, object) {
         (Some(row), Some(object)) if !object.name.is_empty() => {
-            format!("{}@{}", object.name, row.id.short())
+            shell_word(format!("{}@{}", object.name, row.id.short()))
         }
         _ => "--medium MEDIUM".to_owned(),
     };

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 
 use crate::Cell;
@@ -50,9 +50,11 @@ impl Cell {
         for id in behind {
             let Some(medium) = self.idb.medium(id)? else { continue };
             said.push(format!(
-                "medium '{}' has {name} and not all that it builds on, so it is not enough by itself: `capstan copy '{name}' --to '{}'` \
+                "medium '{}' has {name} and not all that it builds on, so it is not enough by itself: `capstan copy {} --to {}` \
                  brings it there",
-                medium.label, medium.device
+                medium.label,
+                shell_word(&name),
+                shell_word(&medium.device)
             ));
         }
         Ok(said)

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use capstan_devices::address::Address;
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::keys::{KeyRing, Scope, Unlocked};
 
 use crate::Cell;
@@ -84,8 +84,9 @@ impl Cell {
     ) -> Result<()> {
         if keyring::load(&self.home)?.is_none() {
             let text = format!(
-                "new backups of this home are not encrypted: it has no key ring; `capstan key import {device}` takes over \
-                 that of the medium"
+                "new backups of this home are not encrypted: it has no key ring; `capstan key import {}` takes over \
+                 that of the medium",
+                shell_word(device)
             );
             ears.say(Code::NotEncrypted, "cell", label, text);
         }

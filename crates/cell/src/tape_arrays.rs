@@ -4,6 +4,7 @@
 //! one. A new one is made of tapes that hold nothing: free ones of this cell, then blank ones. Arrays that lack a tape are left to who
 //! names them.
 
+use capstan_engine::message::shell_word;
 use std::collections::{HashMap, VecDeque};
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
@@ -207,9 +208,10 @@ impl Cell {
             Err(unfit.error(|found| {
                 format!(
                     "no array of tapes can be written, and {} has too few tapes for a new one of {} ({found}); put blank tapes \
-                     into mail slots and `capstan library import {0}` them, or recycle an array",
+                     into mail slots and `capstan library import {2}` them, or recycle an array",
                     library.library,
-                    array.layout.members()
+                    array.layout.members(),
+                    shell_word(&library.library)
                 )
             }))
         })?;

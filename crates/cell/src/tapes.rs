@@ -5,6 +5,7 @@
 //! ([`crate::seen`]). Tapes that are in a pool are the pool's; foreign tapes, and tapes that hold
 //! anything that is not known, are left alone.
 
+use capstan_engine::message::shell_word;
 use std::collections::HashMap;
 
 use capstan_devices::DeviceError;
@@ -109,9 +110,10 @@ impl Cell {
         }
         Err(unfit.error(|found| {
             format!(
-                "no tape of {} can be written ({found}); put a blank tape into a mail slot and `capstan library import {0}` \
+                "no tape of {} can be written ({found}); put a blank tape into a mail slot and `capstan library import {}` \
                  it, or recycle one",
-                library.library
+                library.library,
+                shell_word(&library.library)
             )
         }))
     }

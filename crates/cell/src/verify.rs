@@ -9,7 +9,7 @@ use std::time::Instant;
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_devices::open;
 use capstan_devices::tape;
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{
@@ -129,7 +129,7 @@ impl Cell {
                 let what = format!("{}/{HEADER_NAME}", part.medium.path());
                 let text = format!(
                     "{problem}; the header is taken from a segment, `capstan media repair {}` writes the file anew",
-                    part.medium.path()
+                    shell_word(part.medium.path())
                 );
                 ears.say(Code::Damaged, "media agent", &what, text);
             }
@@ -466,7 +466,7 @@ impl Part {
             true => "it stays until the tape is recycled".to_owned(),
             false => format!(
                 "`capstan media repair {} --remove-unreadable` removes it if nothing of it can be read",
-                self.medium.path()
+                shell_word(self.medium.path())
             ),
         };
         let what = format!("segment {} of {}", number.0, self.medium.path());
@@ -494,7 +494,7 @@ impl Part {
 fn say_lost(attachments: Attached, medium: &FileMedium, ears: &Ears<'_>) {
     for DamagedAttachment { it, why } in attachments.lost() {
         let what = format!("{} {} of {}", it.attachment, it.number.0, medium.path());
-        let label = &medium.header().label;
+        let label = shell_word(&medium.header().label);
         let text =
             format!("{why}; `capstan media repair {label}` writes it anew at the end of the tape");
         ears.say(Code::Damaged, "media agent", &what, text);

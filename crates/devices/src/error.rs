@@ -1,5 +1,6 @@
 //! What can go wrong with a device, in words an administrator can act on.
 
+use capstan_engine::message::shell_word;
 use std::io;
 
 use capstan_engine::threads::NoThread;
@@ -70,7 +71,8 @@ pub enum DeviceError {
     /// The segments are there, their header file is not: nothing is written to such a medium.
     #[error(
         "the medium in {path} has segments but no {name} that can be read: nothing is added to it; `capstan media repair \
-         {path}` writes that file anew"
+         {word}` writes that file anew",
+        word = shell_word(path)
     )]
     HeaderLost {
         /// Where it is.
@@ -275,7 +277,7 @@ fn header_hint(path: &str, error: &FormatError) -> String {
         // They say themselves what to do.
         FormatError::Newer { .. } | FormatError::UnknownFeatures(_) => String::new(),
         _ if !TAPES.iter().any(|scheme| path.starts_with(scheme)) => {
-            format!("; `capstan media repair {path}` writes its header file anew")
+            format!("; `capstan media repair {}` writes its header file anew", shell_word(path))
         }
         _ => "; restore from a copy of what it holds, or name another device".to_owned(),
     }

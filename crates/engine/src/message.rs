@@ -487,6 +487,17 @@ pub fn safe_text(text: &str) -> String {
     path_text(text.as_bytes())
 }
 
+/// A word of a command line that a message suggests: in quotes where a shell would take it for something else, as it would an
+/// address with `?` and `&`.
+pub fn shell_word(word: impl fmt::Display) -> String {
+    let word = word.to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._/-+:,=%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// Bytes of a path as text: UTF-8 where it is, `\xNN` for each byte that is not, and escapes for characters that would do
 /// something to a terminal, or cannot be seen.
 pub fn path_text(path: &[u8]) -> String {
@@ -503,6 +514,19 @@ pub fn path_text(path: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_suggested_commands_can_be_pasted() {
+        for (word, pasted) in [
+            ("desk@1f2e3d4c", "desk@1f2e3d4c"),
+            ("iscsi://h:3260/iqn.2001-04.com.x:vtl/1", "iscsi://h:3260/iqn.2001-04.com.x:vtl/1"),
+            ("vtape:/v?drive=1&tape=A1", "'vtape:/v?drive=1&tape=A1'"),
+            ("/ann's disk", "'/ann'\\''s disk'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(word), pasted);
+        }
+    }
 
     #[test]
     fn paths_print_safely() {

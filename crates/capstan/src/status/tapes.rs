@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use capstan_cell::TapeWanted;
 use capstan_cell::media::AwayMedium;
 use capstan_cell::stage::PoorMedium;
-use capstan_engine::message::path_text;
+use capstan_engine::message::{path_text, shell_word};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -59,8 +59,9 @@ pub fn poor_lines(poor: &[PoorMedium]) -> String {
         let label = path_text(m.medium.label.as_bytes());
         let _ = writeln!(
             text,
-            "Medium '{label}' is poor ({}): `capstan media retire {label}` brings what must stay elsewhere",
-            m.reasons.join(", ")
+            "Medium '{label}' is poor ({}): `capstan media retire {}` brings what must stay elsewhere",
+            m.reasons.join(", "),
+            shell_word(&label)
         );
     }
     text

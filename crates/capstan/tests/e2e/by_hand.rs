@@ -212,6 +212,49 @@ fn of_many_tapes_those_come_out_that_have_room() {
     assert!(warned.contains("no free mail slot for V00003L9"), "{done}");
     let out = media(&lab).into_iter().filter(|(_, state)| state == "exported").count();
     assert_eq!(out, 2);
+    // The commands that it names work as they are: each after the mail slots were emptied.
+    let exports: Vec<&str> =
+        warned.split('`').filter(|part| part.starts_with("capstan ")).collect();
+    assert_eq!(exports.len(), (tapes - 2).div_ceil(2), "{warned}");
+    for export in exports {
+        lab.sh("python3 - <<'end'
+import json
+held = json.load(open('vtl/inventory.json'))
+json.dump([h for h in held if 'mail' not in h['place']], open('vtl/inventory.json', 'w'))
+end");
+        pasted(&lab, export);
+    }
+    let out = media(&lab).into_iter().filter(|(_, state)| state == "exported").count();
+    assert_eq!(out, tapes);
+}
+
+/// Runs a command that a message suggests, as a shell has it.
+fn pasted(lab: &Lab, command: &str) {
+    let home = lab.path("home");
+    let arguments = command.strip_prefix("capstan ").unwrap();
+    let binary = env!("CARGO_BIN_EXE_capstan");
+    lab.sh(&format!("CAPSTAN_HOME='{}' '{binary}' {arguments}", home.display()));
+}
+
+/// Without mail slots somebody opens the door, and the media are recorded by the commands that are named.
+#[test]
+fn tapes_of_a_library_without_mail_slots_go_out_by_hand() {
+    let lab = Lab::new();
+    let design = Design { mail_slots: 0, ..library_of(1, 3) };
+    Library::create(&lab.path("a vtl"), &design, 3).unwrap();
+    lab.file("tree/a", [1; 100_000]);
+    let backup = ["tree", "--to", "vtape:a vtl", "--name", "t", "--eject-to", "Ann's box?"];
+    let done = lab.backup(backup);
+    let warned = done["errors"][0]["error"].as_str().unwrap();
+    let export = warned.split('`').nth(1).unwrap();
+    pasted(&lab, export);
+    let shown = lab.run(["media", "list", "--json"]).ok().stdout.clone();
+    assert!(shown.contains("Ann's box?"), "{warned} {shown}");
+    // An address is quoted, too.
+    let refused = lab.run(["backup", "tree", "--to", "vtape:a vtl?tape=V00001L9", "--name", "t"]);
+    let hint = refused.refused(&["media import"]).stderr.split('`').nth(1).unwrap().to_owned();
+    pasted(&lab, &hint);
+    lab.backed_up(["tree", "--to", "vtape:a vtl?tape=V00001L9", "--name", "t"]);
 }
 
 fn waiting(lab: &Lab) -> Vec<serde_json::Value> {

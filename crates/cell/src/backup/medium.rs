@@ -11,7 +11,7 @@ use capstan_devices::queue::Wait;
 use capstan_devices::rait::open::{Opened as OpenedArray, null_device};
 use capstan_devices::tape::{has_all_drives, release_idle};
 use capstan_devices::{Device, DeviceError};
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::Medium;
@@ -404,8 +404,9 @@ impl AwayMirror<'_> {
         let Self { address, why, on_purpose } = self;
         let text = match on_purpose {
             true => format!(
-                "{why}, so this mirror is left out, and the others are written; `capstan media import {address}` takes it back when it \
-                 is there, and `capstan copy` brings it up to date; --new-medium makes another one in its place"
+                "{why}, so this mirror is left out, and the others are written; `capstan media import {}` takes it back when it \
+                 is there, and `capstan copy` brings it up to date; --new-medium makes another one in its place",
+                shell_word(address)
             ),
             false => format!(
                 "this mirror is left out, and the others are written: {why}; `capstan copy` brings it up to date when it is back"

@@ -8,6 +8,7 @@
 //! An expired medium that alone has a version which no prune would remove, as an object's last one, is recycled by who names it.
 //! A pool takes it for one that holds what must stay.
 
+use capstan_engine::message::shell_word;
 use std::collections::HashSet;
 
 use capstan_format::id::{MediumId, VersionId};
@@ -150,7 +151,7 @@ impl Cell {
         Ok(Some(format!(
             "holds {} ({why}){more}, which only `capstan media recycle {}` gives up",
             self.name_of_version(id)?,
-            medium.label
+            shell_word(&medium.label)
         )))
     }
 }
@@ -265,7 +266,8 @@ fn needed(pool: &Pool, set: Option<RotationSet>, unfit: &[String]) -> CellError 
     CellError::NoMedium(format!(
         "pool '{}' has no usable medium{of}: {why}; make one of them usable, or add a free one: `capstan media init DEVICE \
          --pool {}`",
-        pool.name, pool.name
+        pool.name,
+        shell_word(&pool.name)
     ))
 }
 

@@ -5,6 +5,7 @@
 
 use capstan_devices::address::Address;
 use capstan_devices::open;
+use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
@@ -69,8 +70,9 @@ impl Cell {
         let row = self.idb.medium(new.medium)?;
         let row = row.ok_or_else(|| {
             CellError::Unfinished(format!(
-                "{address} is {} now, and could not be recorded; `capstan import {address}` does that",
-                shown(new.medium, &new.label)
+                "{address} is {} now, and could not be recorded; `capstan import {}` does that",
+                shown(new.medium, &new.label),
+                shell_word(&address)
             ))
         })?;
         self.medium_info(&row)

@@ -4,6 +4,7 @@
 //! ([`crate::prune`]), and `status` alarms. A medium that was exported is away on purpose, one that was retired was given up, and one
 //! of another cell is that cell's to watch over; only what it lacks at hand of the last complete version of an object is said.
 
+use capstan_engine::message::shell_word;
 use std::collections::{HashMap, HashSet};
 
 use capstan_devices::DeviceError;
@@ -66,16 +67,17 @@ impl AwayMedium {
     /// What to do about it.
     pub fn hint(&self) -> String {
         let Medium { label, device, .. } = &self.medium;
+        let at = shell_word(device);
         if self.is_other_cells {
             return format!(
-                "make a full backup to a medium of this home, or bring back what was there; `capstan import '{device}'` takes it as \
+                "make a full backup to a medium of this home, or bring back what was there; `capstan import {at}` takes it as \
                  it is"
             );
         }
         if self.changed && self.still.is_empty() {
             return format!(
                 "other media have what it lacks: `capstan media repair '{label}'` writes it anew, or bring back the one that was \
-                 written; `capstan import '{device}'` takes it as it is"
+                 written; `capstan import {at}` takes it as it is"
             );
         }
         if self.changed

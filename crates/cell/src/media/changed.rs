@@ -13,7 +13,7 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
 use capstan_devices::{DeviceError, open};
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_format::record::{MediumHeader, RECORD_MAX};
@@ -502,12 +502,13 @@ fn is_same_directory(a: &Path, b: &Path) -> bool {
 /// What can be done about a medium that was changed where it is, by what was found there.
 pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
     let label = &row.label;
+    let named = shell_word(address);
     if let Address::File(path) = address {
         return format!(
-            "If another disk or directory is the one that was written, bring that back; `capstan media adopt '{0}' --as-new` makes \
+            "If another disk or directory is the one that was written, bring that back; `capstan media adopt {0} --as-new` makes \
              this one a medium of its own; `capstan media repair '{label}'` writes anew what other media have of it; \
-             `capstan import '{0}'` takes it as it is, and forgets what is lost",
-            path.display()
+             `capstan import {0}` takes it as it is, and forgets what is lost",
+            shell_word(path.display())
         );
     }
     let forget = format!("`capstan media forget '{label}'` gives up what it held");
@@ -519,10 +520,10 @@ pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
         ),
         PART => forget,
         found if found.ends_with(ON_IT) => {
-            format!("{forget}; `capstan import '{address}'` makes known what is there now")
+            format!("{forget}; `capstan import {named}` makes known what is there now")
         }
         _ => format!(
-            "`capstan import '{address}'` takes it as it is, and forgets what is lost; {forget} and leaves the {of} as it is"
+            "`capstan import {named}` takes it as it is, and forgets what is lost; {forget} and leaves the {of} as it is"
         ),
     }
 }
@@ -530,18 +531,19 @@ pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
 /// What can be done about a copy of a medium that lies elsewhere. It may be the only one that is left, so nobody is told to erase it.
 fn other_ways(row: &Medium, address: &Address) -> String {
     let Medium { label, device, .. } = row;
+    let (named, at) = (shell_word(address), shell_word(device));
     match address {
         Address::File(path) => format!(
             "write to the first, or make this one a medium of its own: `capstan media adopt {} --as-new`",
-            path.display()
+            shell_word(path.display())
         ),
         Address::Tape(_) => format!(
             "write to the first. If this is the only one, its tape is in another case: `capstan import` the library, or put it into \
-             the case that it was in ({device}), and `capstan import '{device}'` takes it as it is; `capstan media forget '{label}'` \
-             and then `capstan import '{address}'` make known what this one has"
+             the case that it was in ({device}), and `capstan import {at}` takes it as it is; `capstan media forget '{label}'` \
+             and then `capstan import {named}` make known what this one has"
         ),
         _ => format!(
-            "write to the first. If this is the only one, `capstan media forget '{label}'` and then `capstan import '{address}'` \
+            "write to the first. If this is the only one, `capstan media forget '{label}'` and then `capstan import {named}` \
              make known what it has"
         ),
     }

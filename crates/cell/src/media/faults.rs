@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use capstan_devices::address::Address;
 use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::open as arrays;
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_idb::{Management, Medium};
 use serde::Deserialize;
 
@@ -67,6 +67,7 @@ impl Cell {
         let Ok(opened) = arrays::open(array) else { return Ok(Vec::new()) };
         let label = &medium.label;
         let rebuild = |member: &Address| {
+            let (label, member) = (shell_word(label), shell_word(member));
             format!("`capstan rait rebuild {label} --member {member} --onto NEW` writes it anew")
         };
         let mut faults = Vec::new();

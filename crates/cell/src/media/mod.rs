@@ -22,6 +22,7 @@ mod state;
 mod tape_use;
 mod whereabouts;
 
+use capstan_engine::message::shell_word;
 use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
@@ -346,7 +347,7 @@ fn look(medium: &Medium) -> AtHand {
             found.problem = there.header_problem().map(|p| {
                 format!(
                     "its header file: {p}; `capstan media repair {}` writes it anew",
-                    medium.label
+                    shell_word(&medium.label)
                 )
             });
             found.header = Some(there.header().clone());

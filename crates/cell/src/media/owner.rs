@@ -4,6 +4,7 @@ use capstan_devices::address::{Address, LibraryName};
 use capstan_devices::file::FileMedium;
 use capstan_devices::open::{self, Writable};
 use capstan_engine::entropy::Entropy;
+use capstan_engine::message::shell_word;
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium};
@@ -69,7 +70,8 @@ impl Cell {
         self.refuse_other_cells(&header, &address.to_string())?;
         if let Some(to) = self.exported(header.medium)? {
             return Err(CellError::BadInput(format!(
-                "{name} {to}, so nothing is written to it; `capstan media import {address}` takes it back"
+                "{name} {to}, so nothing is written to it; `capstan media import {}` takes it back",
+                shell_word(address)
             )));
         }
         self.refuse_retired(header.medium, &header.label)?;
@@ -85,9 +87,10 @@ impl Cell {
         let Some(other) = self.other_cell(header)? else { return Ok(()) };
         Err(CellError::BadInput(format!(
             "{} in {at} belongs to another cell ({}), so nothing is written to it or removed from it; `capstan import` reads \
-             what it has, `capstan media adopt {at}` makes it one of this cell",
+             what it has, `capstan media adopt {}` makes it one of this cell",
             shown(header.medium, &header.label),
-            other.short()
+            other.short(),
+            shell_word(at)
         )))
     }
 
@@ -105,9 +108,10 @@ impl Cell {
         match self.idb.management(id)?.retired_us {
             None => Ok(()),
             Some(us) => Err(CellError::BadInput(format!(
-                "{} is retired since {}: it is never written again; `capstan media retire {label} --undo` if it is sound",
+                "{} is retired since {}: it is never written again; `capstan media retire {} --undo` if it is sound",
                 shown(id, label),
-                crate::protect::local(us)
+                crate::protect::local(us),
+                shell_word(label)
             ))),
         }
     }
@@ -222,7 +226,8 @@ impl Cell {
         self.join_objects_of_one_name()?;
         if adopted.is_empty() {
             return Err(CellError::BadInput(format!(
-                "no tape of {library} is known to belong to another cell; `capstan import {library}` reads what its tapes are"
+                "no tape of {library} is known to belong to another cell; `capstan import {}` reads what its tapes are",
+                shell_word(library)
             )));
         }
         Ok(adopted)
@@ -275,7 +280,8 @@ impl Cell {
 fn would_be_open(whose: &str, device: &dyn std::fmt::Display) -> CellError {
     CellError::BadInput(format!(
         "{whose} encrypted backups, and this home has no key ring, so nothing would be encrypted that is written from now on; \
-         `capstan key import {device}` takes the ring over, --unencrypted says that it is meant"
+         `capstan key import {}` takes the ring over, --unencrypted says that it is meant",
+        shell_word(device)
     ))
 }
 

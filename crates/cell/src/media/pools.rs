@@ -1,5 +1,6 @@
 //! Pools: sets of media with one policy.
 
+use capstan_engine::message::shell_word;
 use capstan_idb::{Allocation, Pool, RotationSet};
 
 use super::MediumInfo;
@@ -111,7 +112,8 @@ impl Cell {
         if let Some(other) = pools.iter().find(|p| p.free_pool.as_deref() == Some(name)) {
             return Err(CellError::BadInput(format!(
                 "pool '{}' draws free media from '{name}'; `capstan pool set {} --no-free-pool` ends that",
-                other.name, other.name
+                other.name,
+                shell_word(&other.name)
             )));
         }
         Ok(self.idb.delete_pool(name)?)

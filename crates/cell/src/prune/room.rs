@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{PruneRow, Status};
 use serde::Deserialize;
@@ -28,21 +28,12 @@ struct OfReport {
     media: Vec<String>,
 }
 
-/// A word of a command line.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._/-+:,".contains(c);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 /// What helps where a disk has no room for what a consolidation of a version writes.
 fn ways(name: &str, session: &str) -> String {
     let session = session.get(..8).unwrap_or_default();
     format!(
         "use `capstan consolidate {} --to DIRECTORY` with a directory on another disk, or make room, and prune again",
-        quoted(&format!("{name}@{session}"))
+        shell_word(format!("{name}@{session}"))
     )
 }
 
@@ -150,13 +141,13 @@ impl Cell {
                 };
                 let label = self.labels([*medium].iter())?.concat();
                 let short = session.get(..8).unwrap_or_default();
-                let version = quoted(&format!("{name}@{short}"));
+                let version = shell_word(format!("{name}@{short}"));
                 let text = format!(
                     "{version} did not complete, and has {} on medium '{label}', whose disk is full: {} are free; it stays so that \
                      `backup --resume` can go on with it, `capstan protect {version} --none` and `capstan prune {}` let it go",
                     mb(*bytes),
                     mb(free),
-                    quoted(&name)
+                    shell_word(&name)
                 );
                 ears.say(Code::UnendedKept, "cell", &name, text);
                 let (name, session) = (name.clone(), session.clone());

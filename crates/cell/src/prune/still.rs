@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{PruneRow, torn};
 
@@ -151,7 +151,7 @@ fn and_more(others: usize) -> String {
 /// How `protect` is told of a version that is not whole, or of it and all others of its object.
 fn which_of(version: &str, others: usize) -> String {
     match version.rsplit_once('@') {
-        Some((object, _)) if others > 0 => format!("{object} --not-whole"),
-        _ => version.to_owned(),
+        Some((object, _)) if others > 0 => format!("{} --not-whole", shell_word(object)),
+        _ => shell_word(version),
     }
 }

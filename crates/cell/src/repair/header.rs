@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
 use capstan_devices::file::{HEADER_NAME, LostHeader, lost_header, medium_of, rewrite_header};
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::record::{MediumHeader, Protection};
 use capstan_idb::{Medium, Status};
 
@@ -62,11 +62,11 @@ impl Cell {
             (Some(_), _) => format!(
                 "{name} belongs to another cell, so nothing else is done to it; `capstan import {0}` reads what it has, `capstan \
                  media adopt {0}` makes it one of this cell",
-                path.display()
+                shell_word(path.display())
             ),
             (None, None) => format!(
                 "{name} is not known here; `capstan import {}` records what it has",
-                path.display()
+                shell_word(path.display())
             ),
         };
         report.notes.extend([format!("{file} was written anew"), next]);

@@ -1,5 +1,6 @@
 //! `idb check`: whether rows, catalog files and media agree.
 
+use capstan_engine::message::shell_word;
 use std::collections::{HashMap, HashSet};
 use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
@@ -127,7 +128,7 @@ impl Cell {
         let of = self.idb.version_of_segment(segment)?;
         let shown = of.map(|(version, _)| self.version_shown(version)).transpose()?;
         let of = shown.as_ref().map(|s| format!(" of {s}")).unwrap_or_default();
-        let load = shown.unwrap_or_else(|| "--medium MEDIUM".to_owned());
+        let load = shown.map_or_else(|| "--medium MEDIUM".to_owned(), shell_word);
         Ok(Some(Finding {
             what: format!("segment {}{of}", segment.short()),
             problem,
@@ -161,7 +162,7 @@ impl Cell {
         if there.header().medium != medium.id {
             return Ok(());
         }
-        let repair = format!("capstan media repair {}", medium.label);
+        let repair = format!("capstan media repair {}", shell_word(&medium.label));
         if let Some(problem) = there.header_problem() {
             each(Finding {
                 what: name.clone(),
@@ -194,7 +195,7 @@ impl Cell {
             each(Finding {
                 what: name.clone(),
                 problem: format!("it has {unknown} segments that are not recorded"),
-                advice: format!("`capstan import {address}` records them"),
+                advice: format!("`capstan import {}` records them", shell_word(&address)),
             });
         }
         let mut gone: Vec<Segment> = recorded.into_values().flatten().collect();
@@ -221,7 +222,8 @@ impl Cell {
                 ),
                 advice: format!(
                     "`{repair}` writes it anew from where it is whole, and names what is lost if it is whole nowhere; `capstan \
-                     import {address}` takes the medium as it is"
+                     import {}` takes the medium as it is",
+                    shell_word(&address)
                 ),
             });
         }

@@ -1,5 +1,6 @@
 //! Arrays opened by their names: to read, to hold, to write.
 
+use capstan_engine::message::shell_word;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -268,7 +269,7 @@ fn place_of(
     }
     let now = rebuilt.iter().find(|of| of.member == place.member);
     if now.is_some_and(|now| now.medium != member.header.medium) {
-        let label = &member.header.label;
+        let label = shell_word(&member.header.label);
         return Err(not(format!(
             "`capstan rait rebuild` replaced it; `capstan rait status {label}` names the device that took its place, use that one"
         )));

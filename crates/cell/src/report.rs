@@ -301,7 +301,8 @@ pub struct Report {
     pub replicas: Vec<Replica>,
     /// Bytes read: from the source (backup) or the media (restore).
     pub bytes_read: u64,
-    /// Bytes written: to the medium (backup) or the target (restore).
+    /// Bytes written: to the medium (backup), as they lie there after the drive's own compression where it counts them, or to the
+    /// target (restore).
     pub bytes_written: u64,
     /// Labels of the media.
     pub media: Vec<String>,
@@ -339,6 +340,9 @@ pub struct Report {
     /// Whether its medium is full: it ended since, or could not begin.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub device_full: bool,
+    /// Bytes on the tapes for each one that was written to their drives, where these count them.
+    #[serde(skip)]
+    pub drives_shrink: Option<f64>,
     /// Whether it ended since its medium could not be written.
     #[serde(skip)]
     pub device_failed: bool,
@@ -378,11 +382,22 @@ impl Report {
     /// Fills in what tape drives did, and notes what they have to say.
     pub(crate) fn set_drives(&mut self, drives: &[DriveSession]) {
         self.drives = drives.iter().map(DriveReport::of).collect();
+        let counted = drives.iter().map(|drive| drive.counters);
+        let counted = counted.filter_map(|c| c.bytes_written.zip(c.bytes_on_tape));
+        let (sent, on_tape) = counted.fold((0_u64, 0_u64), |sum, (sent, on_tape)| {
+            (sum.0.saturating_add(sent), sum.1.saturating_add(on_tape))
+        });
+        self.drives_shrink = (sent > 0 && on_tape > 0).then(|| on_tape as f64 / sent as f64);
         for drive in drives {
             let alerts = drive.alerts.iter().map(|alert| format!("{}: {}", drive.name, alert.text));
             self.notes.extend(alerts);
         }
         self.judge();
+    }
+
+    /// What bytes that were written to tape drives take on their tapes, as far as the drives count it.
+    pub(crate) fn on_tape(&self, bytes: u64) -> u64 {
+        self.drives_shrink.map_or(bytes, |share| (bytes as f64 * share).round() as u64)
     }
 
     /// The same of a session that reads: all its tapes had to be brought.

@@ -39,7 +39,7 @@ impl Moved {
     /// Fills in bytes, rates and the verdict.
     pub fn fill(&self, report: &mut Report, meters: &Meters, seen: Option<Seen>) {
         report.bytes_read = self.read;
-        report.bytes_written = self.written;
+        report.bytes_written = report.on_tape(self.written);
         report.elapsed_s = self.elapsed_s;
         report.rate_mb_s = self.written as f64 / 1e6 / self.elapsed_s.max(1e-9);
         if let Some(seen) = seen {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use capstan_devices::WAYS_TO_ROOM;
+use capstan_devices::address::Address;
 use capstan_devices::held::HeldMedium;
 use capstan_disk_agent::squeeze::Ladder;
 use capstan_engine::message::Code;
@@ -207,6 +208,9 @@ impl Cell {
         if let Some(seen) = &seen {
             common.set_stages(&meters, seen.verdict, Flow::Backup);
         }
+        // Beside a directory it is what lies there that counts.
+        let all_on_tape = (request.pool.is_some() || request.device.is_tape())
+            && request.mirrors.iter().all(Address::is_tape);
         let mut reports = Vec::new();
         for (job, ending) in jobs.iter().zip(&endings) {
             let mut report = job.report(
@@ -216,7 +220,10 @@ impl Cell {
                     media_change_s: moves.seconds(),
                     elapsed_s: begun.elapsed().as_secs_f64(),
                     rate_sustained: seen.as_ref().map_or(0.0, |s| s.sustained),
-                    bytes: bytes_of(job, jobs, &written, blocks),
+                    bytes: match bytes_of(job, jobs, &written, blocks) {
+                        bytes if all_on_tape => common.on_tape(bytes),
+                        bytes => bytes,
+                    },
                     device_full,
                     device_failed: medium_failed,
                     encryption: match request.encrypt {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::open::{header_on, is_by_hand};
+use capstan_devices::open::{header_on, is_by_hand, refuse_no_drive};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{SessionId, VersionId};
@@ -70,6 +70,7 @@ impl Cell {
     /// Imports a medium, or all media of a library, or all arrays of tapes of libraries.
     pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
         self.refuse_full_home()?;
+        refuse_no_drive(device)?;
         match device {
             Address::Tape(library) if library.tape.is_none() && !is_by_hand(library)? => {
                 self.import_library(library, observer, stop)

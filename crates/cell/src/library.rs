@@ -154,7 +154,7 @@ pub fn load(name: &LibraryName, tape: &TapeName, drive: Option<u32>) -> Result<M
         )));
     }
     let number = match drive {
-        Some(number) => number,
+        Some(number) => has_drive(&*library, number)?,
         None => free_drive(&mut *library, &held)?,
     };
     carry(&mut *library, &tape.barcode, tape.place, Place::Drive(number))
@@ -178,6 +178,7 @@ fn free_drive(library: &mut dyn Changer, held: &[Held]) -> Result<u32> {
 pub fn unload(name: &LibraryName, drive: u32) -> Result<Moved> {
     let mut library = open(name)?;
     let elements = library.elements();
+    has_drive(&*library, drive)?;
     let from = Place::Drive(drive);
     if elements.slots == 0 {
         library.unload_drive(drive).map_err(of_tape)?;
@@ -198,6 +199,7 @@ pub fn unload(name: &LibraryName, drive: u32) -> Result<Moved> {
 /// Cleans a drive with the first cleaning tape that is fit for it.
 pub fn clean(name: &LibraryName, drive: u32) -> Result<Cleaned> {
     let mut library = open(name)?;
+    has_drive(&*library, drive)?;
     let held = library.inventory().map_err(of_tape)?;
     if let Some(there) = at(&held, Place::Drive(drive)) {
         return Err(refused(format!("drive {drive} holds {}; unload it first", called(there))));
@@ -223,6 +225,12 @@ pub fn clean(name: &LibraryName, drive: u32) -> Result<Cleaned> {
             Err(e) => return Err(of_tape(e)),
         }
     }
+}
+
+/// The number of a drive that the library has.
+fn has_drive(library: &dyn Changer, drive: u32) -> Result<u32> {
+    library.elements().refuse_no_drive(library.name(), drive).map_err(of_tape)?;
+    Ok(drive)
 }
 
 fn carry(library: &mut dyn Changer, barcode: &str, from: Place, to: Place) -> Result<Moved> {

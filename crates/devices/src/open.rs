@@ -110,6 +110,18 @@ pub fn is_by_hand(tape: &TapeAddress) -> Result<bool, DeviceError> {
     Ok(tape.tape.is_none() && crate::library::open(&tape.library)?.elements().slots == 0)
 }
 
+/// Refuses an address that names a drive which its library does not have. Of a library that is away it is not known.
+pub fn refuse_no_drive(address: &Address) -> Result<(), DeviceError> {
+    for tape in address.tapes() {
+        if let Some(drive) = tape.drive
+            && let Ok(library) = crate::library::open(&tape.library)
+        {
+            library.elements().refuse_no_drive(library.name(), drive)?;
+        }
+    }
+    Ok(())
+}
+
 /// A tape of a library is named by its barcode.
 pub(crate) fn named(tape: &TapeAddress) -> Result<&TapeAddress, DeviceError> {
     match tape.tape.is_some() || is_by_hand(tape)? {

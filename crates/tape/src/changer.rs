@@ -98,6 +98,26 @@ pub struct Elements {
     pub mail_slots: u32,
 }
 
+impl Elements {
+    /// Refuses a drive that a library does not have.
+    ///
+    /// # Errors
+    /// [`TapeError::Library`], which says how many it has.
+    pub fn refuse_no_drive(&self, library: &str, drive: u32) -> Result<(), TapeError> {
+        if (1..=self.drives).contains(&drive) {
+            return Ok(());
+        }
+        let has = match self.drives {
+            1 => "it has one drive".to_owned(),
+            n => format!("it has {n} drives"),
+        };
+        Err(TapeError::Library {
+            library: library.to_owned(),
+            problem: format!("it has no drive {drive}; name another, {has}"),
+        })
+    }
+}
+
 /// What is known of a library's drive without opening it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct DriveInfo {

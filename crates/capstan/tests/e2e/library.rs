@@ -111,6 +111,32 @@ fn tapes_are_moved_loaded_and_unloaded() {
     run(&lab, "vtl fault vtl --drive 1 move:1=jam").refused(&["the robot moves tapes"]);
 }
 
+#[test]
+fn a_drive_that_a_library_does_not_have_is_refused_before_anything_is_done() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 2 --slots 3");
+    lab.file("t/file", noise(1, 100_000));
+    lab.backed_up(["t", "--to", "medium", "--name", "d"]);
+    lab.backed_up(["t", "--to", "vtape:vtl", "--name", "t"]);
+    let says = &["no drive 9", "it has 2 drives"];
+    for command in [
+        "backup t --name t --to vtape:vtl?drive=9",
+        "backup t --name t --to vtape:vtl?drive=9 --dry-run",
+        // Its tape is in a drive already.
+        "backup t --name t --to vtape:vtl?drive=9&tape=V00001L9",
+        "verify --medium vtape:vtl?drive=9&tape=V00001L9",
+        "import vtape:vtl?drive=9",
+        "copy d --to vtape:vtl?drive=9",
+        "stage medium --to vtape:vtl?drive=9 --dry-run",
+        "library load vtape:vtl V00002L9 9",
+        "library unload vtape:vtl 9",
+        "library clean vtape:vtl 9",
+    ] {
+        run(&lab, command).refused(says);
+    }
+    assert_eq!(places(&lab, "vtape:vtl").len(), 3);
+}
+
 /// A slot that stands empty as its tape is in a drive is given to another tape when nothing else is left.
 #[test]
 fn a_tape_that_makes_room_does_not_take_the_slot_of_one_in_another_drive() {

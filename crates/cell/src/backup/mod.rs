@@ -16,6 +16,7 @@ mod write;
 
 use std::time::Instant;
 
+use capstan_devices::open::refuse_no_drive;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{Cipher, KeyRecord, NamesKey, SessionKeys};
 
@@ -69,6 +70,9 @@ impl Cell {
         }
         if let Some(location) = &first.eject_to {
             check_location(location)?;
+        }
+        for device in std::iter::once(&first.device).chain(&first.mirrors) {
+            refuse_no_drive(device)?;
         }
         let mut reports = match supply_of(first).is_none() {
             true => self.backup_to_device(requests, &[], observer, stop),

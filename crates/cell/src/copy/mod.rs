@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_devices::open::refuse_no_drive;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
@@ -66,6 +67,7 @@ impl Cell {
                 "the null device keeps no copy; name a directory".to_owned(),
             ));
         }
+        refuse_no_drive(&request.device)?;
         let by_drive = ByDrive::of_copy(request.encrypt);
         self.check_by_drive(by_drive, [&request.device])?;
         let (block_size, new_medium) = (request.block_size, request.new_medium);

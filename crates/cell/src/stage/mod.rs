@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::address::Address;
+use capstan_devices::open::refuse_no_drive;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{SessionId, VersionId};
@@ -234,6 +235,7 @@ impl Cell {
         let refused = |why: &str| Err(CellError::BadInput(why.to_owned()));
         refuse_new_medium_of(request.pool.as_deref(), request.new_medium)?;
         let device = request.pool.is_none().then_some(&request.device);
+        device.map_or(Ok(()), refuse_no_drive)?;
         self.check_by_drive(ByDrive::of_copy(request.encrypt), device)?;
         match &request.pool {
             Some(pool) => {

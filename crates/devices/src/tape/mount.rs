@@ -335,6 +335,9 @@ impl Tape {
         barcode: &str,
         mut held: Vec<Held>,
     ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
+        if let Some(drive) = self.drive {
+            library.elements().refuse_no_drive(library.name(), drive)?;
+        }
         let mut here = find(library, &held, barcode)?;
         let mut offline = None;
         let mut left = None;

@@ -46,9 +46,9 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let runs: Vec<_> = refused.iter().filter(|of| of.refusal.kind == Refused::Run).collect();
     let runs = if args.names.is_empty() { runs } else { Vec::new() };
     let of_runs = (!runs.is_empty()).then_some(Health::Warning);
-    // Nothing more is backed up, whatever was asked for.
-    let full_home = cell.full_home();
-    let of_home = full_home.as_ref().map(|_| Health::Critical);
+    // That is of all objects, whatever was asked for.
+    let ill_home: Vec<String> = cell.full_home().into_iter().chain(cell.damaged_pages()).collect();
+    let of_home = (!ill_home.is_empty()).then_some(Health::Critical);
     let worst = all.iter().map(|o| o.health).max().max(of_runs).max(of_home);
     let mut out = Output::new();
     if args.json {
@@ -56,20 +56,20 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             "status": worst.map_or("unknown", Health::name),
             "max_age_s": max_age.as_secs(),
             "objects": all.iter().map(json_of).collect::<Vec<_>>(),
-            "home": home_json(&cell),
+            "home": home_json(&cell, &ill_home),
             "runs": runs.iter().map(|of| run_json(of)).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
             "media_away": away.iter().map(tapes::away_json).collect::<Vec<_>>(),
         }))?;
     } else {
-        out.text(&first_line(&all, &runs, full_home.as_deref(), worst))?;
+        out.text(&first_line(&all, &runs, &ill_home, worst))?;
         if args.plugin {
             out.text(&performance_data(&all, max_age))?;
         }
         out.text("\n")?;
         out.text(&list(&all))?;
-        if let Some(why) = &full_home {
+        for why in &ill_home {
             out.text(&format!("{}\n", one_line(why)))?;
         }
         let is_shown =
@@ -101,13 +101,14 @@ fn code_of(worst: Option<Health>) -> u8 {
     }
 }
 
-/// The room that the home has.
-fn home_json(cell: &Cell) -> Value {
+/// The room that the home has, and what is wrong with it.
+fn home_json(cell: &Cell, ill: &[String]) -> Value {
     let room = cell.home_room();
     json!({
         "path": cell.home().display().to_string(),
         "free": room.map(|room| room.free),
         "full": room.is_some_and(|room| room.is_full),
+        "why": ill,
     })
 }
 
@@ -115,7 +116,7 @@ fn home_json(cell: &Cell) -> Value {
 fn first_line(
     all: &[ObjectStatus],
     runs: &[&RefusedNow],
-    full_home: Option<&str>,
+    ill_home: &[String],
     worst: Option<Health>,
 ) -> String {
     let Some(worst) = worst else {
@@ -130,13 +131,13 @@ fn first_line(
     if !runs.is_empty() {
         counts.push(format!("{} went wrong", crate::protect::count(runs.len() as u64, "run")));
     }
-    if full_home.is_some() {
-        counts.push("the home is full".to_owned());
+    if !ill_home.is_empty() {
+        counts.push("the home needs somebody".to_owned());
     }
     let mut line = format!("CAPSTAN {} - {}", worst.name().to_uppercase(), counts.join(", "));
     let bad = all.iter().filter(|o| o.health != Health::Good && o.health == worst);
     let bad = bad.map(|o| format!("{}: {}", path_text(o.name.as_bytes()), o.why.join(", ")));
-    let bad = full_home.map(one_line).into_iter().chain(bad);
+    let bad = ill_home.iter().map(|why| one_line(why)).chain(bad);
     for (i, text) in bad.chain(runs.iter().map(|of| one_line(&of.text()))).enumerate() {
         // What stands behind a bar is performance data.
         let text = text.replace('|', "/");
@@ -234,11 +235,11 @@ mod tests {
     fn the_first_line_is_a_plugins() {
         let all = [object("a|b", Health::Critical, 100), object("it's", Health::Good, 7)];
         assert_eq!(
-            first_line(&all, &[], None, Some(Health::Critical)),
+            first_line(&all, &[], &[], Some(Health::Critical)),
             "CAPSTAN CRITICAL - 1 critical, 1 ok: a/b: it is old"
         );
-        assert_eq!(first_line(&all[1..], &[], None, Some(Health::Good)), "CAPSTAN OK - 1 ok");
-        assert!(first_line(&[], &[], None, None).starts_with("CAPSTAN UNKNOWN"));
+        assert_eq!(first_line(&all[1..], &[], &[], Some(Health::Good)), "CAPSTAN OK - 1 ok");
+        assert!(first_line(&[], &[], &[], None).starts_with("CAPSTAN UNKNOWN"));
         let data = performance_data(&all, Duration::from_secs(60));
         assert_eq!(data, " | 'a_b age'=100s;;60 'it_s age'=7s;;60");
     }

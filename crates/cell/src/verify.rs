@@ -85,6 +85,7 @@ impl Cell {
     ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
+        self.check_pages(&ears);
         let Asked { name, parts, version, changed, _reading } = self.parts(request)?;
         for text in changed {
             ears.say(Code::MediumChanged, "cell", &name, text);

@@ -37,10 +37,10 @@ pub struct Sizes {
 }
 
 impl Idb {
-    /// What the tables' pages say is wrong with them: nothing where they are sound. On a file that takes 2 ms of a processor for each MB;
-    /// a server sees to its own.
-    pub fn page_damage(&self) -> Result<Vec<String>> {
-        if self.is_on_server() { Ok(Vec::new()) } else { self.damage() }
+    /// What is wrong with the tables' pages, and if that is to be thorough, with what indexes have of their tables: nothing where they
+    /// are sound. On a file the former takes 1 ms of a processor for each MB, the latter 12; a server sees to its own.
+    pub fn page_damage(&self, thorough: bool) -> Result<Vec<String>> {
+        if self.is_on_server() { Ok(Vec::new()) } else { self.damage(thorough) }
     }
 
     /// The bytes of the tables.
@@ -50,7 +50,8 @@ impl Idb {
 
     /// The rows that refer to what is not there; of what was given up that is nobody's harm.
     pub fn dangling(&self) -> Result<Vec<Dangling>> {
-        let damage: Vec<Dangling> = self.damage()?.into_iter().map(Dangling::Database).collect();
+        let damage: Vec<Dangling> =
+            self.damage(true)?.into_iter().map(Dangling::Database).collect();
         self.read(format_args!("check the references of rows"), async |conn| {
             let mut found = damage.clone();
             let sql = "SELECT v.id, v.base_id FROM versions v WHERE v.base_id IS NOT NULL \

@@ -286,10 +286,10 @@ impl Idb {
         Ok(())
     }
 
-    /// What the database finds wrong with itself: nothing where it is sound.
-    pub(crate) fn damage(&self) -> Result<Vec<String>> {
+    /// What the database finds wrong with itself, in its indexes too if it is to be thorough: nothing where it is sound.
+    pub(crate) fn damage(&self, thorough: bool) -> Result<Vec<String>> {
         self.with_store(format_args!("check the tables"), async |store| match store {
-            Store::Sqlite(store) => store.damage().await,
+            Store::Sqlite(store) => store.damage(thorough).await,
             Store::Postgres(store) => store.read(schema::damage).await,
         })
     }

@@ -1,7 +1,7 @@
 //! Room in a home: a file that takes room while there is some, and is given up where the file system is full. So a restore has its
 //! records also then, and whoever makes room can look at what is where.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -66,10 +66,7 @@ pub(crate) fn ease(home: &Path) {
     let (Some((free, _)), has) = (look(home), kept(&path)) else { return };
     if free < LOW && has > 0 {
         // Who may not write here needs no room either.
-        let _ = OpenOptions::new()
-            .write(true)
-            .open(path)
-            .and_then(|file| file.set_len(has.saturating_sub(STEP)));
+        let _ = open(&path).and_then(|file| file.set_len(has.saturating_sub(STEP)));
     }
 }
 
@@ -90,15 +87,21 @@ fn look(home: &Path) -> Option<(u64, u64)> {
     Some((bytes(stat.f_bavail), size.next_multiple_of(4096)))
 }
 
+/// Opens it to write; makes it where it is not. Of what is in its place and is no file nothing is opened that could be waited for, and
+/// no link is followed.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file")),
+    }
+}
+
 fn make(path: &Path, size: u64) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        // A link in its place leads elsewhere.
-        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-        .open(path)?;
+    let mut file = open(path)?;
     if fallocate(&file, FallocateFlags::empty(), 0, size).is_ok() {
         return Ok(());
     }
@@ -118,6 +121,27 @@ fn make(path: &Path, size: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_else_in_its_place_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, path) = (dir.path().join("home"), dir.path().join("home/reserve"));
+        drop(Idb::open(&home).unwrap());
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let idb = Idb::open(&home).unwrap();
+        assert!(!idb.home_room().unwrap().is_full);
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
+        idb.home_room().unwrap();
+        assert!(!dir.path().join("elsewhere").exists());
+    }
 
     #[test]
     fn it_is_kept_where_there_is_room() {

@@ -125,7 +125,7 @@ fn nothing_builds_on_a_tape_that_was_changed_elsewhere() {
         assert_eq!(next["method"], "incr");
         comes_back(&lab, "t", &lab.path("tree"));
         let versions = lab.run(["versions", "t", "--json"]).ok().stdout.clone();
-        assert_eq!(versions.matches("\"not at hand\"").count(), 2, "{versions}");
+        assert_eq!(versions.matches("\"not_at_hand\"").count(), 2, "{versions}");
     }
 }
 

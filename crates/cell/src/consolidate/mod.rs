@@ -125,6 +125,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Consolidated> {
         let ears = Ears::new(observer);
+        self.sound_pages()?;
         // Through all that it takes: sessions that go on with each other have views of their own.
         let _reading = self.hold_version(source.id)?;
         self.tidy(source, &ears, observer, stop)?;

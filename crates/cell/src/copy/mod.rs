@@ -56,6 +56,7 @@ impl Cell {
     ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
+        self.check_pages(&ears);
         let plan = self.copy_plan(request)?;
         let ids: Vec<VersionId> = plan.versions.iter().map(|v| v.id).collect();
         let _reading = self.hold_versions(&ids)?;

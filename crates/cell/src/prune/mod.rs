@@ -198,6 +198,11 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Pruned> {
+        match request.dry_run {
+            // What is gone cannot be brought back by a database that is mended.
+            false => self.sound_pages()?,
+            true => self.check_pages(&Ears::new(observer)),
+        }
         // All media are looked at for it: once, as long as nothing was done.
         let found = self.media_away()?;
         let away = self.say_still(request, found.clone(), &Ears::new(observer))?;
@@ -263,7 +268,6 @@ impl Cell {
     ) -> Result<(Pruned, Bases)> {
         let started_us = now_us();
         let ears = Ears::new(observer);
-        self.check_pages(&ears);
         let mut asked = self.asked(request, away)?;
         let wrong_clocks = match request.leftovers {
             true => Vec::new(),

@@ -230,6 +230,7 @@ impl Cell {
         let begun = Instant::now();
         let started_us = now_us();
         tape::read_through(request.spool.clone())?;
+        self.check_pages(ears);
         let version = self.version(&request.version)?;
         self.say_clock(&request.version, &version, ears)?;
         let mut view = VersionView::open(self, version.id)?;

@@ -6,30 +6,39 @@ use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::session::{Ears, now_us};
 
-/// The setting with the time at which the pages were found whole.
+/// The setting with the time at which the pages and indexes were found whole.
 const CHECKED: &str = "idb-pages-checked-us";
-/// Tables up to this size are checked each time, which takes a tenth of a second of a processor.
+/// The pages of tables up to this size are checked each time, which takes a tenth of a second of a processor.
 const SMALL: u64 = 64 << 20;
+/// Indexes are held against their tables each time up to this size, which takes as long.
+const SMALL_INDEXES: u64 = 8 << 20;
 /// Larger ones once a day, in microseconds.
 const EVERY_US: i64 = 86_400_000_000;
 
 impl Cell {
     /// Says it where pages of the database are damaged. What was asked for is done all the same: data on media do not rest on it.
     pub(crate) fn check_pages(&self, ears: &Ears<'_>) {
-        if let Err(why) = self.sound_pages() {
-            ears.say(Code::IdbDamaged, "cell", &self.home.display().to_string(), chain(&why));
+        if let Some(why) = self.damaged_pages() {
+            ears.say(Code::IdbDamaged, "cell", &self.home.display().to_string(), why);
         }
     }
 
-    /// Refuses a database of which pages are damaged: a backup of it must not take the place of a whole one.
-    pub(super) fn sound_pages(&self) -> Result<()> {
-        let small = self.idb.table_bytes()? <= SMALL;
-        if !small && self.was_checked()? {
+    /// In a sentence, that pages of the database are damaged, and what to do; nothing where they are whole.
+    pub fn damaged_pages(&self) -> Option<String> {
+        self.sound_pages().err().map(|why| chain(&why))
+    }
+
+    /// Refuses a database of which pages are damaged: a backup of it must not take the place of a whole one, and what removes data, or
+    /// makes of versions what stands for them, must not rest on it.
+    pub(crate) fn sound_pages(&self) -> Result<()> {
+        let bytes = self.idb.table_bytes()?;
+        let thorough = bytes <= SMALL_INDEXES || !self.was_checked()?;
+        if !thorough && bytes > SMALL {
             return Ok(());
         }
-        let found = self.idb.page_damage()?;
+        let found = self.idb.page_damage(thorough)?;
         let Some(first) = found.first() else {
-            if !small {
+            if thorough && bytes > SMALL_INDEXES {
                 self.idb.put_setting(CHECKED, &now_us().to_string())?;
             }
             return Ok(());
@@ -39,7 +48,8 @@ impl Cell {
             n => format!(" (and {} more)", n - 1),
         };
         Err(CellError::BadInput(format!(
-            "the internal database {} is damaged: {}{more}",
+            "the internal database {} is damaged: {}{more}; check the disk, put the home aside and bring the database back with `capstan \
+             idb recover MEDIUM`, or with `capstan import MEDIUM`",
             self.idb.place(),
             first.replace('\n', " ")
         )))

@@ -78,6 +78,7 @@ impl Cell {
     ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
+        self.sound_pages()?;
         let sources = self.stage_sources(&request.source)?;
         self.refuse_stage_to(request, &sources)?;
         for source in &sources.media {

@@ -73,6 +73,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
+        self.sound_pages()?;
         let row = self.find_medium(&request.medium)?;
         self.refuse_retired(row.id, &row.label)?;
         let started_us = now_us();

@@ -39,6 +39,9 @@ const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 /// The extended result code of a file of shared memory that could not grow.
 const IOERR_SHMSIZE: u32 = 4874;
 
+/// The primary result code of a database that is not well-formed.
+const CORRUPT: u32 = 11;
+
 const FULL: &str = "its file system is full: make room and try again";
 
 /// Says whether the process is to end.
@@ -142,10 +145,18 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// What the database finds wrong with its own pages and indexes: nothing where it is sound.
-    pub async fn damage(&mut self) -> Result<Vec<String>, Fault> {
-        let query = sqlx::query_scalar::<_, String>("PRAGMA quick_check");
-        let found = query.fetch_all(&mut self.conn).await?;
+    /// What the database finds wrong with its own pages, and if it is to be thorough, with what indexes have of their tables: nothing
+    /// where it is sound.
+    pub async fn damage(&mut self, thorough: bool) -> Result<Vec<String>, Fault> {
+        let check = if thorough { "PRAGMA integrity_check" } else { "PRAGMA quick_check" };
+        let query = sqlx::query_scalar::<_, String>(check);
+        let found = match query.fetch_all(&mut self.conn).await {
+            // So damaged that it cannot be looked through.
+            Err(sqlx::Error::Database(e)) if primary(&*e) == Some(CORRUPT) => {
+                vec![e.message().to_owned()]
+            }
+            found => found?,
+        };
         Ok(found.into_iter().filter(|said| said != "ok").collect())
     }
 
@@ -165,8 +176,12 @@ impl SqliteStore {
 /// Whether it says that another process has the file locked.
 fn is_busy(fault: &Fault) -> bool {
     let Fault::Sql(sqlx::Error::Database(e)) = fault else { return false };
-    let code = e.code().and_then(|code| code.parse::<u32>().ok());
-    code.is_some_and(|code| matches!(code & 0xff, 5 | 6))
+    matches!(primary(&**e), Some(5 | 6))
+}
+
+/// The primary result code.
+fn primary(error: &dyn DatabaseError) -> Option<u32> {
+    Some(error.code()?.parse::<u32>().ok()? & 0xff)
 }
 
 /// A connection that waits for others a turn only.

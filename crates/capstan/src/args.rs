@@ -25,6 +25,7 @@ mod time;
 mod vtl;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
@@ -50,7 +51,7 @@ pub use run::RunArgs;
 pub use sessions::{SessionsArgs, VersionsArgs};
 pub use stage::StageArgs;
 pub use status::StatusArgs;
-use time::{FOREVER, parse_wait};
+use time::{FOREVER, parse_reconnect, parse_wait};
 pub use time::{Wait, When, parse_age, parse_span};
 pub use vtl::{CreateVtlArgs, VtlCommand};
 
@@ -78,6 +79,7 @@ Environment:
   CAPSTAN_CHAP_SECRET     the secret of an iSCSI login whose user the device's name has
   CAPSTAN_IDB_RECOVERY    opens the backup of the internal database (`capstan idb recover`)
   CAPSTAN_TAPE_WAIT       how long a tape is waited for that somebody has to put in, as 8h (0)
+  CAPSTAN_RECONNECT       how long a lost connection to a tape drive or library is tried again (as --reconnect)
   CAPSTAN_WAIT            how long media and drives are waited for that other sessions have (as --wait)
   CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)
 
@@ -113,6 +115,16 @@ pub struct Global {
     #[arg(long, value_name = "FOR", env = "CAPSTAN_WAIT", hide_env_values = true, global = true)]
     #[arg(num_args = 0..=1, default_missing_value = FOREVER, value_parser = parse_wait)]
     pub wait: Option<Wait>,
+    /// Try a connection to a tape drive or library that was lost again for so long (30s, 10min), 0 for not at all [default: 2min]
+    #[arg(
+        long,
+        value_name = "FOR",
+        env = "CAPSTAN_RECONNECT",
+        hide_env_values = true,
+        global = true
+    )]
+    #[arg(value_parser = parse_reconnect)]
+    pub reconnect: Option<Duration>,
     /// Show notes as well as warnings and errors
     #[arg(long, short, global = true)]
     pub verbose: bool,

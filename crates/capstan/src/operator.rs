@@ -7,6 +7,7 @@ use std::time::Duration;
 use capstan_cell::Cell;
 use capstan_devices::operator::{self, Board, Operator};
 use capstan_devices::queue::{self, Patience};
+use capstan_devices::scsi::{Reconnects, reconnect_as};
 use capstan_engine::message::Code;
 
 use crate::args::{Wait, parse_age};
@@ -17,9 +18,21 @@ const TAPE_WAIT: &str = "CAPSTAN_TAPE_WAIT";
 /// A backup has its window; what cannot begin within that time is looked at by somebody.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
+/// A target that is started anew is there again by then.
+const RECONNECT: Duration = Duration::from_secs(120);
+
 /// Somebody at a terminal is asked and waited for, else for as long as `CAPSTAN_TAPE_WAIT` says. What is waited for is on record
-/// in the cell, where there is one already. What others have is waited for as long as `--wait` says.
-pub fn set(cell: Option<&Cell>, wait: Option<Wait>) -> Result<(), Failure> {
+/// in the cell, where there is one already. What others have is waited for as long as `--wait` says, and lost
+/// connections are tried again as long as `--reconnect` says.
+pub fn set(
+    cell: Option<&Cell>,
+    wait: Option<Wait>,
+    reconnect: Option<Duration>,
+) -> Result<(), Failure> {
+    reconnect_as(Reconnects {
+        most: reconnect.unwrap_or(RECONNECT),
+        tell: Box::new(|text: &str| say(Code::Waiting, "media agent", text)),
+    });
     let patience = match wait_of(TAPE_WAIT, "a tape")? {
         None if io::stdin().is_terminal() && io::stderr().is_terminal() => None,
         given => Some(given.unwrap_or_default()),

@@ -346,6 +346,9 @@ pub struct Report {
     /// Whether it ended since its medium could not be written.
     #[serde(skip)]
     pub device_failed: bool,
+    /// Whether that was since its drive could not be reached, which says nothing of the medium.
+    #[serde(skip)]
+    pub device_lost: bool,
 }
 
 impl Report {

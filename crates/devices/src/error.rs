@@ -330,6 +330,14 @@ impl DeviceError {
         self.of_tape().is_some_and(TapeError::blames_drive)
     }
 
+    /// Whether a tape drive, or the way to it, is lost: that says nothing of the tape.
+    pub fn is_unreachable(&self) -> bool {
+        match self {
+            Self::ArrayBroken { source, .. } => source.is_unreachable(),
+            other => other.of_tape().is_some_and(TapeError::is_unreachable),
+        }
+    }
+
     /// Whether the medium may be as it should, and only is not to be had now.
     pub fn is_out_of_reach(&self) -> bool {
         self.is_busy() || self.blames_drive()

@@ -15,7 +15,7 @@ mod place;
 mod tests;
 mod units;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,11 +26,13 @@ use capstan_scsi::Error;
 use capstan_scsi::find::{self, Found};
 use capstan_scsi::inquiry::{Identity, Kind};
 use capstan_scsi::iscsi::{Iscsi, Target};
+use capstan_scsi::patience::Again;
 use capstan_scsi::transport::Transport;
 use capstan_tape::{Changer, TapeError};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
+pub use capstan_scsi::patience::{Reconnects, reconnect_as};
 pub(crate) use changer::info_of;
 pub(crate) use errors::explain;
 pub use owed::settle;
@@ -86,9 +88,24 @@ pub fn with_secret(target: Target) -> Target {
 
 /// The way to a device.
 fn transport(device: &str) -> Result<Box<dyn Transport>, Error> {
-    match device.contains("://") {
-        true => Ok(Box::new(Iscsi::open(target(device)?)?)),
-        false => capstan_scsi::open(device),
+    /// Hosts that this process was connected to: where one does not answer any more, it is tried again.
+    static REACHED: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+    if !device.contains("://") {
+        return capstan_scsi::open(device);
+    }
+    let target = target(device)?;
+    let portal = target.portal();
+    let mut again = Again::begin();
+    loop {
+        match Iscsi::open(target.clone()) {
+            Err(Error::Connect { .. })
+                if REACHED.lock().contains(&portal) && again.again(device) => {}
+            opened => {
+                let opened = opened?;
+                REACHED.lock().insert(portal);
+                return Ok(Box::new(opened));
+            }
+        }
     }
 }
 

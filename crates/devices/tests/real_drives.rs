@@ -184,7 +184,10 @@ fn a_lost_drive_writes_nothing_until_somebody_goes_to_a_place() {
     let places = write(&mut *drive, &[1, 2]);
     tgt.kill();
     let lost = drive.write_block(&block(9, 64 * KIB)).unwrap_err();
-    assert!(matches!(&lost, TapeError::Device(_)) && lost.to_string().contains("lost"), "{lost}");
+    assert!(
+        matches!(&lost, TapeError::Unreachable(_)) && lost.to_string().contains("lost"),
+        "{lost}"
+    );
     tgt.restart();
     assert!(drive.write_block(&block(9, 64 * KIB)).is_err(), "nobody connects behind our back");
     // After its restart all tapes are in their slots.

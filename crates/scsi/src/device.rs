@@ -8,6 +8,7 @@ use crate::Error;
 use crate::cdb::{self, Cdb};
 use crate::inquiry::{self, Identity, Inquiry, Kind};
 use crate::opcodes::{self, Opcodes};
+use crate::patience::Again;
 use crate::sense::{ILLEGAL_REQUEST, Sense, UNIT_ATTENTION};
 use crate::transport::{
     BUSY, CHECK_CONDITION, Data, GOOD, Left, Outcome, RESERVATION_CONFLICT, TASK_SET_FULL,
@@ -165,9 +166,24 @@ impl Device {
         std::mem::take(&mut self.exchanged)
     }
 
-    /// Opens the way to the device again. Nothing is known of its position or settings then.
+    /// Opens the way to the device again, and tries for as long as lost connections are tried. Nothing is known of its position or
+    /// settings then.
     pub fn reconnect(&mut self) -> Result<(), Error> {
         self.disturbed = true;
+        let mut again = Again::begin();
+        loop {
+            match self.reconnect_once() {
+                // What is there is not what was there.
+                Err(e @ (Error::WrongKind { .. } | Error::Busy { .. } | Error::NoLibiscsi(_))) => {
+                    return Err(e);
+                }
+                Err(e) if again.again(self.transport.name()) => drop(e),
+                ended => return ended,
+            }
+        }
+    }
+
+    fn reconnect_once(&mut self) -> Result<(), Error> {
         self.transport.reconnect()?;
         let serial = self.serial()?;
         if serial != self.identity.serial {

@@ -20,6 +20,8 @@ use crate::transport::{Data, Left, Outcome, Transport, TransportError};
 
 /// Connecting and logging in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same where the connection was there and broke: it is tried again soon.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// The same where the process is to end.
 const CONNECT_AT_END: Duration = Duration::from_secs(5);
 /// Where the system's own initiator keeps the name by which targets know this host.
@@ -34,13 +36,16 @@ pub struct Iscsi {
     session: Option<Session>,
     /// A command was left at work, and the connection closed.
     has_left: bool,
+    /// It was connected before.
+    was_there: bool,
 }
 
 impl Iscsi {
     /// Connects and logs in.
     pub fn open(target: Target) -> Result<Self, Error> {
         let (name, initiator) = (target.to_string(), initiator_name());
-        let mut iscsi = Self { target, name, initiator, session: None, has_left: false };
+        let mut iscsi =
+            Self { target, name, initiator, session: None, has_left: false, was_there: false };
         iscsi.reconnect()?;
         Ok(iscsi)
     }
@@ -83,11 +88,15 @@ impl Transport for Iscsi {
     fn reconnect(&mut self) -> Result<(), Error> {
         self.session = None;
         let library = library::get().map_err(|why| Error::NoLibiscsi(why.to_owned()))?;
-        let patience = if self.has_left { CONNECT_AT_END } else { CONNECT_TIMEOUT };
+        let patience = match self.was_there {
+            _ if self.has_left => CONNECT_AT_END,
+            true => RECONNECT_TIMEOUT,
+            false => CONNECT_TIMEOUT,
+        };
         let session = Session::connect(library, &self.target, &self.initiator, patience);
         self.session =
             Some(session.map_err(|why| Error::Connect { device: self.name.clone(), why })?);
-        self.has_left = false;
+        (self.has_left, self.was_there) = (false, true);
         Ok(())
     }
 

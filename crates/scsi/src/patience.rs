@@ -15,7 +15,68 @@ pub(crate) const SLICE: Duration = Duration::from_millis(100);
 /// As long a command that is at work may still end.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How long a connection that was lost is tried again, where nobody says it.
+const RECONNECT: Duration = Duration::from_secs(120);
+/// The first pause between two tries; each is twice as long as the one before.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// The longest one.
+const LONGEST: Duration = Duration::from_secs(15);
+
 static ENDS: OnceLock<fn() -> bool> = OnceLock::new();
+static RECONNECTS: OnceLock<Reconnects> = OnceLock::new();
+
+/// What is done about connections that were lost.
+pub struct Reconnects {
+    /// How long each is tried again.
+    pub most: Duration,
+    /// Is told, in a sentence, that one is tried again.
+    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Says what is done about connections that were lost. The first that is given holds; without one they are tried for two minutes.
+pub fn reconnect_as(reconnects: Reconnects) {
+    let _ = RECONNECTS.set(reconnects);
+}
+
+/// Tries to connect again, with pauses that grow.
+pub struct Again {
+    begun: Instant,
+    most: Duration,
+    pause: Duration,
+    told: bool,
+}
+
+impl Again {
+    /// For as long as lost connections are tried, from now on.
+    pub fn begin() -> Self {
+        let most = RECONNECTS.get().map_or(RECONNECT, |reconnects| reconnects.most);
+        Self { begun: Instant::now(), most, pause: SHORTEST, told: false }
+    }
+
+    /// Waits a while as a try of that device failed. False where that was the last one.
+    pub fn again(&mut self, device: &str) -> bool {
+        let left = self.most.saturating_sub(self.begun.elapsed());
+        if left.is_zero() || is_over() {
+            return false;
+        }
+        if !std::mem::replace(&mut self.told, true)
+            && let Some(reconnects) = RECONNECTS.get()
+        {
+            let seconds = self.most.as_secs();
+            (reconnects.tell)(&format!(
+                "the connection to {device} is lost, and is tried again for up to {seconds} s"
+            ));
+        }
+        let (begun, pause) = (Instant::now(), self.pause.min(left));
+        while let Some(left) = pause.checked_sub(begun.elapsed()).filter(|left| !left.is_zero())
+            && !is_over()
+        {
+            thread::sleep(left.min(SLICE));
+        }
+        self.pause = (self.pause * 2).min(LONGEST);
+        !is_over()
+    }
+}
 
 /// Says how who waits for a device learns that nobody wants it any more. The first that is given holds.
 pub fn ends_when(nobody_waits: fn() -> bool) {
@@ -122,6 +183,23 @@ pub(crate) mod tests {
     /// Has [`OVER`] asked.
     pub fn asks_over() {
         ends_when(|| OVER.get());
+    }
+
+    #[test]
+    fn a_lost_connection_is_tried_for_its_time_with_pauses_that_grow() {
+        asks_over();
+        let most = Duration::from_millis(1000);
+        let mut again = Again { most, ..Again::begin() };
+        let (begun, mut times) = (Instant::now(), Vec::new());
+        while again.again("x") {
+            times.push(begun.elapsed());
+        }
+        // After 250, 750 and 1000 ms; a busy machine makes fewer of it, never more.
+        assert!((1..=3).contains(&times.len()), "{times:?}");
+        assert!(begun.elapsed() >= most && times[0] >= SHORTEST, "{times:?}");
+        OVER.set(true);
+        assert!(!Again::begin().again("x"), "nobody waits for it");
+        OVER.set(false);
     }
 
     #[test]

@@ -160,6 +160,9 @@ pub enum TapeError {
     /// The device says what is wrong, in words that say what to do.
     #[error("{0}")]
     Device(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The way to the device is lost, in words that say what to do. Of the tape it tells nothing.
+    #[error("{0}")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The robot failed.
     #[error("library {library}: {problem}")]
     Robot {
@@ -188,7 +191,12 @@ impl TapeError {
 
     /// Whether the drive is at fault, so that another one may do.
     pub fn blames_drive(&self) -> bool {
-        matches!(self, Self::Offline { .. } | Self::Device(_))
+        self.is_unreachable() || matches!(self, Self::Device(_))
+    }
+
+    /// Whether the drive does not answer, or the way to it is lost: that says nothing of the tape in it.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Offline { .. } | Self::Unreachable(_))
     }
 
     /// Whether the tape is at fault, so that another one may do in the same drive.

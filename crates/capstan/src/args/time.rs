@@ -225,6 +225,19 @@ pub fn parse_wait(text: &str) -> Result<Wait, String> {
     }
 }
 
+/// A span of time, in seconds too, or 0.
+pub fn parse_reconnect(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let seconds = text.strip_suffix('s').and_then(|n| n.parse().ok()).map(Duration::from_secs);
+    match seconds {
+        Some(seconds) => Ok(seconds),
+        None if text == "0" => Ok(Duration::ZERO),
+        None => parse_age(text).map_err(|_| {
+            "it is no span of time; write 30s, 2min or 1h, or 0 for not at all".to_owned()
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -84,6 +84,7 @@ mod protection;
 mod rait;
 mod rait_members;
 mod rait_tape;
+mod reconnects;
 mod refusals;
 mod repair;
 mod restore_some;

@@ -103,6 +103,7 @@ impl Job<'_> {
             bytes: 0,
             device_full: false,
             device_failed: false,
+            device_lost: false,
             encryption: None,
         };
         let mut report = self.report(&ending, &written);

@@ -102,6 +102,8 @@ pub(super) struct Written<'a> {
     pub bytes: u64,
     pub device_full: bool,
     pub device_failed: bool,
+    /// Whether that was since its drive could not be reached.
+    pub device_lost: bool,
     pub encryption: Option<Encrypt>,
 }
 
@@ -425,6 +427,7 @@ impl Job<'_> {
             notes: plan.notes.clone(),
             device_full: written.device_full,
             device_failed: written.device_failed,
+            device_lost: written.device_lost,
             encryption: written.encryption,
             ..Report::default()
         }

@@ -87,7 +87,7 @@ impl Cell {
                 }
                 other => other?,
             };
-            let mut failed = None;
+            let (mut failed, mut lost) = (None, false);
             let mut again = Vec::new();
             for (at, now) in going.into_iter().zip(written) {
                 let report = match (reports[at].take(), now) {
@@ -102,7 +102,12 @@ impl Cell {
                     && report.device_failed
                 {
                     failed = Some(report.device_full);
-                    avoid = self.media_called(&report.media)?;
+                    // A tape that could not be reached is gone on with, once it can be: what was not committed is written over.
+                    avoid = match report.device_lost {
+                        true => Vec::new(),
+                        false => self.media_called(&report.media)?,
+                    };
+                    lost |= report.device_lost;
                     if matches!(requests[at].source, Source::Paths(_)) {
                         requests[at].resume = true;
                         again.push(at);
@@ -116,6 +121,7 @@ impl Cell {
             if failures >= FAILURES || stop.0.load(Relaxed) {
                 break;
             }
+            let chosen = chosen.filter(|_| !lost);
             passed.extend(chosen.map(|id| (id, if full { "is full" } else { "failed" })));
         }
         Ok(reports.into_iter().flatten().collect())
@@ -125,17 +131,25 @@ impl Cell {
     /// record as failed, though nothing is missing.
     pub(crate) fn record_went_on(&self, earlier: &Report, now: &mut Report) -> Result<()> {
         let goes_on = now.base_session.as_ref() == Some(&earlier.session);
-        let was = if earlier.device_full { "was full" } else { "failed" };
+        let was = match earlier.device_full {
+            true => "was full",
+            false if earlier.device_lost => "could not be reached",
+            false => "failed",
+        };
+        let on = if earlier.device_lost { "" } else { " on another medium" };
         let nothing = earlier.notes.iter().any(|note| note == NOTHING_COMMITTED);
         let yet = if nothing { " before anything was committed" } else { "" };
         let (of, by) = (&earlier.session, &now.session);
         let (before, after) = match goes_on {
             true => (
-                format!("session {by} goes on with this one on another medium"),
+                format!("session {by} goes on with this one{on}"),
                 format!("it goes on with session {of}, whose medium {was}"),
             ),
             false => (
-                format!("session {by} was begun instead of this one, on another medium"),
+                format!(
+                    "session {by} was begun instead of this one{}",
+                    if on.is_empty() { "" } else { ", on another medium" }
+                ),
                 format!("it was begun instead of session {of}, whose medium {was}{yet}"),
             ),
         };

@@ -188,7 +188,7 @@ impl Cell {
         let of = failure.as_ref().map(WriteFailure::of);
         let device_full = of == Some(WriteFailure::Full);
         // Another medium would be written through the same spool.
-        let medium_failed = device_full || of == Some(WriteFailure::Medium);
+        let medium_failed = device_full || of.is_some_and(WriteFailure::is_of_medium);
         if let Some(e) = &failure {
             self.say_device_failed(request, &moves.last(&medium), e, ears)?;
         }
@@ -226,6 +226,7 @@ impl Cell {
                     },
                     device_full,
                     device_failed: medium_failed,
+                    device_lost: of == Some(WriteFailure::Connection),
                     encryption: match request.encrypt {
                         Some(Encrypt::Drive) => Some(Encrypt::Drive),
                         _ => keys.is_some().then_some(Encrypt::Software),
@@ -316,10 +317,7 @@ impl Cell {
         self.note_write_failure(medium.medium, of)?;
         let full = of == WriteFailure::Full;
         let more = !supply_of(request).is_none();
-        if (full || of == WriteFailure::Medium)
-            && more
-            && matches!(request.source, Source::Paths(_))
-        {
+        if (full || of.is_of_medium()) && more && matches!(request.source, Source::Paths(_)) {
             let (code, text) = match full {
                 true => {
                     (Code::Adapted, format!("medium '{}' is full: another goes on", medium.label))

@@ -201,7 +201,7 @@ impl Cell {
                 run.supply = run.supply.clone().but([last.medium]);
                 // One that got full is no failure, unless it took nothing at all.
                 failures += usize::from(!(full && took));
-                let may = full || of == WriteFailure::Medium;
+                let may = full || of.is_of_medium();
                 let goes_on = may && failures < FAILURES && !stop.0.load(Relaxed);
                 next = (goes_on && !run.supply.is_none())
                     .then(|| self.open_to(to, &going_on, &passed, observer));

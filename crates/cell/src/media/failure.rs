@@ -15,6 +15,8 @@ pub(crate) enum WriteFailure {
     Full,
     /// The medium, or the drive that it is in.
     Medium,
+    /// The drive does not answer, or the connection to it is lost: that says nothing of the medium.
+    Connection,
     /// The spool before the drive: another medium would be written through it, too.
     Spool,
     /// None of the device's: the database took no commit, say, or there is no further medium.
@@ -27,10 +29,16 @@ impl WriteFailure {
         match error {
             WriteError::Device(e) if e.is_full() => Self::Full,
             WriteError::Device(e) if e.is_of_spool() => Self::Spool,
+            WriteError::Device(e) if e.is_unreachable() => Self::Connection,
             WriteError::Device(DeviceError::NoThread(_)) => Self::Other,
             WriteError::Device(_) => Self::Medium,
             _ => Self::Other,
         }
+    }
+
+    /// Whether another medium may do.
+    pub fn is_of_medium(self) -> bool {
+        matches!(self, Self::Medium | Self::Connection)
     }
 }
 
@@ -43,7 +51,7 @@ impl Cell {
             WriteFailure::Full if is_sequential() => {
                 Ok(self.idb.set_medium_full(medium, now_us())?)
             }
-            // A drive that was left at work, as the session was told to end, says nothing of the tape.
+            // A drive that was left at work, as the session was told to end, says nothing of the tape either.
             WriteFailure::Medium if operator::has_left() => Ok(()),
             WriteFailure::Medium => Ok(self.idb.add_medium_error(medium, None)?),
             _ => Ok(()),

@@ -24,6 +24,9 @@ pub(crate) fn explain(error: Error, tape: &str) -> TapeError {
             TapeError::BlockSize { drive: device, most: max, length: len }
         }
         _ if is_closed => TapeError::CannotDecrypt { tape },
+        error if error.is_lost() || matches!(error, Error::Connect { .. }) => {
+            TapeError::Unreachable(Box::new(error))
+        }
         error => match key {
             Some((MEDIUM_ERROR, _)) => TapeError::BadTape { tape, source: Box::new(error) },
             Some((DATA_PROTECT, WRITE_PROTECTED)) => TapeError::WriteProtected { tape },
@@ -55,6 +58,15 @@ mod tests {
         }
         let drive = check(0x4, 0x44, 0);
         assert!(matches!(&drive, TapeError::Device(_)) && !drive.blames_tape(), "{drive}");
+        let lost = |e| {
+            let error = explain(e, "A00001L9");
+            error.is_unreachable() && error.blames_drive() && !error.blames_tape()
+        };
+        let (device, why) = ("/dev/sg3".to_owned(), "gone".to_owned());
+        assert!(lost(Error::Connect { device: device.clone(), why: why.clone() }));
+        assert!(lost(Error::Lost { device: device.clone(), doing: "writing", why }));
+        assert!(lost(Error::TimedOut { device, doing: "writing", seconds: 5 }));
+        assert!(!drive.is_unreachable());
         let busy = explain(Error::Reserved { device: "/dev/sg3".into() }, "");
         assert!(busy.to_string().contains("in use by another host"), "{busy}");
     }

@@ -121,6 +121,8 @@ pub struct Tape {
     pinned: AtomicBool,
     /// Who reads it waits while others have it, or all drives.
     patient: AtomicBool,
+    /// Its drive failed, or was lost, while it was written.
+    lost: AtomicBool,
     /// It waits for a drive.
     loading: AtomicBool,
     /// When it was used last, by [`USES`].
@@ -161,6 +163,7 @@ impl Tape {
             abreast: Abreast::default(),
             pinned: AtomicBool::new(false),
             patient: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             loading: AtomicBool::new(false),
             used: AtomicU64::new(0),
         }
@@ -212,6 +215,12 @@ impl Tape {
     /// It is written no more.
     pub fn unpin(&self) {
         self.pinned.store(false, Release);
+        // Whoever uses it next looks where it is: it may lie in its slot again.
+        if self.lost.swap(false, AcqRel)
+            && let Some(mut deck) = self.deck.try_lock()
+        {
+            *deck = None;
+        }
     }
 
     /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done once more,
@@ -249,6 +258,9 @@ impl Tape {
         // Whoever needs the tape next may find it another drive. Not while it is written: another drive would synchronise without
         // an error what only this one had in its buffer. A drive without a tape has nothing in it.
         let failed = done.as_ref().is_err_and(TapeError::blames_drive);
+        if failed && self.pinned.load(Relaxed) {
+            self.lost.store(true, Release);
+        }
         if is_empty || failed && !self.pinned.load(Relaxed) {
             *deck = None;
         }

@@ -20,7 +20,7 @@ use crate::table::{Align, fields, table};
 /// Runs `library`.
 pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
     let mut out = Output::new();
-    let _cell = match command {
+    let cell = match command {
         LibraryCommand::Status(_)
         | LibraryCommand::Move { .. }
         | LibraryCommand::Load { .. }
@@ -72,7 +72,10 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
             told.end(done.map(drop))?;
         }
         LibraryCommand::Clean { of, drive } => {
-            let cleaned = library::clean(&of.library, *drive)?;
+            let cleaned = match &cell {
+                Some(cell) => cell.library_clean(&of.library, *drive)?,
+                None => library::clean(&of.library, *drive)?,
+            };
             if of.json {
                 out.json(&json!({
                     "drive": drive,
@@ -249,7 +252,13 @@ fn lines(list: &[Inventoried]) -> String {
 
 fn state(tape: &Inventoried) -> String {
     match &tape.known {
-        _ if tape.tape.is_cleaning() => "cleans".to_owned(),
+        _ if let Some(uses) = &tape.uses => match (uses.left, uses.used) {
+            (Some(0), _) => "cleans, used up".to_owned(),
+            (Some(1), _) => "cleans, 1 use left".to_owned(),
+            (Some(left), _) => format!("cleans, {left} uses left"),
+            (None, 0) => "cleans".to_owned(),
+            (None, used) => format!("cleans, used {}", crate::protect::count(used, "time")),
+        },
         Some(known) => known.state.to_string(),
         None if let Some(seen) = &tape.seen => {
             let time = local_time(seen.seen_us);
@@ -281,6 +290,8 @@ fn json_of_tape(i: &Inventoried) -> Value {
         "barcode": i.tape.barcode,
         "from": i.tape.from.map(|from| from.short()),
         "cleaning": i.tape.is_cleaning(),
+        "uses": i.uses.map(|uses| uses.used),
+        "uses_left": i.uses.and_then(|uses| uses.left),
         "known": known,
         "among": i.among,
         "seen": i.seen.as_ref().map(|seen| json!({

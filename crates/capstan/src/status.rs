@@ -8,7 +8,9 @@ pub use tapes::away_json;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use capstan_cell::{Cell, Health, LastSession, ObjectStatus, Refused, RefusedNow, age_text};
+use capstan_cell::{
+    Cell, DirtyDrive, Health, LastSession, ObjectStatus, Refused, RefusedNow, age_text,
+};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -49,7 +51,9 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     // That is of all objects, whatever was asked for.
     let ill_home: Vec<String> = cell.full_home().into_iter().chain(cell.damaged_pages()).collect();
     let of_home = (!ill_home.is_empty()).then_some(Health::Critical);
-    let worst = all.iter().map(|o| o.health).max().max(of_runs).max(of_home);
+    let dirty = cell.dirty_drives()?;
+    let of_drives = (!dirty.is_empty()).then_some(Health::Warning);
+    let worst = all.iter().map(|o| o.health).max().max(of_runs).max(of_home).max(of_drives);
     let mut out = Output::new();
     if args.json {
         out.json(&json!({
@@ -59,11 +63,12 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             "home": home_json(&cell, &ill_home),
             "runs": runs.iter().map(|of| run_json(of)).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
+            "dirty_drives": dirty.iter().map(tapes::dirty_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
             "media_away": away.iter().map(tapes::away_json).collect::<Vec<_>>(),
         }))?;
     } else {
-        out.text(&first_line(&all, &runs, &ill_home, worst))?;
+        out.text(&first_line(&all, &runs, &ill_home, &dirty, worst))?;
         if args.plugin {
             out.text(&performance_data(&all, max_age))?;
         }
@@ -78,6 +83,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             out.text(&format!("{}\n", one_line(&of.text())))?;
         }
         out.text(&tapes::wanted_lines(&wanted))?;
+        out.text(&tapes::dirty_lines(&dirty))?;
         out.text(&tapes::poor_lines(&poor))?;
         out.text(&tapes::away_lines(&away))?;
     }
@@ -117,6 +123,7 @@ fn first_line(
     all: &[ObjectStatus],
     runs: &[&RefusedNow],
     ill_home: &[String],
+    dirty: &[DirtyDrive],
     worst: Option<Health>,
 ) -> String {
     let Some(worst) = worst else {
@@ -130,6 +137,11 @@ fn first_line(
         [Health::Critical, Health::Warning, Health::Good].into_iter().filter_map(count).collect();
     if !runs.is_empty() {
         counts.push(format!("{} went wrong", crate::protect::count(runs.len() as u64, "run")));
+    }
+    match dirty.len() {
+        0 => {}
+        1 => counts.push("1 drive asks to be cleaned".to_owned()),
+        n => counts.push(format!("{n} drives ask to be cleaned")),
     }
     if !ill_home.is_empty() {
         counts.push("the home needs somebody".to_owned());
@@ -235,11 +247,11 @@ mod tests {
     fn the_first_line_is_a_plugins() {
         let all = [object("a|b", Health::Critical, 100), object("it's", Health::Good, 7)];
         assert_eq!(
-            first_line(&all, &[], &[], Some(Health::Critical)),
+            first_line(&all, &[], &[], &[], Some(Health::Critical)),
             "CAPSTAN CRITICAL - 1 critical, 1 ok: a/b: it is old"
         );
-        assert_eq!(first_line(&all[1..], &[], &[], Some(Health::Good)), "CAPSTAN OK - 1 ok");
-        assert!(first_line(&[], &[], &[], None).starts_with("CAPSTAN UNKNOWN"));
+        assert_eq!(first_line(&all[1..], &[], &[], &[], Some(Health::Good)), "CAPSTAN OK - 1 ok");
+        assert!(first_line(&[], &[], &[], &[], None).starts_with("CAPSTAN UNKNOWN"));
         let data = performance_data(&all, Duration::from_secs(60));
         assert_eq!(data, " | 'a_b age'=100s;;60 'it_s age'=7s;;60");
     }

@@ -8,12 +8,41 @@ use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_tape::changer::Place;
 use capstan_tape::{DriveSession, Mount};
+use serde::{Deserialize, Serialize};
 
 use crate::Cell;
-use crate::error::{Result, chain};
-use crate::library;
+use crate::error::{CellError, Result, chain};
+use crate::library::{self, Cleaned};
 use crate::report::Report;
-use crate::session::Ears;
+use crate::session::{Ears, now_us};
+
+/// What the names of settings begin with: a drive that asks to be cleaned and was not, and a cleaning tape that was used.
+const DIRTY: &str = "dirty-drive:";
+const USED: &str = "cleaning-tape:";
+
+/// A drive of a library that asks to be cleaned, and that no session could clean.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirtyDrive {
+    /// The library, as devices are named.
+    pub library: String,
+    /// The drive's number there, from 1.
+    pub drive: u32,
+    /// When it asked last, in microseconds since 1970.
+    pub asked_us: i64,
+    /// Why it was not cleaned.
+    pub why: String,
+    /// The process that found it so.
+    pub pid: u32,
+}
+
+/// How far a cleaning tape is used up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uses {
+    /// How often this cell used it.
+    pub used: u64,
+    /// How many uses are left, where that is known.
+    pub left: Option<u32>,
+}
 
 /// In so many drives a tape may have asked for cleaning before it is thought to be at fault.
 pub(crate) const DRIVES_MAX: usize = 2;
@@ -28,6 +57,11 @@ impl Cell {
         ears: &Ears<'_>,
     ) {
         let mut cleaned: Vec<&Mount> = Vec::new();
+        for drive in drives.iter().filter(|d| !d.alerts.iter().any(|a| a.wants_cleaning)) {
+            if let Some(mount) = &drive.mount {
+                self.note_clean(mount);
+            }
+        }
         for drive in drives.iter().filter(|d| d.alerts.iter().any(|a| a.wants_cleaning)) {
             let warn = |text: String| ears.say(Code::DriveDirty, "media agent", &drive.name, text);
             let Some(mount) = &drive.mount else {
@@ -47,9 +81,65 @@ impl Cell {
             }
             cleaned.push(mount);
             match clean(mount) {
-                Ok(how) => report.notes.push(format!("{} was cleaned, {how}", drive.name)),
-                Err(e) => warn(format!("it asks to be cleaned, and was not: {}", chain(&e))),
+                Ok(by) => {
+                    let noted = self.note_cleaned(&mount.library, mount.drive, &by);
+                    report.notes.push(format!("{} was cleaned, {}", drive.name, how(&by)));
+                    noted.unwrap_or_else(|e| warn(chain(&e)));
+                }
+                Err(e) => {
+                    warn(format!("it asks to be cleaned, and was not: {}", chain(&e)));
+                    self.note_dirty(mount, &e).unwrap_or_else(|e| warn(chain(&e)));
+                }
             }
+        }
+    }
+
+    /// The drives that ask to be cleaned and were not.
+    pub fn dirty_drives(&self) -> Result<Vec<DirtyDrive>> {
+        let recorded = self.idb.settings_of(DIRTY)?;
+        Ok(recorded.iter().filter_map(|(_, json)| serde_json::from_str(json).ok()).collect())
+    }
+
+    /// Cleans a drive with the first cleaning tape that is fit for it.
+    pub fn library_clean(&self, name: &LibraryName, drive: u32) -> Result<Cleaned> {
+        let cleaned = library::clean(name, drive)?;
+        self.note_cleaned(&name.resolved().to_string(), drive, &cleaned)?;
+        Ok(cleaned)
+    }
+
+    /// How often a cleaning tape of a library was used, as far as this cell did, and what was left then.
+    pub(crate) fn uses_of(&self, library: &str, barcode: &str) -> Result<Uses> {
+        let recorded = self.idb.setting(&format!("{USED}{library}#{barcode}"))?;
+        Ok(recorded.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
+    }
+
+    fn note_cleaned(&self, library: &str, drive: u32, by: &Cleaned) -> Result<()> {
+        self.idb.remove_setting(&format!("{DIRTY}{library}#{drive}"))?;
+        let used = self.uses_of(library, &by.barcode)?.used.saturating_add(1);
+        let json = serde_json::to_string(&Uses { used, left: by.left }).unwrap_or_default();
+        Ok(self.idb.put_setting(&format!("{USED}{library}#{}", by.barcode), &json)?)
+    }
+
+    fn note_dirty(&self, mount: &Mount, why: &CellError) -> Result<()> {
+        let Mount { library, drive, .. } = mount;
+        let dirty = DirtyDrive {
+            library: library.clone(),
+            drive: *drive,
+            asked_us: now_us(),
+            why: chain(why),
+            pid: std::process::id(),
+        };
+        let json = serde_json::to_string(&dirty).unwrap_or_default();
+        Ok(self.idb.put_setting(&format!("{DIRTY}{library}#{drive}"), &json)?)
+    }
+
+    /// Takes back that a drive asks, as it did not ask in this session: somebody cleaned it. Of its own process a drive asks once.
+    fn note_clean(&self, mount: &Mount) {
+        let is_it = |of: &DirtyDrive| (&of.library, of.drive) == (&mount.library, mount.drive);
+        let known = self.dirty_drives().unwrap_or_default();
+        if known.iter().any(|of| is_it(of) && of.pid != std::process::id()) {
+            // It stays on record until it can be taken back.
+            let _ = self.idb.remove_setting(&format!("{DIRTY}{}#{}", mount.library, mount.drive));
         }
     }
 
@@ -76,8 +166,8 @@ impl Cell {
     }
 }
 
-/// Cleans the drive that a tape was in, which goes back to its slot; says with what.
-fn clean(mount: &Mount) -> Result<String> {
+/// Cleans the drive that a tape was in, which goes back to its slot.
+fn clean(mount: &Mount) -> Result<Cleaned> {
     let name: LibraryName = mount.library.parse()?;
     // This process has the drive still.
     capstan_devices::tape::release_idle();
@@ -85,9 +175,13 @@ fn clean(mount: &Mount) -> Result<String> {
     if held.iter().any(|h| h.place == Place::Drive(mount.drive)) {
         library::unload(&name, mount.drive)?;
     }
-    let cleaned = library::clean(&name, mount.drive)?;
-    Ok(match cleaned.left {
+    library::clean(&name, mount.drive)
+}
+
+/// With what a drive was cleaned.
+fn how(cleaned: &Cleaned) -> String {
+    match cleaned.left {
         Some(left) => format!("tape {} has {left} uses left", cleaned.barcode),
         None => format!("by tape {}", cleaned.barcode),
-    })
+    }
 }

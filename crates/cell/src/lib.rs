@@ -111,6 +111,7 @@ use keeper::Keeper;
 
 pub use capstan_idb::{Refusal, Refused};
 pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
+pub use cleaning::{DirtyDrive, Uses};
 pub use compare::Compared;
 pub use error::{CellError, Result};
 pub use export::{ExportRequest, Exported};

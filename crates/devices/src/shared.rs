@@ -100,6 +100,10 @@ impl Changer for Shared {
         self.library.drive_info(number)
     }
 
+    fn cleanings_left(&mut self, barcode: &str) -> Option<u32> {
+        self.library.cleanings_left(barcode)
+    }
+
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
         let _booked = self.booked()?;
         self.library.clean(drive, tape_at)

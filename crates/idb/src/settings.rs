@@ -28,6 +28,24 @@ impl Idb {
         })
     }
 
+    /// The settings whose names begin so, as name and value, by name. What is given has neither % nor _.
+    pub fn settings_of(&self, begin: &str) -> Result<Vec<(String, String)>> {
+        self.read(format_args!("list settings {begin}"), async |conn| {
+            let sql = "SELECT name, value FROM settings WHERE name LIKE $1 ORDER BY name";
+            let rows = sql::query(sql).bind(format!("{begin}%")).fetch_all(conn).await?;
+            let of = |row: &sql::Row| Ok((row.try_get("name")?, row.try_get("value")?));
+            rows.iter().map(of).collect()
+        })
+    }
+
+    /// Removes a setting, if it is there.
+    pub fn remove_setting(&self, name: &str) -> Result<()> {
+        self.write(format_args!("remove setting {name}"), async |conn| {
+            sql::query("DELETE FROM settings WHERE name = $1").bind(name).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     /// Sets a setting, whatever it was.
     pub fn put_setting(&self, name: &str, value: &str) -> Result<()> {
         self.write(format_args!("record setting {name}"), async |conn| {

@@ -162,6 +162,10 @@ pub trait Changer: Send {
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError>;
     /// What is known of a drive, also of one that others use.
     fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError>;
+    /// How many uses of a cleaning tape are left, where the library knows that.
+    fn cleanings_left(&mut self, _barcode: &str) -> Option<u32> {
+        None
+    }
     /// Cleans an empty drive with the cleaning tape at a place, and puts that back. Returns how many uses of it are left, where
     /// that is known.
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError>;

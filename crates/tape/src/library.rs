@@ -330,6 +330,10 @@ impl Changer for Library {
         })
     }
 
+    fn cleanings_left(&mut self, barcode: &str) -> Option<u32> {
+        Cartridge::open(&tape_path(&self.dir, barcode)).ok()?.label.cleanings
+    }
+
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
         self.clean_drive(drive, tape_at).map(Some)
     }

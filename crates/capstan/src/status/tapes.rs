@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use capstan_cell::TapeWanted;
 use capstan_cell::media::AwayMedium;
 use capstan_cell::stage::PoorMedium;
+use capstan_cell::{DirtyDrive, TapeWanted};
 use capstan_engine::message::{path_text, shell_word};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -49,6 +49,35 @@ pub fn wanted_json(w: &TapeWanted) -> Value {
         "session": w.session.as_ref().map(|s| &s.id),
         "kind": w.session.as_ref().map(|s| &s.kind),
         "name": w.session.as_ref().map(|s| &s.name),
+    })
+}
+
+/// A line per drive that asks to be cleaned and was not.
+pub fn dirty_lines(dirty: &[DirtyDrive]) -> String {
+    let mut text = String::new();
+    for d in dirty {
+        let _ = writeln!(
+            text,
+            "Drive {} of {} asked to be cleaned at {} and was not ({}): put a cleaning tape with uses left into it, then `capstan \
+             library clean {} {}`",
+            d.drive,
+            path_text(d.library.as_bytes()),
+            local_time(d.asked_us),
+            path_text(d.why.as_bytes()),
+            shell_word(&d.library),
+            d.drive
+        );
+    }
+    text
+}
+
+/// The same as JSON.
+pub fn dirty_json(d: &DirtyDrive) -> Value {
+    json!({
+        "library": d.library,
+        "drive": d.drive,
+        "asked": Timestamp::from_microsecond(d.asked_us).ok().map(|t| t.to_string()),
+        "why": d.why,
     })
 }
 

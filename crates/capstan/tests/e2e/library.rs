@@ -111,6 +111,49 @@ fn tapes_are_moved_loaded_and_unloaded() {
     run(&lab, "vtl fault vtl --drive 1 move:1=jam").refused(&["the robot moves tapes"]);
 }
 
+/// A drive that asks and could not be cleaned is an alarm until it was; how far cleaning tapes are used up is shown.
+#[test]
+fn a_drive_that_nobody_could_clean_is_an_alarm() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 1 --slots 4 --tapes 2");
+    lab.file("t/file", noise(1, 100_000));
+    let backup = || lab.backed_up(["t", "--to", "vtape:vtl", "--name", "t", "--full"]);
+    let status = || {
+        let run = run(&lab, "status --json");
+        let json: Value = serde_json::from_str(&run.stdout).unwrap();
+        (run.code, json["dirty_drives"].clone())
+    };
+    let cleaning = || {
+        let tapes = json(&lab, "library inventory vtape:vtl");
+        tapes.iter().find(|tape| tape["cleaning"] == true).unwrap().clone()
+    };
+    run(&lab, "vtl add-tape vtl --cleaning 1").ok();
+    assert_eq!((&cleaning()["uses"], &cleaning()["uses_left"]), (&0.into(), &1.into()));
+    run(&lab, "vtl fault vtl --drive 1 write:2=dirty").ok();
+    assert!(backup()["notes"].to_string().contains("was cleaned"));
+    assert_eq!((&cleaning()["uses"], &cleaning()["uses_left"]), (&1.into(), &0.into()));
+    let listed = run(&lab, "library inventory vtape:vtl");
+    assert!(listed.ok().stdout.contains("cleans, used up"), "{}", listed.stdout);
+    assert_eq!(status(), (0, serde_json::json!([])));
+    // The tape is used up.
+    run(&lab, "vtl fault vtl --drive 1 write:2=dirty").ok();
+    assert!(backup()["errors"].to_string().contains("and was not"));
+    let (code, dirty) = status();
+    assert_eq!((code, &dirty[0]["drive"]), (5, &1.into()), "{dirty}");
+    assert!(dirty[0]["why"].as_str().unwrap().contains("used up"), "{dirty}");
+    let text = run(&lab, "status");
+    assert!(text.stdout.contains("1 drive asks to be cleaned"), "{}", text.stdout);
+    let library = format!("vtape:{}", lab.path("vtl").display());
+    let advice = format!("`capstan library clean {library} 1`");
+    assert!(text.stdout.contains(&advice), "{}", text.stdout);
+    // What it says to do ends the alarm.
+    run(&lab, "vtl add-tape vtl --cleaning 5").ok();
+    run(&lab, &format!("library clean {library} 1")).ok();
+    assert_eq!(status(), (0, serde_json::json!([])));
+    let listed = run(&lab, "library inventory vtape:vtl");
+    assert!(listed.ok().stdout.contains("cleans, 4 uses left"), "{}", listed.stdout);
+}
+
 #[test]
 fn a_drive_that_a_library_does_not_have_is_refused_before_anything_is_done() {
     let lab = Lab::new();

@@ -1,6 +1,6 @@
 //! What the internal database knows of the tapes in a library, and what it is told when they leave and come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
@@ -9,6 +9,7 @@ use capstan_tape::changer::{Held, Place};
 
 use super::{Moved, TapeName, at, called, carry, find, free_slot, no_room, of_tape, open, refused};
 use crate::Cell;
+use crate::cleaning::Uses;
 use crate::error::{CellError, Result};
 use crate::media::{MediumInfo, MediumState};
 
@@ -21,6 +22,8 @@ pub struct Inventoried {
     pub known: Option<KnownTape>,
     /// The labels of the media of which it is one, where several are recorded there.
     pub among: Vec<String>,
+    /// Of one that cleans drives: how far it is used up.
+    pub uses: Option<Uses>,
     /// What was found on it, where this cell knows of no medium there.
     pub seen: Option<SeenTape>,
 }
@@ -58,7 +61,12 @@ impl Cell {
             self.forget_seen_in(name)?;
         }
         let held = library.inventory().map_err(of_tape)?;
+        let mut left = HashMap::new();
+        for tape in held.iter().filter(|tape| tape.is_cleaning()) {
+            left.insert(tape.barcode.clone(), library.cleanings_left(&tape.barcode));
+        }
         drop(library);
+        let of = name.resolved().to_string();
         let known = self.tapes_known(name)?;
         let mut seen = self.seen_in(name, &held)?;
         let inventoried = held.into_iter().map(|tape| {
@@ -69,7 +77,14 @@ impl Cell {
             };
             let is_unknown = known.is_none() && among.is_empty();
             let seen = seen.remove(&tape.barcode).filter(|_| is_unknown);
-            Ok(Inventoried { tape, known, among, seen })
+            let uses = match left.get(&tape.barcode) {
+                None => None,
+                Some(left) => {
+                    let recorded = self.uses_of(&of, &tape.barcode)?;
+                    Some(Uses { left: left.or(recorded.left), ..recorded })
+                }
+            };
+            Ok(Inventoried { tape, known, among, uses, seen })
         });
         inventoried.collect()
     }

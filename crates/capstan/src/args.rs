@@ -39,7 +39,7 @@ pub use drill::DrillArgs;
 pub use export::ExportArgs;
 pub use find::FindArgs;
 pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
-pub use key::{KeyCommand, LockArgs, SecretArgs};
+pub use key::{KeyArgs, KeyCommand, LockArgs, SecretArgs};
 pub use library::{LibraryCommand, OfLibrary};
 use media::AFTER_MEDIA;
 pub use media::{Destination, MediaCommand, RetireArgs};
@@ -196,8 +196,7 @@ pub enum Command {
     /// Remove versions that no keep rule and no protection keeps, and give their space back
     Prune(PruneArgs),
     /// Manage the keys of encrypted backups
-    #[command(subcommand)]
-    Key(KeyCommand),
+    Key(KeyArgs),
     /// Assess performance
     #[command(subcommand)]
     Assess(AssessCommand),
@@ -207,6 +206,9 @@ pub enum Command {
         /// The shell
         #[arg(value_name = "SHELL")]
         shell: Shell,
+        /// Print one JSON object with the script
+        #[arg(long)]
+        json: bool,
     },
     /// Print the manual page, or write those of all commands to a directory
     #[command(after_help = "Example:\n  capstan man --dir /usr/local/share/man/man1")]
@@ -214,5 +216,8 @@ pub enum Command {
         /// Write capstan.1, capstan-backup.1, … there
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
+        /// Print one JSON object with the page, or the files that were written
+        #[arg(long)]
+        json: bool,
     },
 }

@@ -1,5 +1,6 @@
 //! `capstan key`: the key ring of the home.
 
+use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,7 +21,7 @@ use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use crate::args::{Global, KeyCommand, LockArgs, SecretArgs};
+use crate::args::{Global, KeyArgs, KeyCommand, LockArgs, SecretArgs};
 use crate::environment::{self, ENV_NEW_PASSPHRASE};
 use crate::exit::{COMPLETED, FAILED, Failure};
 use crate::home;
@@ -33,10 +34,15 @@ const KEY_FILE_LEN: usize = 32;
 const SHORT_PASSPHRASE: usize = 12;
 
 /// Runs `key`.
-pub fn run(global: &Global, command: &KeyCommand) -> Result<u8, Failure> {
+pub fn run(global: &Global, args: &KeyArgs) -> Result<u8, Failure> {
     guard();
-    let keys = Keys { home: home::home(global)? };
-    match command {
+    let keys = Keys {
+        home: home::home(global)?,
+        json: args.json,
+        documents: RefCell::default(),
+        public: RefCell::default(),
+    };
+    match &args.command {
         KeyCommand::Init { lock, recipient, no_names_key } => {
             keys.init(lock, recipient.as_ref(), !*no_names_key)
         }
@@ -50,12 +56,13 @@ pub fn run(global: &Global, command: &KeyCommand) -> Result<u8, Failure> {
         KeyCommand::Names { remove: true, .. } => keys.remove_names_key(),
         KeyCommand::Names { remove: false, secret } => keys.names(secret),
         KeyCommand::Remove { lock } => keys.remove(lock),
-        KeyCommand::List { json } => keys.list(*json),
+        KeyCommand::List => keys.list(),
         KeyCommand::Rotate { lock, secret } => keys.rotate(lock, secret),
         KeyCommand::Rewrap { secret } => keys.rewrap(secret),
         KeyCommand::Show => keys.show(),
         KeyCommand::Recovery { name, secret } => keys.recovery(name.as_deref(), secret),
     }?;
+    keys.print_json()?;
     Ok(COMPLETED)
 }
 
@@ -81,9 +88,40 @@ impl Opener {
 
 struct Keys {
     home: PathBuf,
+    /// One JSON object is asked for: what would be printed goes into it.
+    json: bool,
+    documents: RefCell<Vec<Zeroizing<String>>>,
+    public: RefCell<Option<String>>,
 }
 
 impl Keys {
+    /// Prints what somebody keeps, or puts it into the JSON.
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        match self.json {
+            true => self.documents.borrow_mut().push(Zeroizing::new(text.to_owned())),
+            false => print(text)?,
+        }
+        Ok(())
+    }
+
+    /// The ring as it is now, where JSON is asked for.
+    fn print_json(&self) -> Result<(), Failure> {
+        if !self.json {
+            return Ok(());
+        }
+        let ring = keyring::load(&self.home)?;
+        let names = names_key::load(&self.home)?.map(|key| key.id().to_string());
+        let documents: Vec<_> =
+            self.documents.borrow().iter().map(|text| text.to_string()).collect();
+        print(&json_line(&json!({
+            "key_ring": ring.as_ref().map(|_| self.home.join(FILE_NAME).display().to_string()),
+            "pairs": ring.as_ref().map_or_else(|| json!([]), |ring| json!(pairs_json(ring))),
+            "names_key": names,
+            "public_key": *self.public.borrow(),
+            "documents": documents,
+        })))
+    }
+
     fn ring(&self) -> Result<KeyRing, Failure> {
         keyring::load(&self.home)?.ok_or_else(|| {
             Failure::bad_input(
@@ -169,7 +207,7 @@ impl Keys {
             // A sheet promises that all can be read with it; this code opens names only.
             for opener in &new {
                 if let Opener::Code(code) = opener {
-                    print(&code.to_text())?;
+                    self.print(&code.to_text())?;
                 }
             }
         }
@@ -283,13 +321,12 @@ impl Keys {
         Ok(())
     }
 
-    fn list(&self, json: bool) -> Result<(), Failure> {
+    fn list(&self) -> Result<(), Failure> {
         let ring = self.ring()?;
-        let names = names_key::load(&self.home)?;
-        if json {
-            let names = names.map(|key| key.id().to_string());
-            return print(&json_line(&json!({ "pairs": pairs_json(&ring), "names_key": names })));
+        if self.json {
+            return Ok(());
         }
+        let names = names_key::load(&self.home)?;
         let mut text = String::new();
         for pair in ring.list() {
             let active = if pair.active { ", active" } else { "" };
@@ -362,6 +399,10 @@ impl Keys {
 
     fn show(&self) -> Result<(), Failure> {
         let public = self.ring()?.active().map_err(CellError::from)?;
+        if self.json {
+            *self.public.borrow_mut() = Some(public.to_string());
+            return Ok(());
+        }
         print(&format!("{public}\n"))
     }
 
@@ -397,7 +438,7 @@ impl Keys {
         let info = SheetInfo { name: name.unwrap_or(&host), date: &date, steps: &steps };
         for opener in openers {
             if let Opener::Code(code) = opener {
-                print(&recovery_sheet(ring, code, &info).map_err(CellError::from)?)?;
+                self.print(&recovery_sheet(ring, code, &info).map_err(CellError::from)?)?;
             }
         }
         Ok(())

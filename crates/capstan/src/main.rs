@@ -136,7 +136,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Prune(args) => prune::run(global, args),
         Command::Key(command) => key::run(global, command),
         Command::Assess(command) => assess::run(global, command),
-        Command::Completions { shell } => manual::completions(*shell),
-        Command::Man { dir } => manual::man(dir.as_deref()),
+        Command::Completions { shell, json } => manual::completions(*shell, *json),
+        Command::Man { dir, json } => manual::man(dir.as_deref(), *json),
     }
 }

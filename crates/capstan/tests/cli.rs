@@ -391,6 +391,43 @@ fn completions_and_manual_pages_come_from_the_definition() {
     }
 }
 
+/// What prints documents prints them within an object, too.
+#[test]
+fn keys_pages_and_scripts_are_objects_where_that_is_asked_for() {
+    let place = Place::new();
+    let object = |args: &[&str]| -> Value {
+        let secret = [("CAPSTAN_PASSPHRASE", "correct horse battery staple")];
+        let ran = place.run_with(&[args, &["--json"]].concat(), &secret);
+        assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.err);
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", ran.out))
+    };
+    let made = object(&["key", "init", "--recovery-code"]);
+    assert_eq!(made["pairs"][0]["active"], true, "{made:#}");
+    assert_eq!(made["pairs"][0]["locks"].as_array().unwrap().len(), 2, "{made:#}");
+    assert!(made["documents"][0].as_str().unwrap().contains("CAPSTAN_RECOVERY_CODE"), "{made:#}");
+    let public = place.run(&["key", "show"]).out;
+    assert_eq!(object(&["key", "show"])["public_key"], public.trim());
+    let id = made["names_key"].as_str().unwrap();
+    assert_eq!(object(&["key", "list"])["names_key"], id);
+    let sheet = object(&["key", "recovery", "--name", "vault"]);
+    assert_eq!(sheet["pairs"][0]["locks"].as_array().unwrap().len(), 3, "{sheet:#}");
+    assert!(sheet["documents"][0].as_str().unwrap().contains("vault"), "{sheet:#}");
+    assert!(object(&["key", "rewrap"])["key_ring"].as_str().unwrap().ends_with("keyring.json"));
+    assert_eq!(object(&["key", "names", "--remove"])["names_key"], Value::Null);
+    let ran = place.run(&["key", "init", "--json"]);
+    let refused: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &refused["exit_code"]), (Some(2), &2.into()), "{refused}");
+
+    assert!(object(&["man"])["page"].as_str().unwrap().starts_with(".ie"));
+    let dir = place.text("man");
+    let files = object(&["man", "--dir", &dir])["files"].as_array().unwrap().clone();
+    assert!(files.contains(&format!("{dir}/capstan-key-init.1").into()), "{files:?}");
+    assert!(files.iter().all(|file| Path::new(file.as_str().unwrap()).exists()), "{files:?}");
+    let script = object(&["completions", "bash"]);
+    assert_eq!(script["shell"], "bash");
+    assert!(script["script"].as_str().unwrap().contains("files-of-size"));
+}
+
 #[test]
 fn test_data_are_as_asked() {
     let place = Place::new();

@@ -93,6 +93,17 @@ impl LockArgs {
     }
 }
 
+/// `key`: what is done, and how it is told.
+#[derive(Debug, Args)]
+pub struct KeyArgs {
+    /// What is done.
+    #[command(subcommand)]
+    pub command: KeyCommand,
+    /// Print one JSON object: the ring as it is then, and what else would be printed
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
 /// The commands of `key`.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
@@ -148,11 +159,7 @@ pub enum KeyCommand {
     },
     /// List key pairs and their locks
     #[command(after_help = "Examples:\n  capstan key list\n  capstan key list --json")]
-    List {
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
+    List,
     /// Encrypt later backups for a new key pair
     #[command(after_help = AFTER_ROTATE)]
     Rotate {

@@ -207,7 +207,12 @@ fn a_recovered_database_restores_what_is_not_encrypted_without_any_secret() {
     lab.backed_up(["tree", "--to", "m2", "--name", "t"]);
     let from = back["from"].as_str().unwrap();
     lab.file("home/recovery.begun", format!("{from}\n{used}"));
+    lab.sh("touch -d '1 hour ago' home/recovery.begun");
     run(&lab, "idb recover m1 --code-file sheet").refused(&["was used since"]);
+    // What is older than the recovery, and which its backup of the database has not, it brought back itself.
+    lab.sh("touch home/recovery.begun");
+    run(&lab, "idb recover m1 --code-file sheet").ok();
+    assert!(!lab.path("home/recovery.begun").exists());
     fs::remove_dir_all(lab.path("home")).unwrap();
     lab.mkdir("empty");
     run(&lab, "idb recover empty").refused(&["empty", "no backup"]);

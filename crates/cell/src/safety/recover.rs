@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, idb_backups};
@@ -139,6 +140,8 @@ struct Begun {
     from: String,
     /// The last session that this knew. Nothing, if the recovery was cut short before that was asked.
     last: Option<String>,
+    /// When that was asked, in microseconds since 1970.
+    at_us: i64,
 }
 
 impl Begun {
@@ -151,7 +154,11 @@ impl Begun {
         };
         let mut lines = text.lines();
         let from = lines.next().unwrap_or_default().to_owned();
-        Ok(Some(Self { from, last: lines.next().map(str::to_owned) }))
+        let written = path.metadata().and_then(|file| file.modified());
+        let written = written.map_err(CellError::io("examine", path.display()))?;
+        let since = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let at_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+        Ok(Some(Self { from, last: lines.next().map(str::to_owned), at_us }))
     }
 
     fn of_another(&self, home: &Path, from: &str) -> CellError {
@@ -172,14 +179,15 @@ impl Begun {
         };
         let since = cell.idb.sessions(SESSIONS_SINCE)?;
         let mut since = since.iter().take_while(|s| s.id.to_string() != last);
-        match since.find(|s| s.kind != "import") {
+        // The recovery itself brings back older sessions, which media have and its backup of the database has not.
+        match since.find(|s| s.kind != "import" && s.started_us >= begun.at_us) {
             None => Ok(()),
             Some(used) => Err(CellError::BadInput(format!(
-                "{} was used since a recovery into it was cut short ({} {}); import the media that lack with `capstan import`, and remove {}",
+                "{} was used since a recovery into it was cut short ({} {}); remove {}, then import the media that lack with `capstan import`",
                 home.display(),
                 used.kind,
                 used.id.short(),
-                home.join(BEGUN).display()
+                home.join(BEGUN).display(),
             ))),
         }
     }

@@ -102,3 +102,23 @@ fn xfs() {
 fn btrfs_with_compression() {
     round_trip("mkfs.btrfs -q", "compress-force=zstd");
 }
+
+/// Where times have no fractions, a file that is written again in the second in which it was read has the same times.
+#[test]
+fn a_change_in_the_second_of_the_backup_is_not_missed() {
+    if !loop_devices() {
+        return skip("loop devices cannot be mounted here");
+    }
+    let fs = FileSystem::new("mkfs.ext4 -q -F -I 128", "noatime");
+    let lab = &fs.lab;
+    lab.mkdir("at/tree");
+    lab.file("at/tree/old", "was here before");
+    lab.sh("touch -d 2001-01-01 at/tree/old; sleep 2.1");
+    lab.file("at/tree/f", "balance=0001");
+    lab.backed_up(["at/tree", "--to", "medium", "--name", "t", "--full"]);
+    lab.sh("printf 'balance=0002' | dd of=at/tree/f conv=notrunc status=none");
+    let incr = lab.backed_up(["at/tree", "--to", "medium", "--name", "t", "--incr"]);
+    assert_eq!(incr["kept"], 1, "what is older is known: {incr:#}");
+    lab.restored(["t", "--into", "out"]);
+    same(lab, &fs.path("tree"), &below(&lab.path("out"), &fs.path("tree")));
+}

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use capstan_engine::message::Code;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, join};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Timestamp, join};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
@@ -18,6 +18,28 @@ use crate::walk::{BaseRow, WalkItem};
 
 /// A file that was changed this short a time ago may still be open for writing.
 const RECENT: Duration = Duration::from_secs(120);
+
+/// By how much a file system's clock may stand behind the system's: a tick of the kernel's, at most 100 a second.
+const TICK: Duration = Duration::from_millis(12);
+/// The same where times have no fractions: whole seconds (ext3, ext4 with small inodes), or two (FAT).
+const COARSE_TICK: Duration = Duration::from_secs(2);
+
+/// The time of change that is recorded of a file which is read from now on. One that is so new that the next change may have the same is
+/// recorded as a nanosecond earlier: the next incremental does not trust it, and reads the file.
+fn recorded_ctime(ctime: Timestamp, now: SystemTime) -> Timestamp {
+    let changed = u64::try_from(ctime.sec).ok().map(|sec| Duration::new(sec, ctime.nsec));
+    let tick = if ctime.nsec == 0 { COARSE_TICK } else { TICK };
+    let Some(changed) = changed.map(|changed| SystemTime::UNIX_EPOCH + changed) else {
+        return ctime;
+    };
+    if now.duration_since(changed).is_ok_and(|age| age > tick) {
+        return ctime;
+    }
+    match ctime.nsec.checked_sub(1) {
+        Some(nsec) => Timestamp { nsec, ..ctime },
+        None => Timestamp { sec: ctime.sec - 1, nsec: 999_999_999 },
+    }
+}
 
 /// The row that says that a name of the base is gone.
 fn tombstone(item: &WalkItem) -> Entry {
@@ -178,6 +200,7 @@ impl StreamReader<'_> {
         if item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry)) {
             return Ok(self.unless_kept(true, entry));
         }
+        entry.ctime = recorded_ctime(entry.ctime, self.now);
         self.details(&fd, &mut entry);
         if options.lock_files {
             locks::lock_shared(&fd);
@@ -379,4 +402,23 @@ fn is_same(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
 /// Whether the file is as it was when the base's row was made.
 fn is_alike(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
     base.is_of(stat) && base.link_to.as_ref() == entry.link.then_some(&entry.target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_the_next_change_may_have_is_not_trusted() {
+        let at = |sec, nsec| SystemTime::UNIX_EPOCH + Duration::new(sec, nsec);
+        let time = |sec, nsec| Timestamp { sec, nsec };
+        let of = |ctime, now| recorded_ctime(ctime, now);
+        assert_eq!(of(time(100, 5), at(100, 12_000_006)), time(100, 5));
+        assert_eq!(of(time(100, 5), at(100, 12_000_005)), time(100, 4));
+        assert_eq!(of(time(100, 0), at(101, 900_000_000)), time(99, 999_999_999));
+        assert_eq!(of(time(100, 0), at(102, 1)), time(100, 0));
+        // The clock of a server may be ahead.
+        assert_eq!(of(time(200, 7), at(100, 0)), time(200, 6));
+        assert_eq!(of(time(-5, 7), at(100, 0)), time(-5, 7));
+    }
 }

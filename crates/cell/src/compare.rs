@@ -292,13 +292,13 @@ fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_
     match event {
         // What patterns leave out now was left out by the backup.
         WalkEvent::Skipped(_)
-        | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR)
+        | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR, _)
         | WalkEvent::NoRoot(_, Errno::NOENT | Errno::NOTDIR, _) => {}
         WalkEvent::LeftOut(path, why) => {
             closed.lock().push(path.to_vec());
             ears.say(Code::LeftOut, "disk agent", &shown(path), format!("not compared: {why}"));
         }
-        WalkEvent::Failed(path, e) | WalkEvent::NoRoot(path, e, _) => {
+        WalkEvent::Failed(path, e, _) | WalkEvent::NoRoot(path, e, _) => {
             closed.lock().push(path.to_vec());
             let text = crate::error::plain(&std::io::Error::from(e));
             ears.say(

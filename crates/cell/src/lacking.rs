@@ -1,5 +1,5 @@
-//! Versions that lack a path which they were to have: it was not there when they were made, and what they build on does not have it
-//! either. They are complete, but the last one before them that has all its paths is the last state of what is missing, so that it
+//! Versions that lack a path which they were to have: it was not there when they were made, or could not be listed, and what they
+//! build on does not have it either. They are complete, but the last one before them that has all its paths is the last state of what is missing, so that it
 //! must not go for their sake.
 
 use std::collections::{HashMap, HashSet};
@@ -12,14 +12,19 @@ use serde::Deserialize;
 use crate::Cell;
 use crate::error::Result;
 
+/// What a backup says of a path of which it has nothing.
+const SAID: [Code; 2] = [Code::PathMissing, Code::NotListed];
+
 impl Cell {
     /// The versions that lack a path, of all that are on record.
     pub(crate) fn lacking_versions(&self) -> Result<HashSet<VersionId>> {
         let mut said = HashSet::new();
-        for version in self.idb.versions_with_error(Code::PathMissing.name())? {
-            // What an earlier run of it did not find, the last one may have found.
-            if self.writer_of(version)?.is_some_and(|s| !missing_paths(&s).is_empty()) {
-                said.insert(version);
+        for code in SAID {
+            for version in self.idb.versions_with_error(code.name())? {
+                // What an earlier run of it did not find, the last one may have found.
+                if self.writer_of(version)?.is_some_and(|s| !missing_paths(&s).is_empty()) {
+                    said.insert(version);
+                }
             }
         }
         if said.is_empty() {
@@ -54,7 +59,7 @@ impl Cell {
         let last = last.map(|id| self.name_of_version(id)).transpose()?;
         let and = last.map(|name| format!("; the last version that has all its paths is {name}"));
         Ok(format!(
-            "it has nothing of {}, which was not there when it was made{}",
+            "it has nothing of {}, which was not there, or could not be listed, when it was made{}",
             paths.join(", "),
             and.unwrap_or_default()
         ))
@@ -78,7 +83,7 @@ pub(crate) fn missing_paths(session: &Session) -> Vec<String> {
     }
     let report = session.report.as_deref().map(serde_json::from_str::<OfReport>);
     let errors = report.and_then(std::result::Result::ok).unwrap_or_default().errors;
-    let is_missing = |e: &OfError| e.code == Code::PathMissing.name();
+    let is_missing = |e: &OfError| SAID.iter().any(|code| e.code == code.name());
     errors.into_iter().filter(is_missing).map(|e| e.path).take(NAMED).collect()
 }
 

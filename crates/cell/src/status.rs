@@ -217,7 +217,10 @@ impl Cell {
         } else if let Some(last) = kept {
             let paths = missing_paths(last);
             if !paths.is_empty() {
-                let text = format!("its last backup did not find {}", paths.join(", "));
+                let text = format!(
+                    "its last backup did not find, or could not list, {}",
+                    paths.join(", ")
+                );
                 status.say(Health::Warning, text);
             }
         }

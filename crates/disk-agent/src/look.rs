@@ -51,7 +51,7 @@ pub fn look(
                     Ok(row) => row,
                     Err(e) => {
                         let path = capstan_format::entry::join(&item.dir.path, &item.listed.name);
-                        event(WalkEvent::Failed(&path, e));
+                        event(WalkEvent::Failed(&path, e, false));
                         continue;
                     }
                 };

@@ -187,8 +187,8 @@ pub enum WalkEvent<'a> {
     Skipped(&'a [u8]),
     /// Left out by itself, and why.
     LeftOut(&'a [u8], &'static str),
-    /// Could not be listed.
-    Failed(&'a [u8], Errno),
+    /// Could not be listed; whether what the base has of it is kept.
+    Failed(&'a [u8], Errno, bool),
     /// A root is not there, or cannot be reached; whether what the base has of it is kept.
     NoRoot(&'a [u8], Errno, bool),
 }
@@ -483,8 +483,9 @@ impl Deal<'_, '_> {
 
     /// A directory could not be listed.
     fn failed(&mut self, path: &[u8], e: Errno) {
-        (self.walker.event)(WalkEvent::Failed(path, e));
-        if self.base.is_some() && !matches!(e, Errno::NOENT | Errno::NOTDIR) {
+        let kept = self.base.is_some() && !matches!(e, Errno::NOENT | Errno::NOTDIR);
+        (self.walker.event)(WalkEvent::Failed(path, e, kept));
+        if kept {
             self.failed.push(path.to_vec());
         }
     }

@@ -53,6 +53,8 @@ codes! {
     InputFailed,
     /// A path that was to be backed up is not there.
     PathMissing,
+    /// A directory could not be listed.
+    NotListed,
     /// Less is taken than in the object's last version.
     LessSelected,
     /// A frame of a medium is damaged.
@@ -194,6 +196,12 @@ impl Code {
                 "path-missing",
                 Error,
                 "mount or make it, or name it no more; until then what the last version has of it is kept",
+            ),
+            Self::NotListed => (
+                113,
+                "not-listed",
+                Error,
+                "run as a user who may list it, check its disk, or exclude it; until then what the last version has of it is kept",
             ),
             Self::LessSelected => (
                 112,

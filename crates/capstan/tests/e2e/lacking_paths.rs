@@ -155,6 +155,42 @@ fn a_full_without_a_path_does_not_push_out_the_last_that_has_it() {
     restores_both(&lab, "disk");
 }
 
+/// As a plain user: to root everything can be listed.
+#[test]
+fn what_cannot_be_listed_is_not_taken_for_gone() {
+    let lab = Lab::of_user();
+    lab.sh("mkdir -p tree/docs; head -c 20000 /dev/urandom >tree/docs/a; echo b >tree/b");
+    let backup = |options: &[&str]| {
+        let args = ["backup", "tree", "--to", "medium", "--name", "t", "--json"];
+        report(lab.run([&args[..], options].concat()))
+    };
+    let whole = backup(&[])["session"].as_str().unwrap().to_owned();
+    lab.sh("chmod 000 tree/docs");
+    // An incremental keeps what its base has of it, and needs no other version for that.
+    let incr = backup(&["--incr"]);
+    let [listed] = said(&incr, "not-listed")[..] else { panic!("{incr:#}") };
+    assert!(listed["error"].as_str().unwrap().contains("is kept as it was"), "{incr:#}");
+    lab.restored(["t", "--into", "out"]);
+    let docs = below(&lab.path("out"), &lab.path("tree/docs"));
+    lab.sh(&format!("chmod 755 '{}' tree/docs", docs.display()));
+    same_by_rsync(&lab.path("tree/docs"), &docs);
+    lab.sh("chmod 000 tree/docs");
+    // A full has nothing of it: the last version that has it stays.
+    for _ in 0..2 {
+        let full = backup(&["--full"]);
+        let text = said(&full, "not-listed")[0]["error"].as_str().unwrap();
+        assert!(text.contains("has nothing of it"), "{full:#}");
+    }
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    let versions = lab.run(["versions", "t"]).ok().stdout.clone();
+    assert_eq!(versions.lines().filter(|line| line.starts_with("t@")).count(), 2, "{versions}");
+    let last = incr["session"].as_str().unwrap();
+    assert!(versions.contains(&last[..8]) && !versions.contains(&whole[..8]), "{versions}");
+    let status = lab.run(["status", "t"]).stdout;
+    assert!(status.contains("has nothing of") && status.contains(&last[..8]), "{status}");
+    lab.sh("chmod 755 tree/docs");
+}
+
 #[test]
 fn rules_that_leave_out_more_are_said_and_shown() {
     let lab = lab();

@@ -316,20 +316,24 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
         WalkEvent::LeftOut(path, why) => {
             say(listener, Code::LeftOut, path, format!("left out: {why}"));
         }
-        WalkEvent::Failed(path, Errno::NOENT) => {
+        WalkEvent::Failed(path, Errno::NOENT, _) => {
             say(listener, Code::Vanished, path, "vanished while the tree was walked".to_owned());
         }
         WalkEvent::NoRoot(path, e, kept) => {
-            let what = match kept {
-                true => "what the last version has of it is kept as it was",
-                false => "this version has nothing of it",
-            };
-            say(listener, Code::PathMissing, path, format!("{}: {what}", text(e)));
+            say(listener, Code::PathMissing, path, format!("{}: {}", text(e), what_of_it(kept)));
         }
-        WalkEvent::Failed(path, e) => {
-            let why = format!("cannot list the directory: {}", text(e));
-            say(listener, Code::NotOpened, path, why);
+        WalkEvent::Failed(path, e, kept) => {
+            let why = format!("cannot list the directory: {}; {}", text(e), what_of_it(kept));
+            say(listener, Code::NotListed, path, why);
         }
+    }
+}
+
+/// What becomes of what cannot be reached.
+fn what_of_it(kept: bool) -> &'static str {
+    match kept {
+        true => "what the last version has of it is kept as it was",
+        false => "this version has nothing of it",
     }
 }
 

@@ -1,7 +1,7 @@
 //! `capstan media`: media as lines, as pages, as JSON.
 
 use capstan_cell::arrays::ArrayInfo;
-use capstan_cell::media::{Condition, Foreign, Initialise, MediumInfo};
+use capstan_cell::media::{Condition, Foreign, Initialise, MediumInfo, place_shown};
 use capstan_cell::observe::Stop;
 use capstan_cell::repair::RepairRequest;
 use capstan_cell::request::{CopyWhat, VerifyRequest};
@@ -290,25 +290,9 @@ fn loads(m: &MediumInfo) -> Option<u64> {
     (!m.tapes.is_empty()).then_some(m.management.loads)
 }
 
-/// Where a medium is: its slot, or where it was brought; why it is not at hand, where that is so.
-pub fn whereabouts(m: &MediumInfo) -> String {
-    let places: Vec<_> = m.tapes.iter().filter_map(|tape| Some(tape.place?.short())).collect();
-    let places = places.join(", ");
-    if m.management.exported_us.is_some() {
-        let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
-        let to = to.map_or_else(|| "out of the house".to_owned(), |to| path_text(to.as_bytes()));
-        return match places.as_str() {
-            "" => to,
-            places => format!("{to} (still in {places})"),
-        };
-    }
-    match (&m.absent, &m.host) {
-        (Some(why), _) => format!("not at hand: {}", path_text(why.as_bytes())),
-        (None, Some(host)) => {
-            format!("{places} (host '{}' has it too)", path_text(host.as_bytes())).trim().to_owned()
-        }
-        (None, None) => places,
-    }
+/// Where a medium is.
+fn whereabouts(m: &MediumInfo) -> String {
+    path_text(place_shown(m).as_bytes())
 }
 
 /// The device; of tapes that the barcode names, the library.

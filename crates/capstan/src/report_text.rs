@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use capstan_cell::Pick;
 use capstan_cell::report::{DrillReport, DriveReport, Report, Staged};
 use capstan_engine::message::path_text;
 use capstan_tape::Struck;
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use crate::exit::{FAILED, Failure, one_line};
 use crate::output::local_time;
 use crate::sizes::{bytes_text, grouped, seconds_text};
+use crate::table::{Align, columns};
 
 /// Errors that are listed.
 const ERRORS_SHOWN: usize = 100;
@@ -32,6 +34,8 @@ pub struct View {
     skipped: u64,
     in_use: u64,
     corrupt: u64,
+    away: u64,
+    away_bytes: u64,
     kept: u64,
     moved: u64,
     moved_bytes: u64,
@@ -55,6 +59,7 @@ pub struct View {
     drill: Option<DrillReport>,
     staged: Option<Staged>,
     faults: Vec<Struck>,
+    pick: Vec<Pick>,
     notes: Vec<String>,
 }
 
@@ -147,6 +152,10 @@ impl View {
         }
         line("In use", &grouped(self.in_use));
         line("Corrupt", &grouped(self.corrupt));
+        if self.away > 0 {
+            let (files, bytes) = (grouped(self.away), bytes_text(self.away_bytes));
+            line("Away", &format!("{files}, {bytes}, on media that are not at hand"));
+        }
         line("Errors", &grouped(self.error_count));
         if self.kept > 0 {
             line("Unchanged", &format!("{}: they are in earlier backups", grouped(self.kept)));
@@ -233,6 +242,9 @@ impl View {
         }
         self.notes.iter().for_each(|note| line("Note", note));
         self.write_stages(&mut out);
+        if !self.pick.is_empty() {
+            let _ = write!(out, "\n{}", pick_list(&self.pick));
+        }
         if list_errors {
             self.write_errors(&mut out);
         }
@@ -402,6 +414,36 @@ fn drive_text(d: &DriveReport, tape: Option<&str>) -> String {
         let _ = write!(text, ": {}", known.join(", "));
     }
     text
+}
+
+/// The media that a restore reads, a line each, in the order in which it does.
+fn pick_list(list: &[Pick]) -> String {
+    use Align::{Left, Right};
+    let head = [
+        ("Medium", Left),
+        ("Barcode", Left),
+        ("Where", Left),
+        ("Files", Right),
+        ("Size", Right),
+        ("For", Left),
+        ("Device", Left),
+    ];
+    let row = |of: &Pick| {
+        let device = match &of.barcode {
+            Some(_) => of.device.split('?').next().unwrap_or_default(),
+            None => &of.device,
+        };
+        [
+            path_text(of.label.as_bytes()),
+            of.barcode.clone().unwrap_or_default(),
+            path_text(of.place.as_bytes()),
+            grouped(of.files),
+            bytes_text(of.bytes),
+            path_text(of.versions.join(", ").as_bytes()),
+            path_text(device.as_bytes()),
+        ]
+    };
+    columns(head, list.iter().map(row).collect())
 }
 
 #[cfg(test)]

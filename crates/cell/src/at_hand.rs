@@ -6,6 +6,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open::is_by_hand;
+use capstan_devices::operator;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::reader::{ReadError, SegmentReader};
@@ -76,13 +77,6 @@ impl VersionView<'_> {
     /// Labels of the media that segments were opened on, as it came to them.
     pub fn used_media(&self) -> Vec<String> {
         self.names_of_media(&self.used.lock())
-    }
-
-    /// Labels of the media that have its segments first.
-    pub fn first_media(&self) -> Vec<String> {
-        let media: Vec<_> =
-            self.segments.iter().filter_map(|s| Some(s.places().first()?.1)).collect();
-        self.names_of_media(&media)
     }
 
     fn names_of_media(&self, media: &[MediumId]) -> Vec<String> {
@@ -180,6 +174,11 @@ impl VersionView<'_> {
         }
     }
 
+    /// Whether a medium is on tapes that are not in their libraries, and somebody is there to bring them.
+    fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
+        Ok(operator::is_there() && !self.cell.tapes_away(medium)?.is_empty())
+    }
+
     /// Refuses a version of which no medium is at hand. Tapes are not loaded for it.
     pub fn require_a_medium(&self) -> Result<()> {
         let mut first = None;
@@ -190,7 +189,9 @@ impl VersionView<'_> {
             }
             tried.push(id);
             // The tape of a drive that stands alone is asked for now: it may be that nobody is there.
-            if self.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id) {
+            if self.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id)
+                || self.is_to_be_brought(id)?
+            {
                 return Ok(());
             }
             match self.medium(id) {
@@ -213,7 +214,7 @@ impl VersionView<'_> {
             }
             for (_, id, _) in &places {
                 if !tried.contains_key(id) {
-                    let to_be_had = self.is_tape_to_be_had(*id)?;
+                    let to_be_had = self.is_tape_to_be_had(*id)? || self.is_to_be_brought(*id)?;
                     let away = if to_be_had { None } else { self.medium(*id).err() };
                     tried.insert(*id, away);
                 }
@@ -261,27 +262,47 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
         _ => return e.into(),
     };
     let (label, id, device) = (&medium.label, medium.id.short(), &medium.device);
+    let is_missing = matches!(
+        &e,
+        DeviceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound
+    );
     let text = format!("cannot read medium '{label}' ({id}) in {device}: {why}");
     match e.of_tape() {
         Some(TapeError::Busy { .. }) => CellError::InUse(text),
         // It is where it should be.
         Some(tape) if tape.blames_tape() || tape.blames_drive() => CellError::BadInput(text),
-        _ => CellError::BadInput(format!(
-            "{text}; mount it there, or import it from where it is now"
-        )),
+        of_tape => {
+            let text = format!("{text}; mount it there, or import it from where it is now");
+            let is_away = match &e {
+                // A tape on which nothing is was erased.
+                DeviceError::NoMedium(_) => {
+                    device.parse::<Address>().is_ok_and(|address| !address.is_sequential())
+                }
+                _ => is_missing || of_tape.is_some_and(TapeError::is_away),
+            };
+            match is_away {
+                true => {
+                    let why = format!("which is not in {device}: {why}");
+                    CellError::Away { medium: medium.id, why, text }
+                }
+                false => CellError::BadInput(text),
+            }
+        }
     }
 }
 
 /// The error for a place at which another medium is.
 pub(crate) fn another(idb: &Idb, found: MediumId, medium: &capstan_idb::Medium) -> CellError {
     elsewhere(idb, medium).unwrap_or_else(|| {
-        CellError::BadInput(format!(
+        let text = format!(
             "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
             medium.device,
             found.short(),
             medium.id.short(),
             medium.label
-        ))
+        );
+        let why = format!("which is not in {}: medium {} is", medium.device, found.short());
+        CellError::Away { medium: medium.id, why, text }
     })
 }
 
@@ -298,9 +319,10 @@ pub(crate) fn refuse_exported(idb: &Idb, medium: &capstan_idb::Medium) -> Result
 /// The error for a medium that is recorded as out of the house.
 fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
     let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;
-    Some(CellError::BadInput(format!(
+    let text = format!(
         "medium '{}' ({}) {where_to}; bring it back, then `capstan media import` it from where it is",
         medium.label,
         medium.id.short()
-    )))
+    );
+    Some(CellError::Away { medium: medium.id, why: format!("which {where_to}"), text })
 }

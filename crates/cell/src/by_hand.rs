@@ -7,6 +7,7 @@ use capstan_devices::{DeviceError, open};
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
+use capstan_tape::changer::Held;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -19,12 +20,14 @@ pub(crate) struct Choice {
     pub pool: Option<String>,
     /// None of these, as they are full or failed.
     pub passed: Vec<MediumId>,
+    /// Where a library has none that will do, somebody is asked for one.
+    pub asks: bool,
 }
 
 impl Choice {
     /// Any but these.
     pub fn but(passed: &[MediumId]) -> Self {
-        Self { pool: None, passed: passed.to_vec() }
+        Self { passed: passed.to_vec(), ..Self::default() }
     }
 
     fn wanted(&self) -> String {
@@ -67,6 +70,35 @@ impl Cell {
                 return Err(Refused::Failed(DeviceError::from(e).into()));
             }
             Err(refused)
+        })
+    }
+
+    /// Opens what a library has to be written to; where no tape of it takes more, once somebody brings one.
+    pub(crate) fn open_when_brought<T>(
+        &self,
+        library: &TapeAddress,
+        choice: &Choice,
+        open: &mut dyn FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let name = library.library.to_string();
+        let mut refused: Option<(Vec<Held>, String)> = None;
+        operator::insist_on_library(&name, &choice.wanted(), &mut || {
+            let held = capstan_devices::tape::inventory(&library.library).ok();
+            // As long as nobody brought anything it is not looked at again.
+            if let (Some((before, why)), Some(held)) = (&refused, &held)
+                && before == held
+            {
+                return Err(Refused::Empty(CellError::NoTape(why.clone())));
+            }
+            open().map_err(|e| match e {
+                CellError::NoTape(why) => {
+                    // Tapes were moved to look at them.
+                    let held = capstan_devices::tape::inventory_now(&library.library);
+                    refused = held.ok().map(|held| (held, why.clone()));
+                    Refused::Empty(CellError::NoTape(why))
+                }
+                e => Refused::Failed(e),
+            })
         })
     }
 

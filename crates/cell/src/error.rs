@@ -3,6 +3,7 @@
 use capstan_devices::DeviceError;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
+use capstan_format::id::MediumId;
 use capstan_format::keys::KeyError;
 use capstan_idb::IdbError;
 use capstan_media_agent::reader::ReadError;
@@ -20,6 +21,19 @@ pub enum CellError {
     /// No medium takes more; nothing was written.
     #[error("{0}")]
     NoMedium(String),
+    /// Of the tapes that are there none can be written; nothing was written.
+    #[error("{0}")]
+    NoTape(String),
+    /// A medium is not at hand: it was brought elsewhere, or is not where it was last seen.
+    #[error("{text}")]
+    Away {
+        /// The medium.
+        medium: MediumId,
+        /// Where it is, or what is found in its place, in words that follow its name.
+        why: String,
+        /// The whole sentence, with what to do.
+        text: String,
+    },
     /// Others have what would do; nothing was written.
     #[error("{0}")]
     InUse(String),
@@ -82,6 +96,8 @@ impl CellError {
             Self::BadInput(_)
             | Self::Changed(_)
             | Self::NoMedium(_)
+            | Self::NoTape(_)
+            | Self::Away { .. }
             | Self::InUse(_)
             | Self::Key(_)
             | Self::NoKey(_)

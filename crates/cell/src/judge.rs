@@ -7,12 +7,13 @@ use capstan_format::FormatError;
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, Kind};
 use capstan_format::frame::{FrameHeader, FrameType};
-use capstan_format::id::StreamId;
+use capstan_format::id::{MediumId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_format::record::SessionLabel;
 use capstan_media_agent::reader::Contents;
 use capstan_media_agent::scan::Scan;
 
+use crate::away_files::AwayFiles;
 use crate::error::{Result, chain};
 use crate::losses::{Lost, Range, of_link};
 use crate::overview::Overview;
@@ -121,6 +122,8 @@ pub(crate) struct Named {
     paths: BTreeMap<Vec<u8>, (Code, String)>,
     /// Further names, with the first.
     links: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Those that lie on media which are away.
+    away: AwayFiles,
 }
 
 impl Named {
@@ -132,6 +135,13 @@ impl Named {
             let why = lost.missing.iter().find(|(lost, _)| lost.costs(entry, stream, start));
             let why = why.map(|(_, why)| why.clone()).unwrap_or_default();
             self.paths.entry(entry.path()).or_insert((Code::Missing, why));
+        } else if let Some((_, medium, why)) =
+            lost.away.iter().find(|(lost, ..)| lost.costs(entry, stream, start))
+        {
+            if !self.paths.contains_key(&entry.path()) {
+                self.away.add(*medium, why, entry.size);
+            }
+            self.paths.entry(entry.path()).or_insert((Code::FileAway, why.clone()));
         } else if lost.damaged.costs(entry, stream, start) {
             let text = "some of its data are damaged".to_owned();
             self.paths.entry(entry.path()).or_insert((Code::Damaged, text));
@@ -159,8 +169,9 @@ impl Named {
         let count = self.paths.values().filter(|(code, _)| lost(code)).count();
         let links: Vec<_> = self.links.drain(..).collect();
         for (path, first) in links {
-            if self.paths.contains_key(&first) {
-                self.paths.entry(path).or_insert((Code::Damaged, of_link(&first)));
+            if let Some((code, _)) = self.paths.get(&first) {
+                let code = if *code == Code::FileAway { *code } else { Code::Damaged };
+                self.paths.entry(path).or_insert((code, of_link(&first)));
             }
         }
         for (path, (code, text)) in self.paths {
@@ -177,11 +188,13 @@ pub(crate) struct Losses {
     pub damaged: Lost,
     /// Those of segments that cannot be had, each with why.
     pub missing: Vec<(Lost, String)>,
+    /// Those of segments on media that are away, each with where.
+    pub away: Vec<(Lost, MediumId, String)>,
 }
 
 impl Losses {
     pub fn is_empty(&self) -> bool {
-        self.damaged.is_empty() && self.missing.is_empty()
+        self.damaged.is_empty() && self.missing.is_empty() && self.away.is_empty()
     }
 }
 
@@ -198,6 +211,8 @@ pub(crate) struct Passed {
     pub files: u64,
     /// Files that a restore could not give back whole.
     pub lost: u64,
+    /// Files that it could when media that are away are in.
+    pub away: AwayFiles,
 }
 
 /// Names what a restore of the version would name.
@@ -208,7 +223,10 @@ pub(crate) fn version(
 ) -> Result<Passed> {
     // Segments that the IDB knows and no medium has any more.
     for place in &view.segments {
-        if let Err(e) = view.open_data(place) {
+        let Err(e) = view.open_data(place) else { continue };
+        if let Some((medium, why)) = e.away() {
+            lost.away.push((Lost::all(&place.spans), medium, why.to_owned()));
+        } else {
             let what = format!("segment {}", place.segment.short());
             ears.say(Code::Missing, "media agent", &what, chain(&e));
             lost.missing.push((Lost::all(&place.spans), chain(&e)));
@@ -251,6 +269,7 @@ pub(crate) fn version(
         let text = PART_ALONE.to_owned();
         named.paths.entry(path.clone()).or_insert((Code::Damaged, text));
     }
+    passed.away = std::mem::take(&mut named.away);
     passed.lost = named.say(ears);
     if let Some(e) = view.names_lost() {
         ears.say(Code::Damaged, "media agent", "", chain(&e));

@@ -65,6 +65,13 @@ impl SegmentPlace {
         places
     }
 
+    /// Has these media come last.
+    pub fn put_last(&mut self, media: &[MediumId]) {
+        let new = media.iter().filter(|id| !self.last.contains(id) && self.is_on(**id));
+        let new: Vec<MediumId> = new.copied().collect();
+        self.last.extend(new);
+    }
+
     /// The places that have all of it, as far as is known.
     pub fn whole_places(&self) -> Vec<Place> {
         let mut places = self.places();

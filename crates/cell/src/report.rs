@@ -5,8 +5,10 @@ use capstan_engine::verdict::{Flow, Verdict};
 use capstan_tape::{DriveSession, Struck};
 use serde::{Deserialize, Serialize};
 
+use crate::away_files::AwayReport;
 pub use crate::bottleneck::{Bottleneck, LateBackhitches};
 use crate::request::Encrypt;
+use crate::restore::Pick;
 
 /// An entry of a report's `errors`.
 #[derive(Debug, Clone, Serialize)]
@@ -271,6 +273,13 @@ pub struct Report {
     pub in_use: u64,
     /// Stored or restored with unreadable parts.
     pub corrupt: u64,
+    /// Whose data lie on media that are away.
+    pub away: u64,
+    /// Bytes of those.
+    pub away_bytes: u64,
+    /// The media on which they lie.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub away_media: Vec<AwayReport>,
     /// Files that did not change: an earlier backup, or an earlier run of this one, has them.
     pub kept: u64,
     /// Files that were moved or touched, whose contents an earlier version has.
@@ -292,6 +301,9 @@ pub struct Report {
     /// What a stage session did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staged: Option<Staged>,
+    /// What a restore would read, by medium in the order of use: of a dry run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pick: Vec<Pick>,
     /// Number of errors; `errors` may list fewer.
     pub error_count: u64,
     /// The first errors, at most 10,000.

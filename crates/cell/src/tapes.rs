@@ -231,6 +231,7 @@ impl Cell {
             let choice = Choice {
                 pool: Some(pool.to_owned()),
                 passed: passed.iter().map(|(id, _)| *id).collect(),
+                asks: false,
             };
             match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
                 Err(e) if e.is_out_of_reach() => {
@@ -290,7 +291,11 @@ impl Cell {
                 (Some(pool), _) => self.open_medium_of(&pool, wanted, &mut passed),
                 (None, Some(library)) => {
                     let passed: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-                    self.open_chosen(library, wanted, &Choice::but(&passed))
+                    self.open_chosen(
+                        library,
+                        wanted,
+                        &Choice { asks: true, ..Choice::but(&passed) },
+                    )
                 }
                 (None, None) => Err(CellError::BadInput(format!(
                     "medium '{}' takes no more; name a library or a pool instead, that the session can go on on another",
@@ -365,7 +370,7 @@ impl Unfit {
         let found = if self.said.is_empty() { "it has none" } else { &self.said.join("; ") };
         match self.is_busy {
             true => CellError::InUse(text(found)),
-            false => CellError::BadInput(text(found)),
+            false => CellError::NoTape(text(found)),
         }
     }
 }

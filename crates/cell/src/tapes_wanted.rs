@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use capstan_devices::address::Address;
 use capstan_devices::operator::Board;
-use capstan_idb::{SessionsOf, Status, TapeRequest};
+use capstan_idb::{Management, Medium, SessionsOf, Status, TapeRequest};
 use parking_lot::Mutex;
 
 use crate::Cell;
@@ -25,6 +26,8 @@ const LOOKED_BACK: usize = 500;
 pub struct TapeWanted {
     /// The drive, and which process waits since when for what.
     pub request: TapeRequest,
+    /// The tape of a library that is wanted, where it is a certain one: its barcode, and where it is as far as that is on record.
+    pub tape: Option<(String, Option<String>)>,
     /// The session of that process; nothing where it has not begun yet.
     pub session: Option<WaitingSession>,
 }
@@ -77,6 +80,21 @@ impl Cell {
         })
     }
 
+    /// Which tape is wanted, and where it is.
+    fn tape_of_request(&self, request: &TapeRequest) -> Option<(String, Option<String>)> {
+        let Ok(Address::Tape(tape)) = request.drive.parse() else { return None };
+        let barcode = tape.tape.clone()?;
+        let is_it = |medium: &Medium| {
+            let address = medium.device.parse::<Address>();
+            let tapes = address.map(|address| address.tapes()).unwrap_or_default();
+            tapes.iter().any(|of| of.recorded() == tape.recorded())
+        };
+        let medium = self.idb.media().ok()?.into_iter().find(is_it);
+        let management = medium.and_then(|medium| self.idb.management(medium.id).ok());
+        let is_out = |m: &Management| m.exported_us.is_some();
+        Some((barcode, management.filter(is_out).and_then(|m| m.exported_to)))
+    }
+
     /// The drives that wait for a tape now. What a process left that was killed is forgotten.
     pub fn tapes_wanted(&self) -> Result<Vec<TapeWanted>> {
         let mut wanted = Vec::new();
@@ -106,7 +124,8 @@ impl Cell {
                 kind: s.kind.clone(),
                 name: described.name.clone(),
             });
-            TapeWanted { request, session }
+            let tape = self.tape_of_request(&request);
+            TapeWanted { request, tape, session }
         };
         Ok(wanted.into_iter().map(with_session).collect())
     }

@@ -17,6 +17,7 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, Kind};
 use tar::{Builder, EntryType, Header};
 
+use crate::away_files::AwayFiles;
 use crate::contents::{Chunk, FileContents, Piece, Plan};
 use crate::error::{CellError, Result};
 use crate::losses::of_link;
@@ -43,6 +44,8 @@ pub(crate) struct Archived {
     pub corrupt: AtomicU64,
     /// What its stages did.
     pub meters: Arc<Meters>,
+    /// Files of which something is on media that are away.
+    pub away: AwayFiles,
 }
 
 /// Where an archive goes, with the time that takes.
@@ -88,6 +91,7 @@ pub(crate) fn write(
     // Names of which the archive has the contents: further names are links to them.
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let mut broken: HashSet<Vec<u8>> = HashSet::new();
+    let mut broken_away: HashSet<Vec<u8>> = HashSet::new();
     // Directories come twice: first to be made, and once more when all that is in them is there, for their times.
     for (view, again) in [(view, false), (dirs_of, true)] {
         let mut merged = Merged::new(view)?;
@@ -129,6 +133,9 @@ pub(crate) fn write(
                 );
                 continue;
             }
+            if e.link && broken_away.contains(&e.target) {
+                ears.say(Code::FileAway, "media agent", &shown, of_link(&e.target));
+            }
             if e.link && broken.contains(&e.target) {
                 // It is one file, however many names it has.
                 ears.say(Code::Damaged, "media agent", &shown, of_link(&e.target));
@@ -138,8 +145,11 @@ pub(crate) fn write(
                 match contents.plan(&row, &overview) {
                     Ok(made) => plan = Some(made),
                     Err(e) => {
-                        counts.corrupt.fetch_add(1, Relaxed);
-                        ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
+                        if not_had(&counts.away, row.entry.size, &e, ears, &shown) {
+                            broken_away.insert(path.clone());
+                        } else {
+                            counts.corrupt.fetch_add(1, Relaxed);
+                        }
                         continue;
                     }
                 }
@@ -198,9 +208,12 @@ pub(crate) fn write(
                     }
                 }
                 if let Some(e) = lost {
-                    counts.corrupt.fetch_add(1, Relaxed);
-                    broken.insert(path.clone());
-                    ears.say(Code::Damaged, "media agent", &shown, crate::error::chain(&e));
+                    if not_had(&counts.away, row.entry.size, &e, ears, &shown) {
+                        broken_away.insert(path.clone());
+                    } else {
+                        counts.corrupt.fetch_add(1, Relaxed);
+                        broken.insert(path.clone());
+                    }
                 }
                 let padding = (512 - data % 512) % 512;
                 out.write_all(&[0; 512][..padding as usize]).map_err(failed)?;
@@ -213,6 +226,21 @@ pub(crate) fn write(
     }
     let mut out = archive.into_inner().map_err(failed)?;
     out.flush().map_err(failed)
+}
+
+/// Says of a file that its data cannot be had. True if they are only away.
+fn not_had(away: &AwayFiles, bytes: u64, e: &CellError, ears: &Ears<'_>, shown: &str) -> bool {
+    match e.away() {
+        Some((medium, why)) => {
+            away.add(medium, why, bytes);
+            ears.say(Code::FileAway, "media agent", shown, why.to_owned());
+            true
+        }
+        None => {
+            ears.say(Code::Damaged, "media agent", shown, crate::error::chain(e));
+            false
+        }
+    }
 }
 
 /// What writing the pieces of a file came to.

@@ -215,19 +215,22 @@ impl Cell {
         }
         let degraded =
             parts.iter().filter(|part| Self::say_problems(&part.medium, &ears)).count() > 0;
-        let mut corrupt = 0;
+        let (mut corrupt, mut away) = (0, Vec::new());
         if !stop.0.load(Relaxed) {
             match (&view, version) {
                 (Some(view), Some(version)) => {
                     match judge::version(view, &mut damage.losses(), &ears) {
-                        Ok(passed) => (files, corrupt) = (passed.files, passed.lost),
+                        Ok(passed) => {
+                            (files, corrupt) = (passed.files, passed.lost);
+                            away = passed.away.say(self, &ears)?;
+                        }
                         Err(e) => self.say_unnamed(version, &name, closed > 0, &e, &ears)?,
                     }
                 }
                 _ => corrupt = damage.say(self, &parts, closed > 0, &ears),
             }
         }
-        let status = match stop.0.load(Relaxed) {
+        let status = match stop.0.load(Relaxed) || !away.is_empty() {
             true => Status::Incomplete,
             false if ears.error_count() > 0 || degraded => Status::CompletedWithErrors,
             false => Status::Completed,
@@ -252,6 +255,7 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
+        report.set_away(away);
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
@@ -330,12 +334,18 @@ impl Cell {
             VerifyRequest::Version(name) => {
                 let version = self.version(name)?;
                 let reading = Some(self.hold_version(version.id)?);
-                let view = VersionView::open(self, version.id)?;
+                let mut view = VersionView::open(self, version.id)?;
+                let to_bring = view.bring(&|_, _| true)?;
+                let asked = Self::ask_for(&to_bring);
                 let mut parts: Vec<(MediumId, Part)> = Vec::new();
+                let mut away = None;
                 for segment in &view.segments {
                     let (mut here, mut failed) = (false, None);
                     for (id, medium, number) in segment.places() {
-                        // Mirrors and copies that are elsewhere are not needed.
+                        // Mirrors and copies that are elsewhere are not needed, and nobody waits for them.
+                        if here && !self.tapes_away(medium)?.is_empty() {
+                            continue;
+                        }
                         let opened = match view.medium(medium) {
                             Ok(opened) => opened,
                             Err(e) => {
@@ -373,15 +383,22 @@ impl Cell {
                             }
                         }
                     }
-                    if let Some(e) = failed.filter(|_| !here) {
-                        return Err(e);
+                    match failed.filter(|_| !here) {
+                        Some(e) if e.away().is_some() => away = away.or(Some(e)),
+                        Some(e) => return Err(e),
+                        None => {}
                     }
+                }
+                // What is at hand is verified; of the rest it is said that it is away.
+                if let Some(e) = away.filter(|_| parts.is_empty()) {
+                    return Err(e);
                 }
                 let parts: Vec<Part> = parts.into_iter().map(|(_, p)| p).collect();
                 let mut changed = Vec::new();
                 for part in &parts {
                     changed.extend(self.note_changed_known(&part.medium)?);
                 }
+                drop(asked);
                 let (name, version) = (name.name.clone(), Some(version.id));
                 Ok(Asked { name, parts, version, changed, _reading: reading })
             }

@@ -3,7 +3,7 @@
 //! A process has at most one operator, set by its front end. Where nobody is there, a drive without the tape that is wanted is
 //! an error at once.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, OnceLock};
 use std::thread;
@@ -34,6 +34,8 @@ pub type Board = Box<dyn Fn(&str, Option<&str>) + Send + Sync>;
 static OPERATOR: OnceLock<Operator> = OnceLock::new();
 /// Drives with the tapes that were waited for there in vain: nobody is asked for them again by this process.
 static GIVEN_UP: LazyLock<Mutex<HashSet<(String, String)>>> = LazyLock::new(Mutex::default);
+/// Tapes that were asked for beforehand and are not in yet: what each is called, by its device.
+static WISHES: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 /// Microseconds that tapes were waited for since somebody asked.
 static WAITED_US: AtomicU64 = AtomicU64::new(0);
 
@@ -75,6 +77,118 @@ fn still_there(waited: Duration) -> Option<&'static Operator> {
     OPERATOR.get().filter(is_patient).filter(|_| !has_left())
 }
 
+/// Tapes that were asked for. They are asked for no more when this is dropped.
+#[must_use = "what is not kept is asked for no more"]
+pub struct Asked(Vec<String>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|device| withdraw(device));
+    }
+}
+
+/// Asks for several tapes of libraries at once, each by its device and what it is called, in a sentence; where nobody is there, for
+/// none. Who needs one of them waits for it when he needs it.
+pub fn ask_for(tapes: Vec<(String, String)>, text: &str) -> Asked {
+    let Some(operator) = still_there(Duration::ZERO).filter(|_| !tapes.is_empty()) else {
+        return Asked(Vec::new());
+    };
+    (operator.tell)(text);
+    let devices = tapes.iter().map(|(device, _)| device.clone()).collect();
+    WISHES.lock().extend(tapes);
+    show_wishes(operator);
+    Asked(devices)
+}
+
+/// Puts all that was asked for beforehand on the board, once more.
+fn show_wishes(operator: &Operator) {
+    let wishes = WISHES.lock().clone();
+    wishes.iter().for_each(|(device, wanted)| (operator.board)(device, Some(wanted)));
+}
+
+/// A tape that was asked for beforehand is in, or wanted no more.
+pub fn withdraw(device: &str) {
+    if WISHES.lock().remove(device).is_some()
+        && let Some(operator) = OPERATOR.get()
+    {
+        (operator.board)(device, None);
+    }
+}
+
+/// Waits until one of the tapes that were asked for is there; false where nobody brings one in time, or nobody is asked.
+pub fn any_comes(is_there: &mut dyn FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    if WISHES.lock().is_empty() {
+        return false;
+    }
+    let _counts = waits::Waiting::begin();
+    let waited = || u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    while let Some(operator) = still_there(begun.elapsed()) {
+        if is_there() {
+            WAITED_US.fetch_add(waited(), Relaxed);
+            return true;
+        }
+        show_wishes(operator);
+        pause(begun, pause_of_robot(begun));
+    }
+    WAITED_US.fetch_add(waited(), Relaxed);
+    if !has_left() {
+        GIVEN_UP.lock().extend(std::mem::take(&mut *WISHES.lock()));
+    }
+    false
+}
+
+/// A library is asked less often after a while: its robot may have to look.
+fn pause_of_robot(begun: Instant) -> Duration {
+    if begun.elapsed() < PAUSE * 60 { PAUSE } else { PAUSE * 10 }
+}
+
+fn pause(begun: Instant, pause: Duration) {
+    let looked = Instant::now();
+    while looked.elapsed() < pause && still_there(begun.elapsed()).is_some() {
+        thread::sleep(NAP);
+    }
+}
+
+/// Looks into a library until a tape is in it, as [`insist`] looks into a drive. What was asked for beforehand is not asked for again.
+pub fn insist_on_tape<T, E>(
+    device: &str,
+    library: &str,
+    barcode: &str,
+    attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
+) -> Result<T, E> {
+    let known = WISHES.lock().get(device).cloned();
+    let wanted = known.clone().unwrap_or_else(|| format!("tape {barcode}"));
+    // What did not come while all were waited for is not waited for again.
+    let wanted_before = GIVEN_UP.lock().iter().find(|(of, _)| of == device).cloned();
+    let wanted = wanted_before.map_or(wanted, |(_, wanted)| wanted);
+    let ask = Ask { board: device, told_as: library, is_told: known.is_some(), by_robot: true };
+    let done = insist_as(&ask, &wanted, attempt);
+    withdraw(device);
+    done
+}
+
+/// Looks into a library until there is a tape that will do, as [`insist`] looks into a drive.
+pub fn insist_on_library<T, E>(
+    library: &str,
+    wanted: &str,
+    attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
+) -> Result<T, E> {
+    let ask = Ask { board: library, told_as: library, is_told: false, by_robot: true };
+    insist_as(&ask, wanted, attempt)
+}
+
+/// How a tape is asked for.
+struct Ask<'a> {
+    /// What the board knows it by.
+    board: &'a str,
+    /// Who the operator is told of: the drive or library.
+    told_as: &'a str,
+    /// He was told already.
+    is_told: bool,
+    by_robot: bool,
+}
+
 /// Why what is in a drive will not do, with the error where nobody is there to change it.
 pub enum Refused<E> {
     /// The drive is empty.
@@ -91,6 +205,16 @@ pub fn insist<T, E>(
     wanted: &str,
     attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
 ) -> Result<T, E> {
+    let ask = Ask { board: drive, told_as: drive, is_told: false, by_robot: false };
+    insist_as(&ask, wanted, attempt)
+}
+
+fn insist_as<T, E>(
+    ask: &Ask<'_>,
+    wanted: &str,
+    attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
+) -> Result<T, E> {
+    let drive = ask.board;
     let begun = Instant::now();
     let mut waiting: Option<Waiting<'_>> = None;
     let wish = (drive.to_owned(), wanted.to_owned());
@@ -112,8 +236,12 @@ pub fn insist<T, E>(
             return Err(error);
         };
         match why {
-            Some(why) => (operator.tell)(&format!("{drive}: {why}; put in {wanted} instead")),
-            None if waiting.is_none() => (operator.tell)(&format!("{drive}: put in {wanted}")),
+            Some(why) => {
+                (operator.tell)(&format!("{}: {why}; put in {wanted} instead", ask.told_as));
+            }
+            None if waiting.is_none() && !ask.is_told => {
+                (operator.tell)(&format!("{}: put in {wanted}", ask.told_as));
+            }
             None => {}
         }
         waiting.get_or_insert_with(|| Waiting {
@@ -123,10 +251,8 @@ pub fn insist<T, E>(
             _counts: waits::Waiting::begin(),
         });
         (operator.board)(drive, Some(wanted));
-        let looked = Instant::now();
-        while looked.elapsed() < PAUSE && still_there(begun.elapsed()).is_some() {
-            thread::sleep(NAP);
-        }
+        show_wishes(operator);
+        pause(begun, if ask.by_robot { pause_of_robot(begun) } else { PAUSE });
     }
 }
 

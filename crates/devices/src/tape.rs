@@ -31,7 +31,9 @@ mod writer;
 pub use by_hand::Wanted;
 pub(crate) use claim::Claim;
 pub use keys::{has_key, open_key};
-pub use mount::{Tape, eject, has_all_drives, inventory, release_idle, take_sessions};
+pub use mount::{
+    Tape, eject, has_all_drives, inventory, inventory_now, release_idle, take_sessions,
+};
 pub use passed::{WINDOW, read_through};
 pub(crate) use spool::check as check_spool;
 pub use spool::{SpoolPlan, SpooledTape, nameless};

@@ -61,6 +61,10 @@ codes! {
     Damaged,
     /// A file's data are missing from the media at hand.
     Missing,
+    /// Files lie on a medium that is away.
+    Away,
+    /// A file lies on a medium that is away.
+    FileAway,
     /// Something was read from a mirror or a copy, since it is damaged or missing where it was looked for first.
     ReplicaUsed,
     /// What was damaged or missing on a medium lies there anew, whole.
@@ -214,6 +218,12 @@ impl Code {
             }
             Self::Missing => {
                 (202, "missing", Error, "make the missing medium available and run it again")
+            }
+            Self::Away => {
+                (250, "away", Error, "bring the medium in and run it again: what is there stays")
+            }
+            Self::FileAway => {
+                (251, "file-away", Note, "the message `away` says of its medium where that is")
             }
             Self::ReplicaUsed => (
                 229,

@@ -171,6 +171,14 @@ pub enum TapeError {
         /// What happened, and what to do.
         problem: String,
     },
+    /// The tape that is wanted is not there; it has to be brought.
+    #[error("library {library}: {problem}")]
+    Away {
+        /// The library or drive, its directory or device.
+        library: String,
+        /// What is there instead, if anything, and what to do.
+        problem: String,
+    },
     /// What was asked of a library cannot be done as asked.
     #[error("library {library}: {problem}")]
     Library {
@@ -182,6 +190,11 @@ pub enum TapeError {
 }
 
 impl TapeError {
+    /// Whether the tape is not where it is wanted, and may be brought there.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::NoTape { .. })
+    }
+
     /// Whether a drive, a tape or a robot failed; else it was asked for what cannot be done.
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::EndOfMedium { .. } | Self::Robot { .. })

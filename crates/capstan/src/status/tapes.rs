@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::output::local_time;
 
-/// A line per drive that waits for somebody to put a tape in.
+/// A line per tape that a drive or library waits for.
 pub fn wanted_lines(wanted: &[TapeWanted]) -> String {
     let mut text = String::new();
     for w in wanted {
@@ -26,8 +26,8 @@ pub fn wanted_lines(wanted: &[TapeWanted]) -> String {
         let r = &w.request;
         let _ = writeln!(
             text,
-            "Drive {} waits since {} for {} ({who}, process {} on {})",
-            path_text(r.drive.as_bytes()),
+            "{} waits since {} for {} ({who}, process {} on {})",
+            path_text(r.drive.split("?tape=").next().unwrap_or_default().as_bytes()),
             local_time(r.since_us),
             path_text(r.wanted.as_bytes()),
             r.pid,
@@ -43,6 +43,8 @@ pub fn wanted_json(w: &TapeWanted) -> Value {
     json!({
         "drive": r.drive,
         "wanted": r.wanted,
+        "barcode": w.tape.as_ref().map(|(barcode, _)| barcode),
+        "place": w.tape.as_ref().and_then(|(_, place)| place.as_ref()),
         "since": Timestamp::from_microsecond(r.since_us).ok().map(|t| t.to_string()),
         "host": r.host,
         "pid": r.pid,

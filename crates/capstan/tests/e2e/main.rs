@@ -8,6 +8,7 @@
 
 mod anomaly;
 mod another_segment;
+mod away;
 mod bad_input;
 mod base_anywhere;
 mod by_hand;
@@ -64,6 +65,7 @@ mod media;
 mod media_list;
 mod mirror;
 mod mirror_behind;
+mod mount_requests;
 mod moved;
 mod names_key;
 mod naming;

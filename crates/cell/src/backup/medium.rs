@@ -62,7 +62,7 @@ impl Cell {
         }
         let mut failed = Vec::new();
         let by_drive = ByDrive::of_backup(request.encrypt);
-        let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec() };
+        let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec(), asks: true };
         let (asked_size, mut wait, mut is_patient) = (size, Wait::begin(), true);
         'all: loop {
             for address in devices.iter().copied() {
@@ -226,7 +226,14 @@ impl Cell {
                 true => self.open_by_hand(tape, choice, &mut || {
                     self.open_named(address, wanted, hold, observer)
                 }),
-                false => Ok((self.open_tape_of(tape, wanted, &choice.passed)?, None)),
+                false => {
+                    let mut open = || self.open_tape_of(tape, wanted, &choice.passed);
+                    let opened = match choice.asks {
+                        true => self.open_when_brought(tape, choice, &mut open),
+                        false => open(),
+                    };
+                    Ok((opened?, None))
+                }
             },
             Address::Array(array) if of_libraries => {
                 wanted.by_drive.refuse_no_tape(address)?;

@@ -155,6 +155,8 @@ impl Cell {
             ));
         }
         view.require_all_media()?;
+        let to_bring = view.bring(&|_, _| true)?;
+        let _asked = Self::ask_for(&to_bring);
         let works = lacking(std::slice::from_ref(&view), &|_| true, &|_| false);
         let _booked = self.book_drives_for(&to.device, to.pool.as_deref(), &works)?;
         drop(works);

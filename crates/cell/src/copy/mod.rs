@@ -24,6 +24,7 @@ use crate::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
 use crate::media::check_location;
 use crate::observe::{Observer, Stop};
+use crate::places::SegmentPlace;
 use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
@@ -90,6 +91,15 @@ impl Cell {
         };
         let foreseen = self.medium_named(&request.device);
         let is_there = |medium| foreseen == Some(medium) || in_library(medium);
+        let is_needed = |_: usize, place: &SegmentPlace| {
+            let on = |is: &dyn Fn(MediumId) -> bool| place.places().iter().any(|at| is(at.1));
+            on(&is_source) && !on(&is_there)
+        };
+        let mut to_bring = Vec::new();
+        for view in &mut views {
+            to_bring.append(&mut view.bring(&is_needed)?);
+        }
+        let _asked = Self::ask_for(&to_bring);
         let works = lacking(&views, &is_source, &is_there);
         if named {
             // Before a medium is made for it.

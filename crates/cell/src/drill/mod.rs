@@ -23,6 +23,7 @@ use crate::merged::Merged;
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report};
 use crate::request::{DrillRequest, RestoreRequest, RestoreTo};
+use crate::restore::Sampled;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 
 /// Where drills restore to where nothing else is said: there is room, and it is on a disk.
@@ -70,7 +71,7 @@ impl Cell {
             spool: None,
         };
         let restored = self.restore_sample(&restore, taken.arc, &ears, stop);
-        let (mut report, unchecked) = match restored {
+        let Sampled { mut report, unchecked, away } = match restored {
             Ok(restored) => restored,
             Err(e) => {
                 ears.say(
@@ -79,7 +80,7 @@ impl Cell {
                     &request.version.name,
                     crate::error::chain(&e),
                 );
-                (Report { status: Status::Failed.to_string(), ..Report::default() }, false)
+                Report { status: Status::Failed.to_string(), ..Report::default() }.into()
             }
         };
         let mut drill = DrillReport {
@@ -97,7 +98,7 @@ impl Cell {
         drill.round_complete = drill.round > 1.0 - 1e-9;
         if report.status != Status::Failed.as_str() && !stop.0.load(Relaxed) {
             let limited = report.errors.iter().any(|e| e.code == Code::NotRestored.name());
-            let proof = Proof::new(&scratch.0, taken.arc, limited, unchecked)?;
+            let proof = Proof::new(&scratch.0, taken.arc, limited, unchecked, away)?;
             let rows = Merged::with_sums(self.merged(&version)?.view)?;
             proof.run(LiveRows::new(rows), &ears, stop, &mut drill)?;
         }
@@ -105,6 +106,7 @@ impl Cell {
         let status = match (report.status.as_str(), stop.0.load(Relaxed)) {
             ("failed", _) => Status::Failed,
             (_, true) => Status::Incomplete,
+            _ if report.away > 0 => Status::Incomplete,
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };

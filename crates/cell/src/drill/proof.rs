@@ -1,5 +1,6 @@
 //! Holding restored files against what is recorded of them, and against the live ones.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -43,17 +44,25 @@ pub(super) struct Proof {
     limited: bool,
     /// Some of what was read carries no checksums.
     unchecked: bool,
+    /// Files that lie on media which are away, which was said.
+    away: HashSet<Vec<u8>>,
     owners: OwnerNames,
 }
 
 impl Proof {
-    pub fn new(scratch: &Path, arc: Arc, limited: bool, unchecked: bool) -> Result<Self> {
+    pub fn new(
+        scratch: &Path,
+        arc: Arc,
+        limited: bool,
+        unchecked: bool,
+        away: HashSet<Vec<u8>>,
+    ) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(scratch, flags, Mode::empty())
             .map_err(|e| CellError::io("open", scratch.display())(e.into()))?;
         let root = source::open_root().map_err(CellError::io("open", "/"))?;
         let scratch = DirHandle { fd, path: Vec::new() };
-        Ok(Self { scratch, root, arc, limited, unchecked, owners: OwnerNames::default() })
+        Ok(Self { scratch, root, arc, limited, unchecked, away, owners: OwnerNames::default() })
     }
 
     /// Proves each file of the sample, and counts how.
@@ -67,6 +76,10 @@ impl Proof {
         while let Some((row, listed)) = rows.next()? {
             let path = row.entry.path();
             if stop.0.load(Relaxed) || row.entry.kind != Kind::File || !self.arc.has(&path) {
+                continue;
+            }
+            let first = if row.entry.link { &row.entry.target } else { &path };
+            if self.away.contains(first) {
                 continue;
             }
             match self.prove(&row, listed, &path, rows.content_sum(&row), stop) {

@@ -34,11 +34,13 @@ pub(crate) fn has_it(idb: &Idb, medium: &Medium) -> Option<String> {
 /// The error for a medium that was not found here, if another host has it.
 pub(crate) fn at_other_host(idb: &Idb, medium: &Medium) -> Option<CellError> {
     let has_it = has_it(idb, medium)?;
-    Some(CellError::BadInput(format!(
+    let text = format!(
         "{} is not at hand here: {has_it} in {}; do it there, or import it from where it is here",
         shown(medium.id, &medium.label),
         medium.device
-    )))
+    );
+    let why = format!("which is not at hand here: {has_it} in {}", medium.device);
+    Some(CellError::Away { medium: medium.id, why, text })
 }
 
 /// Whether another host has a medium, and it is not at hand here.

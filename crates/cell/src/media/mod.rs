@@ -41,7 +41,7 @@ pub use self::forget::Forgotten;
 pub use self::life::{Initialise, Recycled};
 pub use self::pools::PoolInfo;
 pub use self::state::{Facts, MediumState};
-pub use self::whereabouts::TapeAt;
+pub use self::whereabouts::{TapeAt, place_shown};
 
 pub(crate) use self::allocate::unusable;
 pub(crate) use self::away::{Libraries, tape_away};

@@ -6,7 +6,7 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_idb::{Holdings, Management};
 use capstan_tape::changer::Place;
 
-use super::AtHand;
+use super::{AtHand, MediumInfo};
 
 /// A tape of a medium.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,25 @@ pub(super) fn tapes_of(
         Some(TapeAt { library: tape.library.to_string(), barcode, place: place(tape) })
     };
     address.tapes().iter().filter_map(at).collect()
+}
+
+/// Where a medium is, in words: a place of its library, where it was brought, or why it is not at hand. Empty where it is in its place.
+pub fn place_shown(m: &MediumInfo) -> String {
+    let places: Vec<_> = m.tapes.iter().filter_map(|tape| Some(tape.place?.short())).collect();
+    let places = places.join(", ");
+    if m.management.exported_us.is_some() {
+        let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
+        let to = to.unwrap_or("out of the house");
+        return match places.as_str() {
+            "" => to.to_owned(),
+            places => format!("{to} (still in {places})"),
+        };
+    }
+    match (&m.absent, &m.host) {
+        (Some(why), _) => format!("not at hand: {why}"),
+        (None, Some(host)) => format!("{places} (host '{host}' has it too)").trim().to_owned(),
+        (None, None) => places,
+    }
 }
 
 /// Bytes free and bytes used on the file system of a path.

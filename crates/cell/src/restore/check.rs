@@ -129,7 +129,7 @@ impl Check<'_> {
     }
 
     /// Stripping that leaves nothing of any path.
-    fn strip(&self) -> Result<()> {
+    pub fn strip(&self) -> Result<()> {
         let strip = self.request.strip;
         let mut longest = 0;
         if strip > 0 {

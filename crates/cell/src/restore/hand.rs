@@ -153,7 +153,6 @@ impl<'a> Hand<'a> {
         why: Option<&CellError>,
     ) -> Result<()> {
         let r = self.restore;
-        let text = why.map(|e| crate::error::chain(e));
         let mut none = Data {
             stream: stream.stream,
             segment,
@@ -169,11 +168,11 @@ impl<'a> Hand<'a> {
                     return self.row(&row, stream, &mut none);
                 }
                 let path = row.entry.path();
-                if let Some(text) = &text
+                if let Some(e) = why
                     && r.live(stream, &row, &path)
                     && (r.wants(&path) || r.instead.contains_key(&path))
                 {
-                    r.missing(&path, text);
+                    r.not_had(&path, row.entry.size, e);
                 }
                 Ok(())
             })?;
@@ -426,10 +425,13 @@ impl<'a> Hand<'a> {
                 // They are there already.
                 Found::Zeros(n) => n,
                 Found::Lost(n, e) => {
-                    let (at, why) = (from.saturating_add(done), crate::error::chain(&e));
+                    let at = from.saturating_add(done);
                     match self.elsewhere.is_unopened {
-                        true => r.missing(path, &why),
-                        false => r.lost_range(path, (stream, at, at.saturating_add(n)), &why),
+                        true => r.not_had(path, len, &e),
+                        false => {
+                            let range = (stream, at, at.saturating_add(n));
+                            r.lost_range(path, range, &crate::error::chain(&e));
+                        }
                     }
                     n
                 }

@@ -12,6 +12,7 @@ mod kept;
 mod list;
 mod outgoing;
 mod pace;
+mod pick;
 mod scope;
 mod together;
 mod tree;
@@ -36,10 +37,12 @@ pub(crate) use self::chosen::Chosen;
 pub use self::list::RestoreTotals;
 use self::list::Tally;
 use self::pace::Turn;
+pub use self::pick::Pick;
 use self::scope::Scope;
 use self::tree::{Counts, Restore};
 pub(crate) use self::tree::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::Cell;
+use crate::away_files::AwayFiles;
 use crate::clock;
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
@@ -47,12 +50,28 @@ use crate::error::{CellError, Result};
 use crate::names::sessions_hint;
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
+use crate::places::SegmentPlace;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::tar::{self, Archived};
 use crate::version::VersionView;
 use crate::watch::{self, Watched};
+
+/// What a restore did, with what a drill has to know of it.
+pub(crate) struct Sampled {
+    pub report: Report,
+    /// Whether some of the data that were read carry no checksums.
+    pub unchecked: bool,
+    /// Files that were not restored, as they lie on media that are away.
+    pub away: HashSet<Vec<u8>>,
+}
+
+impl From<Report> for Sampled {
+    fn from(report: Report) -> Self {
+        Self { report, unchecked: false, away: HashSet::new() }
+    }
+}
 
 impl Cell {
     /// The version that a name means, of this host's object of that name first. Versions on the null device are never offered.
@@ -203,18 +222,17 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let ears = Ears::new(observer);
-        self.restore_arc(request, None, None, &ears, stop).map(|(report, _)| report)
+        self.restore_arc(request, None, None, &ears, stop).map(|done| done.report)
     }
 
-    /// Restores the files of a drill's sample into a directory, without a record of it. Says also whether some of the data read
-    /// carry no checksums.
+    /// Restores the files of a drill's sample into a directory, without a record of it.
     pub(crate) fn restore_sample(
         &self,
         request: &RestoreRequest,
         arc: Arc,
         ears: &Ears<'_>,
         stop: &Stop,
-    ) -> Result<(Report, bool)> {
+    ) -> Result<Sampled> {
         self.restore_arc(request, Some(arc), None, ears, stop)
     }
 
@@ -226,7 +244,7 @@ impl Cell {
         turn: Option<&Turn<'_>>,
         ears: &Ears<'_>,
         stop: &Stop,
-    ) -> Result<(Report, bool)> {
+    ) -> Result<Sampled> {
         let begun = Instant::now();
         let started_us = now_us();
         tape::read_through(request.spool.clone())?;
@@ -250,14 +268,24 @@ impl Cell {
         check::choose(&view, &overview, &mut chosen, &scope, ears, name)?;
         let check =
             Check { view: &view, overview: &overview, request, chosen: &chosen, scope: &scope };
-        check.request()?;
+        match request.dry_run {
+            // Media that are away stand on the pick list.
+            true => check.strip()?,
+            false => check.request()?,
+        }
         kept::refuse_target(self, request)?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
         if request.dry_run {
-            return Ok((dry_run(&view, &overview, &chosen, &scope, &run, ears)?, false));
+            view.bring(&|_, _| true)?;
+            let report = dry_run(&view, &overview, &chosen, &scope, &run, ears)?;
+            return Ok(report.into());
         }
+        let is_needed =
+            |index: usize, place: &SegmentPlace| scope.has_any(index as u32, &place.streams);
+        let to_bring = view.bring(&is_needed)?;
+        let _asked = Self::ask_for(&to_bring);
         if let RestoreTo::Tar(_) = &request.to {
-            return Ok((self.restore_to_tar(view, &run, &chosen, ears, stop)?, false));
+            return Ok(self.restore_to_tar(view, &run, &chosen, ears, stop)?.into());
         }
         let options =
             TargetOptions { overwrite: request.overwrite, numeric_ids: request.numeric_ids };
@@ -266,7 +294,8 @@ impl Cell {
             RestoreTo::InPlace | RestoreTo::Tar(_) => Target::in_place(options)?,
         };
         if let RestoreTo::Into(dir) = &request.to {
-            check.target(&target, dir)?;
+            let (overview, chosen, scope) = (&overview, &chosen, &scope);
+            Check { view: &view, overview, request, chosen, scope }.target(&target, dir)?;
         }
         if arc.is_none() {
             run.record_begin()?;
@@ -285,6 +314,8 @@ impl Cell {
             instead: HashMap::new(),
             left: Mutex::default(),
             damaged: Mutex::default(),
+            away: AwayFiles::default(),
+            not_in_sample: Mutex::default(),
             lost: Mutex::default(),
             hurt: Mutex::default(),
             counts: Counts::default(),
@@ -330,7 +361,8 @@ impl Cell {
             ears.stopped(&request.version.name);
         }
         view.say_names_lost(&request.version.name, ears);
-        let status = match (&result, stop.0.load(Relaxed)) {
+        let away = restore.away.say(self, ears)?;
+        let status = match (&result, stop.0.load(Relaxed) || !away.is_empty()) {
             (Err(_), _) => Status::Failed,
             (_, true) => Status::Incomplete,
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
@@ -353,6 +385,7 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..run.report()
         };
+        report.set_away(away);
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
@@ -363,7 +396,8 @@ impl Cell {
         if arc.is_none() {
             run.record_end(status, &report)?;
         }
-        Ok((report, restore.unchecked.load(Relaxed)))
+        let unchecked = restore.unchecked.load(Relaxed);
+        Ok(Sampled { report, unchecked, away: restore.not_in_sample.into_inner() })
     }
 }
 
@@ -403,6 +437,7 @@ impl Cell {
             let request = run.request;
             tar::write(view, dirs_of, &files_of, request, chosen, out, ears, stop, &counts)
         });
+        let away = counts.away.say(self, ears)?;
         let stopped = stop.0.load(Relaxed);
         if stopped {
             ears.stopped(&run.request.version.name);
@@ -413,6 +448,7 @@ impl Cell {
         let status = match (&result, stopped) {
             (_, true) => Status::Incomplete,
             (Err(_), _) => Status::Failed,
+            _ if !away.is_empty() => Status::Incomplete,
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };
@@ -431,6 +467,7 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..run.report()
         };
+        report.set_away(away);
         if let Some(seen) = &seen {
             report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
         }
@@ -546,8 +583,7 @@ fn dry_run(
     ears: &Ears<'_>,
 ) -> Result<Report> {
     let mut tally = Tally::new(run.request, chosen);
-    let mut report =
-        Report { status: "completed".to_owned(), media: view.first_media(), ..run.report() };
+    let mut report = Report { status: "completed".to_owned(), ..run.report() };
     report.method = "dry run".to_owned();
     each_live(view, overview, scope, &mut |entry, path| {
         if tally.takes(entry, path) {
@@ -555,6 +591,8 @@ fn dry_run(
         }
     })?;
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.bytes);
+    report.pick = pick::list(view, overview, scope, &tally)?;
+    report.media = report.pick.iter().map(|of| of.label.clone()).collect();
     ears.fill(&mut report);
     Ok(report)
 }

@@ -52,7 +52,7 @@ impl Cell {
                     let ears = Ears::new(&share);
                     let turn = pace.turn(number);
                     self.restore_arc(request, None, Some(&turn), &ears, stop)
-                        .map(|(report, _)| report)
+                        .map(|done| done.report)
                 });
                 // Who is not there is waited for no more.
                 started.inspect_err(|_| drop(pace.turn(number)))

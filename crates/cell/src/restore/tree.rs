@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use capstan_devices::operator;
 use capstan_devices::tape::WINDOW as TAPE_WINDOW;
 use capstan_devices::waits;
 use capstan_disk_agent::target::{Created, Target, TargetError, Worker};
@@ -19,6 +20,7 @@ use super::hand::Hand;
 use super::pace::Turn;
 use super::scope::{Scope, Wanted};
 use super::split;
+use crate::away_files::AwayFiles;
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
@@ -98,6 +100,10 @@ pub(super) struct Restore<'a> {
     /// Files that were there and are left as they are, of those whose metadata come from a later version.
     pub left: Mutex<HashSet<Vec<u8>>>,
     pub damaged: Mutex<HashSet<Vec<u8>>>,
+    /// Files of which something is on media that are away.
+    pub away: AwayFiles,
+    /// Of a drill: which those are.
+    pub not_in_sample: Mutex<HashSet<Vec<u8>>>,
     /// Ranges of streams that could not be read.
     pub lost: Mutex<Lost>,
     /// Segments of which a frame was damaged where it was looked for first.
@@ -176,6 +182,20 @@ impl Restore<'_> {
     /// Says, once of each file, that what has its contents, or a part of them, is not to be had.
     pub(super) fn missing(&self, path: &[u8], why: &str) {
         self.lose(Code::Missing, "disk agent", path, why);
+    }
+
+    /// The same, where the medium may be away: then that is no loss, and a line is said of the medium in the end.
+    pub(super) fn not_had(&self, path: &[u8], bytes: u64, e: &CellError) {
+        let Some((medium, why)) = e.away() else {
+            return self.missing(path, &crate::error::chain(e));
+        };
+        if self.damaged.lock().insert(path.to_vec()) {
+            self.away.add(medium, why, bytes);
+            if self.arc.is_some() {
+                self.not_in_sample.lock().insert(path.to_vec());
+            }
+            self.name_lost(Code::FileAway, "media agent", path, why);
+        }
     }
 
     fn lose(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
@@ -341,7 +361,9 @@ impl Restore<'_> {
 
     pub(super) fn run(&self, workers: usize) -> Result<()> {
         // A slice has what all streams saved at about the same time, so that two workers seldom meet in a directory.
-        for (tape, segments) in self.by_medium()? {
+        let mut groups = self.by_medium()?;
+        while !groups.is_empty() {
+            let (tape, segments) = groups.remove(self.next_group(&groups));
             let Some(tape) = tape else {
                 self.turn.inspect(|turn| turn.leave());
                 let jobs: Vec<Slice> = segments.into_iter().flat_map(|i| self.slices(i)).collect();
@@ -366,6 +388,26 @@ impl Restore<'_> {
             self.finish()?;
         }
         Ok(())
+    }
+
+    /// The group of segments that is read next: the first one that is at hand. Where none is, that one whose tape comes first, as long as
+    /// somebody is there to bring it.
+    fn next_group(&self, groups: &[(Option<MediumId>, Vec<usize>)]) -> usize {
+        let cell = self.view.cell;
+        let is_at_hand = |(tape, _): &(Option<MediumId>, Vec<usize>)| {
+            tape.is_none_or(|tape| cell.tapes_away(tape).is_ok_and(|away| away.is_empty()))
+        };
+        let at_hand = || groups.iter().position(is_at_hand);
+        if let Some(next) = at_hand() {
+            return next;
+        }
+        self.turn.inspect(|turn| turn.leave());
+        let mut next = None;
+        operator::any_comes(&mut || {
+            next = at_hand();
+            next.is_some()
+        });
+        next.unwrap_or(0)
     }
 
     /// The segments that have something to read, in the order in which they are read: those of a tape together, so that no worker needs the drive for
@@ -518,7 +560,11 @@ impl Restore<'_> {
     }
 
     pub(super) fn damaged_now(&self, path: &[u8]) -> bool {
-        self.counts.lost.load(Relaxed) > 0 && self.damaged.lock().contains(path)
+        self.is_any_damaged() && self.damaged.lock().contains(path)
+    }
+
+    fn is_any_damaged(&self) -> bool {
+        self.counts.lost.load(Relaxed) > 0 || self.away.is_any()
     }
 }
 

@@ -94,7 +94,7 @@ impl Cell {
                 )));
             }
             let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-            let choice = Choice { pool: request.pool.clone(), passed: ids };
+            let choice = Choice { pool: request.pool.clone(), passed: ids, asks: false };
             match self.open_chosen(&address, &wanted, &choice) {
                 Err(e) if e.is_out_of_reach() && request.pool.is_some() => {}
                 Err(e @ CellError::Changed(_)) if request.pool.is_some() => {

@@ -45,7 +45,7 @@ pub(super) fn awaited(library: &mut dyn Changer, wanted: &Wanted) -> Result<Deck
             library.unload_drive(DRIVE).map_err(Refused::Failed)?;
         }
         let problem = format!("{why}; put in {tape} instead");
-        Err(Refused::Other(TapeError::Library { library: name.clone(), problem }, why))
+        Err(Refused::Other(TapeError::Away { library: name.clone(), problem }, why))
     })
 }
 

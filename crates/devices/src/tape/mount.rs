@@ -23,6 +23,7 @@ use super::deck::Deck;
 use super::ledger::{self, Event};
 use crate::address::{LibraryName, TapeAddress};
 use crate::library;
+use crate::operator::{self, Refused};
 use crate::queue::Wait;
 use crate::waits::Waiting;
 
@@ -62,6 +63,12 @@ pub fn inventory(name: &LibraryName) -> Result<Vec<Held>, TapeError> {
     let held = library::open(name)?.inventory()?;
     known.insert(name.clone(), (Instant::now(), held.clone()));
     Ok(held)
+}
+
+/// The same, as it is now.
+pub fn inventory_now(name: &LibraryName) -> Result<Vec<Held>, TapeError> {
+    INVENTORIES.lock().remove(name);
+    inventory(name)
 }
 
 /// Gives back the drives of all tapes that are not being written; the tapes stay in them.
@@ -267,7 +274,22 @@ impl Tape {
         done
     }
 
+    /// Loads it. One that is read and is not in its library is waited for, as long as somebody is there to bring it.
     fn load(&self) -> Result<Deck, TapeError> {
+        let is_read = self.patient.load(Relaxed) && !self.pinned.load(Relaxed);
+        let Some(barcode) = self.barcode.as_deref().filter(|_| is_read) else {
+            return self.load_if_there();
+        };
+        let library = self.library.to_string();
+        operator::insist_on_tape(&self.name(), &library, barcode, &mut || {
+            self.load_if_there().map_err(|e| match e {
+                e @ TapeError::Away { .. } => Refused::Empty(e),
+                e => Refused::Failed(e),
+            })
+        })
+    }
+
+    fn load_if_there(&self) -> Result<Deck, TapeError> {
         let _waits = Waiting::begin();
         let mut wait = Wait::begin();
         loop {
@@ -324,7 +346,10 @@ impl Tape {
             let moved = match &mounted {
                 // Until it was opened, anybody could put another tape into the drive. From then on nobody can.
                 Ok((n, _)) => !is_in_drive(&library.inventory()?, barcode, *n),
-                Err(e) => matches!(e, TapeError::Library { .. } | TapeError::NoTape { .. }),
+                Err(e) => matches!(
+                    e,
+                    TapeError::Library { .. } | TapeError::Away { .. } | TapeError::NoTape { .. }
+                ),
             };
             if !moved {
                 return mounted;
@@ -456,9 +481,12 @@ fn find(library: &dyn Changer, held: &[Held], barcode: &str) -> Result<Held, Tap
             "tape {barcode} cleans drives and takes no data; name another, or use `capstan library clean` to clean a drive"
         ))),
         Some(tape) => Ok(tape.clone()),
-        None => Err(refused(format!(
-            "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
-        ))),
+        None => Err(TapeError::Away {
+            library: library.name().to_owned(),
+            problem: format!(
+                "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
+            ),
+        }),
     }
 }
 

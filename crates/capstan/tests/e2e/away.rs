@@ -1,0 +1,96 @@
+//! Files on media that are away: they are not damaged, a line is said of each medium, and they come when it is in.
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Run, below, noise, report};
+
+fn run(lab: &Lab, line: &str) -> Run {
+    lab.run(line.split_whitespace())
+}
+
+/// A full on one tape and an incremental on another; the full's tape is in the vault.
+fn half_in_the_vault() -> Lab {
+    let lab = Lab::new();
+    run(
+        &lab,
+        "vtl create vtl --capacity 40M --scale 1e5 --drives 1 --slots 4 --tapes 3 --mail-slots 1",
+    )
+    .ok();
+    lab.file("t/old", noise(1, 2_500_000));
+    lab.file("t/older", noise(2, 1_000_000));
+    lab.backed_up(["t", "--to", "vtape:vtl?tape=V00001L9", "--name", "t"]);
+    lab.file("t/new", noise(3, 500_000));
+    let second = ["t", "--to", "vtape:vtl?tape=V00002L9", "--name", "t", "--incr"];
+    assert_eq!(lab.backed_up(second)["method"], "incr");
+    let vault = ["library", "export", "vtape:vtl", "V00001L9", "--location", "bank, box 7"];
+    lab.run(vault).ok();
+    run(&lab, "vtl take vtl V00001L9").ok();
+    lab
+}
+
+/// That a report says of two files, and of nothing else, that they are away.
+fn are_away(report: &Value) {
+    assert_eq!((&report["status"], &report["away"]), (&"incomplete".into(), &2.into()), "{report}");
+    assert_eq!((&report["corrupt"], &report["away_bytes"]), (&0.into(), &3_500_000.into()));
+    let errors = report["errors"].as_array().unwrap();
+    let errors: Vec<_> = errors.iter().filter(|e| e["code"] != "path-missing").collect();
+    assert_eq!((errors.len(), &errors[0]["code"]), (1, &"away".into()), "{report}");
+    let text = errors[0]["error"].as_str().unwrap();
+    assert!(
+        text.starts_with("2 files, 3.5 MB: on tape V00001L9, which was exported on 20"),
+        "{text}"
+    );
+    assert!(text.ends_with(" to bank, box 7"), "{text}");
+    let medium = &report["away_media"][0];
+    assert_eq!((&medium["barcode"], &medium["files"]), (&"V00001L9".into(), &2.into()), "{medium}");
+}
+
+#[test]
+fn files_on_a_vaulted_tape_are_away_and_not_corrupt() {
+    let lab = half_in_the_vault();
+    let restored = run(&lab, "restore t --into out --json");
+    assert_eq!(restored.code, 1, "{}", restored.stderr);
+    are_away(&report(restored));
+    assert!(below(&lab.path("out"), &lab.path("t")).join("new").exists());
+    let text = run(&lab, "restore t --into text");
+    let lines: Vec<_> = text.stdout.lines().filter(|line| line.contains("Away")).collect();
+    assert!(lines[0].contains("2, 3.50 MB, on media that are not at hand"), "{}", text.stdout);
+    assert!(!text.stderr.contains("/old"), "a line of the medium is enough: {}", text.stderr);
+    let verbose = run(&lab, "restore t --into verbose -v");
+    assert!(verbose.stderr.contains("/t/old"), "{}", verbose.stderr);
+
+    are_away(&report(run(&lab, "verify t --json")));
+    are_away(&report(run(&lab, "restore t --to-tar out.tar --json")));
+    // Who looks after it is not alarmed: it is away on purpose.
+    assert_eq!(run(&lab, "status --json").ok().code, 0);
+    assert!(!run(&lab, "media list").ok().stdout.contains("damaged"));
+    let drill = report(run(&lab, "drill t --sample 100% --json"));
+    assert_eq!(drill["drill"]["failed"], 0, "{drill}");
+    are_away(&drill);
+    run(&lab, "vtl insert vtl V00001L9").ok();
+    run(&lab, "library import vtape:vtl").ok();
+    lab.restored(["t", "--into", "out", "--overwrite", "if-newer"]);
+    same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
+    lab.sh("rm -r out");
+    assert_eq!(report(run(&lab, "verify t --json"))["status"], "completed");
+}
+
+#[test]
+fn a_disk_that_is_not_mounted_is_away_too() {
+    let lab = Lab::new();
+    lab.file("t/old", noise(1, 300_000));
+    lab.backed_up(["t", "--to", "m1", "--name", "t"]);
+    lab.file("t/new", noise(2, 100_000));
+    lab.backed_up(["t", "--to", "m2", "--name", "t", "--incr"]);
+    lab.sh("mv m1 unplugged");
+    let restored = report(run(&lab, "restore t --into out --json"));
+    assert_eq!((&restored["status"], &restored["away"]), (&"incomplete".into(), &1.into()));
+    let text = restored["errors"][0]["error"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("1 file, 300.0 kB: on medium 'm1', which is not in"), "{text}");
+    // What is there and damaged is no such thing.
+    lab.sh("mv unplugged m1; for f in m1/*.segment; do truncate -s 100000 $f; done");
+    let damaged = report(run(&lab, "restore t --into damaged --json"));
+    assert_eq!((&damaged["away"], &damaged["corrupt"]), (&0.into(), &1.into()), "{damaged}");
+    assert_eq!(damaged["status"], "completed_with_errors");
+}

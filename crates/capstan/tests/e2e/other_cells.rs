@@ -107,20 +107,42 @@ fn a_last_version_that_another_cell_removed_alarms() {
 }
 
 #[test]
-fn a_medium_of_another_cell_is_forgotten_when_it_is_gone_only() {
+fn a_medium_of_another_cell_is_forgotten_and_an_import_brings_it_back() {
     let lab = Lab::new();
     lab.file("tree/a", noise(1, 50_000));
-    let mut first = lab.command();
-    first
-        .env("CAPSTAN_HOME", lab.path("first"))
-        .args(["backup", "tree", "--to", "m", "--name", "t"]);
-    finish(&mut first).ok();
+    let first = |args: &str| {
+        let mut command = lab.command();
+        command.env("CAPSTAN_HOME", lab.path("first")).args(args.split(' '));
+        finish(&mut command)
+    };
+    first("backup tree --to m --name t").ok();
+    let before = contents(&lab.path("m"));
+    for _ in 0..2 {
+        lab.run(["import", "m"]).ok();
+        lab.restored(["t", "--into", "out"]);
+        lab.run(["media", "forget", "m"]).ok();
+        assert_eq!(lab.run(["restore", "t", "--into", "none"]).code, 2);
+    }
+    assert_eq!(contents(&lab.path("m")), before);
     lab.run(["import", "m"]).ok();
-    lab.run(["media", "forget", "m"]).refused(&["at hand", "another cell"]);
-    lab.restored(["t", "--into", "out"]);
-    lab.sh("mv m away");
+    fs::remove_dir_all(lab.path("m")).unwrap();
     lab.run(["media", "forget", "m"]).ok();
-    lab.run(["import", "away"]).ok();
+}
+
+#[test]
+fn a_tape_of_another_cell_that_was_imported_can_be_erased() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 3);
+    lab.file("tree/a", noise(1, 50_000));
+    let mut command = lab.command();
+    command.env("CAPSTAN_HOME", lab.path("first"));
+    finish(command.args(["backup", "tree", "--to", "vtape:vtl", "--name", "t"])).ok();
+    lab.run(["import", "vtape:vtl"]).ok();
+    let erase = ["media", "erase", "vtape:vtl?tape=V00001L9", "--foreign"];
+    lab.run(erase).refused(&["another cell", "media forget 'V00001L9'"]);
+    lab.run(["media", "forget", "V00001L9"]).ok();
+    lab.run(erase).ok();
+    lab.backed_up(["tree", "--to", "vtape:vtl?tape=V00001L9", "--name", "own"]);
 }
 
 #[test]

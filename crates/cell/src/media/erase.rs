@@ -95,7 +95,11 @@ impl Cell {
                 });
             if is_it || is_member || was_here {
                 let label = &medium.label;
-                let way = match self.idb.management(medium.id)?.changed_us {
+                let management = self.idb.management(medium.id)?;
+                let way = match management.changed_us {
+                    _ if management.is_other_cells() => format!(
+                        "it belongs to another cell: `capstan media forget '{label}'` forgets it here, then this command erases it"
+                    ),
                     Some(_) => format!(
                         "`capstan media recycle '{label}' --foreign` or `capstan media forget '{label}'` gives up what that held"
                     ),

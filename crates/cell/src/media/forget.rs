@@ -27,7 +27,7 @@ pub struct Forgotten {
 
 impl Cell {
     /// Forgets a medium, and the versions that need what only it has. Nothing is removed from it: an import brings it back.
-    /// Refused where it is at hand as it was last written, also where it is another cell's.
+    /// Refused where it is at hand as it was last written, unless it is another cell's.
     pub fn media_forget(&self, name: &str) -> Result<Forgotten> {
         let medium = self.find_medium(name)?;
         let management = self.idb.management(medium.id)?;
@@ -35,14 +35,13 @@ impl Cell {
             matches!(medium.device.parse(), Ok(Address::Tape(TapeAddress { tape: None, .. })));
         // What is in its place may not be what was recorded.
         let is_there = !by_hand && look_here(&self.idb, &medium).absent.is_none();
-        if is_there && self.changed_at_hand(&medium)?.is_none() {
+        // What is on another cell's is that one's to keep.
+        let is_ours = !management.is_other_cells();
+        if is_ours && is_there && self.changed_at_hand(&medium)?.is_none() {
             let (called, label) = (shown(medium.id, &medium.label), &medium.label);
-            let way = match management.is_other_cells() {
-                true => "it belongs to another cell: bring it away first".to_owned(),
-                false => format!(
-                    "`capstan media recycle '{label}'` or `capstan media erase '{label}'` gives up what it holds"
-                ),
-            };
+            let way = format!(
+                "`capstan media recycle '{label}'` or `capstan media erase '{label}'` gives up what it holds"
+            );
             return Err(CellError::BadInput(format!(
                 "{called} is in {}, and one that is at hand is not forgotten; {way}",
                 medium.device

@@ -102,6 +102,28 @@ fn as_foreseen(foreseen: &Value, done: &Value) {
     }
 }
 
+/// Frames of many files each, of which some live: what opens is written anew without the others, sealed or not.
+#[test]
+fn a_dry_run_foresees_the_full_of_sealed_frames() {
+    let lab = Lab::with_passphrase(Some("correct horse battery staple"));
+    for i in 0..40 {
+        lab.file(&format!("tree/{i}"), noise(i, 40_000));
+    }
+    lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    for day in 1..5 {
+        // The more of a frame goes, the later the day.
+        (0..40).filter(|i| i % 5 < day).for_each(|i| {
+            lab.file(&format!("tree/{i}"), noise(1000 * day + i, 40_000));
+        });
+        lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    }
+    let (code, foreseen, _) = prune(&lab, &["--dry-run"]);
+    assert_eq!((code, foreseen["consolidated"].as_array().unwrap().len()), (0, 1), "{foreseen:#}");
+    let (code, done, said) = prune(&lab, &[]);
+    assert_eq!(code, 0, "{done:#}{said}");
+    as_foreseen(&foreseen, &done);
+}
+
 #[test]
 fn a_chain_that_has_no_room_stays_and_the_command_that_helps_is_named() {
     let Some(small) = Small::new() else { return };

@@ -226,7 +226,11 @@ impl Cell {
         if self.is_in_the_way(base, &view)? {
             return Ok(None);
         }
-        self.add_keys(&mut view, false)?;
+        // As the consolidation will: what does not open is taken over whole, and takes more room.
+        if self.add_keys(&mut view, true).is_err() {
+            view = VersionView::open(self, base.version.id)?;
+            self.add_keys(&mut view, false)?;
+        }
         let weight = crate::consolidate::weigh(&view)?;
         let least = match self.free_if_full(medium, base.version.object, (0, 0))? {
             Some(_) => DEAD_PERCENT_FULL,

@@ -228,7 +228,10 @@ impl Run {
                 break;
             }
             let args: Vec<_> = objects.iter().map(|(args, _)| *args).collect();
-            for (args, report) in args.into_iter().zip(back_up(cell, global, objects, stop)?) {
+            let reports = back_up(cell, global, objects, stop)?;
+            // Other sessions may want them more than what comes next.
+            capstan_cell::release_drives();
+            for (args, report) in args.into_iter().zip(reports) {
                 show(&report, json || global.quiet)?;
                 let (name, code) = (report.name.clone(), report.exit_code());
                 let begun = !report.media.is_empty();

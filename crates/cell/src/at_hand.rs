@@ -268,7 +268,7 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
     );
     let text = format!("cannot read medium '{label}' ({id}) in {device}: {why}");
     match e.of_tape() {
-        Some(TapeError::Busy { .. }) => CellError::InUse(text),
+        Some(tape) if tape.is_busy() => CellError::InUse(text),
         // It is where it should be.
         Some(tape) if tape.blames_tape() || tape.blames_drive() => CellError::BadInput(text),
         of_tape => {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::open::{header_on, is_by_hand, refuse_no_drive};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
+use capstan_devices::tape::done_reading;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{SessionId, VersionId};
 use capstan_format::record::Follows;
@@ -96,6 +97,7 @@ impl Cell {
             }
             let drive = library.drive;
             let tape = TapeAddress { drive, ..library.with_tape(&barcode) };
+            let device = Address::Tape(tape.clone());
             match header_on(&tape) {
                 // Members are read together: not all in that drive.
                 Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
@@ -120,6 +122,7 @@ impl Cell {
                     }
                 }
             }
+            done_reading(&device);
         }
         let library = Address::Tape(library.clone());
         self.import_found(&library, all, &|_| true, observer, stop)
@@ -140,11 +143,12 @@ impl Cell {
                 }
                 let tape = library.with_tape(&barcode);
                 match header_on(&tape) {
-                    Ok(header) if header.is_array() => all.members.push((tape, header)),
+                    Ok(header) if header.is_array() => all.members.push((tape.clone(), header)),
                     Ok(_) => {}
                     Err(e) if e.is_no_medium() => {}
                     Err(e) => all.unread(&barcode, e),
                 }
+                done_reading(&Address::Tape(tape));
             }
         }
         let Address::Array(named) = array else { return Err(none_of(array)) };
@@ -174,6 +178,7 @@ impl Cell {
                 true => {
                     let address = Address::Array(found.address);
                     self.import_one(&address, &found.label, &mut all, observer, stop)?;
+                    done_reading(&address);
                 }
                 false => broken.push(too_little(&found)),
             }

@@ -163,7 +163,10 @@ impl Cell {
                 }
             }
         }
+        let mut before = None;
         for (id, locks) in locks {
+            // The last one is written once more, with a backup of the database.
+            before.replace(id).into_iter().for_each(|id| self.done_reading(id));
             let (at_hand, not_at_hand) = self.all_at_hand(std::iter::once(id), Vec::new())?;
             if let Some(e) = not_at_hand.into_values().next() {
                 return Err(e);

@@ -15,6 +15,7 @@ use capstan_devices::shared::{Common, share_with};
 use capstan_devices::{DeviceError, library};
 use capstan_idb::{Idb, IdbError, RobotLease};
 use capstan_tape::{TapeError, leaving};
+use parking_lot::Mutex;
 
 use crate::Cell;
 use crate::error::chain;
@@ -47,7 +48,8 @@ impl Cell {
     pub fn share_libraries(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         // This outlives the cell, which closes its database when it ends.
         let idb = Arc::downgrade(&self.idb);
-        share_with(Box::new(Sharing { idb, tell: Box::new(tell) }));
+        let seen = Mutex::default();
+        share_with(Box::new(Sharing { idb, tell: Box::new(tell), seen }));
     }
 }
 
@@ -55,6 +57,8 @@ impl Cell {
 struct Sharing {
     idb: Weak<Idb>,
     tell: Box<Tell>,
+    /// How the leases of others were seen: who asks again and again knows which of them is a dead process's.
+    seen: Mutex<Seen>,
 }
 
 impl Common for Sharing {
@@ -62,6 +66,16 @@ impl Common for Sharing {
         match self.idb.upgrade() {
             Some(idb) => Ok(Box::new(Booked::wait(idb, robot, TERMS, &*self.tell)?)),
             None => Ok(Box::new(())),
+        }
+    }
+
+    fn claim(&self, drive: &str) -> std::result::Result<Box<dyn Send>, TapeError> {
+        match self.idb.upgrade() {
+            // Processes of one host have locks for that.
+            Some(idb) if idb.is_on_server() => {
+                Ok(Box::new(Booked::at_once(&idb, drive, TERMS, &mut self.seen.lock())?))
+            }
+            _ => Ok(Box::new(())),
         }
     }
 
@@ -124,8 +138,11 @@ pub(crate) struct Booked {
 struct Applicant<'a> {
     idb: &'a Arc<Idb>,
     terms: Terms,
-    seen: HashMap<String, (RobotLease, Instant)>,
+    seen: Seen,
 }
+
+/// Leases of others, by what they are of: since when they are as they are.
+type Seen = HashMap<String, (RobotLease, Instant)>;
 
 impl<'a> Applicant<'a> {
     fn new(idb: &'a Arc<Idb>, terms: Terms) -> Self {
@@ -188,6 +205,24 @@ impl Booked {
                 told = Some(held.lease);
             }
             leaving::nap(terms.look);
+        }
+    }
+
+    /// Takes a drive, or says who has it.
+    fn at_once(
+        idb: &Arc<Idb>,
+        drive: &str,
+        terms: Terms,
+        seen: &mut Seen,
+    ) -> Result<Self, TapeError> {
+        let mut applicant = Applicant { idb, terms, seen: std::mem::take(seen) };
+        let taken = applicant.take(drive);
+        *seen = applicant.seen;
+        match taken? {
+            Taken::Had(booked) => Ok(booked),
+            Taken::ByOther(held) => {
+                Err(TapeError::Busy { what: drive.to_owned(), holder: holder(&held) })
+            }
         }
     }
 
@@ -318,6 +353,20 @@ mod tests {
             end.store(1, SeqCst);
             assert!(refused.to_string().contains("on elsewhere"), "{refused}");
         });
+    }
+
+    #[test]
+    fn a_drive_is_had_at_once_or_its_holder_is_named_until_the_lease_is_a_dead_ones() {
+        let (_dir, idb) = idb();
+        let mut seen = Seen::new();
+        let own = Booked::at_once(&idb, "other", SHORT, &mut seen).unwrap();
+        assert!(Booked::at_once(&idb, "other", SHORT, &mut seen).err().unwrap().is_busy());
+        drop(own);
+        assert_eq!(idb.take_robot(&of_other_host()).unwrap(), None);
+        let refused = Booked::at_once(&idb, "r", SHORT, &mut seen).err().unwrap();
+        assert!(refused.is_busy() && refused.to_string().contains("on elsewhere"), "{refused}");
+        thread::sleep(SHORT.lease);
+        drop(Booked::at_once(&idb, "r", SHORT, &mut seen).unwrap());
     }
 
     #[test]

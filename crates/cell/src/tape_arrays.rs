@@ -12,6 +12,7 @@ use capstan_devices::held::HeldMedium;
 use capstan_devices::open;
 use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::{drives, make};
+use capstan_devices::tape::Trial;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_media_agent::mirror::Member;
@@ -22,7 +23,7 @@ use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::{BLOCK_SIZE, MediumState, label_of, lacking_tapes};
 use crate::observe::Silent;
-use crate::tapes::{Candidate, Unfit, is_of};
+use crate::tapes::{Candidate, Unfit, has_no_drive, is_of};
 
 /// A medium that was opened to write, and held if it was to be.
 type Opened = (Member, Option<HeldMedium>);
@@ -131,11 +132,15 @@ impl Cell {
 
     /// Opens an array if all its members can be written.
     fn open_whole(&self, address: &Address, wanted: &Wanted, hold: bool) -> Result<Opened> {
+        let trial = Trial::of(address);
         let mut opened = self.open_named(address, wanted, hold, &Silent)?;
-        match opened.0.device.take_lost().into_iter().next() {
-            Some((member, why)) => Err(CellError::BadInput(format!("{member}: {why}"))),
-            None => Ok(opened),
+        if let Some((member, why)) = opened.0.device.take_lost().into_iter().next() {
+            // The trial gives back what was written no more.
+            drop(opened);
+            return Err(CellError::BadInput(format!("{member}: {why}")));
         }
+        trial.keep();
+        Ok(opened)
     }
 
     /// Makes an array of tapes that hold nothing, and opens it.
@@ -192,8 +197,10 @@ impl Cell {
             while let Some(candidate) = tapes.as_mut().and_then(|tapes| tapes.pop_front()) {
                 let tape = library.with_tape(&candidate.barcode);
                 let tape = TapeAddress { drive: library.drive, ..tape };
+                let trial = Trial::of(&Address::Tape(tape.clone()));
                 match self.holds_nothing(&candidate, &tape) {
                     Ok(()) => {
+                        trial.keep();
                         free.extend(candidate.known.map(|(medium, _)| medium));
                         return Ok(tape);
                     }
@@ -201,7 +208,11 @@ impl Cell {
                         if candidate.known.is_none() && candidate.why_not.is_none() {
                             self.remember_unfit(&tape, &e)?;
                         }
+                        let no_drive = has_no_drive(&e);
                         unfit.add(&candidate.barcode, e)?;
+                        if no_drive {
+                            break;
+                        }
                     }
                 }
             }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::queue::Wait;
-use capstan_devices::tape::release_idle;
+use capstan_devices::tape::{Trial, done_reading, done_writing, release_idle};
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
 use capstan_media_agent::mirror::Member;
@@ -25,7 +25,6 @@ use crate::by_hand::Choice;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::{MediumInfo, MediumState, WriteFailure};
-use crate::observe::Silent;
 use crate::seen::why_not;
 use crate::session::now_us;
 
@@ -97,15 +96,26 @@ impl Cell {
             }
             let (drive, spool) = (library.drive, library.spool.clone());
             let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
-            match self.open_device(&Address::Tape(tape.clone()), wanted, &Silent) {
+            let address = Address::Tape(tape.clone());
+            // What will not do is looked at once more, before its drive is given back.
+            let trial = Trial::of(&address);
+            match self.open_on_trial(&address, wanted) {
                 Err(e) => {
                     self.passed_changed(&barcode, &e);
                     if known.is_none() {
                         self.remember_unfit(&tape, &e)?;
                     }
+                    let no_drive = has_no_drive(&e);
                     unfit.add(&barcode, e)?;
+                    // The next one would have none either.
+                    if no_drive {
+                        break;
+                    }
                 }
-                opened => return opened,
+                Ok(opened) => {
+                    trial.keep();
+                    return Ok(opened);
+                }
             }
         }
         Err(unfit.error(|found| {
@@ -204,6 +214,13 @@ impl Cell {
         self.idb.medium(medium).ok()??.device.parse().ok()
     }
 
+    /// Gives the drives of a medium back, of which this session reads no more.
+    pub(crate) fn done_reading(&self, medium: MediumId) {
+        if let Some(device) = self.device_of_medium(medium) {
+            done_reading(&device);
+        }
+    }
+
     /// Whether a medium is a tape that somebody puts into a drive by hand.
     pub(crate) fn is_by_hand(&self, medium: MediumId) -> bool {
         self.tape_of(medium).is_some_and(|tape| tape.tape.is_none())
@@ -222,11 +239,14 @@ impl Cell {
         wanted: &Wanted,
         passed: &mut Vec<(MediumId, &'static str)>,
     ) -> Result<Member> {
-        let (mut wait, mut busy) = (Wait::begin(), None);
+        let mut queue = Queue::begin();
         loop {
             let medium = match self.allocate(pool, wanted.by_drive, passed, false) {
-                Err(_) if again(&mut wait, &mut busy, passed) => continue,
-                allocated => allocated?,
+                Err(e) => {
+                    queue.again(e, passed)?;
+                    continue;
+                }
+                Ok(medium) => medium,
             };
             let choice = Choice {
                 pool: Some(pool.to_owned()),
@@ -234,13 +254,8 @@ impl Cell {
                 asks: false,
             };
             match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
-                Err(e) if e.is_out_of_reach() => {
-                    passed.push((
-                        medium.id,
-                        if e.is_busy() { IN_USE } else { "is out of reach now" },
-                    ));
-                    busy = e.is_busy().then_some(e).or(busy);
-                }
+                // Chosen by its pool, so nothing is waited for yet.
+                Err(e) if e.is_out_of_reach() => queue.pass(medium.id, e, passed)?,
                 Err(e @ CellError::Changed(_)) => {
                     self.passed_changed(&medium.label, &e);
                     passed.push((medium.id, NOT_AS_WRITTEN));
@@ -279,7 +294,7 @@ impl Cell {
                 Some(failure) => self.note_write_failure(old.medium, failure),
             }
             .map_err(failed)?;
-            // Its drive is free for the next one.
+            // Its drive is free for the next one, or for another session once that is in another drive.
             drop(member);
             let by_drive = supply.by_drive.going_on(&old);
             let block_size = Some(old.block_size);
@@ -302,6 +317,9 @@ impl Cell {
                     old.label
                 ))),
             };
+            if let Some(old) = self.device_of_medium(old.medium) {
+                done_writing(&old);
+            }
             let mut member = opened.map_err(failed)?;
             if let Some(on) = supply.drives_compress {
                 member.device.set_compression(on)?;
@@ -316,24 +334,57 @@ impl Cell {
 }
 
 /// Why a medium of a pool was passed over that may be free soon.
-pub(crate) const IN_USE: &str = "is in use";
+const IN_USE: &str = "is in use";
 /// Why one was that somebody else changed.
 pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
 
-/// Waits for media of a pool that others have, which are not passed over any more then. False if there are none, or nobody waits.
-pub(crate) fn again(
-    wait: &mut Wait,
-    busy: &mut Option<CellError>,
-    passed: &mut Vec<(MediumId, &'static str)>,
-) -> bool {
-    let Some(e) = busy.take() else { return false };
-    release_idle();
-    if !wait.again(&e) {
-        *busy = Some(e);
-        return false;
+/// A session that chooses among the media of a pool, and waits where others have all that would do.
+pub(crate) struct Queue {
+    wait: Wait,
+    /// What others have.
+    busy: Option<CellError>,
+}
+
+impl Queue {
+    pub fn begin() -> Self {
+        Self { wait: Wait::begin(), busy: None }
     }
-    passed.retain(|(_, why)| *why != IN_USE);
-    true
+
+    /// Passes over a medium that is out of reach. Where it is a drive that others have, the next one would get none either: that is
+    /// waited for, before another medium is given up for nothing.
+    pub fn pass(
+        &mut self,
+        medium: MediumId,
+        e: CellError,
+        passed: &mut Vec<(MediumId, &'static str)>,
+    ) -> Result<()> {
+        if has_no_drive(&e) {
+            return self.again(e, passed);
+        }
+        passed.push((medium, if e.is_busy() { IN_USE } else { "is out of reach now" }));
+        self.busy = if e.is_busy() { Some(e) } else { self.busy.take() };
+        Ok(())
+    }
+
+    /// Waits, as no medium is left because of that, for those that others have, which are not passed over any more then. An error if
+    /// there are none, or nobody waits.
+    pub fn again(
+        &mut self,
+        e: CellError,
+        passed: &mut Vec<(MediumId, &'static str)>,
+    ) -> Result<()> {
+        let busy = match self.busy.take() {
+            _ if e.is_busy() => e,
+            Some(busy) => busy,
+            None => return Err(e),
+        };
+        release_idle();
+        if !self.wait.again(&busy) {
+            return Err(busy);
+        }
+        passed.retain(|(_, why)| *why != IN_USE);
+        Ok(())
+    }
 }
 
 /// A tape of a library that a session may take.
@@ -349,8 +400,8 @@ pub(crate) struct Candidate {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unfit {
     said: Vec<String>,
-    /// Others have some of it.
-    is_busy: bool,
+    /// What others have.
+    busy: Vec<String>,
 }
 
 impl Unfit {
@@ -360,19 +411,34 @@ impl Unfit {
 
     /// Adds what could not be opened, where that is a matter of this tape; else returns what failed.
     pub fn add(&mut self, name: &str, e: CellError) -> Result<()> {
-        self.is_busy |= e.is_busy();
+        if e.is_busy() {
+            let why = chain(&e);
+            // What to do is said once.
+            let why = why.split("; ").next().unwrap_or_default().to_owned();
+            self.said.push(format!("{name}: {why}"));
+            if !self.busy.contains(&why) {
+                self.busy.push(why);
+            }
+            return Ok(());
+        }
         self.said.push(format!("{name}{}", why_unfit(e)?));
         Ok(())
     }
 
-    /// The error that nothing does.
+    /// The error that nothing does. What others have is all there is to say as long as that is waited for.
     pub fn error(&self, text: impl FnOnce(&str) -> String) -> CellError {
-        let found = if self.said.is_empty() { "it has none" } else { &self.said.join("; ") };
-        match self.is_busy {
-            true => CellError::InUse(text(found)),
-            false => CellError::NoTape(text(found)),
+        let found = if self.said.is_empty() { "it has none" } else { &self.said.join(", ") };
+        match self.busy.is_empty() {
+            false => CellError::InUse(format!("{}; {}", self.busy.join(", "), text(found))),
+            true => CellError::NoTape(text(found)),
         }
     }
+}
+
+/// Whether a tape was not had because others have all drives.
+pub(crate) fn has_no_drive(e: &CellError) -> bool {
+    let CellError::Device(e) = e else { return false };
+    matches!(e.of_tape(), Some(TapeError::NoDriveFree { .. }))
 }
 
 /// Whether a medium lies on a tape of that library, or its tapes are of the libraries of that array.
@@ -414,7 +480,6 @@ fn on_tape<'a>(known: &'a [Medium], device: &str, changed: &[MediumId]) -> Optio
 /// Why a tape was not taken, in words that follow its name, where that is a matter of this tape; else what failed.
 fn why_unfit(e: CellError) -> Result<String> {
     Ok(match e {
-        CellError::Device(e) if e.is_busy() => " is in use, or all drives are".to_owned(),
         CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
             " is write-protected".to_owned()
         }

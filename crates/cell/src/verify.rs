@@ -203,6 +203,7 @@ impl Cell {
                 if let Err(e) = self.record_verified(part, &read, damaged, whole) {
                     ears.say(Code::Adapted, "cell", part.medium.path(), crate::error::chain(&e));
                 }
+                self.done_reading(part.medium.header().medium);
             }
         });
         if closed > 0 {
@@ -368,6 +369,10 @@ impl Cell {
                                 part.recorded.insert(number, id);
                             }
                             None => {
+                                // Each is read when the one before is done with.
+                                if let Some((before, _)) = parts.last() {
+                                    self.done_reading(*before);
+                                }
                                 let segments = vec![number];
                                 let (missing, recorded) = (Vec::new(), [(number, id)].into());
                                 let passed = self.needless_on(medium)?;
@@ -397,6 +402,9 @@ impl Cell {
                 let mut changed = Vec::new();
                 for part in &parts {
                     changed.extend(self.note_changed_known(&part.medium)?);
+                    if parts.len() > 1 {
+                        self.done_reading(part.medium.header().medium);
+                    }
                 }
                 drop(asked);
                 let (name, version) = (name.name.clone(), Some(version.id));

@@ -94,7 +94,7 @@ fn name_in(text: &str, holders: &[Holder<'_>], here: &str) -> String {
             .map(|other| other.name.as_str())
             .collect();
         let process = process(of.pid);
-        if let Some(at) = text.find(&process)
+        while let Some(at) = text.find(&process)
             && let Some(end) = text[at..].find(')')
         {
             let named = format!("{} (in process {})", names.join(" and "), of.pid);

@@ -313,7 +313,7 @@ impl DeviceError {
 
     /// Whether another process has the device.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Tape(TapeError::Busy { .. }))
+        matches!(self, Self::Busy { .. }) || self.of_tape().is_some_and(TapeError::is_busy)
     }
 
     /// What a drive, a tape or a library said, if it is that.

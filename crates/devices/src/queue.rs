@@ -89,7 +89,7 @@ fn by_chance(pause: Duration) -> Duration {
 
 /// An error without what it says to do: it is done.
 fn reason(error: &str) -> String {
-    error.rsplit_once("; ").map_or(error, |(what, _)| what).to_owned()
+    error.split_once("; ").map_or(error, |(what, _)| what).to_owned()
 }
 
 #[cfg(test)]

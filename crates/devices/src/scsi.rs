@@ -128,7 +128,7 @@ fn what_is(device: &str) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// The file by which processes of this host take turns with a robot (`changer`) or a drive. Named after its serial number, so
+/// The file by which processes of this host take turns with a robot (`changer`), a drive, or with bringing a tape to one (`claim`). Named after its serial number, so
 /// whatever way leads to it, it is the same file.
 fn lock_path(of: &str, identity: &Identity, device: &str) -> PathBuf {
     let name = if identity.serial.is_empty() { device } else { &identity.serial };

@@ -14,6 +14,8 @@ use crate::address::LibraryName;
 pub trait Common: Send + Sync {
     /// Books a robot: waits until nobody else has it. Who books has it until what is returned is dropped.
     fn book(&self, robot: &str) -> Result<Box<dyn Send>, TapeError>;
+    /// Claims a drive that something is brought to, where hosts cannot see each other's locks; or says at once who has it.
+    fn claim(&self, drive: &str) -> Result<Box<dyn Send>, TapeError>;
     /// A library says that somebody may have changed tapes in it.
     fn disturbed(&self, library: &LibraryName);
 }
@@ -90,6 +92,12 @@ impl Changer for Shared {
         let moved = self.library.move_tape(from, to);
         self.pass_on();
         moved
+    }
+
+    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
+        let here = self.library.claim_drive(number)?;
+        let claimed = self.common.claim(&format!("{} drive {number}", self.library.robot()))?;
+        Ok(Box::new((claimed, here)))
     }
 
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {

@@ -7,13 +7,15 @@
 //!
 //! What is no segment and lies between them has a number as they have ([`attachment`]).
 //!
-//! [`mount`] gets the tape into a drive, a [`deck`], which has what [`passed`] by; [`by_hand`] waits until somebody has put it
+//! [`mount`] has the tapes that this process uses and their drives; [`bring`] has the robot get one there, a [`deck`], which has what
+//! [`passed`] by; [`by_hand`] waits until somebody has put it
 //! into a drive that stands alone; [`claim`] keeps those that are to be an array. [`seems`] tells what others wrote. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
 //! who writes; several who read stay [`abreast`]. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys. The
 //! [`ledger`] is told what happens to tapes.
 
 mod abreast;
 mod attachment;
+mod bring;
 mod by_hand;
 mod claim;
 mod deck;
@@ -32,7 +34,8 @@ pub use by_hand::Wanted;
 pub(crate) use claim::Claim;
 pub use keys::{has_key, open_key};
 pub use mount::{
-    Tape, eject, has_all_drives, inventory, inventory_now, release_idle, take_sessions,
+    Tape, Trial, done_reading, done_writing, eject, has_all_drives, inventory, inventory_now,
+    release_idle, take_sessions,
 };
 pub use passed::{WINDOW, read_through};
 pub(crate) use spool::check as check_spool;

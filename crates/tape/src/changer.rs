@@ -158,6 +158,12 @@ pub trait Changer: Send {
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError>;
     /// Moves a tape. One in a drive must have been unloaded.
     fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError>;
+    /// Keeps others from bringing a tape into a drive, or from opening it, until what is returned is dropped: so nobody else gets what
+    /// the robot has brought there before it is opened. [`TapeError::Busy`] where another does that now. Without a robot there is
+    /// nothing to claim.
+    fn claim_drive(&mut self, _number: u32) -> Result<Box<dyn Send>, TapeError> {
+        Ok(Box::new(()))
+    }
     /// Opens a drive for this process alone, with the tape that is in it. [`TapeError::Busy`] where another has it.
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError>;
     /// What is known of a drive, also of one that others use.

@@ -149,6 +149,16 @@ pub enum TapeError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Other processes use all drives of a library.
+    #[error(
+        "every drive of library {library} is in use by {holder}; wait until one of them is free, or use another library"
+    )]
+    NoDriveFree {
+        /// The library.
+        library: String,
+        /// Who has them.
+        holder: String,
+    },
     /// Another process uses it.
     #[error("{what} is in use by {holder}; wait until it ends, or use another")]
     Busy {
@@ -210,6 +220,11 @@ impl TapeError {
     /// Whether the drive does not answer, or the way to it is lost: that says nothing of the tape in it.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Offline { .. } | Self::Unreachable(_))
+    }
+
+    /// Whether others have it.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::NoDriveFree { .. })
     }
 
     /// Whether the tape is at fault, so that another one may do in the same drive.

@@ -251,6 +251,11 @@ impl Library {
         self.dir.join(format!("drive-{number}"))
     }
 
+    /// Locked from before a tape is brought to a drive until that is open, which its own lock cannot be: the robot takes that.
+    fn claim_path(&self, number: u32) -> PathBuf {
+        self.dir.join(format!("drive-{number}.claim"))
+    }
+
     fn lock_drive(&self, number: u32) -> Result<File, TapeError> {
         lock::take(&self.lock_path(number), &format!("drive {number} of library {}", self.name))
     }
@@ -308,6 +313,12 @@ impl Changer for Library {
         self.carry(from, to)
     }
 
+    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
+        self.refuse_nowhere(Place::Drive(number))?;
+        let what = format!("drive {number} of library {}", self.name);
+        Ok(Box::new(lock::take(&self.claim_path(number), &what)?))
+    }
+
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
         Ok(Box::new(self.drive(number)?))
     }
@@ -324,7 +335,8 @@ impl Changer for Library {
         let dirty = self.dirty_mark(number).exists();
         Ok(DriveInfo {
             model: format!("virtual {}", self.design.model),
-            in_use: lock::holder(&self.lock_path(number)),
+            in_use: lock::holder(&self.lock_path(number))
+                .or_else(|| lock::holder(&self.claim_path(number))),
             note: dirty.then(|| "asks to be cleaned".to_owned()),
             ..DriveInfo::default()
         })

@@ -98,6 +98,7 @@ mod selection;
 #[path = "../../../idb/tests/common/server.rs"]
 mod server;
 mod sessions;
+mod several_sessions;
 mod shared_library;
 mod spool;
 mod stage;

@@ -9,7 +9,7 @@ use capstan_devices::null::NullDevice;
 use capstan_devices::open;
 use capstan_devices::queue::Wait;
 use capstan_devices::rait::open::{Opened as OpenedArray, null_device};
-use capstan_devices::tape::{has_all_drives, release_idle};
+use capstan_devices::tape::{Trial, has_all_drives, release_idle};
 use capstan_devices::{Device, DeviceError};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
@@ -173,8 +173,28 @@ impl Cell {
         Ok(self.open_held(address, wanted, false, choice, &Silent)?.0)
     }
 
-    /// The same; if `hold`, with the medium held on beyond the life of the device. What others have is waited for; of a pool another
-    /// medium may do.
+    /// Opens one of several media that would do, which is on trial: nothing is waited for.
+    pub(crate) fn open_on_trial(&self, address: &Address, wanted: &Wanted) -> Result<Member> {
+        Ok(self.open_held_now(address, wanted, false, &Choice::default(), &Silent)?.0)
+    }
+
+    /// Opens one of several media that would do: who has it, or all drives, is not waited for, and where it will not do, its drive is
+    /// given back. If `hold`, with the medium held on beyond the life of the device.
+    fn try_held(
+        &self,
+        address: &Address,
+        wanted: &Wanted,
+        hold: bool,
+        choice: &Choice,
+        observer: &dyn Observer,
+    ) -> Result<(Member, Option<HeldMedium>)> {
+        let trial = Trial::of(address);
+        let opened = self.open_held_now(address, wanted, hold, choice, observer)?;
+        trial.keep();
+        Ok(opened)
+    }
+
+    /// The same of a medium that was named, whose device others may have: that is waited for. Of a pool another medium may do.
     fn open_held(
         &self,
         address: &Address,
@@ -185,17 +205,15 @@ impl Cell {
     ) -> Result<(Member, Option<HeldMedium>)> {
         let has_all =
             || address.tapes().iter().any(|tape| has_all_drives(&tape.resolved().library));
+        if choice.pool.is_some() {
+            return self.try_held(address, wanted, hold, choice, observer);
+        }
         // Another thread of this process may have a tape, which is soon done with it.
         let is_ours_to_hold = |e: &CellError| !address.is_tape() && is_ours(e);
         let mut wait = Wait::begin();
         loop {
             match self.open_held_now(address, wanted, hold, choice, observer) {
-                Err(e)
-                    if e.is_busy()
-                        && choice.pool.is_none()
-                        && !has_all()
-                        && !is_ours_to_hold(&e) =>
-                {
+                Err(e) if e.is_busy() && !has_all() && !is_ours_to_hold(&e) => {
                     // Nobody waits for what this process has and does not use.
                     release_idle();
                     if !wait.again(&e) {

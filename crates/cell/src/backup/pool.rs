@@ -7,7 +7,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
-use capstan_devices::queue::Wait;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use serde_json::Value;
@@ -20,7 +19,7 @@ use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
-use crate::tapes::{IN_USE, NOT_AS_WRITTEN, again};
+use crate::tapes::{NOT_AS_WRITTEN, Queue};
 
 /// So many media that fail one after the other are not the media's fault.
 const FAILURES: usize = 3;
@@ -49,20 +48,21 @@ impl Cell {
         drop(planned);
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
         let mut avoid: Vec<MediumId> = Vec::new();
-        let mut busy: Option<CellError> = None;
-        let mut wait = Wait::begin();
+        let mut queue = Queue::begin();
         let mut failures = 0;
         while !going.is_empty() {
             let mut chosen = None;
             if let Some(pool) = &pool {
                 let medium = match self.allocate(pool, by_drive, &passed, dry_run) {
                     Ok(medium) => medium,
-                    Err(_) if again(&mut wait, &mut busy, &mut passed) => continue,
-                    Err(e) if reports.iter().any(Option::is_some) => {
-                        end_without_next(&mut reports, &going, &e, observer);
-                        break;
-                    }
-                    Err(e) => return Err(busy.unwrap_or(e)),
+                    Err(e) => match queue.again(e, &mut passed) {
+                        Ok(()) => continue,
+                        Err(e) if reports.iter().any(Option::is_some) => {
+                            end_without_next(&mut reports, &going, &e, observer);
+                            break;
+                        }
+                        Err(e) => return Err(e),
+                    },
                 };
                 let device: Address = medium.device.parse()?;
                 requests.iter_mut().for_each(|request| request.device = device.clone());
@@ -70,11 +70,18 @@ impl Cell {
             }
             let now: Vec<BackupRequest> = going.iter().map(|at| requests[*at].clone()).collect();
             let written = match self.backup_to_device(&now, &avoid, observer, stop) {
-                Err(e) if e.is_out_of_reach() && chosen.is_some() => {
-                    let why = if e.is_busy() { IN_USE } else { "is out of reach now" };
-                    passed.extend(chosen.map(|id| (id, why)));
-                    busy = Some(e);
-                    continue;
+                Err(e)
+                    if e.is_out_of_reach()
+                        && let Some(id) = chosen =>
+                {
+                    match queue.pass(id, e, &mut passed) {
+                        Ok(()) => continue,
+                        Err(e) if reports.iter().any(Option::is_some) => {
+                            end_without_next(&mut reports, &going, &e, observer);
+                            break;
+                        }
+                        Err(e) => return Err(e),
+                    }
                 }
                 Err(e @ CellError::Changed(_)) if chosen.is_some() => {
                     self.passed_changed(&requests[0].device.to_string(), &e);

@@ -127,13 +127,18 @@ impl Cell {
             on_commit,
         );
         let total = works.iter().map(Work::bytes).sum();
+        // The last work that may read each medium.
+        let of = |(at, work): (usize, &Work<'_>)| work.places().into_iter().map(move |p| (p.1, at));
+        let last: HashMap<MediumId, usize> = works.iter().enumerate().flat_map(of).collect();
         let ((lost_frames, closed), seen) = watched(meters, ears, total, || {
             let mut copier = Copier::new(self, &transfer, meters, ears, stop);
-            for work in works {
+            for (at, work) in works.iter().enumerate() {
                 if stop.0.load(Relaxed) || copier.closed {
                     break;
                 }
                 copier.segment(work.view, work.place, &work.ends, work.lacks_there);
+                let done = last.iter().filter(|(_, last)| **last == at);
+                done.for_each(|(medium, _)| self.done_reading(*medium));
             }
             (copier.lost_frames, copier.closed)
         });

@@ -11,6 +11,7 @@
 use capstan_engine::message::shell_word;
 use std::collections::HashSet;
 
+use capstan_devices::tape::Trial;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{Claim, Medium, Pool, RotationSet, torn};
 use jiff::Timestamp;
@@ -23,6 +24,7 @@ use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::prune::Stays;
 use crate::session::now_us;
+use crate::tapes::has_no_drive;
 
 /// The rank of a medium: less is taken first.
 type Rank = (u8, i64);
@@ -40,16 +42,24 @@ impl Cell {
     ) -> Result<Medium> {
         let mut passed: Vec<(MediumId, String)> =
             passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
+        let mut busy = None;
         loop {
-            let chosen = self.choose(name, by_drive, &passed)?;
+            let chosen = match self.choose(name, by_drive, &passed) {
+                // What others have may do when they are done.
+                Err(e) => return Err(busy.unwrap_or(e)),
+                Ok(chosen) => chosen,
+            };
             if only_ask {
                 return Ok(chosen.info.medium);
             }
             match self.take(name, &chosen) {
                 Err(e @ CellError::Idb(_)) => return Err(e),
+                // The next one would have no drive either.
+                Err(e) if has_no_drive(&e) => return Err(e),
                 Err(e) => {
                     let why = format!("cannot be given up now ({})", chain(&e));
                     passed.push((chosen.info.medium.id, why));
+                    busy = if e.is_busy() { Some(e) } else { busy };
                 }
                 taken => return taken,
             }
@@ -119,7 +129,10 @@ impl Cell {
                 let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
                 why.map_or(Ok(()), |why| Err(refused(why)))
             };
-            medium = self.recycle(&medium, &may_go)?.medium;
+            let trial = Trial::of(&medium.device.parse()?);
+            let device = self.hold_now(&medium)?;
+            medium = self.recycle_held(device, &medium, &may_go)?.medium;
+            trial.keep();
         }
         if info.management.pool.as_deref() != Some(name) || info.management.rotation_set != *set {
             self.idb.set_medium_pool(medium.id, Some(name), *set)?;

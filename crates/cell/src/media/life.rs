@@ -4,7 +4,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
-use capstan_devices::open;
+use capstan_devices::open::{self, Writable};
 use capstan_format::block::is_block_size;
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
@@ -175,16 +175,17 @@ impl Cell {
     /// It gets a new identity: whoever still refers to what it held finds another medium, never other contents. The
     /// database forgets first: what an interruption leaves on the medium can be recycled again, or imported.
     pub fn media_recycle(&self, name: &str) -> Result<Recycled> {
-        self.recycle(&self.find_medium(name)?, &|| Ok(()))
+        let medium = self.find_medium(name)?;
+        self.recycle_held(self.hold(&medium)?, &medium, &|| Ok(()))
     }
 
-    /// The same of a medium that nobody named: `may_go` has the last word when nobody writes to it any more.
-    pub(super) fn recycle(
+    /// The same of a medium that nobody named, and that is held: `may_go` has the last word.
+    pub(super) fn recycle_held(
         &self,
+        device: Writable,
         medium: &Medium,
         may_go: &dyn Fn() -> Result<()>,
     ) -> Result<Recycled> {
-        let device = self.hold(medium)?;
         // A writer that was killed may have left more than is recorded.
         let silent = crate::observe::Silent;
         self.record_unknown(device.medium(), &crate::session::Ears::new(&silent))?;

@@ -267,7 +267,8 @@ impl Cell {
         patiently(|| self.hold_now(medium))
     }
 
-    fn hold_now(&self, medium: &Medium) -> Result<Writable> {
+    /// The same, at once.
+    pub(super) fn hold_now(&self, medium: &Medium) -> Result<Writable> {
         let address = medium.device.parse()?;
         self.refuse_others(&address)?;
         self.open_medium(medium)?;

@@ -76,6 +76,16 @@ impl Turn<'_> {
         }
     }
 
+    /// Reads no more of a tape. Whether all others have come behind it as well, as far as they read tapes now.
+    pub fn is_last_on(&self, tape: MediumId) -> bool {
+        let mut state = self.pace.state.lock();
+        let Some(rank) = state.tapes.iter().position(|known| *known == tape) else { return true };
+        let behind = (rank + 2, SegmentNumber(0), false);
+        state.at[self.number] = Some(behind);
+        self.pace.moved.notify_all();
+        state.at.iter().flatten().all(|there| *there >= behind)
+    }
+
     /// Reads no tape for now.
     pub fn leave(&self) {
         self.pace.state.lock().at[self.number] = None;
@@ -137,6 +147,21 @@ mod tests {
             drop(b);
             ahead.join().unwrap();
         });
+    }
+
+    #[test]
+    fn the_last_one_that_is_done_with_a_tape_says_so() {
+        let tape = MediumId([1; 16]);
+        let pace = Pace::of(3);
+        let [a, b, c] = [0, 1, 2].map(|number| pace.turn(number));
+        c.leave();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| a.come(tape, SegmentNumber(1)));
+            b.come(tape, SegmentNumber(1));
+            first.join().unwrap();
+        });
+        assert!(!a.is_last_on(tape), "another one reads it");
+        assert!(b.is_last_on(tape));
     }
 
     #[test]

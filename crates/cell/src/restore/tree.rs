@@ -382,6 +382,10 @@ impl Restore<'_> {
                 let streams = jobs.iter().filter(|job| job.stream.is_some()).count();
                 self.run_jobs(workers.max(streams), &jobs)?;
             }
+            let is_last = groups.iter().all(|(later, _)| *later != Some(tape));
+            if is_last && self.turn.is_none_or(|turn| turn.is_last_on(tape)) {
+                self.view.cell.done_reading(tape);
+            }
         }
         self.turn.inspect(|turn| turn.leave());
         if !self.stop.0.load(Relaxed) {

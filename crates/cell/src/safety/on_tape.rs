@@ -5,6 +5,7 @@ use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
 use capstan_devices::rait::find::{FoundTape, arrays_of};
+use capstan_devices::tape::done_reading;
 use capstan_engine::message::Code;
 use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::CellId;
@@ -94,6 +95,9 @@ impl Tapes {
                     _ => self.look_at(address, depth, secrets, ears, &mut found)?,
                 },
                 _ => self.look_at(address, depth, secrets, ears, &mut found)?,
+            }
+            if self.all.len() > 1 {
+                done_reading(address);
             }
         }
         for array in arrays_of(parts) {

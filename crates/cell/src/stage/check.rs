@@ -116,11 +116,16 @@ impl Cell {
         let source = meters.of(Stage::Source);
         let mut media: HashMap<MediumId, std::result::Result<FileMedium, String>> = HashMap::new();
         let mut lap = Lap::start();
-        for check in checks {
+        for (at, check) in checks.iter().enumerate() {
             if stop.0.load(Relaxed) {
                 return;
             }
             let (_, id, _) = check.copy;
+            if let Some(before) = at.checked_sub(1).and_then(|at| checks.get(at))
+                && before.copy.1 != id
+            {
+                self.done_reading(before.copy.1);
+            }
             let open = || {
                 let medium = self.medium_at_hand(id)?;
                 self.open_drive_key(medium.header()).map(|()| medium)

@@ -13,7 +13,6 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{MediumId, SessionId, VersionId};
 use capstan_idb::{Medium, Status, Version};
-use capstan_tape::TapeError;
 
 use super::StageRequest;
 use super::source::{Source, Sources};
@@ -310,7 +309,7 @@ impl Cell {
     /// Refuses a medium that cannot be read now, while its copy's is at hand to be written.
     fn refuse_unreadable(&self, row: &Medium) -> Result<()> {
         let there = open::known(&row.device.parse()?, wanted(row)).map_err(|e| {
-            match matches!(e.of_tape(), Some(TapeError::Busy { .. })) {
+            match e.is_busy() {
                 true => CellError::BadInput(format!(
                     "medium '{}' cannot be read while another is written: {}; two drives have to be free, or name a place with \
                      --to that needs none",

@@ -11,7 +11,7 @@ use crate::backup::Wanted;
 use crate::by_hand::Choice;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
-use crate::tapes::is_of;
+use crate::tapes::{NOT_AS_WRITTEN, Queue, is_of};
 
 /// The media on which a copy counts as staged.
 pub(crate) enum Target {
@@ -76,11 +76,19 @@ impl Cell {
         passed.extend(sources.ids().into_iter().map(|id| (id, "is what is to be copied")));
         let (block_size, new_medium) = (request.block_size, request.new_medium);
         let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
+        let mut queue = Queue::begin();
         let member = loop {
+            let mut chosen = None;
             let address = match &request.pool {
                 Some(pool) => {
-                    let medium = self.allocate(pool, by_drive, &passed, false)?;
-                    passed.push((medium.id, "is in use"));
+                    let medium = match self.allocate(pool, by_drive, &passed, false) {
+                        Err(e) => {
+                            queue.again(e, &mut passed)?;
+                            continue;
+                        }
+                        Ok(medium) => medium,
+                    };
+                    chosen = Some(medium.id);
                     medium.device.parse()?
                 }
                 None => request.device.clone(),
@@ -96,9 +104,15 @@ impl Cell {
             let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
             let choice = Choice { pool: request.pool.clone(), passed: ids, asks: false };
             match self.open_chosen(&address, &wanted, &choice) {
-                Err(e) if e.is_out_of_reach() && request.pool.is_some() => {}
-                Err(e @ CellError::Changed(_)) if request.pool.is_some() => {
+                Err(e)
+                    if e.is_out_of_reach()
+                        && let Some(id) = chosen =>
+                {
+                    queue.pass(id, e, &mut passed)?;
+                }
+                Err(e @ CellError::Changed(_)) if let Some(id) = chosen => {
                     self.passed_changed(&address.to_string(), &e);
+                    passed.push((id, NOT_AS_WRITTEN));
                 }
                 other => break other?,
             }

@@ -254,6 +254,12 @@ impl Changer for ScsiLibrary {
         robot.changer.move_medium(source, target).map_err(|e| explain(e, &self.name))
     }
 
+    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
+        let unit = self.device(number)?;
+        let path = lock_path("claim", &unit.found.identity, &unit.found.name);
+        Ok(Box::new(lock::take(&path, &format!("drive {number} of library {}", self.name))?))
+    }
+
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
         let address = self.address(Place::Drive(number))?;
         let unit = self.device(number)?;
@@ -302,7 +308,8 @@ impl Changer for ScsiLibrary {
 /// What is known of a device without opening it.
 pub(crate) fn info_of(found: &scsi::find::Found) -> DriveInfo {
     let identity = &found.identity;
-    let ours = lock::holder(&lock_path("drive", identity, &found.name));
+    let ours = lock::holder(&lock_path("drive", identity, &found.name))
+        .or_else(|| lock::holder(&lock_path("claim", identity, &found.name)));
     let others = || Some(holders::find(&found.numbers)).filter(|o| !o.is_empty());
     DriveInfo {
         model: format!("{} {}", identity.vendor, identity.product),

@@ -2,7 +2,8 @@
 //!
 //! A process has one [`Tape`] for each tape it uses, however many readers share it. The tape is loaded when it is first
 //! needed, and stays in its drive, which is this process's, until [`release_idle`]. Where all drives are taken, a tape that
-//! this process holds and does not just use makes room; one that is being written stays.
+//! this process holds and does not just use makes room; one that is being written stays. Who is done with a tape before its process ends
+//! says so ([`done_reading`], [`done_writing`]), and gives its drive to others.
 
 use std::collections::HashMap;
 use std::sync::atomic::{
@@ -13,15 +14,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use capstan_format::id::MediumId;
-use capstan_tape::changer::{Held, Place, is_spare};
-use capstan_tape::{Changer, DriveSession, Mount, TapeDrive, TapeError, leaving};
+use capstan_tape::changer::Held;
+use capstan_tape::{Changer, DriveSession, Mount, TapeError, leaving};
 use parking_lot::Mutex;
 
 use super::abreast::Abreast;
+use super::bring::{Bringing, Kept, no_drive};
 use super::by_hand::{Wanted, awaited};
 use super::deck::Deck;
-use super::ledger::{self, Event};
-use crate::address::{LibraryName, TapeAddress};
+use crate::address::{Address, LibraryName, TapeAddress};
 use crate::library;
 use crate::operator::{self, Refused};
 use crate::queue::Wait;
@@ -31,10 +32,8 @@ use crate::waits::Waiting;
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often a drive that somebody took first is looked for again.
 const TRIES: usize = 5;
-/// How often it is decided anew where a tape goes, as others move tapes too.
-const MOVED_TRIES: usize = 20;
-/// The same where nothing was seen to move.
-const SAME_TRIES: usize = 3;
+/// How long somebody who looks whether a drive of this process is free is waited for: he is told soon that it is not.
+const LOOK: Duration = Duration::from_secs(5);
 
 type Key = (LibraryName, Option<String>, Option<MediumId>);
 static TAPES: LazyLock<Mutex<HashMap<Key, Arc<Tape>>>> = LazyLock::new(Mutex::default);
@@ -81,6 +80,62 @@ pub fn release_idle() {
     }
 }
 
+/// Gives back the drives of a medium's tapes that this session has read as far as it needs them; the tapes stay in them. What is
+/// just read, or written, stays this process's.
+pub fn done_reading(medium: &Address) {
+    of(medium).iter().for_each(|tape| tape.give_back(true));
+}
+
+/// The same of a medium that this session has written as far as it does.
+pub fn done_writing(medium: &Address) {
+    of(medium).iter().for_each(|tape| tape.give_back(false));
+}
+
+/// The tapes of a medium that lie in libraries, as far as this process has used them.
+fn of(medium: &Address) -> Vec<Arc<Tape>> {
+    let mut tapes: Vec<_> = medium.tapes().iter().map(TapeAddress::resolved).collect();
+    tapes.retain(|tape| tape.tape.is_some());
+    let all = TAPES.lock();
+    let is_of = |tape: &&Arc<Tape>| {
+        tapes.iter().any(|of| (&of.library, &of.tape) == (&tape.library, &tape.barcode))
+    };
+    all.values().filter(is_of).cloned().collect()
+}
+
+/// A medium that is tried, as one of several that would do: who has its tapes, or all drives, is not waited for. When this is dropped
+/// and it is not written, the drives that it was loaded into are given back.
+pub struct Trial {
+    tapes: Vec<Arc<Tape>>,
+    loaded: Vec<Arc<Tape>>,
+}
+
+impl Trial {
+    /// Tries that medium.
+    pub fn of(medium: &Address) -> Self {
+        let tapes: Vec<_> = medium.tapes().iter().map(Tape::of).collect();
+        let is_unloaded = |tape: &&Arc<Tape>| tape.deck.try_lock().is_some_and(|d| d.is_none());
+        let loaded = tapes.iter().filter(is_unloaded).cloned().collect();
+        for tape in &tapes {
+            tape.trials.fetch_add(1, Relaxed);
+        }
+        Self { tapes, loaded }
+    }
+
+    /// It will do: what was loaded stays in its drive.
+    pub fn keep(mut self) {
+        self.loaded.clear();
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        for tape in &self.tapes {
+            tape.trials.fetch_sub(1, Relaxed);
+        }
+        self.loaded.iter().for_each(|tape| tape.give_back(false));
+    }
+}
+
 /// Whether this process writes with every drive of a library: there is none to wait for.
 pub fn has_all_drives(library: &LibraryName) -> bool {
     let all: Vec<_> = TAPES.lock().values().cloned().collect();
@@ -93,6 +148,20 @@ pub fn has_all_drives(library: &LibraryName) -> bool {
 static PAST: Mutex<Vec<DriveSession>> = Mutex::new(Vec::new());
 /// More are not kept.
 const PAST_MOST: usize = 1000;
+
+/// Gives a drive back, and keeps what it did.
+fn note_past(mut deck: Deck) {
+    let mut past = PAST.lock();
+    if past.len() < PAST_MOST {
+        past.push(deck.session());
+    }
+}
+
+/// Gives back the drives of all tapes that this process does not use just now.
+fn give_back_idle() {
+    let all: Vec<_> = TAPES.lock().values().cloned().collect();
+    all.iter().for_each(|tape| tape.give_back(true));
+}
 
 /// What the drives did that this process reads tapes in, or did since it was asked.
 pub fn take_sessions() -> Vec<DriveSession> {
@@ -130,6 +199,8 @@ pub struct Tape {
     patient: AtomicBool,
     /// Its drive failed, or was lost, while it was written.
     lost: AtomicBool,
+    /// How many try whether it will do.
+    trials: AtomicU64,
     /// It waits for a drive.
     loading: AtomicBool,
     /// When it was used last, by [`USES`].
@@ -171,6 +242,7 @@ impl Tape {
             pinned: AtomicBool::new(false),
             patient: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            trials: AtomicU64::new(0),
             loading: AtomicBool::new(false),
             used: AtomicU64::new(0),
         }
@@ -178,7 +250,7 @@ impl Tape {
 
     /// A tape that is in a drive of a test.
     #[cfg(test)]
-    pub(super) fn in_drive(drive: Box<dyn TapeDrive>) -> Arc<Self> {
+    pub(super) fn in_drive(drive: Box<dyn capstan_tape::TapeDrive>) -> Arc<Self> {
         let tape = Self::new(LibraryName::Virtual("test".into()), None, None, None);
         *tape.deck.lock() = Some(Deck::new(drive, None));
         Arc::new(tape)
@@ -276,14 +348,19 @@ impl Tape {
 
     /// Loads it. One that is read and is not in its library is waited for, as long as somebody is there to bring it.
     fn load(&self) -> Result<Deck, TapeError> {
-        let is_read = self.patient.load(Relaxed) && !self.pinned.load(Relaxed);
+        let is_tried = self.trials.load(Relaxed) > 0;
+        let is_read = self.patient.load(Relaxed) && !self.pinned.load(Relaxed) && !is_tried;
         let Some(barcode) = self.barcode.as_deref().filter(|_| is_read) else {
             return self.load_if_there();
         };
         let library = self.library.to_string();
         operator::insist_on_tape(&self.name(), &library, barcode, &mut || {
             self.load_if_there().map_err(|e| match e {
-                e @ TapeError::Away { .. } => Refused::Empty(e),
+                e @ TapeError::Away { .. } => {
+                    // It may take a day until somebody brings it.
+                    give_back_idle();
+                    Refused::Empty(e)
+                }
                 e => Refused::Failed(e),
             })
         })
@@ -294,13 +371,34 @@ impl Tape {
         let mut wait = Wait::begin();
         loop {
             match self.load_now() {
-                Err(e @ TapeError::Busy { .. })
-                    if self.patient.load(Relaxed)
-                        && !self.pinned.load(Relaxed)
-                        && !has_all_drives(&self.library)
-                        && wait.again(&e) => {}
+                Err(e) if e.is_busy() && self.is_waited_for() => {
+                    // Nobody waits for what this process has and does not use.
+                    give_back_idle();
+                    if !wait.again(&e) {
+                        return Err(e);
+                    }
+                }
                 loaded => return loaded,
             }
+        }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.patient.load(Relaxed)
+            && self.trials.load(Relaxed) == 0
+            && !self.pinned.load(Relaxed)
+            && !has_all_drives(&self.library)
+    }
+
+    /// Gives its drive back, if it is not written and not just read. `report`: what the drive did belongs into the report of what was
+    /// read.
+    fn give_back(&self, report: bool) {
+        if !self.pinned.load(Relaxed)
+            && let Some(mut deck) = self.deck.try_lock()
+            && let Some(deck) = deck.take()
+            && report
+        {
+            note_past(deck);
         }
     }
 
@@ -308,20 +406,33 @@ impl Tape {
         let loading = LOADING.lock().entry(self.library.clone()).or_default().clone();
         let _one = loading.lock();
         let mut library = library::open(&self.library)?;
-        let mut busy = None;
+        let (mut busy, mut kept) = (None, None);
         for _ in 0..TRIES {
-            match self.mount(&mut *library) {
-                Err(e @ TapeError::Busy { .. }) if self.make_room() => busy = Some(e),
+            match self.mount(&mut *library, kept.as_ref()) {
+                // Where others have the tape, a drive is of no use.
+                Err(e) if self.needs_room(&e) => match self.make_room(&mut *library) {
+                    Some(room) => (busy, kept) = (Some(e), room),
+                    None => return Err(e),
+                },
                 mounted => return mounted,
             }
         }
-        Err(busy.unwrap_or_else(|| in_use(self.library.to_string())))
+        Err(busy.unwrap_or_else(|| no_drive(&self.library.to_string(), &[])))
     }
 
-    fn mount(&self, library: &mut dyn Changer) -> Result<Deck, TapeError> {
+    fn needs_room(&self, e: &TapeError) -> bool {
+        // One that was named, or that stands alone.
+        let has_one = || self.drive.is_some() || self.barcode.is_none();
+        matches!(e, TapeError::NoDriveFree { .. }) || e.is_busy() && has_one()
+    }
+
+    fn mount(&self, library: &mut dyn Changer, kept: Option<&Kept>) -> Result<Deck, TapeError> {
         if let Some(barcode) = &self.barcode {
             let begun = Instant::now();
-            let (number, drive) = self.mount_tape(library, barcode)?;
+            let ours = if self.drive.is_none() { self.drives_of_others() } else { Vec::new() };
+            let of = &self.library;
+            let bringing = Bringing { of, barcode, drive: self.drive, ours, kept };
+            let (number, drive) = bringing.bring(library)?;
             let (library, barcode) = (self.library.to_string(), barcode.clone());
             let took = begun.elapsed();
             return Ok(Deck::new(drive, Some(Mount { library, drive: number, barcode, took })));
@@ -330,102 +441,6 @@ impl Tape {
             Some(wanted) => awaited(library, wanted),
             None => Ok(Deck::new(library.open_drive(self.drive.unwrap_or(1))?, None)),
         }
-    }
-
-    /// Puts the tape into a drive, and opens that; with its number. Where somebody else moved tapes meanwhile, what was decided no
-    /// longer fits, and it is decided anew.
-    fn mount_tape(
-        &self,
-        library: &mut dyn Changer,
-        barcode: &str,
-    ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
-        let (mut left, mut unmoved) = (MOVED_TRIES, SAME_TRIES);
-        loop {
-            let held = library.inventory()?;
-            let mounted = self.mount_among(library, barcode, held.clone());
-            let moved = match &mounted {
-                // Until it was opened, anybody could put another tape into the drive. From then on nobody can.
-                Ok((n, _)) => !is_in_drive(&library.inventory()?, barcode, *n),
-                Err(e) => matches!(
-                    e,
-                    TapeError::Library { .. } | TapeError::Away { .. } | TapeError::NoTape { .. }
-                ),
-            };
-            if !moved {
-                return mounted;
-            }
-            // All may lie as before where another session moved a tape there and back.
-            match library.inventory()? == held && mounted.is_err() {
-                true if unmoved == 0 => return mounted,
-                true => unmoved -= 1,
-                false if left == 0 => return Err(in_use(self.name())),
-                false => left -= 1,
-            }
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    /// The same, with the tapes where they were seen.
-    fn mount_among(
-        &self,
-        library: &mut dyn Changer,
-        barcode: &str,
-        mut held: Vec<Held>,
-    ) -> Result<(u32, Box<dyn TapeDrive>), TapeError> {
-        if let Some(drive) = self.drive {
-            library.elements().refuse_no_drive(library.name(), drive)?;
-        }
-        let mut here = find(library, &held, barcode)?;
-        let mut offline = None;
-        let mut left = None;
-        if let Place::Drive(n) = here.place {
-            match library.open_drive(n) {
-                Err(e) if e.blames_drive() && self.drive.is_none() => {
-                    // Where it comes out, another drive may read it.
-                    if put_away(library, n, &here, &held).is_err() {
-                        return Err(e);
-                    }
-                    (offline, left) = (Some(e), Some(n));
-                    held = library.inventory()?;
-                    here = find(library, &held, barcode)?;
-                }
-                opened => return Ok((n, opened?)),
-            }
-        }
-        let in_drive = |n| held.iter().find(|h| h.place == Place::Drive(n));
-        let mut drives: Vec<u32> = match self.drive {
-            Some(n) => vec![n],
-            None => (1..=library.elements().drives).collect(),
-        };
-        drives.retain(|n| Some(*n) != left);
-        if self.drive.is_none() {
-            let ours = self.drives_of_others();
-            drives.retain(|n| !ours.contains(n));
-        }
-        // Empty ones first: nothing has to be put away.
-        drives.sort_by_key(|n| in_drive(*n).is_some());
-        for n in drives {
-            let moved = (|| {
-                if let Some(there) = in_drive(n) {
-                    put_away(library, n, there, &held)?;
-                }
-                library.move_tape(here.place, Place::Drive(n))
-            })();
-            match moved {
-                // What goes wrong from here on goes wrong with the tape in this drive.
-                Ok(()) => {
-                    ledger::note(|| Event::Loaded {
-                        library: self.library.clone(),
-                        barcode: barcode.to_owned(),
-                    });
-                    return Ok((n, library.open_drive(n)?));
-                }
-                Err(TapeError::Busy { .. }) => {}
-                Err(e) if e.blames_drive() => offline = Some(e),
-                Err(e) => return Err(e),
-            }
-        }
-        Err(offline.unwrap_or_else(|| in_use(format!("every drive of library {}", library.name()))))
     }
 
     /// Drives of the library that this process has for other tapes, as far as these are not just used: nobody has to ask for them.
@@ -438,9 +453,9 @@ impl Tape {
         others.iter().filter_map(of).collect()
     }
 
-    /// Gives up the drive of another tape of the library that this process has and does not write, when it is not just read.
-    /// False if there is none.
-    fn make_room(&self) -> bool {
+    /// Gives up the drive of another tape of the library that this process has and does not write, when it is not just read. It is
+    /// kept for this tape, as far as nobody else brings something there just now. Nothing where there is none.
+    fn make_room(&self, library: &mut dyn Changer) -> Option<Option<Kept>> {
         let mut others: Vec<_> = TAPES.lock().values().cloned().collect();
         others.sort_by_key(|other| other.used.load(Relaxed));
         let same = |other: &&Arc<Self>| {
@@ -454,149 +469,18 @@ impl Tape {
             for other in others.iter().filter(same) {
                 match other.deck.try_lock() {
                     Some(mut deck) => {
-                        if let Some(mut deck) = deck.take() {
-                            let mut past = PAST.lock();
-                            if past.len() < PAST_MOST {
-                                past.push(deck.session());
-                            }
-                            return true;
+                        if let Some(deck) = deck.take() {
+                            let kept = deck.drive_number().and_then(|n| Kept::of(library, n, LOOK));
+                            note_past(deck);
+                            return Some(kept);
                         }
                     }
                     None => in_use |= !other.loading.load(Relaxed),
                 }
             }
             if !in_use || !leaving::nap(PAUSE) {
-                return false;
+                return None;
             }
         }
-    }
-}
-
-/// The tape with that barcode. A drive that gets one that cleans cleans itself, and ejects it.
-fn find(library: &dyn Changer, held: &[Held], barcode: &str) -> Result<Held, TapeError> {
-    let refused =
-        |problem: String| TapeError::Library { library: library.name().to_owned(), problem };
-    match held.iter().find(|h| h.barcode == barcode) {
-        Some(tape) if tape.is_cleaning() => Err(refused(format!(
-            "tape {barcode} cleans drives and takes no data; name another, or use `capstan library clean` to clean a drive"
-        ))),
-        Some(tape) => Ok(tape.clone()),
-        None => Err(TapeError::Away {
-            library: library.name().to_owned(),
-            problem: format!(
-                "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
-            ),
-        }),
-    }
-}
-
-fn is_in_drive(held: &[Held], barcode: &str, drive: u32) -> bool {
-    held.iter().any(|h| (h.place, h.barcode.as_str()) == (Place::Drive(drive), barcode))
-}
-
-fn in_use(what: String) -> TapeError {
-    TapeError::Busy { what, holder: "other sessions".to_owned() }
-}
-
-/// Brings the tape that is in a drive back to where it came from, or to any free slot.
-fn put_away(
-    library: &mut dyn Changer,
-    drive: u32,
-    there: &Held,
-    held: &[Held],
-) -> Result<(), TapeError> {
-    library.unload_drive(drive)?;
-    if !is_in_drive(&library.inventory()?, &there.barcode, drive) {
-        return Err(in_use(format!("drive {drive} of library {}", library.name())));
-    }
-    let free = |place: &Place| held.iter().all(|h| h.place != *place);
-    let home = there.from.filter(free);
-    let elements = library.elements();
-    let slots = (1..=elements.slots).map(Place::Slot);
-    // In need a mail slot will do, and in the end the slot of a tape that is in another drive.
-    let places: Vec<Place> = slots.chain((1..=elements.mail_slots).map(Place::Mail)).collect();
-    let spare = places.iter().find(|place| is_spare(held, **place)).copied();
-    let any = || places.iter().copied().find(free);
-    let Some(home) = home.or(spare).or_else(any) else {
-        return Err(TapeError::Library {
-            library: library.name().to_owned(),
-            problem: format!(
-                "there is no free slot for tape {}, which is in drive {drive}; take a tape out of the library",
-                there.barcode
-            ),
-        });
-    };
-    library.move_tape(Place::Drive(drive), home)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use capstan_tape::changer::{DriveInfo, Elements};
-    use capstan_tape::library::{Design, Library};
-
-    /// A library in which another process once puts another tape into the drive, before that is opened.
-    struct Swapped(Library, bool);
-
-    impl Changer for Swapped {
-        fn name(&self) -> &str {
-            self.0.name()
-        }
-        fn robot(&self) -> String {
-            self.0.robot()
-        }
-        fn elements(&self) -> Elements {
-            self.0.elements()
-        }
-        fn inventory(&mut self) -> Result<Vec<Held>, TapeError> {
-            self.0.inventory()
-        }
-        fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
-            self.0.move_tape(from, to)
-        }
-        fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
-            if !std::mem::replace(&mut self.1, true) {
-                self.0.move_tape(Place::Drive(1), Place::Slot(1))?;
-                self.0.move_tape(Place::Slot(2), Place::Drive(1))?;
-            }
-            self.0.open_drive(number)
-        }
-        fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
-            self.0.unload_drive(number)
-        }
-        fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
-            self.0.drive_info(number)
-        }
-        fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
-            self.0.clean(drive, tape_at)
-        }
-    }
-
-    #[test]
-    fn a_tape_that_somebody_else_put_into_the_drive_is_not_taken_for_the_one_that_is_meant() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("vtl");
-        let design = Design {
-            model: "lto-9".into(),
-            drives: 1,
-            slots: 2,
-            mail_slots: 0,
-            alone: false,
-            capacity: Some(1_000_000),
-            scale: 1e6,
-            ratio: 1.0,
-        };
-        let mut library = Swapped(Library::create(&path, &design, 2).unwrap(), false);
-        let tape = Tape::new(LibraryName::Virtual(path), None, Some("V00001L9".into()), None);
-        let (number, mut drive) = tape.mount_tape(&mut library, "V00001L9").unwrap();
-        assert!(library.1, "it was swapped once");
-        assert!(is_in_drive(&library.inventory().unwrap(), "V00001L9", number));
-        drive.write_block(&[7; 4096]).unwrap();
-        drop(drive);
-        let written = |n: u32| {
-            std::fs::metadata(dir.path().join(format!("vtl/tapes/V{n:05}L9.tape")))
-                .map_or(0, |m| m.len())
-        };
-        assert!(written(1) > written(2), "{} {}", written(1), written(2));
     }
 }

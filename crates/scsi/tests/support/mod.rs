@@ -16,7 +16,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
 
 /// The files by which processes took turns with a device that is no more.
 fn remove_locks(serial: &str) {
-    for kind in ["drive", "changer"] {
+    for kind in ["drive", "changer", "claim"] {
         let name = format!("capstan-{kind}-{serial}.lock");
         let _ = std::fs::remove_file(std::path::Path::new("/run/lock").join(&name));
         let _ = std::fs::remove_file(std::env::temp_dir().join(name));

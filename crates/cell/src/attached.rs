@@ -97,6 +97,7 @@ impl Cell {
 
     /// Writes an attachment behind all that a medium has. What has no room is said so.
     pub(crate) fn attach(&self, medium: &FileMedium, content: Content) -> Result<()> {
+        self.refuse_behind_cut(medium)?;
         let id = SegmentId(self.new_id()?);
         let new = match content {
             Content::IdbBackup(written_us, contents) => NewAttachment {

@@ -283,6 +283,7 @@ impl Cell {
                 report.notes.extend(self.wanted_before(&found.follows)?);
             }
         }
+        report.notes.extend(self.unended_on(device, &medium)?);
         report.notes.extend(self.not_whole(torn)?);
         report.notes.extend(stay);
         report.notes.extend((label != header.label).then(|| {

@@ -1,11 +1,11 @@
 //! Incremental backups: which version one builds on, and whether that can be built on.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
-use capstan_format::id::{MediumId, SessionId, VersionId};
+use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::{Object, Version};
 
 use crate::Cell;
@@ -216,8 +216,9 @@ impl Cell {
     /// Opens a version and all that it builds on; an error if any segment of them cannot be opened.
     fn open_base(&self, base: &Version) -> Result<Based<'_>> {
         let mut view = VersionView::open(self, base.id)?;
+        let damaged = self.idb.damaged_places()?;
         for place in &view.segments {
-            self.refuse_damaged(place)?;
+            self.refuse_damaged(place, &damaged)?;
             view.require_or_known_away(place)?;
         }
         // A session without data is in the chain as well: without its end a restore does not know the version.
@@ -237,9 +238,13 @@ impl Cell {
 impl Cell {
     /// Refuses a segment that is only on media which the last verification found damaged, or on tapes that are not as they were last
     /// written: the source has its files still. What lies in a directory is opened, so it need not be taken from what is recorded.
-    fn refuse_damaged(&self, place: &SegmentPlace) -> Result<()> {
+    fn refuse_damaged(
+        &self,
+        place: &SegmentPlace,
+        damaged: &HashSet<(MediumId, SegmentId)>,
+    ) -> Result<()> {
         let mut why_not = None;
-        for (_, medium, _) in place.whole_places() {
+        for (segment, medium, _) in place.whole_places() {
             let of = self.idb.management(medium)?;
             let why = match (of.damaged_us, of.changed_us) {
                 (Some(_), _) => {
@@ -249,6 +254,7 @@ impl Cell {
                     let what = of.changed_why.unwrap_or_default();
                     format!("is not as it was last written: {what}")
                 }
+                _ if damaged.contains(&(medium, segment)) => "has some of it damaged".into(),
                 _ => return Ok(()),
             };
             why_not = why_not.or(Some((medium, why)));

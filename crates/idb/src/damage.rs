@@ -35,7 +35,7 @@ impl Idb {
         })
     }
 
-    fn set_damage(
+    pub(crate) fn set_damage(
         &self,
         medium: MediumId,
         segments: &[SegmentId],
@@ -47,7 +47,11 @@ impl Idb {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
             for segments in segments.chunks(BATCH) {
                 let mut query = sql::Builder::new("UPDATE segment_places SET damaged_us = ");
-                query.push_bind(at_us).push(" WHERE medium_id = ").push_bind(medium.to_string());
+                query.push_bind(at_us);
+                if at_us.is_none() {
+                    query.push(", bytes = NULL");
+                }
+                query.push(" WHERE medium_id = ").push_bind(medium.to_string());
                 query.push(" AND segment_id IN (");
                 query.push_list(segments.iter().map(ToString::to_string));
                 query.push(")");

@@ -208,7 +208,7 @@ impl Idb {
                        WHERE medium_id = $1 AND damaged_us IS NOT NULL";
             let query = sql::query(sql).bind(medium.to_string()).bind(i64::from(mended));
             query.execute(&mut *conn).await?;
-            let sql = "UPDATE segment_places SET damaged_us = NULL \
+            let sql = "UPDATE segment_places SET damaged_us = NULL, bytes = NULL \
                        WHERE medium_id = $1 AND damaged_us IS NOT NULL";
             sql::query(sql).bind(medium.to_string()).execute(conn).await?;
             Ok(())

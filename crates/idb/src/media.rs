@@ -1,8 +1,8 @@
 //! Where the data lies: media, segments, what of which stream is in them; and the wrapped keys.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use capstan_format::id::{KeyId, MediumId, SegmentNumber, VersionId};
+use capstan_format::id::{KeyId, MediumId, SegmentId, SegmentNumber, VersionId};
 
 use crate::Result;
 use crate::db::{Conn, Idb};
@@ -75,17 +75,45 @@ impl Idb {
     /// Returns whether any is.
     pub fn put_damaged_place(&self, segment: &Segment, at_us: i64) -> Result<bool> {
         let is_known = self.write(format_args!("record a segment"), async |conn| {
-            let query = sql::query("SELECT id FROM segments WHERE id = $1");
+            let query = sql::query("SELECT bytes FROM segments WHERE id = $1");
             let row = query.bind(segment.id.to_string()).fetch_optional(&mut *conn).await?;
-            if row.is_some() {
-                put_place(conn, segment).await?;
+            let Some(row) = row else { return Ok(false) };
+            put_place(conn, segment).await?;
+            if decode::count::<u64>(&row, "bytes")? != segment.bytes {
+                put_bytes(conn, segment.medium, segment.id, segment.bytes).await?;
             }
-            Ok(row.is_some())
+            Ok(true)
         })?;
         if is_known {
             self.put_damage(segment.medium, &[segment.id], at_us)?;
         }
         Ok(is_known)
+    }
+
+    /// Records that a medium was taken as it is, with so many bytes of a segment that is longer or shorter than what was written. The
+    /// segment counts as damaged there, and nothing else of the medium does.
+    pub fn put_bytes_of_place(
+        &self,
+        medium: MediumId,
+        segment: SegmentId,
+        bytes: u64,
+        at_us: i64,
+    ) -> Result<()> {
+        self.write(format_args!("record segment {}", segment.short()), async |conn| {
+            put_bytes(conn, medium, segment, bytes).await
+        })?;
+        self.set_damage(medium, &[segment], Some(at_us))
+    }
+
+    /// The segments of which a medium has more or less than what was written, and was taken so, each with its bytes there.
+    pub fn bytes_of_places(&self, medium: MediumId) -> Result<HashMap<SegmentId, u64>> {
+        self.read(format_args!("look up medium {}", medium.short()), async |conn| {
+            let sql = "SELECT segment_id, bytes FROM segment_places \
+                       WHERE medium_id = $1 AND bytes IS NOT NULL";
+            let rows = sql::query(sql).bind(medium.to_string()).fetch_all(conn).await?;
+            let of = |row| Ok((decode::parsed(row, "segment_id")?, decode::count(row, "bytes")?));
+            rows.iter().map(of).collect()
+        })
     }
 
     /// Whether any segment of the sessions of a version is recorded, or of one that its sessions wrote together with: each
@@ -315,7 +343,8 @@ async fn put_place(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Resul
          ON CONFLICT (segment_id, medium_id) DO UPDATE SET number = excluded.number, \
          object = CASE WHEN excluded.object IS NULL AND excluded.number = segment_places.number \
          THEN segment_places.object ELSE excluded.object END, \
-         damaged_us = CASE WHEN excluded.number = segment_places.number THEN segment_places.damaged_us END",
+         damaged_us = CASE WHEN excluded.number = segment_places.number AND segment_places.bytes IS NULL \
+         THEN segment_places.damaged_us END, bytes = NULL",
     )
     .bind(segment.id.to_string())
     .bind(segment.medium.to_string())
@@ -323,6 +352,18 @@ async fn put_place(conn: &mut Conn<'_>, segment: &Segment) -> std::result::Resul
     .bind(segment.object.map(|n| decode::count_in("object", n)).transpose()?)
     .execute(conn)
     .await?;
+    Ok(())
+}
+
+async fn put_bytes(
+    conn: &mut Conn<'_>,
+    medium: MediumId,
+    segment: SegmentId,
+    bytes: u64,
+) -> std::result::Result<(), Fault> {
+    let sql = "UPDATE segment_places SET bytes = $3 WHERE segment_id = $1 AND medium_id = $2";
+    let query = sql::query(sql).bind(segment.to_string()).bind(medium.to_string());
+    query.bind(decode::count_in("bytes", bytes)?).execute(conn).await?;
     Ok(())
 }
 

@@ -105,6 +105,7 @@ mod stage;
 mod stand_ins;
 mod status;
 mod support;
+mod taken_cut;
 mod tape;
 mod tape_attachments;
 mod tape_faults;

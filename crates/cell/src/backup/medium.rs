@@ -356,6 +356,7 @@ impl Cell {
                 let device = open::writable_without(address, new, wanted.block_size, &unfit)?;
                 let device = self.as_wanted(device, address, wanted.by_drive)?;
                 let mut header = device.medium().header().clone();
+                self.refuse_behind_cut(device.medium())?;
                 if !wanted.as_it_is {
                     self.refuse_changed(&device.address(address), device.medium())?;
                 }

@@ -4,8 +4,9 @@
 //! What others wrote behind the last recorded segment is theirs to write, and becomes known. What was recorded and is missing, shorter
 //! or another one is not: somebody cut the medium or wrote over it, or it is a copy of the one that was written. Readers may use either.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -33,13 +34,16 @@ const LOOKED_UP: u32 = 16;
 /// So many versions that are not whole any more are named, others are counted.
 const NAMED: usize = 100;
 
+/// The bytes of a segment at the cut end of a tape: they are not counted.
+const UNKNOWN: u64 = 0;
+
 /// What is recorded of a segment and not found where it should be.
 pub(crate) struct Lost {
     pub segment: Segment,
     /// In words that follow its number.
     what: String,
-    /// Whether it is there, and only not of its length.
-    is_cut: bool,
+    /// The bytes that are there of it, if it is there and only not of its length.
+    length: Option<u64>,
 }
 
 /// Whether a segment is longer than what was written. Mirrors differ a little, by what their begins and ends say of their media.
@@ -52,8 +56,15 @@ pub(super) fn is_grown(length: u64, recorded: u64) -> bool {
 pub(crate) struct Taken {
     /// The versions that cannot do without what is lost, the first with their names: what is imported now may make them whole.
     pub torn: Vec<(VersionId, Option<String>)>,
-    /// Segments that are cut short, or grew, and are known to be whole elsewhere: what is known of them stays.
+    /// Segments that are cut short, or grew: what is known of them stays.
     pub kept: HashSet<SegmentNumber>,
+}
+
+impl Lost {
+    /// Whether an import took it as it is. `taken` are the bytes of those segments of its medium that were.
+    fn is_taken(&self, taken: &HashMap<SegmentId, u64>) -> bool {
+        self.length.is_some_and(|length| taken.get(&self.segment.id) == Some(&length))
+    }
 }
 
 impl fmt::Display for Lost {
@@ -188,7 +199,9 @@ impl Cell {
         // What a prune that was killed has removed is gone on purpose.
         let Some(last) = recorded.into_iter().find(|s| !is_removed(s)) else { return Ok(None) };
         let is_there = is_there(&last);
-        self.lost(address, medium, last, is_there)
+        let taken = self.idb.bytes_of_places(id)?;
+        let lost = self.lost(address, medium, last, is_there)?;
+        Ok(lost.filter(|of| !of.is_taken(&taken)))
     }
 
     /// Whether a segment is not where it is recorded.
@@ -199,10 +212,14 @@ impl Cell {
         segment: Segment,
         is_there: bool,
     ) -> Result<Option<Lost>> {
-        if !is_there {
-            return Ok(Some(Lost { segment, what: "is missing".to_owned(), is_cut: false }));
+        if !is_there && self.begins_there(address, medium, &segment)? {
+            let what = "is cut short: its end is not there".to_owned();
+            return Ok(Some(Lost { segment, what, length: Some(UNKNOWN) }));
         }
-        let mut is_cut = false;
+        if !is_there {
+            return Ok(Some(Lost { segment, what: "is missing".to_owned(), length: None }));
+        }
+        let mut is_not_whole = None;
         let what = match medium.segment_found(segment.number)? {
             Some(found) if found == segment.id => {
                 let length = match address.is_sequential() {
@@ -213,19 +230,70 @@ impl Cell {
                 if length >= segment.bytes && !is_grown(length, segment.bytes) {
                     return Ok(None);
                 }
-                is_cut = true;
+                is_not_whole = Some(length);
                 format!("has {length} bytes instead of {}", segment.bytes)
             }
             Some(other) => format!("is another one there ({})", other.short()),
             None => "is not there: what has its number cannot be read as a segment".to_owned(),
         };
-        Ok(Some(Lost { segment, what, is_cut }))
+        Ok(Some(Lost { segment, what, length: is_not_whole }))
+    }
+
+    /// Whether a segment begins behind the last complete one of a tape: it was cut there.
+    fn begins_there(
+        &self,
+        address: &Address,
+        medium: &FileMedium,
+        segment: &Segment,
+    ) -> Result<bool> {
+        if !matches!(address, Address::Tape(_)) || segment.number != behind(medium)? {
+            return Ok(false);
+        }
+        Ok(begun_behind(medium)? == Some(segment.id))
+    }
+
+    /// What is on a tape behind its last complete segment and was not taken, to be noted.
+    pub(crate) fn unended_on(
+        &self,
+        address: &Address,
+        medium: &FileMedium,
+    ) -> Result<Option<String>> {
+        let header = medium.header();
+        if !matches!(address, Address::Tape(_))
+            || !self.idb.bytes_of_places(header.medium)?.is_empty()
+        {
+            return Ok(None);
+        }
+        Ok(begun_behind(medium)?.map(|id| {
+            format!(
+                "on '{}' segment {} ({}) has no end: its session did not complete it, or the tape was cut there; nothing of it is \
+                 imported, and what is written next is written over it",
+                header.label,
+                behind(medium).map_or(0, |number| number.0),
+                id.short()
+            )
+        }))
+    }
+
+    /// Refuses to write behind the end of a tape that was cut there: that would be over all that is left of a segment.
+    pub(crate) fn refuse_behind_cut(&self, medium: &FileMedium) -> Result<()> {
+        let Some(row) = self.idb.medium(medium.header().medium)? else { return Ok(()) };
+        let is_tape = matches!(row.device.parse(), Ok(Address::Tape(_)));
+        if !is_tape || self.idb.bytes_of_places(row.id)?.is_empty() {
+            return Ok(());
+        }
+        Err(CellError::BadInput(format!(
+            "{} was cut short, and what is written next would be over what is left there; take another one, or give up what it has: \
+             `capstan media recycle '{1}'`, or `capstan media forget '{1}'` when it is gone",
+            shown(row.id, &row.label),
+            row.label
+        )))
     }
 
     /// Makes the database say what a medium that is imported has, where that is not as it was last written: what is lost of it is
     /// forgotten, with the versions of which nothing else is known. A copy of a medium that was written elsewhere is refused, and so is
-    /// one that somebody writes to, or of which somebody uses what is lost. Of a segment that is cut short and known to be elsewhere
-    /// nothing is forgotten: it is damaged there.
+    /// one that somebody writes to, or of which somebody uses what is lost. Of a segment that is cut short nothing is forgotten: it is
+    /// damaged there, and what is left of it is all that may be left of its versions.
     pub(crate) fn take_as_it_is(
         &self,
         address: &Address,
@@ -250,17 +318,24 @@ impl Cell {
             true => Ok(false),
             false => self.lacking_segments(medium).map(|lacking| !lacking.segments.is_empty()),
         };
-        if difference.is_none() && !is_marked && !lacks()? {
+        let has_taken = !self.idb.bytes_of_places(row.id)?.is_empty();
+        if difference.is_none() && !is_marked && !has_taken && !lacks()? {
             return Ok(Taken::default());
         }
         // What others write or remove now is not lost.
         let _held = self.hold_as_it_is(&row, address)?;
         let lost = self.lost_segments(address, medium)?;
         let elsewhere = self.elsewhere(row.id)?;
-        let (kept, lost): (Vec<Lost>, Vec<Lost>) =
-            lost.into_iter().partition(|of| of.is_cut && elsewhere.contains(&of.segment.id));
+        // What another one has is not kept at the end of a tape, where it would be in the way.
+        let is_kept = |of: &Lost| {
+            let is_elsewhere = address.is_sequential() && elsewhere.contains(&of.segment.id);
+            of.length.is_some() && !is_elsewhere
+        };
+        let (kept, lost): (Vec<Lost>, Vec<Lost>) = lost.into_iter().partition(is_kept);
         let ids: Vec<SegmentId> = lost.iter().map(|of| of.segment.id).collect();
-        let versions = self.idb.versions_torn_by(row.id, &ids)?;
+        let cut = kept.iter().map(|of| of.segment.id).filter(|id| !elsewhere.contains(id));
+        let torn: Vec<SegmentId> = ids.iter().copied().chain(cut).collect();
+        let versions = self.idb.versions_torn_by(row.id, &torn)?;
         let name = |(n, id): (usize, &VersionId)| {
             Ok((*id, (n < NAMED).then(|| self.name_of_version(*id)).transpose()?))
         };
@@ -270,6 +345,7 @@ impl Cell {
         let mut damaged: Vec<SegmentId> =
             places.filter(|(on, _)| *on == row.id).map(|(_, segment)| segment).collect();
         let was_damaged = !damaged.is_empty();
+        let taken = self.idb.bytes_of_places(row.id)?;
         match self.idb.forget_segments_of_medium(row.id, &ids, now_us()) {
             Err(IdbError::IsRead { version, reader }) => {
                 return Err(CellError::InUse(format!(
@@ -282,22 +358,13 @@ impl Cell {
         for of in &lost {
             ears.say(Code::MediumChanged, "cell", &row.label, format!("{of}, and is forgotten"));
         }
-        let known = self.idb.damaged_places()?;
-        for of in &kept {
-            let id = of.segment.id;
-            if !known.contains(&(row.id, id)) {
-                self.idb.put_damage(row.id, &[id], now_us())?;
-            }
-            let text = format!(
-                "{of}; another medium has it, which a restore takes what lacks from, and `capstan media repair '{}'` writes it anew",
-                row.label
-            );
-            ears.say(Code::MediumChanged, "cell", &row.label, text);
-        }
+        self.take_cut(&row, &kept, &elsewhere, ears)?;
         let numbers = medium.segments()?;
         damaged.retain(|id| {
             let gone = |of: &Lost| of.segment.id == *id && !numbers.contains(&of.segment.number);
-            !lost.iter().any(gone)
+            // What was cut short and is as it was written is back.
+            let is_back = taken.contains_key(id) && kept.iter().all(|of| of.segment.id != *id);
+            !lost.iter().any(gone) && !is_back
         });
         // What was met as damage is not there any more.
         let is_healed = was_damaged && damaged.is_empty() && kept.is_empty();
@@ -305,6 +372,44 @@ impl Cell {
             self.idb.clear_medium_damage(row.id, false)?;
         }
         Ok(Taken { torn: names, kept: kept.iter().map(|of| of.segment.number).collect() })
+    }
+
+    /// Records of what is cut short on a medium, or grew, that it was taken as it is, and says so.
+    fn take_cut(
+        &self,
+        row: &Medium,
+        cut: &[Lost],
+        elsewhere: &HashSet<SegmentId>,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        let (known, taken) = (self.idb.damaged_places()?, self.idb.bytes_of_places(row.id)?);
+        for of in cut {
+            let id = of.segment.id;
+            if let Some(length) = of.length
+                && !(known.contains(&(row.id, id)) && of.is_taken(&taken))
+            {
+                self.idb.put_bytes_of_place(row.id, id, length, now_us())?;
+                if elsewhere.contains(&id) {
+                    self.idb.put_damage(row.id, &[id], now_us())?;
+                }
+                if matches!(row.device.parse(), Ok(Address::Tape(_))) {
+                    self.idb.set_medium_full(row.id, now_us())?;
+                }
+            }
+            let text = match elsewhere.contains(&id) {
+                true => format!(
+                    "{of}; another medium has it, which a restore takes what lacks from, and `capstan media repair '{}'` writes it \
+                     anew",
+                    row.label
+                ),
+                false => format!(
+                    "{of}, and no other medium that is known has it; what is left of it stays, as damaged, and a restore by name \
+                     gives back what it has"
+                ),
+            };
+            ears.say(Code::MediumChanged, "cell", &row.label, text);
+        }
+        Ok(())
     }
 
     /// The segments of a medium that are known to be on another one too, themselves or as a copy that lacks nothing.
@@ -316,13 +421,17 @@ impl Cell {
         Ok(here.map(|c| c.segment).collect())
     }
 
-    /// Those of these versions that are not known any more, not whole or incomplete, to be noted.
+    /// Those of these versions that are not known any more, not whole, damaged or incomplete, to be noted.
     pub(crate) fn not_whole(
         &self,
         mut versions: Vec<(VersionId, Option<String>)>,
     ) -> Result<Option<String>> {
-        let lost: HashSet<VersionId> =
+        if versions.is_empty() {
+            return Ok(None);
+        }
+        let mut lost: HashSet<VersionId> =
             self.idb.lost_versions()?.into_iter().map(|of| of.version).collect();
+        lost.extend(self.unsound_versions(&self.unsound_places()?)?.damaged.into_keys());
         // One of which the end is lost is incomplete.
         let kept = self.idb.versions_kept()?.into_iter().map(|(version, _)| version);
         let complete: HashSet<VersionId> = kept
@@ -438,6 +547,21 @@ impl Cell {
             }
         }
         refused.map_or(Ok(()), Err)
+    }
+}
+
+/// The number that comes behind a tape's last complete segment.
+fn behind(medium: &FileMedium) -> Result<SegmentNumber> {
+    Ok(SegmentNumber(medium.segments()?.last().map_or(1, |last| last.0.saturating_add(1))))
+}
+
+/// The segment that begins there, if any does.
+fn begun_behind(medium: &FileMedium) -> Result<Option<SegmentId>> {
+    match medium.segment_found(behind(medium)?) {
+        Ok(found) => Ok(found),
+        // The data of the tape end before it.
+        Err(DeviceError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e.into()),
     }
 }
 

@@ -175,6 +175,7 @@ impl Cell {
         // What others commit after this is not missed, as it is not known.
         let recorded = self.idb.segments_of_medium(id)?;
         let lengths = there.lengths()?;
+        let taken = self.idb.bytes_of_places(id)?;
         let mut looks = LOOKS;
         let mut segments = Vec::new();
         let mut grown = HashSet::new();
@@ -182,6 +183,12 @@ impl Cell {
         for segment in recorded.into_iter().rev() {
             let is_whole = match lengths.get(&segment.number) {
                 None => false,
+                // What it lacks is known: an import took it as it is.
+                Some(length)
+                    if taken.get(&segment.id).is_some_and(|of| length.is_none_or(|n| n == *of)) =>
+                {
+                    true
+                }
                 Some(Some(length)) if is_grown(*length, segment.bytes) => {
                     grown.insert(segment.number);
                     false

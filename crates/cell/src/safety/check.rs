@@ -172,7 +172,10 @@ impl Cell {
         }
         // More than one of a number where a medium was set back and written to again.
         let mut recorded: HashMap<SegmentNumber, Vec<Segment>> = HashMap::new();
-        for segment in self.idb.segments_of_medium(medium.id)? {
+        let taken = self.idb.bytes_of_places(medium.id)?;
+        for mut segment in self.idb.segments_of_medium(medium.id)? {
+            // What an import took as it is, is on record so.
+            segment.bytes = taken.get(&segment.id).copied().unwrap_or(segment.bytes);
             recorded.entry(segment.number).or_default().push(segment);
         }
         let mut unknown = 0;

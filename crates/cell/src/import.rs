@@ -462,16 +462,20 @@ impl Cell {
     ) -> Result<u64> {
         let reader = SegmentReader::open(medium, number)?;
         let what = reader.path().to_owned();
-        let (mut whole, mut is_poor) = (true, false);
+        // Whether its own catalog says that all is well, and whether it is known where all of it lies, damaged or not.
+        let (mut whole, mut is_complete) = (true, true);
         let contents = match reader.catalog() {
             Ok(contents) => contents,
             Err(e) => {
                 whole = false;
                 let text = format!("{e}; its contents are taken from its streams");
                 ears.say(Code::Damaged, "media agent", &what, text);
-                let read = scan(&reader)?;
-                is_poor = !read.poor.is_empty();
-                read.contents
+                let mut read = scan(&reader)?;
+                let catalog = read.catalog.take();
+                catalog.filter(|c| c.header.is_some() && c.end.is_some()).unwrap_or_else(|| {
+                    is_complete = read.is_complete();
+                    read.contents
+                })
             }
         };
         let Some(contents) = completed(contents, medium.header(), number) else {
@@ -516,10 +520,10 @@ impl Cell {
             session.add(&contents, end, reader.len()?, keys);
             self.put_session(session, Status::Incomplete)?;
         }
-        // What is known from a mirror is not replaced by what is left here. A catalog that lacks names would be taken for all: who
-        // reads them from the medium says that they lack.
+        // What is known from a mirror is not replaced by what is left here. A catalog that lacks anything would be taken for all, at
+        // other places too: who reads the medium, or another one that has the segment, finds what is left.
         let is_known = self.idb.read_catalog(end.segment)?.is_some();
-        if whole || !is_poor && !is_known {
+        if whole || is_complete && !is_known {
             let catalog = rebuild(&contents).unwrap_or_default();
             self.idb.write_catalog(end.segment, &[&catalog])?;
         } else if is_known {

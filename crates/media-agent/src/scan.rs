@@ -71,6 +71,13 @@ impl Scan {
         streams.iter().all(|id| labelled(id) && !self.poor.contains(id))
     }
 
+    /// Whether all frames that were written are there, or their copies: then its contents say where all of it lies, also on other
+    /// media. Of data frames that are damaged they say nothing.
+    pub fn is_complete(&self) -> bool {
+        let has_lost = self.damage.iter().any(|damage| damage.range.is_some());
+        !has_lost && self.poor.is_empty() && poor(&self.contents, &HashSet::new()).is_empty()
+    }
+
     /// Whether anything is left that says what any of these streams has.
     pub fn has_any_of(&self, streams: &[StreamId]) -> bool {
         let is_left = |s: &StreamContents| s.label.is_some() || !s.batches.is_empty();

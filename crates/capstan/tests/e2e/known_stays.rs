@@ -1,6 +1,6 @@
 //! What the database and other media know of a segment is not replaced by the less that is left of it on one medium.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 
 use crate::mirror::comes_back_as;
@@ -182,4 +182,43 @@ fn a_restore_writes_neither_on_a_medium_nor_into_the_home() {
     // Beside them there is room for all.
     lab.run(["restore", "t", "--to-tar", "b.tar"]).ok();
     comes_back_as(&lab, "t", "tree");
+}
+
+/// Bytes of a frame's header, of data, and of what says where all of it lies are changed: what an import can make of that is less than
+/// what the mirror says, whether or not the home keeps names.
+#[test]
+fn an_import_of_a_damaged_segment_replaces_nothing_that_a_mirror_has() {
+    for level in ["all", "files", "directories", "none"] {
+        let lab = Lab::new();
+        for n in 0..40 {
+            lab.file(&format!("tree/f{n}"), noise(n, 3_000 + 100 * n as usize));
+        }
+        let to = |medium: &'static str| ["tree", "--to", medium, "--name", "t", "--full"];
+        lab.backed_up(to("o"));
+        let args = ["--mirror", "b", "--log-level", level];
+        lab.backed_up([&to("a")[..], &args].concat());
+        let path = lab.path("a/00000001.segment");
+        let mut bytes = fs::read(&path).unwrap();
+        let end = bytes.len() - 94;
+        bytes[28_240] ^= 0x41;
+        bytes[end..].iter_mut().for_each(|byte| *byte ^= 0x41);
+        fs::write(&path, bytes).unwrap();
+        for _ in 0..2 {
+            assert_eq!(lab.run(["import", "a"]).code, 3);
+            comes_back_as(&lab, "t", "tree");
+        }
+        lab.run(["copy", "t", "--to", "d"]).ok();
+        lab.run(["copy", "--medium", "b", "--to", "e"]).ok();
+        lab.run(["prune", "--keep-last", "1"]).ok();
+        for only in ["d", "e"] {
+            lab.sh(&format!("mkdir away; mv a b {only} away; mv away/{only} .; mv home kept"));
+            lab.run(["import", only]).ok();
+            comes_back_as(&lab, "t", "tree");
+            lab.sh("rm -r home; mv kept home; mv away/* .; rmdir away");
+        }
+        lab.run(["media", "repair", "a"]).ok();
+        lab.run(["verify", "--medium", "a"]).ok();
+        lab.sh("mkdir away; mv b d e away");
+        comes_back_as(&lab, "t", "tree");
+    }
 }

@@ -48,7 +48,8 @@ pub struct Uses {
 pub(crate) const DRIVES_MAX: usize = 2;
 
 impl Cell {
-    /// Cleans the drives that asked for it in a session that is done, and says what came of it. What goes wrong is a warning:
+    /// Says which tapes are not what their stickers say, by the drives that had them in a session that is done. Cleans the drives that
+    /// asked for it, and says what came of it. What goes wrong is a warning:
     /// the session's data are on their media.
     pub(crate) fn clean_drives(
         &self,
@@ -56,6 +57,13 @@ impl Cell {
         report: &mut Report,
         ears: &Ears<'_>,
     ) {
+        for drive in drives {
+            if let (Some(what), tape) =
+                (&drive.contradiction, drive.tape.as_deref().unwrap_or_default())
+            {
+                ears.say(Code::Mislabelled, "media agent", tape, what.clone());
+            }
+        }
         let mut cleaned: Vec<&Mount> = Vec::new();
         for drive in drives.iter().filter(|d| !d.alerts.iter().any(|a| a.wants_cleaning)) {
             if let Some(mount) = &drive.mount {

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::open::{self, Writable};
 use capstan_devices::tape;
@@ -182,6 +183,9 @@ impl Cell {
         let is_tape = m.medium.device.parse().is_ok_and(|a: Address| a.is_tape());
         if by_drive == ByDrive::Yes && !is_tape {
             return Ok(Some("is no tape".to_owned()));
+        }
+        if let Some(why) = no_drive_writes(m)? {
+            return Ok(Some(why));
         }
         if m.state != MediumState::Appendable {
             return Ok(None);
@@ -386,4 +390,20 @@ fn closed(label: &str, why: CellError) -> CellError {
     CellError::NoKey(format!(
         "tape '{label}' is encrypted by its drive, and its key does not open: {why}"
     ))
+}
+
+/// Why a tape cannot be written where it is, as no drive there writes its generation. One whose library is away says so itself.
+fn no_drive_writes(m: &MediumInfo) -> Result<Option<String>> {
+    if m.absent.is_some() {
+        return Ok(None);
+    }
+    let Ok(device) = m.medium.device.parse::<Address>() else { return Ok(None) };
+    for of in device.tapes() {
+        let Some(barcode) = &of.tape else { continue };
+        let why = tape::why_not_written(&of.library, barcode).map_err(DeviceError::from)?;
+        if why.is_some() {
+            return Ok(why);
+        }
+    }
+    Ok(None)
 }

@@ -70,6 +70,12 @@ impl Cell {
             CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
                 Some((TapeIs::WriteProtected, String::new()))
             }
+            CellError::Device(e) if matches!(e.of_tape(), Some(TapeError::Cleans { .. })) => {
+                Some((TapeIs::Cleaning, String::new()))
+            }
+            CellError::Device(e) if matches!(e.of_tape(), Some(TapeError::Unsuited { .. })) => {
+                Some((TapeIs::Unsuited, chain(why)))
+            }
             CellError::Device(e) if is_unreadable(e) => Some((TapeIs::Unreadable, chain(why))),
             e if e.is_out_of_reach() => None,
             CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_no_tape) => None,
@@ -162,6 +168,7 @@ pub(crate) fn why_not(seen: &SeenTape) -> Option<String> {
         TapeIs::Unreadable => Some(with("cannot be read")),
         TapeIs::OtherCell => Some(with("belongs to another cell")),
         TapeIs::Member => Some(with("is a part of an array")),
+        TapeIs::Unsuited => Some(with("is none for its drives")),
         TapeIs::Cleaning => Some(with("cleans drives")),
     }
 }

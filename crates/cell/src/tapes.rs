@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::queue::Wait;
-use capstan_devices::tape::{Trial, done_reading, done_writing, release_idle};
+use capstan_devices::tape::{Trial, done_reading, done_writing, release_idle, why_not_written};
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
 use capstan_media_agent::mirror::Member;
@@ -155,6 +155,11 @@ impl Cell {
                 candidate.known = Some((medium.id, info.state));
             } else {
                 candidate.why_not = found.and_then(why_not);
+            }
+            if candidate.why_not.is_none() {
+                let barcode = &candidate.barcode;
+                candidate.why_not =
+                    why_not_written(&library.library, barcode).map_err(DeviceError::from)?;
             }
             ranked.push((rank, candidate));
         }
@@ -488,6 +493,9 @@ fn why_unfit(e: CellError) -> Result<String> {
         }
         // Another tape goes into another drive.
         CellError::Device(e) if e.blames_drive() => format!(": {}", chain(&e)),
+        CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_of_kind) => {
+            format!(": {}", chain(&e))
+        }
         CellError::Device(e) if e.of_tape().is_some_and(TapeError::blames_tape) => {
             format!(" cannot be read: {}", chain(&e))
         }

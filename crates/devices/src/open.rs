@@ -159,6 +159,14 @@ impl Writable {
         }
     }
 
+    /// Refuses a tape of which nothing can be overwritten or erased.
+    pub fn refuse_worm(&self) -> Result<(), DeviceError> {
+        match self {
+            Self::Tape(device, _) => device.refuse_worm(),
+            Self::Array(_) | Self::File(_) => Ok(()),
+        }
+    }
+
     /// The name it was opened by; of an array with its members in their places.
     pub fn address(&self, named: &Address) -> Address {
         match self {

@@ -7,7 +7,7 @@
 //!
 //! What is no segment and lies between them has a number as they have ([`attachment`]).
 //!
-//! [`mount`] has the tapes that this process uses and their drives; [`bring`] has the robot get one there, a [`deck`], which has what
+//! [`mount`] has the tapes that this process uses and their drives; [`bring`] has the robot get one there, into one that [fits](`fitting`), a [`deck`], which has what
 //! [`passed`] by; [`by_hand`] waits until somebody has put it
 //! into a drive that stands alone; [`claim`] keeps those that are to be an array. [`seems`] tells what others wrote. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
 //! who writes; several who read stay [`abreast`]. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys. The
@@ -19,6 +19,7 @@ mod bring;
 mod by_hand;
 mod claim;
 mod deck;
+mod fitting;
 mod keys;
 pub mod ledger;
 mod mount;
@@ -32,6 +33,7 @@ mod writer;
 
 pub use by_hand::Wanted;
 pub(crate) use claim::Claim;
+pub use fitting::why_not_written;
 pub use keys::{has_key, open_key};
 pub use mount::{
     Tape, Trial, done_reading, done_writing, eject, has_all_drives, inventory, inventory_now,
@@ -43,7 +45,7 @@ pub use spool::{SpoolPlan, SpooledTape, nameless};
 pub use storage::{OnTape, on_it, open, open_wanted};
 pub(crate) use storage::{is_blank, open_member, refuse_used};
 pub(crate) use writer::check_encrypts;
-pub use writer::{TapeDevice, erase};
+pub use writer::{TapeDevice, erase, refuse_worm};
 
 use capstan_format::id::SegmentNumber;
 

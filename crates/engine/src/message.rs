@@ -113,6 +113,8 @@ codes! {
     NotKept,
     /// A drive asked to be cleaned.
     DriveDirty,
+    /// A tape is not what its sticker says.
+    Mislabelled,
     /// Somebody is to put a tape into a drive.
     TapeWanted,
     /// Tapes were not brought out of their library.
@@ -342,6 +344,12 @@ impl Code {
                 "drive-dirty",
                 Warning,
                 "put a cleaning tape into the library and use `capstan library clean`",
+            ),
+            Self::Mislabelled => (
+                245,
+                "mislabelled",
+                Warning,
+                "put the right label on the tape: by a wrong one it gets drives that cannot use it; nothing of the session is lost",
             ),
             Self::TapeWanted => {
                 (210, "tape-wanted", Warning, "put the tape in: the session goes on by itself")

@@ -23,19 +23,22 @@ pub enum TapeIs {
     OtherCell,
     /// It is a member of an array.
     Member,
+    /// Its drives do not take tapes of its kind.
+    Unsuited,
     /// It cleans drives.
     Cleaning,
 }
 
 impl TapeIs {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Blank,
         Self::Foreign,
         Self::WriteProtected,
         Self::Unreadable,
         Self::OtherCell,
         Self::Member,
+        Self::Unsuited,
         Self::Cleaning,
     ];
 
@@ -48,6 +51,7 @@ impl TapeIs {
             Self::Unreadable => "unreadable",
             Self::OtherCell => "other-cell",
             Self::Member => "member",
+            Self::Unsuited => "unsuited",
             Self::Cleaning => "cleaning",
         }
     }

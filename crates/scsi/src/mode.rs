@@ -8,6 +8,8 @@ pub const PAGE_NONE: u8 = 0x00;
 pub const PAGE_COMPRESSION: u8 = 0x0f;
 /// Device configuration; older drives switch compression there.
 pub const PAGE_CONFIGURATION: u8 = 0x10;
+/// What the medium in a drive is: whether it is written once.
+pub const PAGE_MEDIUM: u8 = 0x1d;
 /// Element addresses of a changer.
 pub const PAGE_ELEMENTS: u8 = 0x1d;
 
@@ -20,6 +22,8 @@ pub struct ModeData {
     pub buffered: bool,
     /// The density or generation of the medium.
     pub density: u8,
+    /// The makers' own code of what the medium is.
+    pub medium_type: u8,
     /// The block length, 0 for variable. `None` where the drive does not say.
     pub block_len: Option<u32>,
     /// The page with its head; empty where there is none.
@@ -40,6 +44,7 @@ impl ModeData {
             write_protected: u8_at(bytes, device) & 0x80 != 0,
             buffered: u8_at(bytes, device) & 0x70 != 0,
             density: u8_at(descriptor, 0),
+            medium_type: u8_at(bytes, device - 1),
             block_len: (descriptor.len() >= 8).then(|| u24_at(descriptor, 5)),
             page: page.to_vec(),
         }

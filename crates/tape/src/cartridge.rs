@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drive::{Read, TapeError};
 use crate::encryption::{DriveKey, OVERHEAD, open, seal};
+use crate::generation::Media;
 use crate::small_file;
 
 const MAGIC: &[u8; 16] = b"capstan vtape 1\n";
@@ -42,6 +43,19 @@ pub struct Label {
     /// Of a cleaning tape: uses that are left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleanings: Option<u32>,
+    /// What it is, as on a sticker (`L9`, `LV`), where its own says something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<String>,
+}
+
+impl Label {
+    /// What the tape is; nothing where neither it nor its sticker says so: then it is of its drives' generation.
+    pub fn media(&self) -> Option<Media> {
+        match &self.media {
+            Some(id) => Media::of_barcode(&format!("000000{id}")),
+            None => Media::of_barcode(&self.barcode),
+        }
+    }
 }
 
 /// What a record is, by its first byte.
@@ -400,6 +414,7 @@ mod tests {
             loads: 0,
             passes: 0.0,
             cleanings: None,
+            media: None,
         };
         Cartridge::create(&path, &label).unwrap();
         (dir, path)

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::encryption::DriveKey;
+use crate::generation::Media;
 use crate::mechanics::Statistics;
 use crate::reports::{Alert, Counters};
 
@@ -54,6 +55,44 @@ pub enum TapeError {
     CannotEncrypt {
         /// The drive.
         drive: String,
+    },
+    /// The drive says that it cannot use the tape at all.
+    #[error("tape {tape} is none for that drive: {source}; use one of a generation that it takes")]
+    Unsuited {
+        /// Its barcode.
+        tape: String,
+        /// What the drive said, or what both are.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No drive of the library can use the tape.
+    #[error(
+        "tape {tape} is {media}, which no drive of library {library} {} ({drives}); use a tape of another generation",
+        if *to_write { "writes" } else { "reads" }
+    )]
+    NoDrive {
+        /// The library.
+        library: String,
+        /// The tape's barcode.
+        tape: String,
+        /// What the tape is by that.
+        media: Media,
+        /// What the drives are.
+        drives: String,
+        /// It was to be written, else read.
+        to_write: bool,
+    },
+    /// The tape takes what is appended, and nothing else.
+    #[error("tape {tape} is WORM: what is on it cannot be overwritten or erased; use another tape")]
+    Worm {
+        /// Its barcode.
+        tape: String,
+    },
+    /// It cleans drives.
+    #[error("tape {tape} cleans drives and takes no data; put a label on it that begins with CLN")]
+    Cleans {
+        /// Its barcode.
+        tape: String,
     },
     /// What lies there is encrypted, and not with the key that the drive has.
     #[error(
@@ -232,6 +271,14 @@ impl TapeError {
         matches!(self, Self::Medium { .. } | Self::BadTape { .. }) || self.is_no_tape()
     }
 
+    /// Whether it is a matter of what the tape is, and stays so.
+    pub fn is_of_kind(&self) -> bool {
+        matches!(
+            self,
+            Self::Unsuited { .. } | Self::NoDrive { .. } | Self::Worm { .. } | Self::Cleans { .. }
+        )
+    }
+
     /// Whether what should be a virtual tape is none: its file is gone, or something else.
     pub fn is_no_tape(&self) -> bool {
         matches!(self, Self::NotATape { .. })
@@ -335,6 +382,10 @@ pub trait TapeDrive: Send {
     /// Whether the tape's tab is known to be set.
     fn is_write_protected(&self) -> bool {
         false
+    }
+    /// What the drive says that the tape is, where it tells.
+    fn media(&self) -> Option<Media> {
+        None
     }
     /// Rewinds and unloads the tape, so that the robot or somebody can take it.
     fn unload(&mut self) -> Result<(), TapeError>;

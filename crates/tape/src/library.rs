@@ -104,6 +104,7 @@ impl Library {
                 loads: 0,
                 passes: 0.0,
                 cleanings: None,
+                media: None,
             };
             Cartridge::create(&tape_path(dir, &barcode), &label)?;
             inventory.push(Held { place: Place::Slot(n), barcode, from: None });

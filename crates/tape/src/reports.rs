@@ -68,6 +68,8 @@ pub struct DriveSession {
     pub counters: Counters,
     /// What it wants people to know.
     pub alerts: Vec<Alert>,
+    /// What the tape is by the drive and by its sticker, where these are not the same.
+    pub contradiction: Option<String>,
 }
 
 /// What a drive counted since it was opened. What it does not count is absent.

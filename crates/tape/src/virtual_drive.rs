@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::drive::{Read, SETTLE_S, Speeds, Spot, TapeDrive, TapeError, Written};
 use crate::encryption::DriveKey;
 use crate::faults::{Account, Fault, Faults, Operation};
+use crate::generation::{Media, of_drive};
 use crate::mechanics::{Mechanics, Statistics};
 use crate::model::DriveModel;
 use crate::reports::{Alert, Counters, Severity};
@@ -121,6 +122,14 @@ impl VirtualDrive {
                 problem: format!("the drive holds tape {} already; unload it", there.label.barcode),
             });
         }
+        if let Some(media) = tape.label.media()
+            && self.generation().is_some_and(|drive| !media.is_read_by(drive))
+        {
+            return Err(TapeError::Unsuited {
+                tape: tape.label.barcode.clone(),
+                source: format!("it is {media}, the drive {}", self.model.name).into(),
+            });
+        }
         tape.label.loads = tape.label.loads.saturating_add(1);
         tape.save_label()?;
         self.synced = tape.len();
@@ -214,10 +223,30 @@ impl VirtualDrive {
         tape.label.capacity - tape.medium_before(at)
     }
 
+    /// The drive's generation, of LTO.
+    fn generation(&self) -> Option<u8> {
+        of_drive(&self.model.name)
+    }
+
+    /// Whether the drive writes tapes of this one's generation.
+    fn writes(&self, tape: &Cartridge) -> bool {
+        let fits = |(media, drive): (Media, u8)| media.is_written_by(drive);
+        tape.label.media().zip(self.generation()).is_none_or(fits)
+    }
+
     fn writable(&mut self) -> Result<(), TapeError> {
+        self.loaded()?;
+        match self.is_write_protected() {
+            true => Err(TapeError::WriteProtected { tape: self.barcode() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses to write before the end of the data of a tape that is only appended to.
+    fn appendable(&mut self, at: u64) -> Result<(), TapeError> {
         let tape = self.loaded()?;
-        match tape.label.write_protected {
-            true => Err(TapeError::WriteProtected { tape: tape.label.barcode.clone() }),
+        match at < tape.len() && tape.label.media().is_some_and(|media| media.worm) {
+            true => Err(TapeError::Worm { tape: self.barcode() }),
             false => Ok(()),
         }
     }
@@ -255,6 +284,7 @@ impl TapeDrive for VirtualDrive {
                 length: block.len(),
             });
         }
+        self.appendable(self.at)?;
         self.fault(Operation::Write)?;
         let ratio = if self.compression { self.ratio } else { 1.0 };
         let medium = block.len() as f64 / ratio;
@@ -277,6 +307,7 @@ impl TapeDrive for VirtualDrive {
 
     fn write_filemark(&mut self) -> Result<Written, TapeError> {
         self.writable()?;
+        self.appendable(self.at)?;
         self.fault(Operation::Mark)?;
         let at = self.at;
         self.loaded()?.write(at, None, 1.0)?;
@@ -297,6 +328,7 @@ impl TapeDrive for VirtualDrive {
 
     fn erase(&mut self, long: bool) -> Result<(), TapeError> {
         self.writable()?;
+        self.appendable(0)?;
         self.fault(Operation::Write)?;
         self.go_to(0);
         let tape = self.loaded()?;
@@ -383,7 +415,12 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn is_write_protected(&self) -> bool {
-        self.tape.as_ref().is_some_and(|tape| tape.label.write_protected)
+        // So drives say it, too, of tapes that they only read.
+        self.tape.as_ref().is_some_and(|tape| tape.label.write_protected || !self.writes(tape))
+    }
+
+    fn media(&self) -> Option<Media> {
+        self.tape.as_ref().and_then(|tape| tape.label.media())
     }
 
     fn unload(&mut self) -> Result<(), TapeError> {

@@ -33,6 +33,7 @@ mod find;
 mod foreseen;
 mod full;
 mod full_home;
+mod generations;
 mod give_up;
 mod gone_media;
 mod gone_tapes;

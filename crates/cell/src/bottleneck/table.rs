@@ -228,6 +228,7 @@ impl Case {
             statistics,
             counters: Counters::default(),
             alerts: Vec::new(),
+            contradiction: None,
             speeds,
             scale: 1.0,
             locates: 0,

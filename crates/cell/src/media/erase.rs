@@ -179,6 +179,7 @@ impl Cell {
         self.record_unknown(device.medium(), &Ears::new(&Silent))?;
         let erased = self.erasable(medium, secure)?;
         refuse_locked(device.medium())?;
+        device.refuse_worm()?;
         Ok((erased, device))
     }
 

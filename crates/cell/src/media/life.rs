@@ -193,6 +193,7 @@ impl Cell {
         self.refuse_kept(&info)?;
         self.refuse_read(medium.id)?;
         refuse_locked(device.medium())?;
+        device.refuse_worm()?;
         may_go()?;
         let lost = self.idb.versions_only_on_medium(medium.id)?;
         let lost = self.idb.with_dependants(&lost)?;
@@ -267,6 +268,7 @@ impl Cell {
             Err(e) => return Err(e.into()),
         }
         self.refuse_read(medium.id)?;
+        capstan_devices::tape::refuse_worm(tape)?;
         let holdings = self.idb.holdings(medium.id)?;
         let forgotten = self.forget_lost(medium.clone())?;
         capstan_devices::tape::erase(tape, false)?;

@@ -32,6 +32,7 @@ use capstan_format::id::{MediumId, VersionId};
 use capstan_format::keys::PairId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Holdings, Management, Medium};
+use capstan_tape::Media;
 use capstan_tape::changer::Place;
 
 pub use self::away::AwayMedium;
@@ -166,7 +167,8 @@ impl Cell {
             is_exported: management.exported_us.is_some(),
             is_damaged: management.damaged_us.is_some() || at_hand.problem.is_some(),
             holds_data: holdings.segments > 0,
-            is_kept: !kept.is_empty(),
+            // What is on one that is only appended to stays, whether it must or not.
+            is_kept: !kept.is_empty() || is_worm(medium),
             has_room: management.full_us.is_none()
                 && at_hand.free_bytes.is_none_or(|free| free >= LEAST_SPACE),
             appendable,
@@ -267,6 +269,13 @@ impl Cell {
         let sessions = if counts { self.idb.holdings(medium.id)?.sessions } else { 0 };
         Ok(judged(medium, management, sessions))
     }
+}
+
+/// Whether a medium has a tape that is only appended to, by their barcodes.
+fn is_worm(medium: &Medium) -> bool {
+    let tapes = medium.device.parse::<Address>().map(|device| device.tapes()).unwrap_or_default();
+    let media = tapes.iter().filter_map(|tape| Media::of_barcode(tape.tape.as_deref()?));
+    media.into_iter().any(|media| media.worm)
 }
 
 /// The kind of medium, by which its limits are found.

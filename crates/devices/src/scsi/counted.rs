@@ -1,7 +1,7 @@
 //! What a drive counts, and what its tape's density tells of it.
 
 use capstan_scsi::log::Statistics as Counted;
-use capstan_tape::{Counters, DriveModel};
+use capstan_tape::{Counters, DriveModel, Media};
 
 /// What was counted since then. Counters that were cleared meanwhile are taken as they are.
 pub(super) fn counted_since(before: &Counted, now: &Counted) -> Counters {
@@ -35,19 +35,8 @@ pub(super) fn counted_since(before: &Counted, now: &Counted) -> Counters {
 
 /// The drives that write that density: of LTO, whose makers share the codes.
 pub(super) fn model_of(density: u8) -> Option<&'static DriveModel> {
-    let model = match density {
-        0x40 => "lto-1",
-        0x42 => "lto-2",
-        0x44 => "lto-3",
-        0x46 => "lto-4",
-        0x58 => "lto-5",
-        0x5a => "lto-6",
-        0x5c => "lto-7",
-        0x5e => "lto-8",
-        0x60 => "lto-9",
-        _ => return None,
-    };
-    DriveModel::named(model)
+    let media = Media::of_density(density).filter(|media| !media.type_m)?;
+    DriveModel::named(&format!("lto-{}", media.generation))
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, aler
 use capstan_tape::lock;
 use capstan_tape::mechanics::Statistics;
 use capstan_tape::{
-    Alert, Counters, DriveKey, DriveModel, Read, Severity, Speeds, Spot, TapeDrive, TapeError,
-    Written,
+    Alert, Counters, DriveKey, DriveModel, Media, Read, Severity, Speeds, Spot, TapeDrive,
+    TapeError, Written,
 };
 
 use super::counted::{counted_since, model_of};
@@ -45,6 +45,8 @@ pub(super) struct ScsiDrive {
     write_protected: bool,
     block_max: usize,
     capacity: Option<u64>,
+    /// What the tape is.
+    media: Option<Media>,
     /// As drives of its tape's density have them.
     speeds: Option<Speeds>,
     /// The drive's own number of the first block, where that is known.
@@ -123,6 +125,7 @@ impl ScsiDrive {
             write_protected: false,
             block_max,
             capacity: None,
+            media: None,
             speeds: None,
             origin: None,
             blind: false,
@@ -177,6 +180,8 @@ impl ScsiDrive {
         self.drive.rewind()?;
         let medium = self.drive.prepare()?;
         self.write_protected = medium.write_protected;
+        self.media =
+            Media::of_density(medium.density).map(|media| Media { worm: medium.worm, ..media });
         self.block_max = self.drive.block_limits()?.max;
         self.blind = self.drive.position()?.object.is_none();
         self.at_begin = true;
@@ -360,6 +365,10 @@ impl TapeDrive for ScsiDrive {
 
     fn room(&mut self) -> Option<u64> {
         self.drive.room().ok().flatten()
+    }
+
+    fn media(&self) -> Option<Media> {
+        self.media
     }
 
     fn is_write_protected(&self) -> bool {

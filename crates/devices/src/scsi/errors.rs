@@ -8,9 +8,11 @@ use capstan_tape::TapeError;
 pub(crate) fn explain(error: Error, tape: &str) -> TapeError {
     const WRITE_PROTECTED: u8 = 0x27;
     const ENCRYPTED: u8 = 0x74;
+    const KIND: u8 = 0x30;
     let key = error.sense().map(|sense| (sense.key, sense.asc));
     // 74/01 and 74/02, by the makers under one sense key or another: no key, or not the right one.
     let is_closed = error.sense().is_some_and(|s| s.asc == ENCRYPTED && matches!(s.ascq, 1 | 2));
+    let of_kind = error.sense().filter(|sense| sense.asc == KIND).map(|sense| sense.ascq);
     let tape = tape.to_owned();
     match error {
         Error::NoMedium { device } => TapeError::NoTape { drive: device },
@@ -26,6 +28,13 @@ pub(crate) fn explain(error: Error, tape: &str) -> TapeError {
         _ if is_closed => TapeError::CannotDecrypt { tape },
         error if error.is_lost() || matches!(error, Error::Connect { .. }) => {
             TapeError::Unreachable(Box::new(error))
+        }
+        // A cleaning cartridge is in it, or is used up; what is written once was to be overwritten; it is of another kind or
+        // format.
+        _ if matches!(of_kind, Some(0x03 | 0x07 | 0x0a)) => TapeError::Cleans { tape },
+        _ if matches!(of_kind, Some(0x0c | 0x0d)) => TapeError::Worm { tape },
+        error if matches!(of_kind, Some(0x00..=0x02 | 0x04..=0x06)) => {
+            TapeError::Unsuited { tape, source: Box::new(error) }
         }
         error => match key {
             Some((MEDIUM_ERROR, _)) => TapeError::BadTape { tape, source: Box::new(error) },
@@ -56,6 +65,9 @@ mod tests {
             assert!(matches!(closed, TapeError::CannotDecrypt { .. }), "{closed}");
             assert!(!closed.blames_tape() && !closed.blames_drive());
         }
+        assert!(matches!(check(0x5, 0x30, 0x00), TapeError::Unsuited { .. }));
+        assert!(matches!(check(0x2, 0x30, 0x03), TapeError::Cleans { .. }));
+        assert!(matches!(check(DATA_PROTECT, 0x30, 0x0c), TapeError::Worm { .. }));
         let drive = check(0x4, 0x44, 0);
         assert!(matches!(&drive, TapeError::Device(_)) && !drive.blames_tape(), "{drive}");
         let lost = |e| {

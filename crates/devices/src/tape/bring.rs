@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use capstan_tape::changer::{Held, Place, is_spare};
 use capstan_tape::{Changer, TapeDrive, TapeError, leaving};
 
+use super::fitting::Fitting;
 use super::ledger::{self, Event};
 use crate::address::LibraryName;
 
@@ -52,6 +53,8 @@ pub(super) struct Bringing<'a> {
     pub ours: Vec<u32>,
     /// One that it has claimed.
     pub kept: Option<&'a Kept>,
+    /// The drives that take it.
+    pub fits: &'a Fitting,
 }
 
 impl Bringing<'_> {
@@ -97,8 +100,18 @@ impl Bringing<'_> {
             library.elements().refuse_no_drive(library.name(), drive)?;
         }
         let mut here = find(library, &held, self.barcode)?;
+        self.fits.refuse_none(library.name(), self.barcode, self.drive)?;
         let mut offline = None;
         let mut left = None;
+        if let Place::Drive(n) = here.place
+            && !self.fits.takes(n)
+            && self.drive.is_none()
+        {
+            let _claim = self.claim(library, n)?;
+            put_away(library, n, &here, &held)?;
+            held = library.inventory()?;
+            here = find(library, &held, self.barcode)?;
+        }
         if let Place::Drive(n) = here.place {
             let _claim = self.claim(library, n)?;
             match library.open_drive(n) {
@@ -119,9 +132,9 @@ impl Bringing<'_> {
             Some(n) => vec![n],
             None => (1..=library.elements().drives).collect(),
         };
-        drives.retain(|n| Some(*n) != left && !self.ours.contains(n));
-        // Empty ones first: nothing has to be put away.
-        drives.sort_by_key(|n| in_drive(*n).is_some());
+        drives.retain(|n| Some(*n) != left && !self.ours.contains(n) && self.fits.takes(*n));
+        // Those first that can write it as well, and empty ones: nothing has to be put away.
+        drives.sort_by_key(|n| (!self.fits.writes(*n), in_drive(*n).is_some()));
         let (mut holders, mut unreached) = (Vec::new(), None);
         for n in drives {
             let _claim = match self.claim(library, n) {
@@ -261,8 +274,9 @@ mod tests {
     use capstan_tape::library::{Design, Library};
     use std::sync::LazyLock;
 
-    /// A library in which another process once puts another tape into the drive, before that is opened.
-    struct Swapped(Library, bool);
+    /// A library in which another process once puts another tape into the drive, before that is opened; and whose drives call
+    /// themselves so.
+    struct Swapped(Library, bool, &'static [&'static str]);
 
     impl Changer for Swapped {
         fn name(&self) -> &str {
@@ -291,7 +305,9 @@ mod tests {
             self.0.unload_drive(number)
         }
         fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
-            self.0.drive_info(number)
+            let info = self.0.drive_info(number)?;
+            let model = self.2.get(number as usize - 1).map_or(info.model, |m| (*m).to_owned());
+            Ok(DriveInfo { model, ..info })
         }
         fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
             self.0.clean(drive, tape_at)
@@ -312,10 +328,11 @@ mod tests {
             scale: 1e6,
             ratio: 1.0,
         };
-        let mut library = Swapped(Library::create(&path, &design, 2).unwrap(), false);
+        let mut library = Swapped(Library::create(&path, &design, 2).unwrap(), false, &[]);
         let of = &LibraryName::Virtual(path);
         let ours = Vec::new();
-        let bringing = Bringing { of, barcode: "V00001L9", drive: None, ours, kept: None };
+        let fits = &Fitting::any();
+        let bringing = Bringing { of, barcode: "V00001L9", drive: None, ours, kept: None, fits };
         let (number, mut drive) = bringing.bring(&mut library).unwrap();
         assert!(library.1, "it was swapped once");
         assert!(is_in_drive(&library.inventory().unwrap(), "V00001L9", number));
@@ -346,7 +363,8 @@ mod tests {
 
     fn bringing<'a>(barcode: &'a str, kept: Option<&'a Kept>) -> Bringing<'a> {
         static OF: LazyLock<LibraryName> = LazyLock::new(|| LibraryName::Virtual("vtl".into()));
-        Bringing { of: &OF, barcode, drive: None, ours: Vec::new(), kept }
+        static FITS: Fitting = Fitting::any();
+        Bringing { of: &OF, barcode, drive: None, ours: Vec::new(), kept, fits: &FITS }
     }
 
     #[test]
@@ -394,5 +412,65 @@ mod tests {
             drives.sort_unstable();
             assert_eq!(drives, [1, 2, 3]);
         }
+    }
+
+    /// Drives of generations in one library: a tape goes where it can be read, and written where it is to be.
+    #[test]
+    fn a_tape_goes_into_a_drive_of_a_generation_that_takes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vtl");
+        let design = Design {
+            model: "lto-6".into(),
+            drives: 3,
+            slots: 4,
+            mail_slots: 0,
+            alone: false,
+            capacity: Some(1_000_000),
+            scale: 1e6,
+            ratio: 1.0,
+        };
+        let library = Library::create(&path, &design, 1).unwrap();
+        for barcode in ["A00001L4", "A00001L9"] {
+            let barcode = Some(barcode.to_owned());
+            let tape = capstan_tape::library::NewTape { barcode, ..Default::default() };
+            library.add_tape(&tape).unwrap();
+        }
+        let models: &[&str] = &["IBM ULTRIUM-TD9", "HP Ultrium 7-SCSI", "IBM ULT3580-TD6"];
+        let mut library = Swapped(library, true, models);
+        let name = LibraryName::Virtual(path.clone());
+        let brought = |library: &mut Swapped, barcode: &str, to_write: bool| {
+            let fits = &Fitting::of(library, barcode, to_write);
+            let ours = Vec::new();
+            let bringing = Bringing { of: &name, barcode, drive: None, ours, kept: None, fits };
+            bringing.bring(library).map(|(number, _)| (number, fits.writes(number)))
+        };
+        let mut goes_to = |barcode: &str, to_write: bool| {
+            let brought = brought(&mut library, barcode, to_write);
+            if let Ok((number, _)) = brought {
+                library.unload_drive(number).unwrap();
+                let from = library.inventory().unwrap().into_iter();
+                let from = from.filter_map(|h| h.from.filter(|_| h.barcode == barcode)).next();
+                library.move_tape(Place::Drive(number), from.unwrap()).unwrap();
+            }
+            brought.map_err(|e| e.to_string())
+        };
+        assert_eq!(goes_to("V00001L6", true), Ok((2, true)));
+        assert_eq!(goes_to("V00001L6", false), Ok((2, true)));
+        assert_eq!(goes_to("A00001L4", false), Ok((3, false)));
+        let refused = goes_to("A00001L4", true).unwrap_err();
+        assert!(
+            refused.contains("LTO-4, which no drive")
+                && refused.contains("writes (LTO-6, LTO-7, LTO-9)"),
+            "{refused}"
+        );
+        // In a drive that does not take it, it is not left.
+        library.move_tape(Place::Slot(1), Place::Drive(1)).unwrap();
+        assert_eq!(brought(&mut library, "V00001L6", false).unwrap().0, 2);
+        let why = |barcode: &str| super::super::why_not_written(&name, barcode).unwrap();
+        assert_eq!(
+            why("A00001L9").as_deref(),
+            Some("is LTO-9, which no drive of the library writes (LTO-6)")
+        );
+        assert_eq!((why("A00001L5"), why("NEW")), (None, None));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use capstan_tape::{
-    DriveKey, DriveSession, Mount, Read, Speeds, Spot, TapeDrive, TapeError, Written,
+    DriveKey, DriveSession, Media, Mount, Read, Speeds, Spot, TapeDrive, TapeError, Written,
 };
 
 use super::passed::{Passed, WINDOW};
@@ -21,6 +21,8 @@ pub struct Deck {
     passed: Passed,
     /// Bytes that are to be read ahead.
     ahead: usize,
+    /// What the tape is by the drive and by its sticker, where these are not the same, until it was told.
+    contradiction: Option<String>,
 }
 
 /// A block found on a tape, or what is there instead.
@@ -31,6 +33,17 @@ pub enum Found<'a> {
     Filemark,
     /// Nothing was written here.
     EndOfData,
+}
+
+/// What a tape is by its drive and by its sticker, where these are not the same.
+fn contradiction(drive: &dyn TapeDrive, barcode: Option<&str>) -> Option<String> {
+    let (here, there) = (drive.media()?, Media::of_barcode(barcode?)?);
+    (here != there).then(|| {
+        format!(
+            "by its barcode tape {} is {there}, the drive says that it is {here}",
+            barcode.unwrap_or_default()
+        )
+    })
 }
 
 /// The number of the first block of the file that a place is in.
@@ -57,7 +70,9 @@ impl Deck {
     pub(super) fn new(drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Self {
         let tape = mount.as_ref().map(|mount| mount.barcode.clone());
         let locates = (0, Duration::ZERO);
-        Self { drive, mount, tape, locates, at: None, passed: Passed::new(), ahead: 0 }
+        let contradiction = contradiction(&*drive, tape.as_deref());
+        let passed = Passed::new();
+        Self { drive, mount, tape, locates, at: None, passed, ahead: 0, contradiction }
     }
 
     /// The same, with a tape that is called so.
@@ -272,6 +287,15 @@ impl Deck {
         self.drive.is_write_protected()
     }
 
+    /// Refuses a tape of which nothing can be overwritten, by what its drive says, or its sticker.
+    pub fn refuse_worm(&self) -> Result<(), TapeError> {
+        let by_sticker = self.tape.as_deref().and_then(Media::of_barcode);
+        match [self.drive.media(), by_sticker].into_iter().flatten().any(|media| media.worm) {
+            true => Err(TapeError::Worm { tape: self.tape.clone().unwrap_or_default() }),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the drive can compress by itself.
     pub fn compresses(&mut self) -> bool {
         self.drive.compresses()
@@ -318,6 +342,7 @@ impl Deck {
             statistics: self.drive.statistics(),
             counters: self.drive.counters(),
             alerts: self.drive.alerts(),
+            contradiction: self.contradiction.take(),
         }
     }
 }

@@ -22,6 +22,7 @@ use super::abreast::Abreast;
 use super::bring::{Bringing, Kept, no_drive};
 use super::by_hand::{Wanted, awaited};
 use super::deck::Deck;
+use super::fitting::Fitting;
 use crate::address::{Address, LibraryName, TapeAddress};
 use crate::library;
 use crate::operator::{self, Refused};
@@ -201,6 +202,8 @@ pub struct Tape {
     lost: AtomicBool,
     /// How many try whether it will do.
     trials: AtomicU64,
+    /// It is in a drive that reads tapes of its generation, and does not write them.
+    only_read: AtomicBool,
     /// It waits for a drive.
     loading: AtomicBool,
     /// When it was used last, by [`USES`].
@@ -243,6 +246,7 @@ impl Tape {
             patient: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             trials: AtomicU64::new(0),
+            only_read: AtomicBool::new(false),
             loading: AtomicBool::new(false),
             used: AtomicU64::new(0),
         }
@@ -309,6 +313,9 @@ impl Tape {
         mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
     ) -> Result<R, TapeError> {
         let mut deck = self.deck.lock();
+        if self.pinned.load(Relaxed) && self.only_read.swap(false, Relaxed) {
+            *deck = None;
+        }
         self.used.store(USES.fetch_add(1, Relaxed), Relaxed);
         let was_loaded = deck.is_some();
         match self.once(&mut deck, &mut work) {
@@ -431,8 +438,10 @@ impl Tape {
             let begun = Instant::now();
             let ours = if self.drive.is_none() { self.drives_of_others() } else { Vec::new() };
             let of = &self.library;
-            let bringing = Bringing { of, barcode, drive: self.drive, ours, kept };
+            let fits = &Fitting::of(library, barcode, self.pinned.load(Relaxed));
+            let bringing = Bringing { of, barcode, drive: self.drive, ours, kept, fits };
             let (number, drive) = bringing.bring(library)?;
+            self.only_read.store(!fits.writes(number), Relaxed);
             let (library, barcode) = (self.library.to_string(), barcode.clone());
             let took = begun.elapsed();
             return Ok(Deck::new(drive, Some(Mount { library, drive: number, barcode, took })));

@@ -98,6 +98,11 @@ impl TapeDevice {
             return Err(DeviceError::BlockSize { path: name, have, want });
         }
         let capacity = tape.with(|deck| Ok(deck.capacity()))?;
+        // What is torn at the end of one that is only appended to stays there, and what comes behind it would have no place.
+        let is_torn = end.block > u64::from(end.file == 0) || end.file > 1 && end.file % 2 == 0;
+        if is_torn {
+            tape.with(|deck| deck.refuse_worm())?;
+        }
         // Where to append is read from the tape: behind the last complete segment. What is torn behind it is overwritten.
         let next = complete(end.file) + 1;
         if end.file == 0 && end.block > 0 {
@@ -135,13 +140,20 @@ impl TapeDevice {
         }
     }
 
+    /// Refuses a tape of which nothing can be overwritten or erased.
+    pub fn refuse_worm(&self) -> Result<(), DeviceError> {
+        Ok(self.tape.with(|deck| deck.refuse_worm())?)
+    }
+
     /// Gives a medium another header; with it, all that is on the tape is gone.
     pub fn begin_anew(self, header: &MediumHeader) -> Result<(), DeviceError> {
+        self.refuse_worm()?;
         write_header(&self.tape, header)
     }
 
     /// Erases the tape; it is blank then. `secure`: all of its length.
     pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
+        self.refuse_worm()?;
         Ok(self.tape.with(|deck| deck.erase(secure))?)
     }
 
@@ -167,6 +179,11 @@ pub(crate) fn check_encrypts(address: &TapeAddress) -> Result<(), TapeError> {
     Tape::of(address).with(|deck| deck.check_encrypts())
 }
 
+/// Refuses a tape that cannot be erased.
+pub fn refuse_worm(address: &TapeAddress) -> Result<(), DeviceError> {
+    Ok(Tape::of(address).with(|deck| deck.refuse_worm())?)
+}
+
 /// Erases a tape, whatever is on it. `secure`: all of its length.
 pub fn erase(address: &TapeAddress, secure: bool) -> Result<(), DeviceError> {
     let tape = Tape::of(address);
@@ -174,7 +191,10 @@ pub fn erase(address: &TapeAddress, secure: bool) -> Result<(), DeviceError> {
         let busy = TapeError::Busy { what: tape.name(), holder: "this session".to_owned() };
         return Err(busy.into());
     }
-    let erased = tape.with(|deck| deck.erase(secure));
+    let erased = tape.with(|deck| {
+        deck.refuse_worm()?;
+        deck.erase(secure)
+    });
     tape.unpin();
     Ok(erased?)
 }

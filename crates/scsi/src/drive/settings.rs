@@ -23,6 +23,8 @@ pub struct Medium {
     pub write_protected: bool,
     /// Its density code, which tells its generation.
     pub density: u8,
+    /// It can be appended to, never overwritten.
+    pub worm: bool,
 }
 
 impl Drive {
@@ -41,7 +43,17 @@ impl Drive {
             self.check_variable()?;
         }
         self.unset = false;
-        Ok(Medium { write_protected: data.write_protected, density: data.density })
+        let worm = self.is_worm(&data)?;
+        Ok(Medium { write_protected: data.write_protected, density: data.density, worm })
+    }
+
+    /// By the page that says so, or by the code of its type, as drives of LTO have it (3Ch to 9Ch; 38h to 98h are rewritable).
+    fn is_worm(&mut self, data: &ModeData) -> Result<bool, Error> {
+        const WORM: u8 = 0x01;
+        let by_type = matches!(data.medium_type, 0x3c | 0x4c | 0x5c | 0x6c | 0x7c | 0x8c | 0x9c)
+            && (0x44..=0x60).contains(&data.density);
+        let page = self.page(mode::PAGE_MEDIUM)?;
+        Ok(by_type || page.is_some_and(|page| page.get(2).is_some_and(|flags| flags & WORM != 0)))
     }
 
     fn check_variable(&mut self) -> Result<(), Error> {

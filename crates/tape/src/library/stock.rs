@@ -3,6 +3,8 @@
 use crate::cartridge::{Cartridge, Label};
 use crate::changer::Held;
 use crate::drive::TapeError;
+use crate::generation::Media;
+use crate::model::DriveModel;
 
 use super::{Library, suffix, tape_path, write_inventory};
 
@@ -10,6 +12,8 @@ use super::{Library, suffix, tape_path, write_inventory};
 const CLEANINGS: u32 = 20;
 /// By this the cleaning tapes of all makers are told.
 pub(crate) const CLEANING: &str = "CLN";
+/// Bytes of a tape of LTO-7 type M.
+const TYPE_M: f64 = 9e12;
 /// A barcode is a file's name, too.
 const BARCODE_MAX: usize = 32;
 
@@ -41,11 +45,12 @@ impl Library {
         };
         let label = Label {
             barcode: barcode.clone(),
-            capacity: self.design.capacity.map_or(self.model.capacity, |bytes| bytes as f64),
+            capacity: self.capacity_of(&barcode),
             write_protected: new.write_protected,
             loads: 0,
             passes: 0.0,
             cleanings: new.cleanings,
+            media: None,
         };
         Cartridge::create(&tape_path(&self.dir, &barcode), &label)?;
         let tape = Held { place, barcode, from: None };
@@ -58,6 +63,18 @@ impl Library {
     pub(super) fn is_barcode(&self, barcode: &str) -> bool {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
         (1..=BARCODE_MAX).contains(&barcode.len()) && barcode.bytes().all(fits)
+    }
+
+    /// What a new tape holds: what was said of all, else what tapes hold that have such a barcode.
+    fn capacity_of(&self, barcode: &str) -> f64 {
+        let media = Media::of_barcode(barcode);
+        let model = media.and_then(|m| DriveModel::named(&format!("lto-{}", m.generation)));
+        let native = match media {
+            // Half as much again as a drive of its own generation writes.
+            Some(m) if m.type_m => TYPE_M,
+            _ => model.unwrap_or(self.model).capacity,
+        };
+        self.design.capacity.map_or(native, |bytes| bytes as f64)
     }
 
     /// A barcode that can be the name of a file, and that no other tape has.

@@ -5,8 +5,15 @@ use std::path::Path;
 fn tape(dir: &Path, capacity: f64, write_protected: bool) -> Cartridge {
     let path = dir.join("A00001L9.tape");
     let barcode = "A00001L9".to_owned();
-    let label =
-        Label { barcode, capacity, write_protected, loads: 0, passes: 0.0, cleanings: None };
+    let label = Label {
+        barcode,
+        capacity,
+        write_protected,
+        loads: 0,
+        passes: 0.0,
+        cleanings: None,
+        media: None,
+    };
     Cartridge::create(&path, &label).unwrap();
     Cartridge::open(&path).unwrap()
 }

@@ -42,7 +42,7 @@ pub use idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs
 pub use key::{KeyArgs, KeyCommand, LockArgs, SecretArgs};
 pub use library::{LibraryCommand, OfLibrary};
 use media::AFTER_MEDIA;
-pub use media::{Destination, MediaCommand, RetireArgs};
+pub use media::{Destination, InitArgs, MediaCommand, RetireArgs};
 pub use pool::{PolicyArgs, PoolCommand};
 pub use protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
 pub use rait::RaitCommand;

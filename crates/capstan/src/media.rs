@@ -1,17 +1,20 @@
 //! `capstan media`: media as lines, as pages, as JSON.
 
+use capstan_cell::Cell;
 use capstan_cell::arrays::ArrayInfo;
-use capstan_cell::media::{Condition, Foreign, Initialise, MediumInfo, place_shown};
+use capstan_cell::media::{Condition, Foreign, Initialise, Made, MediumInfo, place_shown};
 use capstan_cell::observe::Stop;
 use capstan_cell::repair::RepairRequest;
 use capstan_cell::request::{CopyWhat, VerifyRequest};
+use capstan_devices::address::Address;
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::args::{Global, MediaCommand};
-use crate::exit::{COMPLETED, Failure};
+use crate::args::{Global, InitArgs, MediaCommand};
+use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, Failure};
 use crate::home;
+use crate::ls::Lines;
 use crate::output::{JsonList, Output, local_time};
 use crate::progress::Console;
 use crate::session::{self, Show};
@@ -44,7 +47,11 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
                 block_size: args.block_size,
                 new_medium: args.new_medium,
             };
-            print(&home::open(global)?.media_init(&args.device, &wanted)?, args.json)?;
+            let cell = home::open(global)?;
+            if let Some(barcodes) = &args.barcodes {
+                return init_many(&cell, args, barcodes, &wanted);
+            }
+            print(&cell.media_init(&args.device, &wanted)?, args.json)?;
         }
         MediaCommand::Label { medium, label, json } => {
             print(&home::open(global)?.media_label(medium, label)?, *json)?;
@@ -113,6 +120,81 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         }
     }
     Ok(COMPLETED)
+}
+
+/// Makes media of the tapes of a library, and says of each what became of it as soon as that is known.
+fn init_many(
+    cell: &Cell,
+    args: &InitArgs,
+    barcodes: &str,
+    wanted: &Initialise,
+) -> Result<u8, Failure> {
+    let Address::Tape(library) = &args.device else {
+        return Err(Failure::bad_input(
+            format!("{} is no tape library", args.device),
+            "name a library with --barcodes, as vtape:/dir or scsi:/dev/sgN",
+        ));
+    };
+    let mut lines = Lines::of(args.json, "tapes");
+    let mut media = 0;
+    let failed =
+        cell.media_init_many(library, barcodes, wanted, args.dry_run, &mut |barcode, made| {
+            media += u64::from(matches!(made, Made::Medium(_) | Made::Would(_)));
+            match args.json {
+                true => lines.row(&json_of_made(barcode, made)),
+                false => lines.put(|out, _| {
+                    out.text(&format!(
+                        "{}: {}\n",
+                        path_text(barcode.as_bytes()),
+                        sentence_of(made)
+                    ))?;
+                    out.flush()
+                }),
+            }
+        });
+    let failed = match failed {
+        Ok(failed) => failed,
+        Err(e) => return lines.end(Map::new(), Some(e.into())),
+    };
+    if !args.json {
+        let made = if args.dry_run { "would be made" } else { "are made" };
+        let not = match failed {
+            0 => String::new(),
+            1 => ", 1 tape is none".to_owned(),
+            n => format!(", {} tapes are none", grouped(n)),
+        };
+        lines.put(|out, _| out.text(&format!("{} media {made}{not}\n", grouped(media))));
+    }
+    let mut totals = Map::new();
+    totals.insert("made".to_owned(), if args.dry_run { 0 } else { media }.into());
+    totals.insert("failed".to_owned(), failed.into());
+    let code = lines.end(totals, None)?;
+    Ok(if failed > 0 { COMPLETED_WITH_ERRORS } else { code })
+}
+
+fn sentence_of(made: &Made) -> String {
+    let named = |label: &str| path_text(label.as_bytes());
+    match made {
+        Made::Medium(info) => {
+            let pool = info.management.pool.as_ref().map(|pool| format!(" in pool {pool}"));
+            format!("medium '{}'{}", named(&info.medium.label), pool.unwrap_or_default())
+        }
+        Made::Would(label) => format!("would be medium '{}'", named(label)),
+        Made::Is(label) => format!("is medium '{}' already", named(label)),
+        Made::Failed(why) => format!("not made: {}", path_text(why.as_bytes())),
+    }
+}
+
+fn json_of_made(barcode: &str, made: &Made) -> Value {
+    let (result, id, label, why) = match made {
+        Made::Medium(info) => {
+            ("made", Some(info.medium.id.to_string()), Some(&info.medium.label), None)
+        }
+        Made::Would(label) => ("would-be", None, Some(label), None),
+        Made::Is(label) => ("medium", None, Some(label), None),
+        Made::Failed(why) => ("failed", None, None, Some(why)),
+    };
+    json!({ "barcode": barcode, "result": result, "id": id, "label": label, "why": why })
 }
 
 fn adopted(media: &[MediumInfo]) -> Result<(), Failure> {

@@ -63,6 +63,13 @@ fn apply(pool: &mut Pool, policy: &PolicyArgs) {
     if policy.free_pool.is_some() || policy.no_free_pool {
         pool.free_pool = policy.free_pool.clone();
     }
+    pool.scratch = policy.scratch || pool.scratch && !policy.no_scratch;
+    if !policy.library.is_empty() || policy.no_scratch {
+        pool.libraries = policy.library.iter().map(|name| name.resolved().to_string()).collect();
+    }
+    if policy.label.is_some() || policy.no_label {
+        pool.label_rule = policy.label.as_ref().map(ToString::to_string);
+    }
     if policy.no_rotation {
         pool.rotation = [0; 3];
     }
@@ -113,6 +120,9 @@ fn json_of(pool: &PoolInfo) -> Value {
         "appendable": pool.pool.appendable,
         "free_pool": pool.pool.free_pool,
         "rotation": rotation,
+        "scratch": pool.pool.scratch,
+        "libraries": pool.pool.libraries,
+        "label_rule": pool.pool.label_rule,
         "usable": pool.usable(),
         "media": pool.media.iter().map(media::json_of).collect::<Vec<_>>(),
     })

@@ -73,6 +73,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (23, "seen tapes", include_str!("../migrations/0023_seen_tapes.sql")),
     (24, "use of tapes", include_str!("../migrations/0024_use_of_tapes.sql")),
     (25, "bytes of places", include_str!("../migrations/0025_bytes_of_places.sql")),
+    (26, "scratch pools", include_str!("../migrations/0026_scratch_pools.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

@@ -86,6 +86,12 @@ pub struct Pool {
     pub free_pool: Option<String>,
     /// How many media each rotation set has (as [`RotationSet::ALL`]); all 0 where media do not rotate.
     pub rotation: [u32; 3],
+    /// Whether it takes blank tapes of libraries where it has no medium that can be used.
+    pub scratch: bool,
+    /// Of which libraries, by their device names; of those in which the cell has media, where none is named.
+    pub libraries: Vec<String>,
+    /// How its new media are called.
+    pub label_rule: Option<String>,
 }
 
 impl Idb {
@@ -93,17 +99,21 @@ impl Idb {
     pub fn put_pool(&self, pool: &Pool) -> Result<()> {
         self.write(format_args!("record pool {}", pool.name), async |conn| {
             sql::query(
-                "INSERT INTO pools (name, allocation, appendable, free_pool, rotation) \
-                 VALUES ($1, $2, $3, $4, $5) \
+                "INSERT INTO pools (name, allocation, appendable, free_pool, rotation, scratch, libraries, \
+                 label_rule) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
                  ON CONFLICT (name) DO UPDATE SET allocation = excluded.allocation, \
                  appendable = excluded.appendable, free_pool = excluded.free_pool, \
-                 rotation = excluded.rotation",
+                 rotation = excluded.rotation, scratch = excluded.scratch, \
+                 libraries = excluded.libraries, label_rule = excluded.label_rule",
             )
             .bind(&pool.name)
             .bind(pool.allocation.to_string())
             .bind(pool.appendable)
             .bind(&pool.free_pool)
             .bind(serde_json::json!(pool.rotation).to_string())
+            .bind(pool.scratch)
+            .bind(serde_json::json!(pool.libraries).to_string())
+            .bind(&pool.label_rule)
             .execute(conn)
             .await?;
             Ok(())
@@ -143,5 +153,8 @@ fn pool(row: &Row) -> std::result::Result<Pool, Fault> {
         appendable: row.try_get("appendable")?,
         free_pool: row.try_get("free_pool")?,
         rotation: serde_json::from_str(json).map_err(|_| decode::bad("rotation", json))?,
+        scratch: row.try_get("scratch")?,
+        libraries: decode::texts(row, "libraries")?,
+        label_rule: row.try_get("label_rule")?,
     })
 }

@@ -349,6 +349,9 @@ fn fill(idb: &Idb) {
         appendable: name == "a",
         free_pool: free.map(ToOwned::to_owned),
         rotation: [1, 2, 3],
+        scratch: name == "a",
+        libraries: vec!["vtape:/v".to_owned()],
+        label_rule: free.map(|_| "{pool}-{n}".to_owned()),
     };
     idb.put_pool(&pool("z", None)).unwrap();
     idb.put_pool(&pool("a", Some("z"))).unwrap();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use capstan_cell::media::LabelRule;
 use capstan_devices::address::Address;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
@@ -80,9 +81,17 @@ const AFTER_INIT: &str = "\
 Examples:
   capstan media init /mnt/backup
   capstan media init /mnt/usb1 --label monday --pool office
+  capstan media init scsi:/dev/sg3 --barcodes 'A0*L9' --pool daily --dry-run
+  capstan media init scsi:/dev/sg3 --barcodes 'A0*L9' --pool daily --label '{pool}-{n:03}'
 
 A directory that holds anything is refused. A backup to a new directory makes a medium there by itself; this is for those
-that shall have a label or a pool beforehand.";
+that shall have a label or a pool beforehand.
+
+With --barcodes (a pattern with *, ? and [..]) each tape that matches becomes a medium if it is blank. One that is a medium already
+stays as it is. What is on any other tape stays, too: it is named with the reason, the others are made, and the exit code is 3.
+`capstan media erase TAPE --foreign` makes such a tape blank.
+
+A rule for labels has text and {barcode}, {pool} and {n:03}: the first number that gives a label which no medium has, with three digits.";
 const AFTER_PROTECT: &str = "\
 Examples:
   capstan media protect monday --permanent
@@ -391,12 +400,18 @@ pub struct RetireArgs {
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_INIT)]
 pub struct InitArgs {
-    /// An empty or new directory, or file:/path
+    /// An empty or new directory, or file:/path; a tape, as LIBRARY?tape=BARCODE; with --barcodes a library
     #[arg(value_name = "DEVICE", value_hint = ValueHint::DirPath)]
     pub device: Address,
-    /// Its label [default: the directory's name]
+    /// Make media of all blank tapes of the library whose barcodes match this pattern
+    #[arg(long, value_name = "PATTERN", conflicts_with = "new_medium")]
+    pub barcodes: Option<String>,
+    /// Its label, or a rule for it [default: its pool's rule, else the directory's or tape's name]
     #[arg(long, value_name = "LABEL")]
-    pub label: Option<String>,
+    pub label: Option<LabelRule>,
+    /// Say what would become of each tape; load and write nothing
+    #[arg(long, requires = "barcodes")]
+    pub dry_run: bool,
     /// The pool it comes into
     #[arg(long, value_name = "POOL")]
     pub pool: Option<String>,

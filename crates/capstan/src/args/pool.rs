@@ -1,5 +1,7 @@
 //! The options of `capstan pool`.
 
+use capstan_cell::media::LabelRule;
+use capstan_devices::address::LibraryName;
 use capstan_idb::{Allocation, RotationSet};
 use clap::{Args, Subcommand};
 
@@ -7,10 +9,11 @@ const AFTER_CREATE: &str = "\
 Examples:
   capstan pool create office
   capstan pool create office --allocation loose --free-pool spare
+  capstan pool create daily --scratch --library scsi:/dev/sg3 --label '{pool}-{n:03}'
   capstan pool create gfs --rotation daily=5,weekly=4,monthly=12 --not-appendable
 
 A backup `--to pool:NAME` takes, in this order: a medium of the pool that takes more, a free one, an expired one (which is
-recycled), one of the free pool; where the allocation is loose, a free one that is in no pool. When it is full, the next
+recycled), one of the free pool; where the allocation is loose, a free one that is in no pool; with --scratch a blank tape. When it is full, the next
 goes on. A pool recycles no medium that alone has an object's last complete version. With rotation sets, the first day of a month is monthly, a Sunday weekly, other days are daily; a medium joins a
 set as long as that has fewer than its number.";
 const AFTER_SET: &str = "\
@@ -95,6 +98,21 @@ pub struct PolicyArgs {
     /// Draw from no other pool (the default)
     #[arg(long)]
     pub no_free_pool: bool,
+    /// Take blank tapes of libraries where it has no medium that can be used; they are the pool's from then on
+    #[arg(long, conflicts_with = "no_scratch")]
+    pub scratch: bool,
+    /// Take none (the default)
+    #[arg(long)]
+    pub no_scratch: bool,
+    /// A library whose blank tapes it takes; may be given several times [default: those in which there are media]
+    #[arg(long, value_name = "LIBRARY", conflicts_with = "no_scratch")]
+    pub library: Vec<LibraryName>,
+    /// Call new media by this rule: text with {barcode}, {pool} and {n:03}, a number
+    #[arg(long, value_name = "RULE", conflicts_with = "no_label")]
+    pub label: Option<LabelRule>,
+    /// Call them as their tapes or directories (the default)
+    #[arg(long)]
+    pub no_label: bool,
     /// Rotate media by the calendar: how many each set has, as daily=5,weekly=4,monthly=12
     #[arg(long, value_name = "SETS", value_parser = parse_rotation, conflicts_with = "no_rotation")]
     pub rotation: Option<Rotation>,

@@ -93,6 +93,7 @@ mod repair;
 mod restore_some;
 mod retire;
 mod runs;
+mod scratch;
 mod secrets;
 mod seen_tapes;
 mod selection;

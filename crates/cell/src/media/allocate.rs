@@ -2,7 +2,7 @@
 //!
 //! In this order: one of the pool that takes more, the one written last; a free one of the pool; an expired one of the
 //! pool, the oldest, which is recycled; a free or expired one of the free pool; where the pool is loose, a free one that is
-//! in no pool. Where a pool has rotation sets, only media of the day's set count, and a medium is appended to on the day on
+//! in no pool; where it takes blank tapes, one of those, which is the pool's from then on. Where a pool has rotation sets, only media of the day's set count, and a medium is appended to on the day on
 //! which it was begun.
 //!
 //! An expired medium that alone has a version which no prune would remove, as an object's last one, is recycled by who names it.
@@ -46,6 +46,12 @@ impl Cell {
         loop {
             let chosen = match self.choose(name, by_drive, &passed) {
                 // What others have may do when they are done.
+                Err(e @ CellError::NoMedium(_)) => {
+                    return match (self.or_scratch(name, by_drive, only_ask, e), busy) {
+                        (Err(none), Some(busy)) if !none.is_busy() => Err(busy),
+                        (done, _) => done,
+                    };
+                }
                 Err(e) => return Err(busy.unwrap_or(e)),
                 Ok(chosen) => chosen,
             };
@@ -64,6 +70,36 @@ impl Cell {
                 taken => return taken,
             }
         }
+    }
+
+    /// A blank tape, where the pool takes such and nothing else was to be had for that reason.
+    fn or_scratch(
+        &self,
+        name: &str,
+        by_drive: ByDrive,
+        only_ask: bool,
+        why: CellError,
+    ) -> Result<Medium> {
+        let pool = self.pool(name)?;
+        let set = set_of(&pool, local_date(now_us()));
+        if !pool.scratch || !self.may_join(&pool, set)? {
+            return Err(why);
+        }
+        self.take_scratch(&pool, set, by_drive, only_ask).map_err(|none| match none {
+            CellError::InUse(none) => CellError::InUse(format!("{}; {none}", chain(&why))),
+            CellError::NoMedium(none) | CellError::NoTape(none) | CellError::BadInput(none) => {
+                CellError::NoMedium(format!("{}; {none}", chain(&why)))
+            }
+            other => other,
+        })
+    }
+
+    /// Whether a rotation set of a pool takes further media.
+    fn may_join(&self, pool: &Pool, set: Option<RotationSet>) -> Result<bool> {
+        let Some(set) = set else { return Ok(true) };
+        let media = self.media_list(Some(&pool.name))?;
+        let of_set = media.iter().filter(|m| m.management.rotation_set == Some(set)).count();
+        Ok((of_set as u32) < size_of(pool, set))
     }
 
     /// The medium that a session to a pool would take.

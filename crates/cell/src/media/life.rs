@@ -10,7 +10,7 @@ use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
-use super::{MediumInfo, shown};
+use super::{LabelRule, MediumInfo, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::session::now_us;
@@ -25,8 +25,8 @@ const NAMED: usize = 5;
 /// A medium to make.
 #[derive(Debug, Clone, Default)]
 pub struct Initialise {
-    /// Its label; by default the directory's name.
-    pub label: Option<String>,
+    /// Its label, or a rule for it; by default that of its pool, else the directory's or tape's name.
+    pub label: Option<LabelRule>,
     /// The pool it comes into.
     pub pool: Option<String>,
     /// Its block size in bytes.
@@ -105,18 +105,12 @@ impl Cell {
             )));
         }
         self.refuse_taken(address, wanted.new_medium)?;
-        let label = match &wanted.label {
-            Some(label) => {
-                self.check_label(label)?;
-                label.clone()
-            }
+        let label = self.label_by_rule(address, wanted, &[])?;
+        match &wanted.label {
+            Some(_) => self.check_label(&label)?,
             // Where another one gets it meanwhile, this one gets a number.
-            None => {
-                let label = self.new_label(address)?;
-                check_text_of_label(&label)?;
-                label
-            }
-        };
+            None => check_text_of_label(&label)?,
+        }
         let device = open::writable(address, || self.new_medium(&label, size), None)?;
         let row = self.put_medium_of(address, device.medium().header())?;
         if wanted.pool.is_some() {
@@ -273,7 +267,7 @@ impl Cell {
         let forgotten = self.forget_lost(medium.clone())?;
         capstan_devices::tape::erase(tape, false)?;
         let wanted = Initialise {
-            label: Some(medium.label),
+            label: Some(LabelRule::plain(medium.label)),
             pool: management.pool,
             block_size: Some(medium.block_size),
             new_medium: true,
@@ -350,6 +344,6 @@ fn check_text_of_label(label: &str) -> Result<()> {
     }
 }
 
-fn no_label(label: &str, why: &str) -> CellError {
+pub(super) fn no_label(label: &str, why: &str) -> CellError {
     CellError::BadInput(format!("{label:?} cannot be a label: {why}; give another one"))
 }

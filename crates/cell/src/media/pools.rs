@@ -3,8 +3,8 @@
 use capstan_engine::message::shell_word;
 use capstan_idb::{Allocation, Pool, RotationSet};
 
-use super::MediumInfo;
 use super::allocate::unusable;
+use super::{LabelRule, MediumInfo};
 use crate::Cell;
 use crate::error::{CellError, Result};
 
@@ -96,6 +96,14 @@ impl Cell {
             }
             self.pool(free)?;
         }
+        if let Some(rule) = &pool.label_rule {
+            let rule: LabelRule = rule.parse().map_err(CellError::BadInput)?;
+            if !rule.tells_apart() {
+                return Err(CellError::BadInput(format!(
+                    "the label '{rule}' would be that of all media of the pool; write a rule with {{barcode}} or {{n}}"
+                )));
+            }
+        }
         Ok(self.idb.put_pool(pool)?)
     }
 
@@ -131,6 +139,13 @@ impl PoolInfo {
         let mut words = vec![self.pool.allocation.to_string()];
         words.push(if self.pool.appendable { "appendable" } else { "not appendable" }.to_owned());
         words.extend(self.pool.free_pool.iter().map(|free| format!("draws from {free}")));
+        if self.pool.scratch {
+            words.push(match &self.pool.libraries[..] {
+                [] => "takes blank tapes".to_owned(),
+                named => format!("takes blank tapes of {}", named.join(" and ")),
+            });
+        }
+        words.extend(self.pool.label_rule.iter().map(|rule| format!("labels {rule}")));
         let sets = RotationSet::ALL.into_iter().zip(self.pool.rotation).filter(|(_, n)| *n > 0);
         words.extend(sets.map(|(set, n)| format!("{n} {set}")));
         words.join(", ")
@@ -144,6 +159,9 @@ impl PoolInfo {
             appendable: true,
             free_pool: None,
             rotation: [0; 3],
+            scratch: false,
+            libraries: Vec::new(),
+            label_rule: None,
         }
     }
 }

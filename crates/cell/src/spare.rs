@@ -129,12 +129,23 @@ impl VersionView<'_> {
                 Err(_) => readers.push((at, reader)),
             }
         }
-        let mut best: Option<Contents> = None;
+        // What one lacks of the segment itself a mirror may have; a copy has it elsewhere.
+        let (mut best, mut has_names): (Option<Contents>, bool) = (None, false);
         for (at, reader) in readers {
             match scan_of(&reader, at.0) {
-                Ok(read) if read.has_names_of(&place.streams) => return Ok(read.contents),
+                Ok(read) if read.has_names_of(&place.streams) && read.is_complete() => {
+                    return Ok(read.contents);
+                }
                 Ok(read) if read.has_any_of(&place.streams) => {
-                    best = best.or(Some(read.contents));
+                    let is_named = read.has_names_of(&place.streams);
+                    let is_mirror =
+                        best.as_ref().is_some_and(|b| b.segment == read.contents.segment);
+                    match &mut best {
+                        Some(best) if is_mirror => best.take_mirror(read.contents),
+                        Some(_) if has_names || !is_named => {}
+                        best => *best = Some(read.contents),
+                    }
+                    has_names |= is_named;
                 }
                 Ok(_) => fail(at, unreadable_names(reader.path(), at.0)),
                 Err(e) => fail(at, e.into()),
@@ -142,7 +153,9 @@ impl VersionView<'_> {
         }
         match (best, failed) {
             (Some(contents), _) => {
-                self.note_poor(place.segment);
+                if !has_names {
+                    self.note_poor(place.segment);
+                }
                 Ok(contents)
             }
             (None, Some(e)) => Err(e),

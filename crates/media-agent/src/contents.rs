@@ -197,6 +197,26 @@ pub struct Contents {
 }
 
 impl Contents {
+    /// Takes what is missing here from a reading of the same segment on another medium: a mirror has the same blocks.
+    pub fn take_mirror(&mut self, other: Self) {
+        self.header = self.header.take().or(other.header);
+        self.end = self.end.take().or(other.end);
+        for found in &other.streams {
+            let stream = self.stream(found.stream);
+            stream.take_missing(found);
+            stream.index.extend(&found.index);
+            stream.index.sort_by_key(|place| place.sequence);
+            stream.index.dedup_by_key(|place| place.sequence);
+            stream.logical_end = stream.logical_end.max(found.logical_end);
+        }
+        // By the end record it is known where each block lies.
+        self.blocks = match (&self.end, self.blocks.take(), other.blocks) {
+            (Some(_), ..) => None,
+            (None, Some(here), Some(there)) => Some(there.into_iter().chain(here).collect()),
+            (None, here, there) => here.or(there),
+        };
+    }
+
     pub(crate) fn stream(&mut self, id: StreamId) -> &mut StreamContents {
         let at = self.streams.iter().position(|s| s.stream == id).unwrap_or_else(|| {
             self.streams.push(StreamContents::new(id));

@@ -222,3 +222,30 @@ fn an_import_of_a_damaged_segment_replaces_nothing_that_a_mirror_has() {
         comes_back_as(&lab, "t", "tree");
     }
 }
+
+/// What one of two mirrors lacks is found on the other, also where neither says any more where all of it lies.
+#[test]
+fn mirrors_that_are_both_damaged_make_up_for_each_other() {
+    for by_import in [false, true] {
+        let lab = Lab::new();
+        for n in 0..40 {
+            lab.file(&format!("tree/f{n}"), noise(n, 3_000 + 100 * n as usize));
+        }
+        let args = ["tree", "--to", "a", "--mirror", "b", "--name", "t", "--log-level", "none"];
+        lab.backed_up(args);
+        for (medium, data) in [("a", 28_240), ("b", 150_000)] {
+            let path = lab.path(format!("{medium}/00000001.segment"));
+            let mut bytes = fs::read(&path).unwrap();
+            let end = bytes.len() - 94;
+            bytes[data] ^= 0x41;
+            bytes[end..].iter_mut().for_each(|byte| *byte ^= 0x41);
+            fs::write(&path, bytes).unwrap();
+        }
+        if by_import {
+            lab.sh("mv home known");
+            assert_eq!(lab.run(["import", "a"]).code, 3);
+            assert_eq!(lab.run(["import", "b"]).code, 3);
+        }
+        comes_back_as(&lab, "t", "tree");
+    }
+}

@@ -109,6 +109,8 @@ pub(super) struct StreamReader<'a> {
     pub(super) locks: locks::LockTable,
     pub(super) buffers: source::Buffers,
     reader: source::Reader,
+    /// For contents that are read and not sent: a new one for each file costs ten times as much as reading it.
+    unsent: Vec<u8>,
     pub(super) now: SystemTime,
     /// Bytes read that the shared counters do not have yet.
     uncounted: u64,
@@ -137,6 +139,7 @@ impl<'a> StreamReader<'a> {
             locks: locks::LockTable::default(),
             buffers: source::Buffers::default(),
             reader: source::Reader::default(),
+            unsent: Vec::new(),
             now: SystemTime::now(),
             uncounted: 0,
             stalls: Stalls::of_this_thread(),
@@ -334,23 +337,31 @@ impl<'a> StreamReader<'a> {
         counts: bool,
     ) -> Option<u64> {
         self.begin_file(fd, size, false);
-        let sum = self.sum_of(fd, ranges, counts);
+        let mut buffer = std::mem::take(&mut self.unsent);
+        buffer.resize(SUM_BUFFER, 0);
+        let sum = self.sum_of(fd, ranges, counts, &mut buffer);
+        self.unsent = buffer;
         if self.current.drop {
             source::drop_pages(fd);
         }
         sum
     }
 
-    fn sum_of(&mut self, fd: &OwnedFd, ranges: &[(u64, u64)], counts: bool) -> Option<u64> {
+    fn sum_of(
+        &mut self,
+        fd: &OwnedFd,
+        ranges: &[(u64, u64)],
+        counts: bool,
+        buffer: &mut [u8],
+    ) -> Option<u64> {
         let mut sum = ContentSum::default();
-        let mut buffer = vec![0; SUM_BUFFER];
         for (at, len) in ranges {
             let mut done = 0;
             while done < *len {
                 if self.stopped() {
                     return None;
                 }
-                let want = usize::try_from(len - done).unwrap_or(SUM_BUFFER).min(SUM_BUFFER);
+                let want = usize::try_from(len - done).unwrap_or(SUM_BUFFER).min(buffer.len());
                 let out = &mut buffer[..want];
                 let n = read_some(&mut self.reader, &mut self.current, fd, out, at + done).ok()?;
                 if n == 0 {

@@ -42,6 +42,7 @@ mod spec;
 mod stage;
 mod status;
 mod table;
+mod vault;
 mod versions;
 mod vtl;
 mod webhook;

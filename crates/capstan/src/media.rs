@@ -20,7 +20,7 @@ use crate::progress::Console;
 use crate::session::{self, Show};
 use crate::sizes::{bytes_text, grouped};
 use crate::table::{Align, columns, fields};
-use crate::{copy, protect, rait, restore, stage};
+use crate::{copy, protect, rait, restore, stage, vault};
 
 /// Runs `media`.
 pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
@@ -61,6 +61,9 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         }
         MediaCommand::Export { medium, to, json } => {
             print(&home::open(global)?.media_export(medium, to)?, *json)?;
+        }
+        MediaCommand::Vault { library, json } => {
+            return vault::run(global, library.as_ref(), *json);
         }
         MediaCommand::Recycle { medium, foreign, json } => {
             recycle(global, medium, *foreign, *json)?;
@@ -349,15 +352,20 @@ pub fn lines(list: &[MediumInfo]) -> String {
             m.used.map(percent).unwrap_or_default(),
             bytes_text(m.holdings.bytes),
             loads(m).map(grouped).unwrap_or_default(),
-            match (m.kept_for_ever, m.kept_until_us) {
-                (true, _) => "for ever".to_owned(),
-                (false, until) => until.map(local_time).unwrap_or_default(),
-            },
+            kept_until(m),
             m.holdings.last_us.map_or_else(|| "never".to_owned(), local_time),
             device(m),
         ]
     };
     columns(head, list.iter().map(row).collect())
+}
+
+/// Until when something on it must stay; empty where nothing must.
+pub fn kept_until(m: &MediumInfo) -> String {
+    match (m.kept_for_ever, m.kept_until_us) {
+        (true, _) => "for ever".to_owned(),
+        (false, until) => until.map(local_time).unwrap_or_default(),
+    }
 }
 
 /// A share as people read it: nothing is 0 %, and what has anything is at least 1 %.

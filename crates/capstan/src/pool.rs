@@ -70,6 +70,9 @@ fn apply(pool: &mut Pool, policy: &PolicyArgs) {
     if policy.label.is_some() || policy.no_label {
         pool.label_rule = policy.label.as_ref().map(ToString::to_string);
     }
+    if policy.vault.is_some() || policy.no_vault {
+        pool.vault = policy.vault.clone();
+    }
     if policy.no_rotation {
         pool.rotation = [0; 3];
     }
@@ -123,6 +126,7 @@ fn json_of(pool: &PoolInfo) -> Value {
         "scratch": pool.pool.scratch,
         "libraries": pool.pool.libraries,
         "label_rule": pool.pool.label_rule,
+        "vault": pool.pool.vault,
         "usable": pool.usable(),
         "media": pool.media.iter().map(media::json_of).collect::<Vec<_>>(),
     })

@@ -1,7 +1,7 @@
 //! `capstan status`: how it stands with each object, for people and for monitoring.
 
 mod object;
-mod tapes;
+pub mod tapes;
 
 pub use tapes::away_json;
 

@@ -74,6 +74,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (24, "use of tapes", include_str!("../migrations/0024_use_of_tapes.sql")),
     (25, "bytes of places", include_str!("../migrations/0025_bytes_of_places.sql")),
     (26, "scratch pools", include_str!("../migrations/0026_scratch_pools.sql")),
+    (27, "vaults of pools", include_str!("../migrations/0027_vaults_of_pools.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

@@ -92,6 +92,8 @@ pub struct Pool {
     pub libraries: Vec<String>,
     /// How its new media are called.
     pub label_rule: Option<String>,
+    /// Where its media are brought when they take no more: the place of a vault.
+    pub vault: Option<String>,
 }
 
 impl Idb {
@@ -100,11 +102,12 @@ impl Idb {
         self.write(format_args!("record pool {}", pool.name), async |conn| {
             sql::query(
                 "INSERT INTO pools (name, allocation, appendable, free_pool, rotation, scratch, libraries, \
-                 label_rule) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+                 label_rule, vault) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
                  ON CONFLICT (name) DO UPDATE SET allocation = excluded.allocation, \
                  appendable = excluded.appendable, free_pool = excluded.free_pool, \
                  rotation = excluded.rotation, scratch = excluded.scratch, \
-                 libraries = excluded.libraries, label_rule = excluded.label_rule",
+                 libraries = excluded.libraries, label_rule = excluded.label_rule, \
+                 vault = excluded.vault",
             )
             .bind(&pool.name)
             .bind(pool.allocation.to_string())
@@ -114,6 +117,7 @@ impl Idb {
             .bind(pool.scratch)
             .bind(serde_json::json!(pool.libraries).to_string())
             .bind(&pool.label_rule)
+            .bind(&pool.vault)
             .execute(conn)
             .await?;
             Ok(())
@@ -156,5 +160,6 @@ fn pool(row: &Row) -> std::result::Result<Pool, Fault> {
         scratch: row.try_get("scratch")?,
         libraries: decode::texts(row, "libraries")?,
         label_rule: row.try_get("label_rule")?,
+        vault: row.try_get("vault")?,
     })
 }

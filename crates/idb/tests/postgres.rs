@@ -352,6 +352,7 @@ fn fill(idb: &Idb) {
         scratch: name == "a",
         libraries: vec!["vtape:/v".to_owned()],
         label_rule: free.map(|_| "{pool}-{n}".to_owned()),
+        vault: free.map(|_| "bank, box 7".to_owned()),
     };
     idb.put_pool(&pool("z", None)).unwrap();
     idb.put_pool(&pool("a", Some("z"))).unwrap();

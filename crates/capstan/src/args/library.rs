@@ -133,8 +133,8 @@ pub enum LibraryCommand {
         /// The tapes
         #[arg(value_name = "BARCODE", required = true)]
         barcodes: Vec<String>,
-        /// Where they go
-        #[arg(long, value_name = "TEXT", default_value = "")]
+        /// Where they go [default: the vault of their pool]
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         location: String,
     },
     /// Clean a drive with a cleaning tape of the library

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use capstan_cell::media::LabelRule;
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, LibraryName};
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
 use super::{CopyTargetArgs, ImportArgs, ProtectMediumArgs};
@@ -104,6 +104,22 @@ Example:
   capstan media export monday --to 'bank, box 7'
 
 A restore that needs it says where it went. `capstan media import DEVICE` takes it back.";
+const AFTER_VAULT: &str = "\
+Examples:
+  capstan media vault
+  capstan media vault scsi:/dev/sg3
+  capstan media vault --json | jq -r '.to_vault[] | select(.exported == null) | .barcode'
+
+To vault: tapes that were exported and are in the library still; and media of pools that have a vault (`capstan pool set POOL
+--vault LOCATION`) when they take no more: they are full, the pool appends nothing (--not-appendable), the day of their rotation
+set is over, or somebody put them into a mail slot. Not as long as a session uses them. `capstan library export` brings tapes to
+the mail slots, and records that they go to their pool's vault.
+
+To fetch: exported media on which nothing must stay, so that they can be used again, and tapes for which sessions wait. A medium
+with the last complete version of an object stays outside, as pools do not recycle it. `capstan library import` takes tapes in.
+
+Media of other cells are not listed. Of several hosts with one database each lists the media that it had last. If a library cannot
+be asked, that is said, and the exit code is 3.";
 const AFTER_RECYCLE: &str = "\
 Examples:
   capstan media recycle monday
@@ -302,10 +318,20 @@ pub enum MediaCommand {
         /// Its label, the begin of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
-        /// Where it goes
-        #[arg(long, value_name = "TEXT", default_value = "")]
+        /// Where it goes [default: the vault of its pool]
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         to: String,
         /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the media to bring to the vault, and those to fetch from there
+    #[command(after_help = AFTER_VAULT)]
+    Vault {
+        /// Only tapes of this library: vtape:/dir, scsi:/dev/sgN or iscsi://host/target-iqn/lun
+        #[arg(value_name = "LIBRARY")]
+        library: Option<LibraryName>,
+        /// Print one JSON object with the lists `to_vault` and `to_fetch`
         #[arg(long)]
         json: bool,
     },

@@ -11,6 +11,7 @@ Examples:
   capstan pool create office --allocation loose --free-pool spare
   capstan pool create daily --scratch --library scsi:/dev/sg3 --label '{pool}-{n:03}'
   capstan pool create gfs --rotation daily=5,weekly=4,monthly=12 --not-appendable
+  capstan pool create off-site --not-appendable --vault 'bank, box 7'
 
 A backup `--to pool:NAME` takes, in this order: a medium of the pool that takes more, a free one, an expired one (which is
 recycled), one of the free pool; where the allocation is loose, a free one that is in no pool; with --scratch a blank tape. When it is full, the next
@@ -119,6 +120,12 @@ pub struct PolicyArgs {
     /// Do not rotate (the default)
     #[arg(long)]
     pub no_rotation: bool,
+    /// Bring media that take no more there: `capstan media vault` lists them
+    #[arg(long, value_name = "LOCATION", conflicts_with = "no_vault")]
+    pub vault: Option<String>,
+    /// Leave them where they are (the default)
+    #[arg(long)]
+    pub no_vault: bool,
 }
 
 /// How many media each rotation set has.

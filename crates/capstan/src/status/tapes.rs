@@ -15,14 +15,7 @@ use crate::output::local_time;
 pub fn wanted_lines(wanted: &[TapeWanted]) -> String {
     let mut text = String::new();
     for w in wanted {
-        let who = match &w.session {
-            Some(s) => {
-                let name = path_text(s.name.as_bytes());
-                let id: String = s.id.chars().take(8).collect();
-                format!("{} {name}", s.kind).trim_end().to_owned() + &format!(", session {id}")
-            }
-            None => "a session that has not begun yet".to_owned(),
-        };
+        let who = who(w);
         let r = &w.request;
         let _ = writeln!(
             text,
@@ -35,6 +28,14 @@ pub fn wanted_lines(wanted: &[TapeWanted]) -> String {
         );
     }
     text
+}
+
+/// Who waits.
+pub fn who(w: &TapeWanted) -> String {
+    let Some(s) = &w.session else { return "a session that has not begun yet".to_owned() };
+    let name = path_text(s.name.as_bytes());
+    let id: String = s.id.chars().take(8).collect();
+    format!("{} {name}", s.kind).trim_end().to_owned() + &format!(", session {id}")
 }
 
 /// The same as JSON.

@@ -286,3 +286,21 @@ fn hosts_at_once_give_no_label_twice() {
     let labels: BTreeSet<&str> = media.iter().filter_map(|m| m["label"].as_str()).collect();
     assert_eq!((media.len(), labels.len()), (12, 12), "{labels:?}");
 }
+
+#[test]
+fn each_host_lists_its_own_disks_to_vault_and_to_fetch() {
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.on(ALPHA, &["pool", "create", "off", "--not-appendable", "--vault", "bank"]).ok();
+    let label = hosts.backup(ALPHA, "a")["media"][0].as_str().unwrap().to_owned();
+    hosts.on(ALPHA, &["media", "move", &label, "--pool", "off"]).ok();
+    let lists = |host: Host| {
+        let run = hosts.on(host, &["media", "vault", "--json"]).ok().stdout.clone();
+        let all: Value = serde_json::from_str(&run).unwrap();
+        ["to_vault", "to_fetch"].map(|name| all[name].as_array().unwrap().len())
+    };
+    assert_eq!((lists(ALPHA), lists(BETA)), ([1, 0], [0, 0]));
+    hosts.on(ALPHA, &["media", "protect", &label, "--none"]).ok();
+    hosts.on(ALPHA, &["media", "recycle", &label]).ok();
+    hosts.on(ALPHA, &["media", "export", &label]).ok();
+    assert_eq!((lists(ALPHA_BARE), lists(BETA)), ([0, 1], [0, 0]));
+}

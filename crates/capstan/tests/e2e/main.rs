@@ -120,6 +120,7 @@ mod to_tar;
 mod together;
 mod unit_rights;
 mod untouched;
+mod vault;
 mod verdict;
 mod verify;
 mod vtl_faults;

@@ -18,8 +18,9 @@ use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 
-use super::{Condition, LEAST_SPACE, MediumInfo, MediumState};
+use super::{AwayMedium, Condition, LEAST_SPACE, MediumInfo, MediumState};
 use crate::Cell;
+use crate::damaged::Unsound;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::prune::Stays;
@@ -112,7 +113,7 @@ impl Cell {
         let pool = self.pool(name)?;
         let today = local_date(now_us());
         let all = self.media_list(None)?;
-        let mut stays = None;
+        let mut lasts = None;
         let set = set_of(&pool, today);
         let in_set = |m: &MediumInfo| {
             m.management.pool.as_deref() == Some(name) && m.management.rotation_set == set
@@ -130,11 +131,11 @@ impl Cell {
             }
             let mut ranked = asked.rank(&info);
             if info.state == MediumState::Expired && matches!(ranked, Ok(Some(_))) {
-                let stays = match &mut stays {
-                    Some(stays) => stays,
-                    stays => stays.insert(self.stays_without_rules()?),
+                let lasts = match &mut lasts {
+                    Some(lasts) => lasts,
+                    lasts => lasts.insert(self.lasts()?),
                 };
-                if let Some(why) = self.not_given_up(&info.medium, stays)? {
+                if let Some(why) = self.not_given_up(&info.medium, lasts)? {
                     info.state = not_expired(&info, &pool);
                     ranked = asked.rank(&info).map_err(|_| why);
                 }
@@ -161,7 +162,7 @@ impl Cell {
         let mut medium = info.medium.clone();
         if info.state == MediumState::Expired {
             let may_go = || {
-                let why = self.not_given_up(&info.medium, &self.stays_without_rules()?)?;
+                let why = self.not_given_up(&info.medium, &self.lasts()?)?;
                 let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
                 why.map_or(Ok(()), |why| Err(refused(why)))
             };
@@ -176,17 +177,25 @@ impl Cell {
         Ok(medium)
     }
 
+    /// What pools do not give up by themselves, and where all that is known lies.
+    pub(super) fn lasts(&self) -> Result<Lasts> {
+        Ok(Lasts {
+            stays: self.stays_without_rules()?,
+            unsound: self.unsound_places()?,
+            away: self.media_away()?,
+            claims: self.idb.claims()?,
+        })
+    }
+
     /// Why a pool does not give up by itself what a medium holds: with it a version would go that no prune would remove.
-    fn not_given_up(&self, medium: &Medium, stays: &Stays) -> Result<Option<String>> {
-        // What nobody may rely on elsewhere does not make up for it.
-        let (unsound, away) = (self.unsound_places()?, self.media_away()?);
-        let claims = self.idb.claims()?;
+    pub(super) fn not_given_up(&self, medium: &Medium, lasts: &Lasts) -> Result<Option<String>> {
+        let Lasts { stays, unsound, away, claims } = lasts;
         let is_gone = |c: &Claim| {
             c.medium == medium.id
                 || unsound.has(c.medium, c.segment)
                 || away.iter().any(|of| of.lacks(c.medium, c.segment))
         };
-        let torn = torn(&claims, is_gone);
+        let torn = torn(claims, is_gone);
         let here = claims.iter().filter(|c| c.medium == medium.id);
         let lost = here.filter(|c| torn.contains(&(c.version, c.origin))).map(|c| c.version);
         let lost: HashSet<VersionId> = lost.collect();
@@ -205,6 +214,17 @@ impl Cell {
     }
 }
 
+/// What decides whether a pool gives up what a medium holds.
+pub(super) struct Lasts {
+    /// The versions that no prune without rules would remove.
+    stays: Stays,
+    /// Where nobody may rely on what is there: it does not make up for what is given up.
+    unsound: Unsound,
+    /// The same of media.
+    away: Vec<AwayMedium>,
+    claims: Vec<Claim>,
+}
+
 /// A medium that a pool would take, and the rotation set that it is for.
 struct Chosen {
     info: MediumInfo,
@@ -212,7 +232,7 @@ struct Chosen {
 }
 
 /// The state of a medium that has expired, where what it holds must stay all the same.
-fn not_expired(info: &MediumInfo, pool: &Pool) -> MediumState {
+pub(super) fn not_expired(info: &MediumInfo, pool: &Pool) -> MediumState {
     let has_room =
         info.management.full_us.is_none() && info.free_bytes.is_none_or(|free| free >= LEAST_SPACE);
     match (has_room, pool.appendable) {
@@ -339,7 +359,7 @@ fn size_of(pool: &Pool, set: RotationSet) -> u32 {
 }
 
 /// The day of a time, here.
-fn local_date(us: i64) -> Date {
+pub(super) fn local_date(us: i64) -> Date {
     let time = Timestamp::from_microsecond(us).unwrap_or(Timestamp::UNIX_EPOCH);
     time.to_zoned(TimeZone::system()).date()
 }

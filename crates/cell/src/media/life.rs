@@ -156,11 +156,15 @@ impl Cell {
         self.medium_info(&medium)
     }
 
-    /// Records that a medium leaves the house.
+    /// Records that a medium leaves the house: for that place, or, where none is named, for the vault of its pool.
     pub fn media_export(&self, name: &str, to: &str) -> Result<MediumInfo> {
         let medium = self.find_medium(name)?;
         check_location(to)?;
-        self.idb.set_medium_exported(medium.id, Some((now_us(), to.trim())))?;
+        let vault = match to.trim() {
+            "" => self.vault_of(&medium)?.unwrap_or_default(),
+            to => to.to_owned(),
+        };
+        self.idb.set_medium_exported(medium.id, Some((now_us(), &vault)))?;
         self.medium_info(&medium)
     }
 

@@ -22,6 +22,7 @@ mod pools;
 mod scratch;
 mod state;
 mod tape_use;
+mod vault;
 mod whereabouts;
 
 use capstan_engine::message::shell_word;
@@ -46,6 +47,7 @@ pub use self::life::{Initialise, Recycled};
 pub use self::pools::PoolInfo;
 pub use self::scratch::Made;
 pub use self::state::{Facts, MediumState};
+pub use self::vault::{Carried, Fetch, ToFetch, ToVault, VaultReport, Vaulting};
 pub use self::whereabouts::{TapeAt, place_shown};
 
 pub(crate) use self::allocate::unusable;

@@ -4,6 +4,7 @@ use capstan_engine::message::shell_word;
 use capstan_idb::{Allocation, Pool, RotationSet};
 
 use super::allocate::unusable;
+use super::life::check_location;
 use super::{LabelRule, MediumInfo};
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -104,6 +105,14 @@ impl Cell {
                 )));
             }
         }
+        if let Some(vault) = &pool.vault {
+            check_location(vault)?;
+            if vault.trim() != vault || vault.is_empty() {
+                return Err(CellError::BadInput(format!(
+                    "{vault:?} is no vault: it is empty, or begins or ends with a space; name the place, as 'bank, box 7'"
+                )));
+            }
+        }
         Ok(self.idb.put_pool(pool)?)
     }
 
@@ -148,6 +157,7 @@ impl PoolInfo {
         words.extend(self.pool.label_rule.iter().map(|rule| format!("labels {rule}")));
         let sets = RotationSet::ALL.into_iter().zip(self.pool.rotation).filter(|(_, n)| *n > 0);
         words.extend(sets.map(|(set, n)| format!("{n} {set}")));
+        words.extend(self.pool.vault.iter().map(|vault| format!("vault {vault}")));
         words.join(", ")
     }
 
@@ -162,6 +172,7 @@ impl PoolInfo {
             scratch: false,
             libraries: Vec::new(),
             label_rule: None,
+            vault: None,
         }
     }
 }

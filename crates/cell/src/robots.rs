@@ -88,36 +88,49 @@ impl Common for Sharing {
 }
 
 impl Cell {
-    /// Books the drives of a library that a session needs at a time beside its first one: all of them, or none. Of a library with so
-    /// many drives one less can be booked so. So whatever those have that are at work, one of them can always get all that it
-    /// needs, and none waits for the others for ever.
+    /// Books the drives that a session needs at a time, in each library so many: all of them, or none while it waits. So the sessions
+    /// that need several have them all, and none that has one waits for what another such has. A session that needs one drive books
+    /// none: it waits for nothing while it has that.
     pub(crate) fn book_drives(
         &self,
-        library: &LibraryName,
-        drives: u32,
-        beside: u32,
+        needs: &[(LibraryName, u32)],
     ) -> crate::error::Result<Vec<Booked>> {
-        let robot = library::open(library).map_err(DeviceError::from)?.robot();
+        let mut robots = Vec::new();
+        for (library, need) in needs {
+            // What is wrong with one that cannot be asked is said when it is opened.
+            let Ok(open) = library::open(library) else { continue };
+            let drives = open.elements().drives;
+            robots.push((library, open.robot(), drives, (*need).min(drives) as usize));
+        }
+        if robots.iter().map(|of| of.3).sum::<usize>() < 2 {
+            return Ok(Vec::new());
+        }
         let mut applicant = Applicant::new(&self.idb, TERMS);
         let mut wait = Wait::begin();
         loop {
-            let mut booked = Vec::new();
-            let mut other = None;
-            for n in 1..drives {
-                if booked.len() == beside as usize {
+            let (mut all, mut lacks) = (Vec::new(), None);
+            for (library, robot, drives, need) in &robots {
+                let mut booked = Vec::new();
+                let mut other = None;
+                for n in 1..=*drives {
+                    if booked.len() == *need {
+                        break;
+                    }
+                    let taken = applicant.take(&format!("{robot} drive {n}"));
+                    match taken.map_err(DeviceError::from)? {
+                        Taken::Had(one) => booked.push(one),
+                        Taken::ByOther(held) => other = Some(held),
+                    }
+                }
+                if let Some(held) = other.filter(|_| booked.len() < *need) {
+                    lacks = Some((library, held));
                     break;
                 }
-                let taken = applicant.take(&format!("{robot} beside {n}"));
-                match taken.map_err(DeviceError::from)? {
-                    Taken::Had(one) => booked.push(one),
-                    Taken::ByOther(held) => other = Some(held),
-                }
+                all.append(&mut booked);
             }
-            let Some(held) = other.filter(|_| booked.len() < beside as usize) else {
-                return Ok(booked);
-            };
-            drop(booked);
-            let what = format!("a further drive of library {library}");
+            let Some((library, held)) = lacks else { return Ok(all) };
+            drop(all);
+            let what = format!("a drive of library {library}");
             let busy = TapeError::Busy { what, holder: holder(&held) };
             if !wait.again(&busy) {
                 return Err(DeviceError::from(busy).into());
@@ -126,7 +139,7 @@ impl Cell {
     }
 }
 
-/// A robot, or a drive beside another, that this process has.
+/// A robot, or one of the drives that it needs at a time, that this process has.
 pub(crate) struct Booked {
     idb: Arc<Idb>,
     lease: RobotLease,

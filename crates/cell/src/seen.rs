@@ -47,6 +47,12 @@ impl Cell {
         Ok(self.idb.forget_seen_tapes(&library.resolved().to_string(), None)?)
     }
 
+    /// Forgets what is remembered of a tape that leaves a library, or comes back.
+    pub(crate) fn forget_seen_tape(&self, library: &LibraryName, barcode: &str) -> Result<()> {
+        let name = library.resolved().to_string();
+        Ok(self.idb.forget_seen_tapes(&name, Some(&[barcode.to_owned()]))?)
+    }
+
     /// Forgets what is remembered of these tapes: a medium that is known is on them now.
     pub(crate) fn forget_seen(&self, device: &Address) -> Result<()> {
         for tape in device.tapes() {

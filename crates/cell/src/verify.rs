@@ -231,7 +231,7 @@ impl Cell {
                 _ => corrupt = damage.say(self, &parts, closed > 0, &ears),
             }
         }
-        let status = match stop.0.load(Relaxed) || !away.is_empty() {
+        let status = match stop.0.load(Relaxed) {
             true => Status::Incomplete,
             false if ears.error_count() > 0 || degraded => Status::CompletedWithErrors,
             false => Status::Completed,

@@ -64,7 +64,7 @@ impl Wait {
         }
         let why = (patience.name)(&reason(&why.to_string()));
         if self.told.as_ref() != Some(&why) {
-            (patience.tell)(&format!("waiting: {why}"));
+            (patience.tell)(&why);
             self.told = Some(why);
         }
         let pause = by_chance(self.pause);

@@ -50,7 +50,8 @@ fn say(global: &Global, place: &Path, code: u8, reason: &str) -> Result<(), Stri
     let letter = Letter {
         subject: one_line(&format!("Capstan on {host}: {spec}: failed")),
         body: format!(
-            "Nothing is known to be backed up by {} on {host} now.\n\n{}\n\n`capstan status` on {host} shows how it stands.\n",
+            "The run of {} on {host} did not end as it should; what it backed up before, if anything, is kept.\n\n{}\n\n`capstan status` on \
+             {host} shows how old the last complete versions are.\n",
             one_line(&spec),
             one_line(reason)
         ),

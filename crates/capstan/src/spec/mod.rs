@@ -91,9 +91,16 @@ pub fn read(path: &Path) -> Result<Spec, Failure> {
                 crate::exit::one_line(&m.text)
             );
         }
+        // Status and letters show this alone.
+        let first = mistakes.first().map(|m| format!(": line {}: {}", m.line, m.text));
         let n = mistakes.len();
-        let error = format!("{} has {n} mistake{}", path.display(), if n == 1 { "" } else { "s" });
-        Failure::bad_input(error, "correct the lines above; nothing was done")
+        let error = format!(
+            "{} has {n} mistake{}{}",
+            path.display(),
+            if n == 1 { "" } else { "s" },
+            first.unwrap_or_default()
+        );
+        Failure::bad_input(error, "correct the file; nothing was done")
     })
 }
 

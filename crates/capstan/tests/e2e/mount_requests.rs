@@ -129,7 +129,11 @@ fn what_does_not_come_in_time_is_away_and_who_is_told_to_end_does() {
     let mut command = lab.command();
     command.args(["restore", "t", "--into", "out", "--json"]).env("CAPSTAN_TAPE_WAIT", "1s");
     let timed = report(crate::support::finish(&mut command));
-    assert_eq!((&timed["status"], &timed["away"]), (&"incomplete".into(), &2.into()), "{timed}");
+    assert_eq!(
+        (&timed["status"], &timed["away"]),
+        (&"completed_with_errors".into(), &2.into()),
+        "{timed}"
+    );
     let waited = timed["tape_wait_s"].as_f64().unwrap();
     assert!(waited < 20.0, "it is waited for once, not for each file or tape: {waited}");
     let restore = waiting(&lab, "restore t --into other");

@@ -340,3 +340,38 @@ fn sessions_on_a_real_library_have_each_a_tape_and_a_drive() {
     lab.restored(["third", "--into", "out"]);
     same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
 }
+
+/// Each has a drive of one library and needs one of the other: if both took what is free, each would wait for the other.
+#[test]
+fn two_that_need_drives_of_two_libraries_do_not_wait_for_each_other() {
+    let lab = Lab::new();
+    for name in ["left", "right"] {
+        let design = crate::tape::library_of(1, 4);
+        Library::create(&lab.path(name), &design, 4).unwrap();
+    }
+    lab.file("tree/a", noise(1, 3_000_000));
+    for (object, to) in [("l", "left"), ("r", "right")] {
+        lab.backed_up(["tree", "--to", &format!("vtape:{to}"), "--name", object]);
+    }
+    let pairs = [
+        [
+            "backup tree --to vtape:left --mirror vtape:right --name a",
+            "backup tree --to vtape:right --mirror vtape:left --name b",
+        ],
+        ["copy l --to vtape:right", "copy r --to vtape:left"],
+    ];
+    for pair in pairs.iter().cycle().take(6) {
+        let start = |line: &&str| {
+            let mut command = lab.command();
+            command.args(line.split(' ')).args(["--wait", "5min"]);
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let both: Vec<_> = pair.iter().map(start).collect();
+        for (one, line) in both.into_iter().zip(pair) {
+            let ended = one.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            // A second copy finds all there.
+            assert!(matches!(ended.status.code(), Some(0)), "{line}: {said}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! The drives that a copy needs at a time: what is read and what is written each take one. A library may have too few.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::library;
@@ -21,19 +21,16 @@ impl Cell {
         pool: Option<&str>,
         works: &[Work<'_>],
     ) -> Result<Vec<Booked>> {
-        let mut booked = Vec::new();
-        let targets = match pool {
-            Some(_) => {
-                let media = self.media_list(pool)?.into_iter();
-                media.filter_map(|info| info.medium.device.parse().ok()).collect()
-            }
-            None => vec![to.clone()],
-        };
-        for (library, tapes) in most_tapes(&targets).into_values() {
+        let targets = self.devices_of(to, pool)?;
+        let mut needs = most_tapes(&targets);
+        if needs.is_empty() {
+            return Ok(Vec::new());
+        }
+        for (library, tapes) in needs.values() {
             // What is wrong with one that cannot be asked is said when it is opened.
-            let Ok(drives) = library::open(&library).map(|l| l.elements().drives) else { continue };
-            let read = self.read_only_in(&library, works);
-            if tapes >= drives
+            let Ok(drives) = library::open(library).map(|l| l.elements().drives) else { continue };
+            let read = self.read_only_in(library, works);
+            if *tapes >= drives
                 && let Some(medium) = read
             {
                 let label = self.labels([medium].iter())?.concat();
@@ -43,27 +40,64 @@ impl Cell {
                      with a drive of its own, or a directory"
                 )));
             }
-            if let Some(medium) = read {
-                let tapes_read = self.tapes_of(medium);
-                let read = tapes_read.iter().filter(|tape| tape.library.resolved() == library);
-                let read = u32::try_from(read.count()).unwrap_or(u32::MAX);
-                let beside = (tapes - 1).saturating_add(read).min(drives - 1);
-                booked.append(&mut self.book_drives(&library, drives, beside)?);
-            }
         }
-        Ok(booked)
+        for (name, (library, read)) in self.tapes_to_read(works) {
+            needs.entry(name).or_insert((library, 0)).1 += read;
+        }
+        self.book(needs)
+    }
+
+    /// The same, of media one of which is read at a time.
+    pub(crate) fn book_drives_to_read(
+        &self,
+        to: &Address,
+        pool: Option<&str>,
+        from: &[Address],
+    ) -> Result<Vec<Booked>> {
+        let mut needs = most_tapes(&self.devices_of(to, pool)?);
+        if needs.is_empty() {
+            return Ok(Vec::new());
+        }
+        for (name, (library, read)) in most_tapes(from) {
+            needs.entry(name).or_insert((library, 0)).1 += read;
+        }
+        self.book(needs)
+    }
+
+    /// The devices that may be written: that one, or those of a pool.
+    fn devices_of(&self, to: &Address, pool: Option<&str>) -> Result<Vec<Address>> {
+        if pool.is_none() {
+            return Ok(vec![to.clone()]);
+        }
+        let media = self.media_list(pool)?.into_iter();
+        Ok(media.filter_map(|info| info.medium.device.parse().ok()).collect())
     }
 
     /// Books the drives that a session needs at a time to write to several devices.
     pub(crate) fn book_drives_of(&self, devices: &[&Address]) -> Result<Vec<Booked>> {
         let tapes: Vec<_> = devices.iter().flat_map(|device| device.tapes()).collect();
-        let mut booked = Vec::new();
-        for (library, tapes) in tapes_in(&tapes).into_values().filter(|(_, tapes)| *tapes > 1) {
-            let Ok(drives) = library::open(&library).map(|l| l.elements().drives) else { continue };
-            let beside = (tapes - 1).min(drives.saturating_sub(1));
-            booked.append(&mut self.book_drives(&library, drives, beside)?);
-        }
-        Ok(booked)
+        self.book(tapes_in(&tapes))
+    }
+
+    fn book(&self, needs: Needs) -> Result<Vec<Booked>> {
+        let needs: Vec<_> = needs.into_values().collect();
+        self.book_drives(&needs)
+    }
+
+    /// Of each library how many of its tapes are in drives at a time, of what can be read only there.
+    fn tapes_to_read(&self, works: &[Work<'_>]) -> Needs {
+        let media: HashSet<MediumId> =
+            works.iter().flat_map(|work| work.places()).map(|(_, medium, _)| medium).collect();
+        let tapes: Vec<_> = media.iter().flat_map(|medium| self.tapes_of(*medium)).collect();
+        let mut read = tapes_in(&tapes);
+        read.retain(|_, (library, count)| {
+            let Some(medium) = self.read_only_in(library, works) else { return false };
+            let of = self.tapes_of(medium);
+            let within = of.iter().filter(|tape| tape.library.resolved() == *library).count();
+            *count = u32::try_from(within).unwrap_or(u32::MAX);
+            true
+        });
+        read
     }
 
     /// A medium that has to be read, if any, of which all that is at hand is in that library.
@@ -119,10 +153,12 @@ enum Source {
     Free,
 }
 
-/// Of each library the tapes of that one of these devices that has most of them there. Libraries come in one order for all who
-/// book drives in several: so none waits for one that it has and another one wants.
-fn most_tapes(devices: &[Address]) -> BTreeMap<String, (LibraryName, u32)> {
-    let mut most: BTreeMap<String, (LibraryName, u32)> = BTreeMap::new();
+/// Drives by library.
+type Needs = BTreeMap<String, (LibraryName, u32)>;
+
+/// Of each library the tapes of that one of these devices that has most of them there.
+fn most_tapes(devices: &[Address]) -> Needs {
+    let mut most = Needs::new();
     for device in devices {
         for (name, (library, tapes)) in tapes_in(&device.tapes()) {
             let (_, most) = most.entry(name).or_insert((library, 0));
@@ -132,9 +168,9 @@ fn most_tapes(devices: &[Address]) -> BTreeMap<String, (LibraryName, u32)> {
     most
 }
 
-/// How many of these tapes each library has, in the same order.
-fn tapes_in(tapes: &[TapeAddress]) -> BTreeMap<String, (LibraryName, u32)> {
-    let mut count: BTreeMap<String, (LibraryName, u32)> = BTreeMap::new();
+/// How many of these tapes each library has.
+fn tapes_in(tapes: &[TapeAddress]) -> Needs {
+    let mut count = Needs::new();
     for library in tapes.iter().map(|tape| tape.library.resolved()) {
         count.entry(library.to_string()).or_insert((library, 0)).1 += 1;
     }

@@ -106,7 +106,6 @@ impl Cell {
         let status = match (report.status.as_str(), stop.0.load(Relaxed)) {
             ("failed", _) => Status::Failed,
             (_, true) => Status::Incomplete,
-            _ if report.away > 0 => Status::Incomplete,
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };

@@ -102,6 +102,8 @@ impl Cell {
         let known = self.tapes_known(name)?;
         let mut count = 0;
         let mut is_back = |moved: Moved| {
+            // It was outside, where anybody may have written it or moved its tab.
+            self.forget_seen_tape(name, &moved.barcode)?;
             let medium = known.of_barcode(&moved.barcode);
             if let Some(medium) = medium {
                 self.idb.set_medium_exported(medium.id, None)?;
@@ -174,6 +176,7 @@ impl Cell {
                     Moved { barcode, from, to: Some(from) }
                 }
             };
+            self.forget_seen_tape(name, &tape.barcode)?;
             let medium = known.of_barcode(&tape.barcode);
             if let Some(medium) = medium {
                 self.media_export(&medium.id.to_string(), location)?;

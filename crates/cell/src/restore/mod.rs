@@ -362,7 +362,7 @@ impl Cell {
         }
         view.say_names_lost(&request.version.name, ears);
         let away = restore.away.say(self, ears)?;
-        let status = match (&result, stop.0.load(Relaxed) || !away.is_empty()) {
+        let status = match (&result, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,
             (_, true) => Status::Incomplete,
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
@@ -448,7 +448,6 @@ impl Cell {
         let status = match (&result, stopped) {
             (_, true) => Status::Incomplete,
             (Err(_), _) => Status::Failed,
-            _ if !away.is_empty() => Status::Incomplete,
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };

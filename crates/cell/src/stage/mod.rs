@@ -125,6 +125,10 @@ impl Cell {
         let ids: Vec<VersionId> = chosen.iter().map(|v| v.id).collect();
         let reading = self.hold_versions(&ids)?;
         let by_drive = ByDrive::of_copy(request.encrypt);
+        let from = sources.media.iter().filter_map(|source| source.row.device.parse().ok());
+        let from: Vec<Address> = from.collect();
+        let pool = request.pool.as_deref();
+        let _booked = self.book_drives_to_read(&request.device, pool, &from)?;
         let member = self.stage_member(request, by_drive, &[], &sources)?;
         let target = Target::of(request, member.medium.medium);
         report.encryption = of_target(&member.medium);

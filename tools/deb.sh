@@ -66,7 +66,7 @@ Architecture: $arch
 Maintainer: The Capstan developers <capstan-backup@users.noreply.github.com>
 Installed-Size: $size
 Depends: libc6${libc:+ (>= $libc)}, libgcc-s1
-Suggests: default-mta | mail-transport-agent, python3 (>= 3.11), libzstd1 | python3-zstandard, liblz4-1 | python3-lz4, python3-cryptography
+Suggests: default-mta | mail-transport-agent, python3 (>= 3.11), libzstd1 | python3-zstandard, liblz4-1 | python3-lz4, python3-cryptography, python3-argon2
 Section: admin
 Priority: optional
 Homepage: https://github.com/capstan-backup/capstan

@@ -4,7 +4,8 @@
 It is written from docs/format.md and docs/keys.md alone, not from the Rust code, so that it proves that the
 documents are enough, and serves when the program is not at hand. It needs Python 3.11. Names are compressed on every medium: the
 system's libzstd.so.1 opens them, which dpkg, systemd and the kernel's tools bring along, or else the Python module zstandard; LZ4
-likewise (liblz4.so.1, lz4). An encrypted medium asks for the module cryptography. What lacks is named. What is written "format.md: X"
+likewise (liblz4.so.1, lz4). An encrypted medium asks for the module cryptography, with a passphrase for argon2 too where that is older
+than 44. What lacks is named. What is written "format.md: X"
 names the section of that document.
 
     read_medium.py list MEDIUM... [--session ID]

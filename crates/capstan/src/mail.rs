@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use lettre::address::Envelope;
 use lettre::message::{Mailbox, header::ContentType};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls as Encrypted, TlsParameters};
@@ -43,13 +44,32 @@ pub fn send(notify: &Notify, letter: &Letter) -> Result<(), String> {
     match &notify.way {
         Way::Sendmail(program) => by_program(program, &message),
         Way::Smtp(smtp) => {
-            let sent = transport(smtp, notify)?.send(&message);
-            sent.map(drop).map_err(|e| {
-                let why = Failure::new(FAILED, &e).error;
-                format!("{}:{} did not take it: {why}", smtp.host, smtp.port)
-            })
+            let transport = transport(smtp, notify)?;
+            let refused =
+                |why: String| format!("{}:{} did not take it: {why}", smtp.host, smtp.port);
+            match transport.send(&message) {
+                Ok(_) => Ok(()),
+                // One that is refused keeps the letter from nobody else.
+                Err(e) if e.is_permanent() && notify.mail.len() > 1 => {
+                    let each = |to: &Mailbox| to_one(&transport, &message, to);
+                    let failed: Vec<_> =
+                        notify.mail.iter().filter_map(|to| each(to).err()).collect();
+                    if failed.is_empty() { Ok(()) } else { Err(refused(failed.join("; "))) }
+                }
+                Err(e) => Err(refused(Failure::new(FAILED, &e).error)),
+            }
         }
     }
+}
+
+/// Sends it to one of those whom it names. An error begins with who that is.
+fn to_one(transport: &SmtpTransport, message: &Message, to: &Mailbox) -> Result<(), String> {
+    let failed = |why: String| format!("{}: {why}", to.email);
+    let from = message.envelope().from().cloned();
+    let envelope =
+        Envelope::new(from, vec![to.email.clone()]).map_err(|e| failed(e.to_string()))?;
+    let sent = transport.send_raw(&envelope, &message.formatted());
+    sent.map(drop).map_err(|e| failed(Failure::new(FAILED, &e).error))
 }
 
 fn by_program(program: &Path, message: &Message) -> Result<(), String> {

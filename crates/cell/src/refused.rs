@@ -1,5 +1,6 @@
 //! Backups and runs that were refused: on record until one goes well, and shown by `status`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use capstan_idb::{Refusal, Refused};
@@ -78,7 +79,11 @@ impl Cell {
         let mut found = Vec::new();
         for refusal in self.idb.refusals()? {
             let stands = match refusal.kind {
-                Refused::Run => true,
+                // One that is gone or has another name will not go well any more.
+                Refused::Run => {
+                    let is_there = refusal.host != host() || Path::new(&refusal.name).exists();
+                    is_there || now_us - refusal.refused_us < UNKNOWN_US
+                }
                 Refused::Backup => self.stands(&refusal, now_us)?,
             };
             if stands {

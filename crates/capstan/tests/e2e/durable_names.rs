@@ -126,7 +126,9 @@ fn what_was_made_keeps_its_name() {
         }
         let before = all_below(&root);
         let done = finish(&mut run);
-        let left = not_durable(&fs::read_to_string(&trace).unwrap(), &root, &before);
+        let mut left = not_durable(&fs::read_to_string(&trace).unwrap(), &root, &before);
+        // It only takes room: one that a power cut took is made anew.
+        left.retain(|path| !path.ends_with("home/reserve"));
         assert_eq!(done.code, 0, "{command}: {}", done.stderr);
         assert!(left.is_empty(), "{command}: {left:?}");
     }

@@ -41,7 +41,7 @@ fn whoever_finds_a_tape_changed_marks_it() {
     let changes: [(&str, fn(&mut dyn TapeDrive)); 3] = [
         ("its tape is blank", blank),
         ("something else was written over it", overwrite),
-        ("is missing", cut),
+        ("is cut short", cut),
     ];
     let at = format!("vtape:vtl?tape={TAPE}");
     for (says, change) in changes {
@@ -54,7 +54,7 @@ fn whoever_finds_a_tape_changed_marks_it() {
             &["import", "vtape:vtl"],
         ] {
             // An import takes what is left.
-            if args[0] == "import" && says == "is missing" {
+            if args[0] == "import" && says == "is cut short" {
                 continue;
             }
             let lab = lab();

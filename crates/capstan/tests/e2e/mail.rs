@@ -13,6 +13,11 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 number = itertools.count()
 class Keep:
+    async def handle_RCPT(self, server, session, envelope, address, options):
+        if address.startswith("nobody"):
+            return "550 no such user"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
     async def handle_DATA(self, server, session, envelope):
         letter = email.message_from_bytes(envelope.content, policy=email.policy.default)
         with open(f"letter-{next(number)}", "w") as file:
@@ -105,12 +110,19 @@ fn what_went_wrong_is_sent_with_starttls_to_who_is_to_be_told() {
     ] {
         assert!(letter.contains(words), "{words}: {letter}");
     }
+    // One whom the server refuses keeps it from nobody else.
+    let refused = notify.replace("[\"ann@", "[\"nobody@example.org\", \"ann@");
+    let failed = run(&lab, &refused);
+    assert!(failed.stderr.contains("nobody@example.org: "), "{}", failed.stderr);
+    assert!(!failed.stderr.contains("ann@example.org: "), "{}", failed.stderr);
+    let letters = lab.sh("head -qn 1 letter-1 letter-2");
+    assert_eq!(letters, "tls ann@example.org\ntls bob@example.org\n");
     // All is well: nobody is told, but who asked to be.
     lab.file("gone/now", "there");
     let well = run(&lab, &notify);
-    assert_eq!((well.code, lab.succeeds("test -e letter-1")), (0, false), "{}", well.stderr);
+    assert_eq!((well.code, lab.succeeds("test -e letter-3")), (0, false), "{}", well.stderr);
     assert_eq!(run(&lab, &format!("{notify}when = \"always\"\n")).code, 0);
-    assert!(lab.sh("cat letter-1").contains("tree, gone completed"));
+    assert!(lab.sh("cat letter-3").contains("tree, gone completed"));
     // A wrong password, a file that others read, and a certificate that nobody trusts: an error of the run, and on record.
     let always = format!("{notify}when = \"always\"\n");
     for (spoil, words) in [

@@ -65,7 +65,7 @@ fn the_package_has_all_that_belongs_to_it() {
         env!("CARGO_PKG_VERSION"),
         "libc6",
         "/etc/capstan/example.toml",
-        "libzstd1 | python3-zstandard, liblz4-1 | python3-lz4, python3-cryptography",
+        "libzstd1 | python3-zstandard, liblz4-1 | python3-lz4, python3-cryptography, python3-argon2",
     ] {
         assert!(control.contains(words), "{words}: {control}");
     }

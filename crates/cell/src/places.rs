@@ -158,6 +158,11 @@ pub(crate) fn places_of(
                         known.map(|known| (all[*known].order.0 - 1, 0))
                     };
                     let behind = before.or_else(|| (at < last_own).then(next).flatten());
+                    // Of two that lie on different media behind one that is on both, the streams say which comes first.
+                    let behind = behind.filter(|order| *order < greatest).map(|behind| {
+                        let before = all.iter().filter(|known| comes_before(known, parts));
+                        before.map(|known| known.order).fold(behind, Order::max)
+                    });
                     let order = match behind.filter(|order| *order < greatest) {
                         Some(behind) => {
                             put_between += 1;
@@ -190,6 +195,15 @@ pub(crate) fn places_of(
         all.sort_by_key(|k| (k.place.session, k.committed_us));
     }
     Ok(all.into_iter().map(|k| k.place).collect())
+}
+
+/// Whether a segment has what comes before these parts in one of their streams.
+fn comes_before(known: &Known, parts: &[StreamPart]) -> bool {
+    let is_before = |p: &StreamPart| {
+        let mut spans = known.place.spans.iter().filter(|span| span.0 == p.stream);
+        spans.any(|(_, from, to)| *to <= p.logical_start && *from < p.logical_start)
+    };
+    parts.iter().any(is_before)
 }
 
 impl SegmentPlace {
@@ -229,5 +243,77 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
         by: segment.session,
         last: Vec::new(),
         lacking: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_format::id::{ObjectId, VersionId};
+    use capstan_idb::{Medium, Object, Session, Status};
+
+    /// The mirror was full in the third segment, and was taken again as the next tape: the third lies on one of the two media, the
+    /// fourth on the other, each behind the first two.
+    #[test]
+    fn segments_behind_a_common_one_come_in_the_order_of_their_streams() {
+        for swapped in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let idb = Idb::open(&dir.path().join("home")).unwrap();
+            let id = |n: u8| [n; 16];
+            let [first, mirror] = if swapped { [2, 1] } else { [1, 2] };
+            let (name, host) = ("t".to_owned(), "here".to_owned());
+            let object = Object { id: ObjectId(id(1)), name, host, sealed: None };
+            idb.put_object(&object).unwrap();
+            let version = Version {
+                id: VersionId(id(1)),
+                object: object.id,
+                status: Status::Running,
+                method: "full".to_owned(),
+                base: None,
+                key: None,
+                null_device: false,
+                created_us: 1,
+                stands_for: None,
+            };
+            let begun = crate::session::begun(SessionId(id(1)), "backup", "there".to_owned(), 1);
+            let session = Session { version: Some(version.id), ..begun };
+            idb.begin_session(&session, Some(&version)).unwrap();
+            for n in [1, 2] {
+                idb.put_medium(&Medium {
+                    id: MediumId(id(n)),
+                    label: format!("medium-{n}"),
+                    device: format!("file:/mnt/{n}"),
+                    block_size: 1 << 16,
+                    created_us: 1,
+                    hosts: Vec::new(),
+                })
+                .unwrap();
+            }
+            let written = [(1, mirror, 1), (1, first, 1), (2, first, 2), (3, mirror, 2)];
+            for (nth, medium, number) in written {
+                let segment = Segment {
+                    id: SegmentId(id(nth)),
+                    medium: MediumId(id(medium)),
+                    number: SegmentNumber(number),
+                    object: None,
+                    session: session.id,
+                    blocks: 1,
+                    bytes: 1 << 16,
+                    committed_us: i64::from(nth),
+                };
+                let part = StreamPart {
+                    segment: segment.id,
+                    stream: StreamId(id(7)),
+                    version: version.id,
+                    logical_start: 100 * u64::from(nth),
+                    logical_end: 100 * u64::from(nth + 1),
+                    rows: 1,
+                };
+                idb.commit_segments(&[(segment, vec![part])]).unwrap();
+            }
+            let places = places_of(&idb, &[version], false).unwrap();
+            let order: Vec<u8> = places.iter().map(|place| place.segment.0[0]).collect();
+            assert_eq!(order, [1, 2, 3], "{swapped}");
+        }
     }
 }

@@ -116,7 +116,7 @@ impl Cell {
                     if booked.len() == *need {
                         break;
                     }
-                    let taken = applicant.take(&format!("{robot} drive {n}"));
+                    let taken = applicant.take(&format!("{robot} booked {n}"));
                     match taken.map_err(DeviceError::from)? {
                         Taken::Had(one) => booked.push(one),
                         Taken::ByOther(held) => other = Some(held),

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::open::is_by_hand;
 use capstan_devices::operator;
+use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::reader::{ReadError, SegmentReader};
@@ -181,7 +182,7 @@ impl VersionView<'_> {
 
     /// Refuses a version of which no medium is at hand. Tapes are not loaded for it.
     pub fn require_a_medium(&self) -> Result<()> {
-        let mut first = None;
+        let mut away = Vec::new();
         let mut tried: Vec<MediumId> = Vec::new();
         for (_, id, _) in self.segments.iter().flat_map(SegmentPlace::places) {
             if tried.contains(&id) {
@@ -196,10 +197,10 @@ impl VersionView<'_> {
             }
             match self.medium(id) {
                 Ok(_) => return Ok(()),
-                Err(e) => first = first.or(Some(e)),
+                Err(e) => away.push(e),
             }
         }
-        first.map_or(Ok(()), Err)
+        all_away(self.idb, away).map_or(Ok(()), Err)
     }
 }
 
@@ -207,6 +208,7 @@ impl VersionView<'_> {
     /// Refuses a version of which a segment is on no medium at hand. Tapes are not loaded for it.
     pub fn require_all_media(&self) -> Result<()> {
         let mut tried: HashMap<MediumId, Option<CellError>> = HashMap::new();
+        let mut wanted = Vec::new();
         for segment in &self.segments {
             let mut places = segment.whole_places();
             if places.is_empty() {
@@ -221,12 +223,14 @@ impl VersionView<'_> {
             }
             let is_away = |place: &Place| matches!(tried.get(&place.1), Some(Some(_)));
             if places.iter().all(is_away)
-                && let Some(e) = places.first().and_then(|first| tried.remove(&first.1)?)
+                && let Some((_, id, _)) = places.first()
+                && !wanted.contains(id)
             {
-                return Err(e);
+                wanted.push(*id);
             }
         }
-        Ok(())
+        let away = wanted.iter().filter_map(|id| tried.remove(id)?).collect();
+        all_away(self.idb, away).map_or(Ok(()), Err)
     }
 }
 
@@ -316,11 +320,44 @@ pub(crate) fn refuse_exported(idb: &Idb, medium: &capstan_idb::Medium) -> Result
     exported(idb, medium).map_or(Ok(()), Err)
 }
 
+/// The error for all of these media: who goes for one of them brings the others, too.
+pub(crate) fn all_away(idb: &Idb, away: Vec<CellError>) -> Option<CellError> {
+    let names: Option<Vec<String>> = away
+        .iter()
+        .map(|e| match e {
+            CellError::Away { medium, why, .. } => {
+                let label = idb.medium(*medium).ok()?.map_or_else(|| medium.short(), |m| m.label);
+                Some(format!("'{label}', {why}"))
+            }
+            _ => None,
+        })
+        .collect();
+    let first = away.into_iter().next()?;
+    match (first, names) {
+        (CellError::Away { medium, why, .. }, Some(names)) if names.len() > 1 => {
+            let text = format!(
+                "{} media are wanted and are not at hand: {}; bring them all, then `capstan library import` the tapes and `capstan \
+                 media import` the others",
+                names.len(),
+                names.join("; ")
+            );
+            Some(CellError::Away { medium, why, text })
+        }
+        (first, _) => Some(first),
+    }
+}
+
 /// The error for a medium that is recorded as out of the house.
 fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
     let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;
+    let back = match medium.device.parse() {
+        Ok(Address::Tape(TapeAddress { library, tape: Some(_), .. })) => {
+            format!("`capstan library import {}`", shell_word(library.to_string()))
+        }
+        _ => "`capstan media import` it from where it is".to_owned(),
+    };
     let text = format!(
-        "medium '{}' ({}) {where_to}; bring it back, then `capstan media import` it from where it is",
+        "medium '{}' ({}) {where_to}; bring it back, then {back}",
         medium.label,
         medium.id.short()
     );

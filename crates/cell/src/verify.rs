@@ -22,6 +22,7 @@ use capstan_media_agent::scan::scan_with;
 
 use self::damage::Damage;
 use crate::Cell;
+use crate::at_hand::all_away;
 use crate::attached::{Attached, DamagedAttachment};
 use crate::error::{CellError, Result};
 use crate::import::key_records;
@@ -339,7 +340,7 @@ impl Cell {
                 let to_bring = view.bring(&|_, _| true)?;
                 let asked = Self::ask_for(&to_bring);
                 let mut parts: Vec<(MediumId, Part)> = Vec::new();
-                let mut away = None;
+                let mut away: Vec<CellError> = Vec::new();
                 for segment in &view.segments {
                     let (mut here, mut failed) = (false, None);
                     for (id, medium, number) in segment.places() {
@@ -389,13 +390,17 @@ impl Cell {
                         }
                     }
                     match failed.filter(|_| !here) {
-                        Some(e) if e.away().is_some() => away = away.or(Some(e)),
+                        // Of each medium once.
+                        Some(e) if e.away().is_some() => {
+                            away.retain(|other| other.away() != e.away());
+                            away.push(e);
+                        }
                         Some(e) => return Err(e),
                         None => {}
                     }
                 }
                 // What is at hand is verified; of the rest it is said that it is away.
-                if let Some(e) = away.filter(|_| parts.is_empty()) {
+                if let Some(e) = all_away(&self.idb, away).filter(|_| parts.is_empty()) {
                     return Err(e);
                 }
                 let parts: Vec<Part> = parts.into_iter().map(|(_, p)| p).collect();

@@ -101,3 +101,21 @@ fn a_disk_that_is_not_mounted_is_away_too() {
     assert_eq!((&damaged["away"], &damaged["corrupt"]), (&0.into(), &1.into()), "{damaged}");
     assert_eq!(damaged["status"], "completed_with_errors");
 }
+
+/// Who goes to the bank for one tape brings the others, too.
+#[test]
+fn all_that_are_in_the_vault_are_named_at_once() {
+    let lab = half_in_the_vault();
+    let vault = ["library", "export", "vtape:vtl", "V00002L9", "--location", "bank, box 7"];
+    run(&lab, "library unload vtape:vtl drive:1").ok();
+    lab.run(vault).ok();
+    run(&lab, "vtl take vtl V00002L9").ok();
+    for line in ["restore t --into out", "verify t", "consolidate t --to made"] {
+        let refused = run(&lab, line);
+        assert!(refused.code != 0, "{line}: {}", refused.stdout);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        for words in ["V00001L9", "V00002L9", "bank, box 7", "library import"] {
+            assert!(said.contains(words), "{line}: '{words}' is not in: {said}");
+        }
+    }
+}

@@ -115,7 +115,7 @@ pub struct Global {
     #[arg(long, value_name = "FOR", env = "CAPSTAN_WAIT", hide_env_values = true, global = true)]
     #[arg(num_args = 0..=1, default_missing_value = FOREVER, value_parser = parse_wait)]
     pub wait: Option<Wait>,
-    /// Try a connection to a tape drive or library that was lost again for so long (30s, 10min), 0 for not at all [default: 2min]
+    /// Try to connect to a tape drive or library again, for so long after the connection was lost (30s, 10min; 0: not at all) [default: 2min]
     #[arg(
         long,
         value_name = "FOR",

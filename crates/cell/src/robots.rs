@@ -1,5 +1,5 @@
-//! Robots of libraries that several hosts share, and drives that a session needs beside another: booked in the internal database,
-//! which all of them have.
+//! Robots of libraries that several hosts share, and the drives that a session needs at a time: booked in the internal database, which
+//! all of them have.
 //!
 //! A lease is put off by the process that has it as long as it moves a tape, so one that is not put off any more is a dead process's.
 //! Of a process that can be seen it is known at once that it is gone. Of another, whoever waits watches by his own clock that the lease

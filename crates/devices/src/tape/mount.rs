@@ -413,15 +413,22 @@ impl Tape {
         let loading = LOADING.lock().entry(self.library.clone()).or_default().clone();
         let _one = loading.lock();
         let mut library = library::open(&self.library)?;
-        let (mut busy, mut kept) = (None, None);
+        let (mut busy, mut kept, mut had_none) = (None, None, false);
         for _ in 0..TRIES {
             match self.mount(&mut *library, kept.as_ref()) {
                 // Where others have the tape, a drive is of no use.
                 Err(e) if self.needs_room(&e) => match self.make_room(&mut *library) {
                     Some(room) => (busy, kept) = (Some(e), room),
+                    // Another thread may have given back the one drive since it was seen to be in use. No thread takes one now.
+                    None if !had_none => (busy, had_none) = (Some(e), true),
                     None => return Err(e),
                 },
-                mounted => return mounted,
+                Ok(mounted) => {
+                    // Before the next thread looks for a drive: this one has one, and waits no more.
+                    self.loading.store(false, Relaxed);
+                    return Ok(mounted);
+                }
+                failed => return failed,
             }
         }
         Err(busy.unwrap_or_else(|| no_drive(&self.library.to_string(), &[])))

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use capstan_format::block::{BlockKind, MaHeader};
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber};
@@ -460,4 +461,28 @@ fn a_drive_has_a_key_as_long_as_it_is_used() {
     assert_eq!(*given.lock(), [Some(key)]);
     drop((storage, segment));
     assert_eq!(*given.lock(), [Some(key), None]);
+}
+
+/// A drive is given back at any time, also just after another thread saw it in use.
+#[test]
+fn threads_that_take_turns_in_one_drive_all_get_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = address(dir.path());
+    let two = dir.path().join("two");
+    let design = Library::open(&dir.path().join("vtl")).unwrap().design().clone();
+    Library::create(&two, &Design { slots: 2, ..design }, 2).unwrap();
+    std::thread::scope(|threads| {
+        for barcode in ["V00001L9", "V00002L9"] {
+            let library = crate::address::LibraryName::Virtual(two.clone());
+            let address = TapeAddress { library, ..first.with_tape(barcode) };
+            threads.spawn(move || {
+                let tape = Tape::of(&address);
+                for n in 0..200 {
+                    assert_eq!(tape.with(Deck::end).unwrap(), Spot::BEGIN);
+                    std::thread::sleep(Duration::from_micros(n * 37 % 1500));
+                    super::done_reading(&Address::Tape(address.clone()));
+                }
+            });
+        }
+    });
 }

@@ -179,23 +179,24 @@ impl<'a> FileContents<'a> {
         }
         let (mut offset, mut logical) = (0, row.start);
         for x in &e.extents {
+            // What a row claims beyond its file's size is not of the file.
+            let len = x.len.min(e.size - offset);
             match x.kind {
                 ExtentKind::Data => {
-                    add(offset, x.len, Some((stream, logical)));
+                    add(offset, len, Some((stream, logical)));
                     logical = logical.saturating_add(x.len);
                 }
-                ExtentKind::At(stream, at) => add(offset, x.len, Some((stream, at))),
+                ExtentKind::At(stream, at) => add(offset, len, Some((stream, at))),
                 ExtentKind::Hole => {}
                 ExtentKind::Parts => {
                     let parts = self.parts.get(&e.path()).map(Vec::as_slice).unwrap_or_default();
-                    let within = |p: &&Piece| p.offset >= offset && p.offset < offset + x.len;
+                    let within = |p: &&Piece| p.offset >= offset && p.offset < offset + len;
                     let mut parts: Vec<_> = parts.iter().filter(within).copied().collect();
                     // Where a piece was sent again at a segment's begin, the longer one has it all.
                     parts.sort_by_key(|p| (p.offset, std::cmp::Reverse(p.len)));
                     let mut end = offset;
-                    for part in parts
-                        .into_iter()
-                        .filter(|p| p.offset.saturating_add(p.len) <= offset + x.len)
+                    for part in
+                        parts.into_iter().filter(|p| p.offset.saturating_add(p.len) <= offset + len)
                     {
                         if part.offset >= end {
                             add(end, part.offset - end, None);
@@ -203,7 +204,7 @@ impl<'a> FileContents<'a> {
                             end = part.offset + part.len;
                         }
                     }
-                    add(end, offset + x.len - end, None);
+                    add(end, offset + len - end, None);
                 }
                 _ => {
                     return Err(CellError::BadInput(
@@ -211,7 +212,7 @@ impl<'a> FileContents<'a> {
                     ));
                 }
             }
-            offset += x.len;
+            offset += len;
         }
         Ok(pieces)
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use capstan_format::batch::BatchEncoder;
+use capstan_format::catalog::CatalogBuilder;
 use capstan_format::codec::{Codec, Compressor, Method};
 use capstan_format::crc::payload_crc;
 use capstan_format::entry::{Entry, Timestamp};
@@ -16,7 +17,6 @@ use capstan_format::record::{
     StreamExtent, StreamLabel, StreamNames,
 };
 use capstan_idb::{Idb, Medium, Object, Segment, Session, Status, StreamPart, Totals, Version};
-use capstan_media_agent::catalog::CatalogBuilder;
 
 use crate::error::BenchError;
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_format::catalog::StreamContents;
 use capstan_format::codec::Decompressor;
 use capstan_format::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
-use capstan_media_agent::reader::{FrameReader, StreamContents};
+use capstan_media_agent::reader::FrameReader;
 
 use crate::error::{CellError, Result};
 use crate::places::{Place, SegmentPlace};

@@ -9,6 +9,8 @@ use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_devices::held::FoundLock;
 use capstan_engine::message::{Code, shell_word};
+use capstan_format::catalog::rebuild;
+use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::codec::Decompressor;
 use capstan_format::id::{SegmentNumber, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, Purpose};
@@ -17,8 +19,7 @@ use capstan_format::record::{
     StreamNames,
 };
 use capstan_idb::{Medium, Object, Protection, Segment, Session, Status, Version};
-use capstan_media_agent::catalog::rebuild;
-use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan;
 
 use crate::Cell;

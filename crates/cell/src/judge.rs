@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use capstan_engine::message::{Code, path_text};
 use capstan_format::FormatError;
+use capstan_format::catalog::Contents;
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, Kind};
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_format::record::SessionLabel;
-use capstan_media_agent::reader::Contents;
 use capstan_media_agent::scan::Scan;
 
 use crate::away_files::AwayFiles;

@@ -7,6 +7,8 @@
 use capstan_engine::message::shell_word;
 use capstan_format::FormatError;
 use capstan_format::batch::BatchEncoder;
+use capstan_format::catalog::rebuild;
+use capstan_format::catalog::{Contents, RawFrame, StreamContents};
 use capstan_format::codec::{Codec, Compressor, Method};
 use capstan_format::crc::payload_crc;
 use capstan_format::entry::{Entry, Kind};
@@ -14,8 +16,6 @@ use capstan_format::frame::{FrameHeader, FrameType, TAG_LEN};
 use capstan_format::id::SegmentId;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_idb::{Idb, LogLevel};
-use capstan_media_agent::catalog::rebuild;
-use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 use capstan_media_agent::writer::Committed;
 
 use crate::error::{CellError, Result, chain};

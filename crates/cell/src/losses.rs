@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use capstan_devices::operator;
 use capstan_engine::message::path_text;
+use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
-use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 
 use crate::judge::Frames;
 

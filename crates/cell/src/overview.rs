@@ -6,10 +6,10 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_disk_agent::walk::Saved;
+use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Extent, ExtentKind, Kind, Outcome, OutcomeCode, path_order};
 use capstan_format::id::StreamId;
 use capstan_format::sums::combined;
-use capstan_media_agent::reader::StreamContents;
 
 use crate::error::Result;
 use crate::merged::Heads;

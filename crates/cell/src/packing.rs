@@ -3,9 +3,9 @@
 use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_format::catalog::Contents;
+use capstan_format::catalog::{can_be_packed, packed};
 use capstan_format::id::SegmentId;
-use capstan_media_agent::catalog::{can_be_packed, packed};
-use capstan_media_agent::reader::Contents;
 
 use crate::Cell;
 use crate::error::Result;

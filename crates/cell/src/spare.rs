@@ -5,9 +5,10 @@ use std::io::BufReader;
 use std::sync::Arc;
 
 use capstan_engine::message::Code;
+use capstan_format::catalog::Contents;
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::{SegmentId, StreamId};
-use capstan_media_agent::reader::{Contents, ReadError, SegmentReader};
+use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan_of;
 
 use crate::error::{CellError, Result, chain};

@@ -16,11 +16,11 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use capstan_format::catalog::{Contents, CopyPlace, RawFrame, StreamContents, read_copies};
 use capstan_format::entry::{Entry, Kind, path_order};
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_idb::CatalogFile;
-use capstan_media_agent::reader::{Contents, CopyPlace, RawFrame, StreamContents, read_copies};
 
 use crate::error::Result;
 use crate::version::{BatchOpener, VersionKeys, batches_of};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::batch::Batch;
+use capstan_format::catalog::{Contents, RawFrame, StreamContents};
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, ExtentKind, Outcome, OutcomeCode};
 use capstan_format::id::{KeyId, MediumId, SegmentId, StreamId, VersionId};
@@ -16,7 +17,6 @@ use capstan_format::keys::{Cipher, FrameSealer, Key32, KeyRecord, Purpose, Unloc
 use capstan_format::record::SessionLabel;
 use capstan_format::sums::Sums;
 use capstan_idb::{Idb, Status, Version};
-use capstan_media_agent::reader::{Contents, RawFrame, StreamContents};
 
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -6,7 +6,7 @@
 //!
 //! Smallest things first: [`bytes`] and [`crc`], [`entry`] (what is known of a file), [`batch`] (many of them as
 //! columns), [`sums`] (checksums of their contents), [`frame`] (the unit of compression, encryption and check),
-//! [`mod@block`] (the unit written), [`index`] and [`record`] (catalogs and segment records), [`lock`] (until when a version
+//! [`mod@block`] (the unit written), [`index`] and [`record`] (indexes of frames and segment records), [`catalog`] (what lies where in a segment), [`lock`] (until when a version
 //! may not be removed), [`attachment`] (what lies between a tape's segments), [`array`] (blocks striped over several media), [`keys`].
 
 pub mod array;
@@ -14,6 +14,7 @@ pub mod attachment;
 pub mod batch;
 pub mod block;
 pub mod bytes;
+pub mod catalog;
 pub mod codec;
 pub mod crc;
 pub mod entry;

@@ -16,7 +16,7 @@ use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{SegmentEnd, SegmentHeader, decode_record};
 
-pub use crate::contents::{Contents, CopyPlace, RawFrame, ReadAt, StreamContents, read_copies};
+use capstan_format::catalog::Contents;
 
 /// Why something of a segment cannot be read.
 #[derive(Debug, thiserror::Error)]

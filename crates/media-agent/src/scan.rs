@@ -19,9 +19,10 @@ use capstan_format::record::{
 };
 use capstan_tape::leaving;
 
-use crate::catalog::catalog_stream;
-use crate::contents::CatalogFrames;
-use crate::reader::{Contents, ReadError, SegmentReader, StreamContents};
+use crate::reader::{ReadError, SegmentReader};
+use capstan_format::catalog::CatalogFrames;
+use capstan_format::catalog::catalog_stream;
+use capstan_format::catalog::{Contents, StreamContents};
 
 /// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
 pub type OpenFrame<'f> =

@@ -15,9 +15,9 @@ use capstan_format::record::{
     Follows, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel, StreamExtent, encode_record,
 };
 
-use crate::catalog::CatalogBuilder;
 use crate::mirror::{Ended, Member, Mirrors};
 use crate::writer::{Committed, CommittedAt, NextMedia, WriteError};
+use capstan_format::catalog::CatalogBuilder;
 
 /// What a segment's header says of the session that writes it.
 #[derive(Debug, Clone)]

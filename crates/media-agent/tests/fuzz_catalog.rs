@@ -7,10 +7,10 @@ use capstan_devices::faulty::FaultyStorage;
 use capstan_devices::storage::Storage;
 use capstan_disk_agent::squeeze::Compression;
 use capstan_format::block::{HEADER_LEN, MaHeader};
+use capstan_format::catalog::rebuild;
 use capstan_format::crc::crc32c;
 use capstan_format::entry::Kind;
 use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
-use capstan_media_agent::catalog::rebuild;
 use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan;
 use common::{
@@ -89,7 +89,7 @@ fn changed_catalogs_are_read_or_refused() {
     let reported = reported.lock().unwrap();
     let valid: Vec<_> = reported.iter().map(|(h, _, c)| as_segment(c, h.segment)).collect();
     for bytes in &valid {
-        capstan_media_agent::reader::Contents::from_catalog(catalogs::SEGMENT, &bytes[..]).unwrap();
+        capstan_format::catalog::Contents::from_catalog(catalogs::SEGMENT, &bytes[..]).unwrap();
     }
     let mut random = Random(4);
     for _ in 0..rounds(20_000) {
@@ -107,7 +107,7 @@ fn every_flipped_bit_of_a_catalog_is_found() {
     for bit in 0..catalog.len() * 8 {
         let mut bytes = catalog.to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        let read = capstan_media_agent::reader::Contents::from_catalog(header.segment, &bytes[..]);
+        let read = capstan_format::catalog::Contents::from_catalog(header.segment, &bytes[..]);
         assert!(read.is_err(), "bit {bit}");
     }
 }

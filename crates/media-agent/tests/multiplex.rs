@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use capstan_devices::faulty::FaultyStorage;
 use capstan_disk_agent::squeeze::Compression;
+use capstan_format::catalog::Contents;
 use capstan_format::codec::Method;
 use capstan_format::entry::Kind;
 use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds};
-use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan;
 use common::{
     Got, Reported, Shape, Spec, assert_same, device, label, open, recorder, take, write_session,
@@ -251,7 +252,7 @@ fn assert_consistent(
         assert!(s.label.is_some() && s.names.is_some());
         assert_eq!(s.index, other.index);
         assert_eq!(s.logical_end, other.logical_end);
-        let batches = |s: &capstan_media_agent::reader::StreamContents| {
+        let batches = |s: &capstan_format::catalog::StreamContents| {
             s.batches.iter().map(|b| (b.header, b.stored.clone())).collect::<Vec<_>>()
         };
         assert_eq!(batches(s), batches(other));

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::{KeyId, StreamId};
 use capstan_format::keys::Purpose;
 use capstan_format::record::SessionLabel;
-use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::segment::{Heading, Owner};
 use capstan_media_agent::transfer::{Cutter, Transfer};
 

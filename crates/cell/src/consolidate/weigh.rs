@@ -1,10 +1,10 @@
 //! What a consolidation would leave behind and what it would take, worked out from catalogs alone.
 
 use capstan_format::block::{BLOCK_ALIGN, PAYLOAD_AT};
+use capstan_format::catalog::{RawFrame, StreamContents};
 use capstan_format::frame::{FRAME_HEADER_LEN, FRAME_PLAIN_MAX, padded};
 use capstan_format::index::FramePlace;
 use capstan_format::keys::Purpose;
-use capstan_media_agent::reader::{RawFrame, StreamContents};
 
 use super::live::{self, Frames, Live};
 use super::run::SEGMENT_SIZE;

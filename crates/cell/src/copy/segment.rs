@@ -8,11 +8,12 @@ use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::threads::{Beside, beside};
+use capstan_format::catalog::{Contents, RawFrame, StreamContents};
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::KeyId;
 use capstan_format::index::FramePlace;
 use capstan_format::record::{OtherEnd, SessionEnds, StreamExtent};
-use capstan_media_agent::reader::{Contents, RawFrame, SegmentReader, StreamContents};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::segment::{Heading, Owner};
 use capstan_media_agent::transfer::Transfer;
 

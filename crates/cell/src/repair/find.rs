@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
+use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber};
-use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan;
 
 use super::Repair;

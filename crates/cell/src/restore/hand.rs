@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
 use capstan_engine::meter::{Lap, Stage};
+use capstan_format::catalog::StreamContents;
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
-use capstan_media_agent::reader::{FrameReader, StreamContents};
+use capstan_media_agent::reader::FrameReader;
 
 use super::scope::runs;
 use super::split;

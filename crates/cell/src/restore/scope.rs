@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use capstan_format::catalog::StreamContents;
 use capstan_format::entry::path_order;
 use capstan_format::id::StreamId;
-use capstan_media_agent::reader::StreamContents;
 
 use super::chosen::Chosen;
 use super::{is_below, split};

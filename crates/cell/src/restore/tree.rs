@@ -11,9 +11,10 @@ use capstan_disk_agent::target::{Created, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::threads;
+use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_format::id::{MediumId, SegmentNumber, StreamId};
-use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
+use capstan_media_agent::reader::SegmentReader;
 
 use super::chosen::Chosen;
 use super::hand::Hand;

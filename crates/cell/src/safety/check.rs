@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
+use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Dangling, LogLevel, Medium, Segment};
-use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 
 use crate::Cell;
 use crate::error::{Result, chain};

@@ -4,9 +4,10 @@ use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;
+use capstan_format::catalog::Contents;
+use capstan_format::catalog::rebuild;
 use capstan_format::id::SegmentId;
-use capstan_media_agent::catalog::rebuild;
-use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan_of;
 
 use crate::Cell;

@@ -2,12 +2,12 @@
 //! filter of its names.
 
 use capstan_format::bytes::{Cursor, put_varint};
+use capstan_format::catalog::CopyPlace;
 use capstan_format::entry::Entry;
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_format::record::SessionLabel;
 use capstan_idb::{CatalogFile, Idb};
-use capstan_media_agent::reader::CopyPlace;
 use serde::{Deserialize, Serialize};
 
 use super::names::may_have;

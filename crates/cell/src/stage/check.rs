@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 use capstan_idb::Version;
-use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::{Scan, scan};
 
 use super::Reasons;

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::io::BufReader;
 
 use capstan_engine::message::Code;
+use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
-use capstan_media_agent::reader::{Contents, SegmentReader};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::Scan;
 
 use super::Part;

@@ -1,11 +1,11 @@
 //! Reading a catalog as the IDB keeps it, as a function of bytes that must neither panic nor hang. Used by
 //! `fuzz_catalog.rs` and by the target of `fuzz/`.
 
+use capstan_format::catalog::Contents;
+use capstan_format::catalog::rebuild;
 use capstan_format::crc::{crc32c_of, payload_crc};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader};
 use capstan_format::id::{SegmentId, StreamId};
-use capstan_media_agent::catalog::rebuild;
-use capstan_media_agent::reader::Contents;
 
 /// The segment that catalogs are read as.
 pub const SEGMENT: SegmentId = SegmentId([3; 16]);
@@ -41,8 +41,7 @@ fn read(bytes: &[u8]) {
             && let Ok(read) = Contents::from_catalog(segment, &again[..])
         {
             let indexes = |c: &Contents| {
-                let of =
-                    |s: &capstan_media_agent::reader::StreamContents| (s.stream, s.index.clone());
+                let of = |s: &capstan_format::catalog::StreamContents| (s.stream, s.index.clone());
                 c.streams.iter().map(of).filter(|s| !s.1.is_empty()).collect::<Vec<_>>()
             };
             assert_eq!(indexes(&read), indexes(&contents));

@@ -17,6 +17,7 @@ use capstan_engine::entropy::Entropy;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::meter::Meters;
 use capstan_format::batch::Batch;
+use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome, OutcomeCode, Timestamp};
 use capstan_format::frame::{FrameHeader, FrameType};
@@ -26,7 +27,7 @@ use capstan_format::record::{
     FORMAT_VERSION, MediumHeader, Protection, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel,
     StreamLabel,
 };
-use capstan_media_agent::reader::{Contents, SegmentReader, StreamContents};
+use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::writer::{OnCommit, Writer, WriterOptions, Written};
 
 /// A small generator of numbers (SplitMix64), so that a case is its seed.

@@ -16,19 +16,19 @@
 //! contents of checksums: what the payloads have behind the batch's sequence
 //! ```
 
-use capstan_format::FormatError;
-use capstan_format::bytes::{Cursor, put_bytes, put_varint};
-use capstan_format::codec::{Codec, Compressor, Decompressor, Method};
-use capstan_format::crc::payload_crc;
-use capstan_format::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
-use capstan_format::id::StreamId;
+use crate::FormatError;
+use crate::bytes::{Cursor, put_bytes, put_varint};
+use crate::codec::{Codec, Compressor, Decompressor, Method};
+use crate::crc::payload_crc;
+use crate::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
+use crate::id::StreamId;
 
-use crate::reader::RawFrame;
+use super::frames::RawFrame;
 
 /// The type of a packed frame: its number is not given to any frame on a medium.
-pub(crate) const PACKED: FrameType = FrameType::Unknown(32);
+pub(super) const PACKED: FrameType = FrameType::Unknown(32);
 /// Frames that are packed together: what must be unpacked to see one of them.
-pub(crate) const TOGETHER: usize = 16;
+pub(super) const TOGETHER: usize = 16;
 /// Levels beyond save a fiftieth and take three times as long.
 const LEVEL: Method = Method::Zstd(3);
 /// Most frames that a reader takes.
@@ -40,7 +40,7 @@ const BATCH_VERSION: u8 = 1;
 const WHAT: &str = "packed batches";
 
 /// A frame that is not sealed, with its opened payload.
-pub(crate) struct Opened<'a> {
+pub(super) struct Opened<'a> {
     pub header: FrameHeader,
     pub plain: &'a [u8],
 }
@@ -128,7 +128,7 @@ fn parted(greatest: u8) -> impl Iterator<Item = &'static [u8]> {
 
 /// Packs batches of a stream, in order. `None` if one of them cannot be taken apart or together they are too large: then they
 /// are copied as they are.
-pub(crate) fn pack_batches(
+pub(super) fn pack_batches(
     stream: StreamId,
     batches: &[Opened<'_>],
     compressor: &mut Compressor,
@@ -163,7 +163,7 @@ pub(crate) fn pack_batches(
 }
 
 /// Packs the checksums of contents of a stream, in order; `None` as for batches.
-pub(crate) fn pack_sums(
+pub(super) fn pack_sums(
     stream: StreamId,
     sums: &[Opened<'_>],
     compressor: &mut Compressor,
@@ -210,7 +210,7 @@ fn checked(
 }
 
 /// The stream and the frames of a packed frame's payload.
-pub(crate) fn unpack(packed: &[u8]) -> Result<(StreamId, Vec<RawFrame>), FormatError> {
+pub(super) fn unpack(packed: &[u8]) -> Result<(StreamId, Vec<RawFrame>), FormatError> {
     let mut c = Cursor::new(packed, WHAT);
     let (kind, stream) = (c.u8()?, StreamId(c.array()?));
     let count = c.count()?;
@@ -366,7 +366,7 @@ fn raw(
 
 #[cfg(test)]
 mod tests {
-    use capstan_format::sums::Sums;
+    use crate::sums::Sums;
     use proptest::prelude::*;
 
     use super::*;

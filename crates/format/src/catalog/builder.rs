@@ -1,24 +1,17 @@
-//! The catalog of a segment: what lies where in it, as frames of a stream of its own whose id is the segment's.
-//!
-//! It holds, in this order, the segment's header record once more, copies of every label, names, batch and sums frame of the
-//! segment, the frame index of each stream, and the segment's end record. The IDB keeps the same frames in a file, one after the
-//! other; there batches and checksums may be packed (`packed`).
+//! Making a catalog: while a segment is written, anew from what was read, and packed for the internal database.
 
-use capstan_format::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
-use capstan_format::codec::{Codec, Compressor, Decompressor, Method};
-use capstan_format::crc::payload_crc;
-use capstan_format::frame::{CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType, padded};
-use capstan_format::id::{BlockIndex, SegmentId, StreamId};
-use capstan_format::index::{FramePlace, INDEX_FRAMES_MAX, encode_index};
-use capstan_format::record::{SegmentEnd, SegmentHeader, StreamLabel};
+use crate::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
+use crate::codec::{Codec, Compressor, Decompressor, Method};
+use crate::crc::payload_crc;
+use crate::frame::{CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType, padded};
+use crate::id::{BlockIndex, SegmentId, StreamId};
+use crate::index::{FramePlace, INDEX_FRAMES_MAX, encode_index};
+use crate::record::{SegmentEnd, SegmentHeader, StreamLabel};
 
-use crate::packed::{Opened, PACKED, TOGETHER, pack_batches, pack_sums};
-use crate::reader::{Contents, CopyPlace, RawFrame, ReadAt, read_copies};
-
-/// The stream id of a segment's catalog.
-pub fn catalog_stream(segment: SegmentId) -> StreamId {
-    StreamId(segment.0)
-}
+use super::catalog_stream;
+use super::contents::{Contents, read_copies};
+use super::frames::{CopyPlace, RawFrame, ReadAt};
+use super::packed::{Opened, PACKED, TOGETHER, pack_batches, pack_sums};
 
 /// Gathers the catalog of a segment while its blocks are written: all but its header and end, which differ on mirrors.
 pub struct CatalogBuilder {

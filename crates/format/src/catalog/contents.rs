@@ -3,43 +3,21 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use capstan_format::FormatError;
-use capstan_format::codec::Decompressor;
-use capstan_format::frame::{
+use crate::FormatError;
+use crate::codec::Decompressor;
+use crate::frame::{
     CopiedFrame, FRAME_ALIGN, FRAME_HEADER_LEN, FRAME_STORED_MAX, FrameHeader, FrameType,
 };
-use capstan_format::id::{SegmentId, StreamId};
-use capstan_format::index::{FramePlace, decode_index};
-use capstan_format::record::{SegmentEnd, SegmentHeader, StreamLabel};
+use crate::id::{SegmentId, StreamId};
+use crate::index::{FramePlace, decode_index};
+use crate::record::{SegmentEnd, SegmentHeader, StreamLabel};
 
-use crate::catalog::catalog_stream;
-use crate::packed::{PACKED, unpack};
+use super::catalog_stream;
+use super::frames::{CopyPlace, RawFrame, ReadAt};
+use super::packed::{PACKED, unpack};
 
 /// Most bytes of a frame of a catalog.
 const FRAME_COPY_MAX: usize = FRAME_HEADER_LEN + FRAME_STORED_MAX + FRAME_ALIGN;
-
-/// A frame as it is stored, its checksum checked.
-#[derive(Debug, Clone)]
-pub struct RawFrame {
-    /// Its header.
-    pub header: FrameHeader,
-    /// Its stored payload.
-    pub stored: Vec<u8>,
-}
-
-/// Where a copied frame lies in a catalog, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CopyPlace {
-    /// Its begin, or that of what it is packed in.
-    pub at: u64,
-    /// Its length, or that of what it is packed in, with header and padding.
-    pub len: u32,
-    /// Which of the frames there it is, from 0.
-    pub number: u32,
-}
-
-/// A catalog to read: fills a buffer with what lies at an offset.
-pub type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> std::io::Result<()>;
 
 /// Reads the copied frame at a place of a segment's catalog, as the IDB keeps it, with all that are packed with it.
 pub fn read_copies(
@@ -109,7 +87,7 @@ impl StreamContents {
     }
 
     /// Adds the place of its next frame; `false` if that does not lie behind the last one.
-    pub(crate) fn add_place(&mut self, place: FramePlace) -> bool {
+    pub fn add_place(&mut self, place: FramePlace) -> bool {
         let behind = self.index.last().is_none_or(|last| {
             last.sequence < place.sequence
                 && last.logical <= place.logical
@@ -134,7 +112,7 @@ impl StreamContents {
     }
 
     /// Takes metadata that are missing here from another reading of the same stream.
-    pub(crate) fn take_missing(&mut self, other: &Self) {
+    pub fn take_missing(&mut self, other: &Self) {
         fn add(all: &mut Vec<RawFrame>, others: &[RawFrame]) {
             let had = all.len();
             let is_new = |raw: &&RawFrame| {
@@ -158,7 +136,7 @@ impl StreamContents {
     }
 
     /// Takes a frame of metadata.
-    pub(crate) fn take(
+    pub fn take(
         &mut self,
         header: FrameHeader,
         stored: &[u8],
@@ -217,7 +195,8 @@ impl Contents {
         };
     }
 
-    pub(crate) fn stream(&mut self, id: StreamId) -> &mut StreamContents {
+    /// What it holds of that stream; nothing yet, if it was not seen.
+    pub fn stream(&mut self, id: StreamId) -> &mut StreamContents {
         let at = self.streams.iter().position(|s| s.stream == id).unwrap_or_else(|| {
             self.streams.push(StreamContents::new(id));
             self.streams.len() - 1
@@ -285,7 +264,8 @@ fn fill(from: &mut impl Read, out: &mut [u8]) -> std::io::Result<usize> {
 
 /// Takes the frames of a catalog one by one.
 #[derive(Default)]
-pub(crate) struct CatalogFrames {
+pub struct CatalogFrames {
+    /// Opens frames.
     pub decompressor: Decompressor,
     plain: Vec<u8>,
     scratch: Vec<u8>,
@@ -296,6 +276,11 @@ pub(crate) struct CatalogFrames {
 }
 
 impl CatalogFrames {
+    /// Takes a frame of the catalog: what it says goes into `contents`.
+    ///
+    /// # Errors
+    ///
+    /// The frame does not open, or is not what its type says.
     pub fn take(
         &mut self,
         header: &FrameHeader,

@@ -27,7 +27,8 @@ outside DIR. Without @SESSION the newest complete version is restored.
 
 PATH is a path in the backup, as `capstan ls` shows it; a relative one begins at the working directory. Patterns are those of
 `backup`, anchored at /: what lies in an excluded directory is left out with it, and a PATH that is named is taken whatever
-patterns say. --include alone, without --exclude, restores only what it matches. A pattern that does nothing is named.
+patterns say. --include alone, without --exclude, restores only what it matches, and each PATH that is named: of what is in
+it only what matches. A pattern that does nothing is named.
 
 --list shows each path that would come with the bytes of its contents, and a total, and restores nothing; it needs no target, and
 lists what --into would bring. --overwrite if-different and the like tell files by kind, size and time; those that are left as
@@ -105,7 +106,7 @@ pub struct RestoreSelectArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub exclude_from: Vec<PathBuf>,
     /// Restore what matches a pattern although it is excluded (not below an excluded directory); without --exclude, only
-    /// what matches
+    /// what matches and a PATH that is named
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
 }

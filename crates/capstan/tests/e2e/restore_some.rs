@@ -86,6 +86,15 @@ fn includes_alone_say_what_is_wanted() {
     );
     let docs = lab.path("tree/docs").display().to_string();
     assert_eq!(of(&[&docs, "--include", "*.odt"]), set(&["docs/b.odt", "docs/deep/er/e.odt"]));
+    // A path that is named comes whatever is included; what is below it comes as the pattern says.
+    let list = lab.path("tree/a.iso").display().to_string();
+    assert_eq!(
+        of(&[&docs, &list, "--include", "*.odt"]),
+        set(&["a.iso", "docs/b.odt", "docs/deep/er/e.odt"])
+    );
+    lab.restored(["t", &docs, "--include", "*.none", "--into", "out"]);
+    assert!(below(&lab.path("out"), &lab.path("tree/docs")).is_dir());
+    assert_eq!(lab.sh("find out -type f; rm -r out"), "");
     // Directories on the way come with what was recorded of them, others do not come.
     lab.restored(["t", "--include", "e.odt", "--into", "out"]);
     let way = below(&lab.path("out"), &lab.path("tree"));

@@ -91,7 +91,8 @@ impl Chosen {
             return true;
         }
         let root = asked.or_else(|| deepest(&self.roots, path)).unwrap_or_default();
-        patterns.have(path, is_dir, root)
+        // Asked in any case, so that it is known which patterns had a say.
+        patterns.have(path, is_dir, root) || asked == Some(path)
     }
 
     /// Whether a directory leads to what is chosen.
@@ -283,6 +284,23 @@ mod tests {
         assert!(ann.has(b"home/ann/cache", true) && !ann.has(b"home/bob", true));
         let below = chosen(&["home/ann/cache"], &[], &["*.odt"]);
         assert_eq!(files(&below), ["home/ann/cache/b.odt"]);
+    }
+
+    #[test]
+    fn a_named_path_is_taken_also_where_includes_alone_match_others() {
+        let named = chosen(&["home/ann", "top"], &[], &["*.odt"]);
+        assert_eq!(files(&named), ["home/ann/a.odt", "home/ann/cache/b.odt", "top"]);
+        assert!(named.has(b"home/ann", true) && !named.has(b"home/ann/cache", true));
+        // Of two paths that are named, the deeper one comes as well.
+        let both = chosen(&["home", "home/ann/a.iso"], &[], &["c.odt"]);
+        assert_eq!(files(&both), ["home/ann/a.iso", "home/bob/c.odt"]);
+        assert!(both.has(b"home", true) && !both.has(b"home/bob", true));
+        // What says no word of what is below it brings the path alone, and is named.
+        let alone = chosen(&["home/ann"], &[], &["*.none"]);
+        assert!(files(&alone).is_empty() && alone.has(b"home/ann", true));
+        assert_eq!(alone.useless(), ["--include '*.none' matches nothing that is there"]);
+        let whole = chosen(&["home/ann"], &[], &["ann"]);
+        assert_eq!(files(&whole).len(), 3);
     }
 
     #[test]

@@ -131,6 +131,9 @@ pub struct Global {
     /// Print errors only: no progress, no warnings, no report; what is asked for, as a list or --json, is printed
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
+    /// What was typed, in a few words, for whoever sees that it waits.
+    #[arg(skip)]
+    pub typed: String,
 }
 
 /// The commands.

@@ -79,7 +79,7 @@ pub fn open_at(global: &Global, home: &Path, secrets: Secrets) -> Result<Cell, F
         }
     });
     cell.keep_tape_use();
-    crate::operator::set(Some(&cell), global.wait, global.reconnect)?;
+    crate::operator::set(Some(&cell), global)?;
     Ok(cell)
 }
 

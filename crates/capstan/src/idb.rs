@@ -205,7 +205,7 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
         None => Secrets::none().with_prompt(Box::new(ask_secret)),
     };
     // Somebody may have to put in tapes.
-    crate::operator::set(None, global.wait, global.reconnect)?;
+    crate::operator::set(None, global)?;
     // Names are opened by what is given; nobody is asked once more.
     let secrets = Secrets::from_variables(&environment::variable)?;
     let done = safety::recover(&home, &args.device, &recovery, secrets, &console, &Stop::default());

@@ -75,7 +75,9 @@ fn command() -> u8 {
     let mut wants_json = false;
     let parsed = Cli::command().try_get_matches().and_then(|matches| {
         wants_json = asks_for_json(&matches);
-        Cli::from_arg_matches(&matches)
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        cli.global.typed = in_few_words(&matches);
+        Ok(cli)
     });
     let result = match parsed {
         Ok(cli) => {
@@ -104,6 +106,16 @@ fn command() -> u8 {
 fn asks_for_json(matches: &ArgMatches) -> bool {
     let here = matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
     here || matches.subcommand().is_some_and(|(_, of)| asks_for_json(of))
+}
+
+/// A command and what it is of: `backup desk`, `media label`.
+fn in_few_words(matches: &ArgMatches) -> String {
+    if let Some((command, of)) = matches.subcommand() {
+        return format!("{command} {}", in_few_words(of)).trim_end().to_owned();
+    }
+    let value = |id| matches.try_get_raw(id).ok().flatten()?.next();
+    let of = ["name", "version", "object", "spec"].into_iter().find_map(value);
+    of.map(|of| of.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn run(cli: &Cli) -> Result<u8, Failure> {

@@ -10,7 +10,7 @@ use capstan_devices::queue::{self, Patience};
 use capstan_devices::scsi::{Reconnects, reconnect_as};
 use capstan_engine::message::Code;
 
-use crate::args::{Wait, parse_age};
+use crate::args::{Global, parse_age};
 use crate::exit::Failure;
 use crate::progress::say;
 
@@ -22,15 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60);
 const RECONNECT: Duration = Duration::from_secs(120);
 
 /// Somebody at a terminal is asked and waited for, else for as long as `CAPSTAN_TAPE_WAIT` says. What is waited for is on record
-/// in the cell, where there is one already. What others have is waited for as long as `--wait` says, and lost
+/// in the cell, where there is one already, for `status`. What others have is waited for as long as `--wait` says, and lost
 /// connections are tried again as long as `--reconnect` says.
-pub fn set(
-    cell: Option<&Cell>,
-    wait: Option<Wait>,
-    reconnect: Option<Duration>,
-) -> Result<(), Failure> {
+pub fn set(cell: Option<&Cell>, global: &Global) -> Result<(), Failure> {
     reconnect_as(Reconnects {
-        most: reconnect.unwrap_or(RECONNECT),
+        most: global.reconnect.unwrap_or(RECONNECT),
         tell: Box::new(|text: &str| say(Code::Waiting, "media agent", text)),
     });
     let patience = match wait_of(TAPE_WAIT, "a tape")? {
@@ -38,9 +34,13 @@ pub fn set(
         given => Some(given.unwrap_or_default()),
     };
     queue::set(Patience {
-        most: wait.map_or(Some(PATIENCE), |wait| wait.0),
+        most: global.wait.map_or(Some(PATIENCE), |wait| wait.0),
         name: cell.map_or_else(|| Box::new(str::to_owned) as Name, Cell::name_holders),
         tell: Box::new(|text: &str| say(Code::Waiting, "media agent", text)),
+        board: match cell {
+            Some(cell) => cell.wait_board(&global.typed),
+            None => Box::new(|_: u64, _: Option<(&str, Duration)>| ()),
+        },
     });
     let tell = Box::new(|text: &str| say(Code::TapeWanted, "media agent", text));
     let board =

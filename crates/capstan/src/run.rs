@@ -73,7 +73,11 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         out.text(&format!("{}: ok, {n} {objects}\n", spec.path.display()))?;
         return out.finish().map(|()| COMPLETED);
     }
-    let global = Global { home: global.home.clone().or(spec.home.clone()), ..*global };
+    let global = Global {
+        home: global.home.clone().or(spec.home.clone()),
+        typed: global.typed.clone(),
+        ..*global
+    };
     let stop = Arc::new(Stop::default());
     on_signals(&stop, &Arc::new(Console::new(&global)?))?;
     let mut run = Run::of(&spec);

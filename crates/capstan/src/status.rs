@@ -44,7 +44,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     }
     let all = cell.status(&args.names, max_age)?;
     let (poor, wanted, away) = (cell.poor_media()?, cell.tapes_wanted()?, cell.media_away()?);
-    let refused = cell.refused_now()?;
+    let (refused, waits) = (cell.refused_now()?, cell.waits()?);
     let runs: Vec<_> = refused.iter().filter(|of| of.refusal.kind == Refused::Run).collect();
     let runs = if args.names.is_empty() { runs } else { Vec::new() };
     let of_runs = (!runs.is_empty()).then_some(Health::Warning);
@@ -62,6 +62,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             "objects": all.iter().map(json_of).collect::<Vec<_>>(),
             "home": home_json(&cell, &ill_home),
             "runs": runs.iter().map(|of| run_json(of)).collect::<Vec<_>>(),
+            "waits": waits.iter().map(tapes::wait_json).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
             "dirty_drives": dirty.iter().map(tapes::dirty_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
@@ -82,6 +83,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
         for of in refused.iter().filter(is_shown) {
             out.text(&format!("{}\n", one_line(&of.text())))?;
         }
+        out.text(&tapes::wait_lines(&waits))?;
         out.text(&tapes::wanted_lines(&wanted))?;
         out.text(&tapes::dirty_lines(&dirty))?;
         out.text(&tapes::poor_lines(&poor))?;

@@ -98,6 +98,7 @@ mod verify;
 mod version;
 mod versions;
 mod waited;
+mod waits;
 mod watch;
 mod whole_file;
 
@@ -128,6 +129,7 @@ pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::ring_of_medium;
 pub use tapes_wanted::{TapeWanted, WaitingSession};
 pub use versions::{VersionInfo, VersionState};
+pub use waits::WaitNow;
 
 /// A cell on one machine: its home with the internal database, and what opens keys. Clones are the same cell.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use capstan_devices::address::LibraryName;
-use capstan_devices::queue::Wait;
+use capstan_devices::queue::{Notice, Wait};
 use capstan_devices::shared::{Common, share_with};
 use capstan_devices::{DeviceError, library};
 use capstan_idb::{Idb, IdbError, RobotLease};
@@ -201,6 +201,7 @@ impl Booked {
         let begun = Instant::now();
         let mut applicant = Applicant::new(&idb, terms);
         let mut told: Option<String> = None;
+        let mut notice = Notice::default();
         loop {
             let held = match applicant.take(robot)? {
                 Taken::Had(booked) => return Ok(booked),
@@ -212,9 +213,11 @@ impl Booked {
                     holder: holder(&held),
                 });
             }
+            let who = holder(&held);
+            let why = format!("waiting for the robot of library {robot}, which {who} has");
+            notice.put_up(&why);
             if told.as_ref() != Some(&held.lease) {
-                let holder = holder(&held);
-                tell(&format!("waiting for the robot of library {robot}, which {holder} has"));
+                tell(&why);
                 told = Some(held.lease);
             }
             leaving::nap(terms.look);

@@ -253,6 +253,7 @@ impl Cell {
                 }
                 Ok(medium) => medium,
             };
+            queue.tries_one();
             let choice = Choice {
                 pool: Some(pool.to_owned()),
                 passed: passed.iter().map(|(id, _)| *id).collect(),
@@ -353,6 +354,16 @@ pub(crate) struct Queue {
 impl Queue {
     pub fn begin() -> Self {
         Self { wait: Wait::begin(), busy: None }
+    }
+
+    /// One may do: nothing is waited for while it is tried.
+    pub fn tries_one(&mut self) {
+        self.wait.is_tried();
+    }
+
+    /// One did. The next one is waited for anew, as long as somebody waits for the first.
+    pub fn has_had_one(&mut self) {
+        *self = Self::begin();
     }
 
     /// Passes over a medium that is out of reach. Where it is a drive that others have, the next one would get none either: that is

@@ -5,6 +5,7 @@
 use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,12 @@ pub struct Patience {
     pub name: Box<dyn Fn(&str) -> String + Send + Sync>,
     /// Is told that sentence, when it begins and when it changes.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
+    /// Is told of each wait, again and again while it lasts, what is waited for; and once that it is over.
+    pub board: Board,
 }
+
+/// Who is told of a wait, by its number in this process, what is waited for and how long it has been, or that it is over.
+pub type Board = Box<dyn Fn(u64, Option<(&str, Duration)>) + Send + Sync>;
 
 static PATIENCE: OnceLock<Patience> = OnceLock::new();
 
@@ -40,17 +46,63 @@ pub fn name(text: &str) -> String {
     PATIENCE.get().map_or_else(|| text.to_owned(), |patience| (patience.name)(text))
 }
 
+/// A wait that others can see while it lasts.
+pub struct Notice {
+    number: u64,
+    since: Option<Instant>,
+    is_up: bool,
+}
+
+impl Default for Notice {
+    fn default() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self { number: LAST.fetch_add(1, Relaxed), since: None, is_up: false }
+    }
+}
+
+impl Notice {
+    /// Says what is waited for, or that it still is.
+    pub fn put_up(&mut self, why: &str) {
+        if let Some(patience) = PATIENCE.get() {
+            let waited = self.since.get_or_insert_with(Instant::now).elapsed();
+            self.is_up = true;
+            (patience.board)(self.number, Some((why, waited)));
+        }
+    }
+
+    /// Says that nothing is waited for just now. What is said later is the same wait.
+    pub fn take_down(&mut self) {
+        if std::mem::take(&mut self.is_up)
+            && let Some(patience) = PATIENCE.get()
+        {
+            (patience.board)(self.number, None);
+        }
+    }
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        self.take_down();
+    }
+}
+
 /// A wait for something that others have.
 pub struct Wait {
     begun: Instant,
     pause: Duration,
     told: Option<String>,
+    notice: Notice,
 }
 
 impl Wait {
     /// One that begins now.
     pub fn begin() -> Self {
-        Self { begun: Instant::now(), pause: SHORTEST, told: None }
+        Self { begun: Instant::now(), pause: SHORTEST, told: None, notice: Notice::default() }
+    }
+
+    /// What it waits for is tried, which may take long: nobody is told meanwhile that it waits.
+    pub fn is_tried(&mut self) {
+        self.notice.take_down();
     }
 
     /// Waits a while because of that, which is said once. False if nobody waits any longer.
@@ -60,9 +112,11 @@ impl Wait {
             patience.most.is_some_and(|most| self.begun.elapsed() >= most) || operator::has_left()
         };
         if is_over() {
+            self.notice.take_down();
             return false;
         }
         let why = (patience.name)(&reason(&why.to_string()));
+        self.notice.put_up(&why);
         if self.told.as_ref() != Some(&why) {
             (patience.tell)(&why);
             self.told = Some(why);

@@ -75,6 +75,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (25, "bytes of places", include_str!("../migrations/0025_bytes_of_places.sql")),
     (26, "scratch pools", include_str!("../migrations/0026_scratch_pools.sql")),
     (27, "vaults of pools", include_str!("../migrations/0027_vaults_of_pools.sql")),
+    (28, "session waits", include_str!("../migrations/0028_session_waits.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

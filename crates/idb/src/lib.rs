@@ -58,6 +58,7 @@ mod tape_requests;
 mod test_server;
 mod transfer;
 mod used;
+mod waits;
 
 pub use beats::Running;
 pub use catalog_files::CatalogStamp;
@@ -87,6 +88,7 @@ pub use stats::CountedTable;
 pub use store::{CatalogFile, CatalogStore};
 pub use tape_requests::TapeRequest;
 pub use used::ExpiredSegment;
+pub use waits::SessionWait;
 
 /// What every call returns.
 pub type Result<T> = std::result::Result<T, IdbError>;

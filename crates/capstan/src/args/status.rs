@@ -21,8 +21,8 @@ taken away, or `capstan media forget` that it is lost. Objects that were only ev
 --object shows one object in detail: its versions, where the last one lies, and what that was told to take: paths, patterns and
 options. What the next backup is told may differ; where it takes less, it says so.
 
-Behind the objects come drives without a robot that wait for a tape, which somebody is to put in, media in poor condition, and media
-that are away.
+Behind the objects come sessions that wait for what others have, drives without a robot that wait for a tape, which somebody is to
+put in, media in poor condition, and media that are away.
 
 Exit codes: 0 all is well, 5 a warning, 6 critical; 1 and 2 as everywhere. With --plugin they are those of the Monitoring
 Plugins (Nagios, Icinga, Checkmk): 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (whatever else went wrong, but a mistake in the options

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use capstan_cell::media::AwayMedium;
 use capstan_cell::stage::PoorMedium;
-use capstan_cell::{DirtyDrive, TapeWanted};
+use capstan_cell::{DirtyDrive, TapeWanted, WaitNow, WaitingSession};
 use capstan_engine::message::{path_text, shell_word};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::exit::one_line;
 use crate::output::local_time;
 
 /// A line per tape that a drive or library waits for.
@@ -30,9 +31,48 @@ pub fn wanted_lines(wanted: &[TapeWanted]) -> String {
     text
 }
 
+/// A line per session that waits for what others have.
+pub fn wait_lines(waits: &[WaitNow]) -> String {
+    let mut text = String::new();
+    for w in waits {
+        let sessions: Vec<_> = w.sessions.iter().map(session_text).collect();
+        let who = match sessions.is_empty() {
+            true => format!("{}, not begun yet", path_text(w.wait.command.as_bytes())),
+            false => sessions.join("; "),
+        };
+        let _ = writeln!(
+            text,
+            "Process {} on {} ({who}) waits since {}: {}",
+            w.wait.pid,
+            path_text(w.wait.host.as_bytes()),
+            local_time(w.wait.since_us),
+            one_line(&w.wait.why)
+        );
+    }
+    text
+}
+
+/// The same as JSON.
+pub fn wait_json(w: &WaitNow) -> Value {
+    let session = |s: &WaitingSession| json!({ "id": s.id, "kind": s.kind, "name": s.name });
+    json!({
+        "why": w.wait.why,
+        "since": Timestamp::from_microsecond(w.wait.since_us).ok().map(|t| t.to_string()),
+        "host": w.wait.host,
+        "pid": w.wait.pid,
+        "command": w.wait.command,
+        "sessions": w.sessions.iter().map(session).collect::<Vec<_>>(),
+    })
+}
+
 /// Who waits.
 pub fn who(w: &TapeWanted) -> String {
-    let Some(s) = &w.session else { return "a session that has not begun yet".to_owned() };
+    let none = || "a session that has not begun yet".to_owned();
+    w.session.as_ref().map_or_else(none, session_text)
+}
+
+/// `backup desk, session 1f2e3d4c`
+fn session_text(s: &WaitingSession) -> String {
     let name = path_text(s.name.as_bytes());
     let id: String = s.id.chars().take(8).collect();
     format!("{} {name}", s.kind).trim_end().to_owned() + &format!(", session {id}")

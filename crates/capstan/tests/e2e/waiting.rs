@@ -130,3 +130,60 @@ fn a_path_behind_wait_is_no_time_and_that_is_said() {
     odd.env("CAPSTAN_WAIT", "soon").args(["sessions"]);
     finish(&mut odd).refused(&["'soon'", "no span of time"]);
 }
+
+/// What waits, as `status` has it.
+fn waits(lab: &Lab) -> Vec<Value> {
+    let status: Value = serde_json::from_str(&lab.run(["status", "--json"]).stdout).unwrap();
+    status["waits"].as_array().unwrap().clone()
+}
+
+#[test]
+fn who_waits_is_in_the_status_with_what_for() {
+    let lab = lab();
+    assert!(waits(&lab).is_empty());
+    let holder = Holder::begin(&lab, "m");
+    let args = ["backup", "t", "--to", "m", "--name", "t", "--wait", "1h"];
+    let (mut backup, _backup_said, line) = waiting(&lab, &args);
+    let (mut label, _label_said, _) = waiting(&lab, &["media", "label", "m", "again"]);
+    let why = line.split("waiting: ").nth(1).unwrap().to_owned();
+    assert!(why.contains("'first'"), "{why}");
+    let of = |pid: u32| waits(&lab).into_iter().find(|of| of["pid"] == pid);
+    let shown = of(backup.id()).unwrap();
+    assert_eq!((&shown["why"], &shown["command"]), (&why.as_str().into(), &"backup t".into()));
+    assert!(shown["since"].as_str().unwrap().starts_with("20"), "{shown}");
+    assert_eq!(of(label.id()).unwrap()["command"], "media label");
+    let text = lab.run(["status"]).stdout;
+    let line = text.lines().find(|line| line.contains(&format!("Process {} on ", backup.id())));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains("backup t") && line.contains("waits since 20"), "{line}");
+    assert!(line.ends_with(&format!(": {why}")), "{line}");
+    // What a process left that was killed is gone with it.
+    label.kill().unwrap();
+    label.wait().unwrap();
+    assert!(of(label.id()).is_none());
+    holder.end(&lab);
+    assert!(backup.wait().unwrap().success());
+    assert!(waits(&lab).is_empty());
+    assert!(!lab.run(["status"]).stdout.contains("waits since"));
+}
+
+#[test]
+fn who_waits_for_a_drive_is_in_the_status() {
+    let lab = lab();
+    crate::tape::library(&lab, 1, 2);
+    lab.backed_up(["t", "--to", "vtape:vtl", "--name", "tape"]);
+    let holder = Holder::begin(&lab, "vtape:vtl");
+    let args = ["restore", "tape", "--into", "out", "--wait", "1h"];
+    let (mut restore, _said, line) = waiting(&lab, &args);
+    let why = line.split("waiting: ").nth(1).unwrap();
+    let shown = waits(&lab);
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert_eq!(shown[0]["why"], why);
+    assert!(why.contains("'first'"), "{why}");
+    let session = &shown[0]["sessions"][0];
+    assert_eq!((&session["kind"], &session["name"]), (&"restore".into(), &"tape".into()));
+    holder.end(&lab);
+    assert!(restore.wait().unwrap().success());
+    assert!(waits(&lab).is_empty());
+    same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
+}

@@ -64,6 +64,7 @@ impl Cell {
                         Err(e) => return Err(e),
                     },
                 };
+                queue.tries_one();
                 let device: Address = medium.device.parse()?;
                 requests.iter_mut().for_each(|request| request.device = device.clone());
                 chosen = Some(medium.id);
@@ -94,6 +95,7 @@ impl Cell {
                 }
                 other => other?,
             };
+            queue.has_had_one();
             let (mut failed, mut lost) = (None, false);
             let mut again = Vec::new();
             for (at, now) in going.into_iter().zip(written) {

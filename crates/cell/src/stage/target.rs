@@ -88,6 +88,7 @@ impl Cell {
                         }
                         Ok(medium) => medium,
                     };
+                    queue.tries_one();
                     chosen = Some(medium.id);
                     medium.device.parse()?
                 }

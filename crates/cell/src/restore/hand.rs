@@ -1,18 +1,21 @@
 //! One worker of a restore: takes what a stream has in a segment, reads its frames once and in order, writes files.
 
+mod referred;
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
 use capstan_engine::meter::{Lap, Stage};
-use capstan_format::catalog::StreamContents;
+use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
+use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::FrameReader;
 
+use super::referred::{Home, Stretch};
 use super::scope::runs;
 use super::split;
 use super::tree::{NOT_THERE, PART_ALONE, Restore, Slice};
@@ -49,6 +52,8 @@ struct Data {
     sealer: Option<FrameSealer>,
     /// The frame in `plain`: its logical begin and end; `None` if it is damaged.
     current: Option<Frame>,
+    /// Whether it is what rows elsewhere refer to, and not what rows beside it promise.
+    is_lent: bool,
 }
 
 /// What is wrong where no frame has a byte of a stream.
@@ -118,19 +123,8 @@ impl<'a> Hand<'a> {
                     continue;
                 }
             };
-            let label = stream.label.as_ref().map(|l| &l.session);
-            let sealer = r.view.keys.sealer(Purpose::Contents, label, stream.stream)?;
-            let index = layout.streams.iter().find(|s| s.stream == stream.stream);
-            let index = index.map(|s| s.index.as_slice()).unwrap_or_default();
-            let mut data = Data {
-                stream: stream.stream,
-                segment,
-                frames: Some(reader.frames(layout, stream.stream)),
-                index: index.iter().filter(|p| p.logical_frame).copied().collect(),
-                at: 0,
-                sealer,
-                current: None,
-            };
+            let frames = reader.frames(layout, stream.stream);
+            let mut data = self.data_of(segment, stream, layout, frames)?;
             self.mark(Stage::Cell);
             for run in runs(&batches) {
                 r.view.rows_of(segment as u32, stream, run, &mut |row| {
@@ -142,6 +136,30 @@ impl<'a> Hand<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What of a stream lies in a segment; `stream` has its label, `layout` says where its frames are.
+    fn data_of(
+        &self,
+        segment: usize,
+        stream: &StreamContents,
+        layout: &Contents,
+        frames: FrameReader,
+    ) -> Result<Data> {
+        let label = stream.label.as_ref().map(|l| &l.session);
+        let sealer = self.restore.view.keys.sealer(Purpose::Contents, label, stream.stream)?;
+        let index = layout.streams.iter().find(|s| s.stream == stream.stream);
+        let index = index.map(|s| s.index.as_slice()).unwrap_or_default();
+        Ok(Data {
+            stream: stream.stream,
+            segment,
+            frames: Some(frames),
+            index: index.iter().filter(|p| p.logical_frame).copied().collect(),
+            at: 0,
+            sealer,
+            current: None,
+            is_lent: false,
+        })
     }
 
     /// The segment's medium cannot be read: every file with data in it is named, what has none is restored. Or nobody wants its
@@ -162,6 +180,7 @@ impl<'a> Hand<'a> {
             at: 0,
             sealer: None,
             current: None,
+            is_lent: false,
         };
         for run in runs(batches) {
             r.view.rows_of(segment as u32, stream, run, &mut |row| {
@@ -198,15 +217,7 @@ impl<'a> Hand<'a> {
             }
             return Ok(());
         }
-        let mut entry = None;
-        let to = if r.wants(&path) {
-            path.clone()
-        } else {
-            match r.instead.get(&path).and_then(|l| l.first()) {
-                Some(link) => link.path(),
-                None => return Ok(()),
-            }
-        };
+        let Some(to) = r.place_of(&path) else { return Ok(()) };
         let Some(to) = r.stripped(&to) else { return Ok(()) };
         let (dir, name) = split(to);
         let result = match e.kind {
@@ -218,10 +229,9 @@ impl<'a> Hand<'a> {
                 }
                 self.write_part(row, stream, &path, dir, name, data)
             }
-            Kind::File => {
-                let entry = entry.get_or_insert_with(|| r.here(row));
-                self.write_file(entry, row, &path, dir, name, data)
-            }
+            // It comes when the tape is there.
+            Kind::File if matches!(r.home(e), Home::There(..)) => return Ok(()),
+            Kind::File => self.write_file(&r.here(row), row, &path, dir, name, data),
             _ => {
                 let entry = r.here(row);
                 self.worker.make_node(&entry, dir, name).map(|made| {
@@ -285,7 +295,14 @@ impl<'a> Hand<'a> {
                     })?;
                     logical = logical.saturating_add(extent.len);
                 }
-                if let ExtentKind::At(stream, at) = extent.kind {
+                if let ExtentKind::At(_, at) = extent.kind
+                    && data.is_lent
+                {
+                    let from = offset;
+                    self.copy(path, data, at, extent.len, &mut |at, bytes| {
+                        file.write_all_at(from.saturating_add(at), bytes)
+                    })?;
+                } else if let ExtentKind::At(stream, at) = extent.kind {
                     let from = offset;
                     self.copy_elsewhere(path, stream, at, extent.len, &mut |at, bytes| {
                         file.write_all_at(from.saturating_add(at), bytes)
@@ -320,8 +337,8 @@ impl<'a> Hand<'a> {
     ) -> std::result::Result<(), TargetError> {
         let r = self.restore;
         let e = &row.entry;
-        let is_at = |x: &Extent| matches!(x.kind, ExtentKind::At(..));
-        if e.logical_len() == 0 && (e.kind == Kind::Part || !e.extents.iter().any(is_at)) {
+        let elsewhere = if e.kind == Kind::Part { Vec::new() } else { r.read_with_row(e) };
+        if e.logical_len() == 0 && elsewhere.is_empty() {
             return Ok(());
         }
         let Some(file) = r.in_parts.get(path) else {
@@ -348,15 +365,10 @@ impl<'a> Hand<'a> {
             }
             ranges
         };
-        let mut offset = 0_u64;
-        for x in e.extents.iter().filter(|_| e.kind != Kind::Part) {
-            if let ExtentKind::At(stream, at) = x.kind {
-                let from = offset;
-                self.copy_elsewhere(path, stream, at, x.len, &mut |at, bytes| {
-                    file.write_all_at(from.saturating_add(at), bytes)
-                })?;
-            }
-            offset = offset.saturating_add(x.len);
+        for Stretch { offset, stream, at, len, .. } in elsewhere {
+            self.copy_elsewhere(path, stream, at, len, &mut |to, bytes| {
+                file.write_all_at(offset.saturating_add(to), bytes)
+            })?;
         }
         for (offset, len) in ranges {
             let here = len.min(end.saturating_sub(logical));

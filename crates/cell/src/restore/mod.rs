@@ -13,6 +13,8 @@ mod list;
 mod outgoing;
 mod pace;
 mod pick;
+mod referred;
+mod route;
 mod scope;
 mod together;
 mod tree;
@@ -38,6 +40,8 @@ pub use self::list::RestoreTotals;
 use self::list::Tally;
 use self::pace::Turn;
 pub use self::pick::Pick;
+use self::referred::Referred;
+use self::route::Tapes;
 use self::scope::Scope;
 use self::tree::{Counts, Restore};
 pub(crate) use self::tree::{NOT_THERE, PART_ALONE, is_in_parts};
@@ -306,6 +310,8 @@ impl Cell {
             view: &view,
             overview: &overview,
             spans: Spans::of(&view.segments),
+            tapes: Tapes::of(view.segments.len()),
+            referred: Referred::default(),
             target: &target,
             request,
             chosen,

@@ -13,12 +13,13 @@ pub(super) struct Pace {
     moved: Condvar,
 }
 
+/// A tape by the time at which it was begun: in that order all read their tapes.
+pub(super) type Station = (Option<i64>, MediumId);
+
 struct State {
-    /// The tapes, in the order in which they are read.
-    tapes: Vec<MediumId>,
-    /// The tape, from 1, and the segment that each prepares to read (`false`), or reads; before the first at the begin, and none when it
-    /// reads no tape.
-    at: Vec<Option<(usize, SegmentNumber, bool)>>,
+    /// The tape and the segment that each prepares to read (`false`), or reads; before the first at the begin, and none when it reads no
+    /// tape.
+    at: Vec<Option<(Option<Station>, SegmentNumber, bool)>>,
     /// Those that have read all they need.
     done: HashSet<usize>,
     /// What the drives did, when all have.
@@ -29,8 +30,7 @@ impl Pace {
     /// Of so many restores.
     pub fn of(restores: usize) -> Self {
         let state = State {
-            tapes: Vec::new(),
-            at: vec![Some((0, SegmentNumber(0), false)); restores],
+            at: vec![Some((None, SegmentNumber(0), false)); restores],
             done: HashSet::new(),
             drives: None,
         };
@@ -51,23 +51,18 @@ pub(super) struct Turn<'a> {
 
 impl Turn<'_> {
     /// Comes to a segment of a tape to prepare what it reads there; waits while others read, or may read, what lies before it.
-    pub fn come(&self, tape: MediumId, segment: SegmentNumber) {
+    pub fn come(&self, tape: Station, segment: SegmentNumber) {
         self.go(tape, segment, false);
     }
 
     /// Begins to read the segment; waits while others prepare to.
-    pub fn begin(&self, tape: MediumId, segment: SegmentNumber) {
+    pub fn begin(&self, tape: Station, segment: SegmentNumber) {
         self.go(tape, segment, true);
     }
 
-    fn go(&self, tape: MediumId, segment: SegmentNumber, reads: bool) {
+    fn go(&self, tape: Station, segment: SegmentNumber, reads: bool) {
         let mut state = self.pace.state.lock();
-        let known = state.tapes.iter().position(|known| *known == tape);
-        let rank = known.unwrap_or_else(|| {
-            state.tapes.push(tape);
-            state.tapes.len() - 1
-        });
-        let here = (rank + 1, segment, reads);
+        let here = (Some(tape), segment, reads);
         state.at[self.number] = Some(here);
         self.pace.moved.notify_all();
         // Who is first waits for nobody, so somebody always goes on.
@@ -77,10 +72,9 @@ impl Turn<'_> {
     }
 
     /// Reads no more of a tape. Whether all others have come behind it as well, as far as they read tapes now.
-    pub fn is_last_on(&self, tape: MediumId) -> bool {
+    pub fn is_last_on(&self, tape: Station) -> bool {
         let mut state = self.pace.state.lock();
-        let Some(rank) = state.tapes.iter().position(|known| *known == tape) else { return true };
-        let behind = (rank + 2, SegmentNumber(0), false);
+        let behind = (Some(tape), SegmentNumber(u32::MAX), true);
         state.at[self.number] = Some(behind);
         self.pace.moved.notify_all();
         state.at.iter().flatten().all(|there| *there >= behind)
@@ -122,9 +116,31 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    fn station(n: u8) -> Station {
+        (Some(n.into()), MediumId([9 - n; 16]))
+    }
+
+    #[test]
+    fn who_comes_first_to_a_later_tape_waits_for_who_needs_an_earlier_one() {
+        let pace = Pace::of(2);
+        let [a, b] = [0, 1].map(|number| pace.turn(number));
+        std::thread::scope(|scope| {
+            let ahead = scope.spawn(|| a.come(station(3), SegmentNumber(1)));
+            std::thread::sleep(Duration::from_millis(50));
+            for tape in [1, 2].map(station) {
+                b.come(tape, SegmentNumber(1));
+                assert!(b.is_last_on(tape), "the other one reads none before its first");
+            }
+            assert!(!ahead.is_finished());
+            b.come(station(3), SegmentNumber(1));
+            ahead.join().unwrap();
+            assert!(!a.is_last_on(station(3)), "another one reads it");
+        });
+    }
+
     #[test]
     fn nobody_reads_on_while_another_needs_what_lies_before() {
-        let (tape, next) = (MediumId([1; 16]), MediumId([2; 16]));
+        let [tape, next] = [1, 2].map(station);
         let pace = Pace::of(3);
         let [a, b, c] = [0, 1, 2].map(|number| pace.turn(number));
         c.leave();
@@ -151,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_last_one_that_is_done_with_a_tape_says_so() {
-        let tape = MediumId([1; 16]);
+        let tape = station(1);
         let pace = Pace::of(3);
         let [a, b, c] = [0, 1, 2].map(|number| pace.turn(number));
         c.leave();
@@ -166,7 +182,7 @@ mod tests {
 
     #[test]
     fn nobody_reads_a_segment_while_another_prepares_to() {
-        let (tape, segment) = (MediumId([1; 16]), SegmentNumber(1));
+        let (tape, segment) = (station(1), SegmentNumber(1));
         let pace = Pace::of(2);
         let [a, b] = [0, 1].map(|number| pace.turn(number));
         std::thread::scope(|scope| {

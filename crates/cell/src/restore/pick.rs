@@ -102,11 +102,15 @@ pub(super) fn list(
         Ok(())
     })?;
     let mut order: Vec<MediumId> = Vec::new();
-    for medium in first.into_iter().flatten() {
-        if counted.contains_key(&medium) && !order.contains(&medium) {
-            order.push(medium);
+    let mut others: Vec<MediumId> = Vec::new();
+    for medium in first.into_iter().flatten().filter(|medium| counted.contains_key(medium)) {
+        let of = if view.is_sequential(medium)? { &mut order } else { &mut others };
+        if !of.contains(&medium) {
+            of.push(medium);
         }
     }
+    view.cell.in_order_of_writing(&mut order)?;
+    order.extend(others);
     // What is at hand is read first.
     let mut picks = Vec::new();
     for medium in order {

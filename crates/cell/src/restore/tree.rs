@@ -4,7 +4,6 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use capstan_devices::operator;
 use capstan_devices::tape::WINDOW as TAPE_WINDOW;
 use capstan_devices::waits;
 use capstan_disk_agent::target::{Created, Target, TargetError, Worker};
@@ -13,12 +12,14 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::threads;
 use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
-use capstan_format::id::{MediumId, SegmentNumber, StreamId};
+use capstan_format::id::StreamId;
 use capstan_media_agent::reader::SegmentReader;
 
 use super::chosen::Chosen;
 use super::hand::Hand;
 use super::pace::Turn;
+use super::referred::{Home, Lent, Referred};
+use super::route::Tapes;
 use super::scope::{Scope, Wanted};
 use super::split;
 use crate::away_files::AwayFiles;
@@ -28,7 +29,6 @@ use crate::error::{CellError, Result};
 use crate::losses::{Lost, Range};
 use crate::observe::Stop;
 use crate::overview::Overview;
-use crate::places::SegmentPlace;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
 use crate::version::{Row, VersionView};
@@ -50,6 +50,14 @@ pub(super) struct Slice {
     pub stream: Option<StreamId>,
     /// On a tape: the segment, opened, so that others wait for who reads it. It is closed when that is done.
     pub opened: Mutex<Option<OpenedData>>,
+}
+
+/// What a worker does at a time.
+pub(super) enum Job {
+    /// What a segment's own rows have there.
+    Own(Slice),
+    /// What others refer to.
+    Lent(Lent),
 }
 
 /// A segment that is open to read, and what it holds where it is read.
@@ -84,6 +92,10 @@ pub(super) struct Restore<'a> {
     pub overview: &'a Overview,
     /// Which segments have what of each stream.
     pub spans: Spans,
+    /// Which of them are on tapes.
+    pub tapes: Tapes,
+    /// What of tapes rows of other segments refer to.
+    pub referred: Referred,
     pub target: &'a Target,
     pub request: &'a RestoreRequest,
     /// Of a drill: the sample. Only files are restored, and no flags set, so that all can be removed again.
@@ -143,7 +155,8 @@ impl Restore<'_> {
 
     /// Whether a row is of what is asked for, or of a directory that leads to it.
     fn is_near(&self, path: &[u8], is_dir: bool) -> bool {
-        self.chosen.has(path, is_dir) || self.chosen.leads(path)
+        let is_in_sample = self.arc.is_none_or(|arc| arc.has(path));
+        is_in_sample && (self.chosen.has(path, is_dir) || self.chosen.leads(path))
     }
 
     /// An ancestor of what is asked for: made on the way, and given its metadata where it is made below a directory.
@@ -262,6 +275,7 @@ impl Restore<'_> {
     pub(super) fn prepare(&mut self) -> Result<(u64, u64)> {
         let mut in_parts: HashMap<Vec<u8>, (Entry, u64)> = HashMap::new();
         let mut links: Vec<Entry> = Vec::new();
+        let mut referred = Referred::default();
         let (mut files, mut bytes) = (0, 0_u64);
         let strip = self.request.strip > 0;
         let some = self.chosen.is_narrow() || self.arc.is_some() || strip;
@@ -291,7 +305,11 @@ impl Restore<'_> {
                 let len = if e.link { 0 } else { self.overview.believed_len(&row) };
                 bytes = bytes.saturating_add(len);
             }
-            if is_in_parts(&row, stream) {
+            if kept != Wanted::Nothing {
+                self.refer(&row, &mut referred);
+            }
+            let is_spread = || kept != Wanted::Nothing && self.home(e) == Home::Spread;
+            if is_in_parts(&row, stream) || is_spread() {
                 in_parts.insert(path, (self.here(&row), self.overview.believed_len(&row)));
             } else if some && wanted && e.link && !self.wants(&e.target) {
                 links.push(self.here(&row));
@@ -299,21 +317,29 @@ impl Restore<'_> {
             Ok(kept)
         })?;
         self.scope = scope;
-        if !links.is_empty() && self.chosen.is_narrow() {
+        if !links.is_empty() && (self.chosen.is_narrow() || self.arc.is_some()) {
             let targets: HashSet<Vec<u8>> = links.iter().map(|link| link.target.clone()).collect();
             let further: Vec<Vec<u8>> = targets.iter().cloned().collect();
             let mut scope = Scope::of(self.view, &self.chosen, &further)?;
             scope.narrow(self.view, &mut |stream, row| {
                 let path = row.entry.path();
-                if is_in_parts(&row, stream) && self.live(stream, &row, &path) {
-                    let len = self.overview.believed_len(&row);
-                    in_parts.insert(path.clone(), (self.here(&row), len));
-                }
                 let is_dir = row.entry.kind == Kind::Dir;
-                Ok(wanted_of(&row.entry, targets.contains(&path) || self.is_near(&path, is_dir)))
+                let is_near = targets.contains(&path) || self.is_near(&path, is_dir);
+                if self.live(stream, &row, &path) {
+                    let is_spread = || is_near && self.home(&row.entry) == Home::Spread;
+                    if is_near {
+                        self.refer(&row, &mut referred);
+                    }
+                    if is_in_parts(&row, stream) || is_spread() {
+                        let len = self.overview.believed_len(&row);
+                        in_parts.insert(path.clone(), (self.here(&row), len));
+                    }
+                }
+                Ok(wanted_of(&row.entry, is_near))
             })?;
             self.scope = scope;
         }
+        self.referred = referred.settled();
         for link in links {
             self.instead.entry(link.target.clone()).or_default().push(link);
         }
@@ -349,6 +375,12 @@ impl Restore<'_> {
         Ok(made.unwrap_or(false))
     }
 
+    /// Under which stored name a file is restored, if it is.
+    pub(super) fn place_of(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let instead = || Some(self.instead.get(path)?.first()?.path());
+        if self.wants(path) { Some(path.to_vec()) } else { instead() }
+    }
+
     /// Under which names a stored file is restored: its own if asked for, and those of links whose first name it is.
     pub(super) fn places_of(&self, path: &[u8], entry: &Entry) -> Vec<(Vec<u8>, Entry)> {
         let mut places = Vec::new();
@@ -362,29 +394,37 @@ impl Restore<'_> {
 
     pub(super) fn run(&self, workers: usize) -> Result<()> {
         // A slice has what all streams saved at about the same time, so that two workers seldom meet in a directory.
-        let mut groups = self.by_medium()?;
+        let mut groups = self.groups()?;
         while !groups.is_empty() {
             let (tape, segments) = groups.remove(self.next_group(&groups));
             let Some(tape) = tape else {
                 self.turn.inspect(|turn| turn.leave());
-                let jobs: Vec<Slice> = segments.into_iter().flat_map(|i| self.slices(i)).collect();
+                let slices = segments.into_iter().flat_map(|i| self.slices(i));
+                let jobs: Vec<Job> = slices.map(Job::Own).collect();
                 self.run_jobs(workers, &jobs)?;
                 continue;
             };
+            let station = self.station(tape)?;
             // Of a tape one segment after the other: who is done with one early would wind to the next, and back for others.
             for segment in segments {
-                let jobs = self.slices(segment);
                 let number = self.number_on(segment, tape);
-                self.turn.inspect(|turn| turn.come(tape, number));
+                self.turn.inspect(|turn| turn.come(station, number));
+                // All streams are read at once; who waits for the tape needs no processor.
+                let mut jobs: Vec<Job> = self.lent(segment)?.into_iter().map(Job::Lent).collect();
+                let mut streams = 0;
+                if self.scope.has_any(segment as u32, &self.view.segments[segment].streams) {
+                    let slices = self.slices(segment);
+                    streams = slices.iter().filter(|slice| slice.stream.is_some()).count();
+                    streams = workers.max(streams);
+                    jobs.extend(slices.into_iter().map(Job::Own));
+                    streams += jobs.iter().filter(|job| matches!(job, Job::Lent(_))).count();
+                }
                 // Where all begin is known before the first one reads.
                 self.expect(&jobs)?;
-                self.turn.inspect(|turn| turn.begin(tape, number));
-                // All streams are read at once; who waits for the tape needs no processor.
-                let streams = jobs.iter().filter(|job| job.stream.is_some()).count();
+                self.turn.inspect(|turn| turn.begin(station, number));
                 self.run_jobs(workers.max(streams), &jobs)?;
             }
-            let is_last = groups.iter().all(|(later, _)| *later != Some(tape));
-            if is_last && self.turn.is_none_or(|turn| turn.is_last_on(tape)) {
+            if self.turn.is_none_or(|turn| turn.is_last_on(station)) {
                 self.view.cell.done_reading(tape);
             }
         }
@@ -395,69 +435,12 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// The group of segments that is read next: the first one that is at hand. Where none is, that one whose tape comes first, as long as
-    /// somebody is there to bring it.
-    fn next_group(&self, groups: &[(Option<MediumId>, Vec<usize>)]) -> usize {
-        let cell = self.view.cell;
-        let is_at_hand = |(tape, _): &(Option<MediumId>, Vec<usize>)| {
-            tape.is_none_or(|tape| cell.tapes_away(tape).is_ok_and(|away| away.is_empty()))
-        };
-        let at_hand = || groups.iter().position(is_at_hand);
-        if let Some(next) = at_hand() {
-            return next;
-        }
-        self.turn.inspect(|turn| turn.leave());
-        let mut next = None;
-        operator::any_comes(&mut || {
-            next = at_hand();
-            next.is_some()
-        });
-        next.unwrap_or(0)
-    }
-
-    /// The segments that have something to read, in the order in which they are read: those of a tape together, so that no worker needs the drive for
-    /// another one meanwhile.
-    fn by_medium(&self) -> Result<Vec<(Option<MediumId>, Vec<usize>)>> {
-        let mut groups: Vec<(Option<MediumId>, Vec<usize>)> = Vec::new();
-        for (i, place) in self.view.segments.iter().enumerate() {
-            if !self.scope.has_any(i as u32, &place.streams) {
-                continue;
-            }
-            let tape = self.tape_of(place)?;
-            match groups.last_mut() {
-                Some((medium, group)) if *medium == tape => group.push(i),
-                _ => groups.push((tape, vec![i])),
-            }
-        }
-        Ok(groups)
-    }
-
-    /// The number of a segment on a medium.
-    fn number_on(&self, segment: usize, medium: MediumId) -> SegmentNumber {
-        let places = self.view.segments[segment].places();
-        let on = places.iter().find(|(_, on, _)| *on == medium);
-        on.map_or(SegmentNumber(0), |(_, _, number)| *number)
-    }
-
-    /// The tape that a segment is read from, if it is one: of its media the first that is at hand.
-    fn tape_of(&self, place: &SegmentPlace) -> Result<Option<MediumId>> {
-        for (_, medium, _) in place.places() {
-            if self.view.is_sequential(medium)? {
-                return Ok(Some(medium));
-            }
-            if self.view.medium(medium).is_ok() {
-                return Ok(None);
-            }
-        }
-        Ok(None)
-    }
-
     /// A segment in slices. On a tape each is what one stream has in it, as all streams are read together while the tape passes by
     /// once; a stream that is alone is cut so that what two neighbours have is kept when it has passed by.
     fn slices(&self, segment: usize) -> Vec<Slice> {
         let place = &self.view.segments[segment];
         // An error was told when they were grouped.
-        let on_tape = self.tape_of(place).is_ok_and(|tape| tape.is_some());
+        let on_tape = self.tapes.of_segment(self.view, segment).is_ok_and(|tape| tape.is_some());
         let slice = |number, of, stream| {
             let opened = Mutex::default();
             Slice { segment, number, of, stream, opened }
@@ -471,42 +454,60 @@ impl Restore<'_> {
         (0..of).map(|number| slice(number, of, None)).collect()
     }
 
-    /// Says of slices of a tape where they begin: who reads it keeps abreast of them all. What cannot be opened is told by who would read it.
-    fn expect(&self, jobs: &[Slice]) -> Result<()> {
+    /// Says of what is read of a tape where it begins: who reads it keeps abreast of them all. What cannot be opened is told by who would
+    /// read it.
+    fn expect(&self, jobs: &[Job]) -> Result<()> {
         let mut lap = Lap::start();
-        for slice in jobs {
-            let place = &self.view.segments[slice.segment];
-            let streams = slice.stream.as_ref().map_or(&place.streams[..], std::slice::from_ref);
-            if !self.scope.has_data(slice.segment as u32, streams) {
-                continue;
+        for job in jobs {
+            let (segment, opened) = match job {
+                Job::Lent(lent) => (lent.segment, &lent.opened),
+                Job::Own(slice) => (slice.segment, &slice.opened),
+            };
+            let place = &self.view.segments[segment];
+            if let Job::Own(slice) = job {
+                let of = slice.stream.as_ref();
+                let streams = of.map_or(&place.streams[..], std::slice::from_ref);
+                if !self.scope.has_data(segment as u32, streams) {
+                    continue;
+                }
             }
             let contents = self.view.contents(place)?;
             lap.busy(self.meters.of(Stage::Cell));
             let waited = waits::waited();
-            let opened = self.view.open_data(place);
+            let data = self.view.open_data(place);
             // To load is a stage of its own.
             let waited = waits::waited().saturating_sub(waited);
             self.meters.of(Stage::Device).busy(lap.split().saturating_sub(waited));
-            let Ok((reader, layout)) = opened else { continue };
-            let first = |id: &StreamId| {
-                let stream = contents.streams.iter().find(|s| s.stream == *id)?;
-                let asked = |n: &usize| self.scope.has(slice.segment as u32, *id, *n);
-                let first = slice.batches(stream.batches.len()).find(asked)?;
-                let begin = stream.batches.get(first)?.header.logical;
+            let Ok((reader, layout)) = data else { continue };
+            // A batch's data come behind it.
+            let block = |id: &StreamId, begin: u64| {
                 let index = &layout.streams.iter().find(|s| s.stream == *id)?.index;
-                // A batch's data come behind it.
                 let at = index.partition_point(|place| place.logical < begin);
                 Some(index.get(at.saturating_sub(1))?.block.0)
             };
-            if let Some(block) = streams.iter().filter_map(first).min() {
+            let first = match job {
+                Job::Lent(lent) => lent.streams.first().and_then(|id| block(id, lent.begin)),
+                Job::Own(slice) => {
+                    let of = slice.stream.as_ref();
+                    let streams = of.map_or(&place.streams[..], std::slice::from_ref);
+                    let first = |id: &StreamId| {
+                        let stream = contents.streams.iter().find(|s| s.stream == *id)?;
+                        let asked = |n: &usize| self.scope.has(segment as u32, *id, *n);
+                        let first = slice.batches(stream.batches.len()).find(asked)?;
+                        block(id, stream.batches.get(first)?.header.logical)
+                    };
+                    streams.iter().filter_map(first).min()
+                }
+            };
+            if let Some(block) = first {
                 reader.expect(block);
-                *slice.opened.lock() = Some((reader, layout));
+                *opened.lock() = Some((reader, layout));
             }
         }
         Ok(())
     }
 
-    fn run_jobs(&self, workers: usize, jobs: &[Slice]) -> Result<()> {
+    fn run_jobs(&self, workers: usize, jobs: &[Job]) -> Result<()> {
         let next = AtomicUsize::new(0);
         let failed: Mutex<Option<CellError>> = Mutex::new(None);
         std::thread::scope(|scope| {
@@ -514,11 +515,15 @@ impl Restore<'_> {
                 // All take from one list: where there is no thread, this one does the work of all.
                 threads::beside(scope, "restore", || {
                     let mut hand = Hand::new(self);
-                    while let Some(slice) = jobs.get(next.fetch_add(1, Relaxed)) {
+                    while let Some(job) = jobs.get(next.fetch_add(1, Relaxed)) {
                         if self.stop.0.load(Relaxed) || failed.lock().is_some() {
                             return;
                         }
-                        if let Err(e) = hand.slice(slice) {
+                        let done = match job {
+                            Job::Own(slice) => hand.slice(slice),
+                            Job::Lent(lent) => hand.lent(lent),
+                        };
+                        if let Err(e) = done {
                             failed.lock().get_or_insert(e);
                             return;
                         }

@@ -1,36 +1,35 @@
 //! A verify session: reads everything, trusts nothing, and names the files that damage costs.
 
 mod damage;
+mod part;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_devices::file::{FileMedium, HEADER_NAME};
+use capstan_devices::file::FileMedium;
 use capstan_devices::open;
+use capstan_devices::operator;
 use capstan_devices::tape;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::id::{
-    MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
-};
-use capstan_format::keys::KeyRecord;
+use capstan_format::id::{MediumId, ObjectId, SegmentNumber, SessionId, StreamId, VersionId};
 use capstan_idb::{Session, Status, Totals};
 use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan_with;
 
 use self::damage::Damage;
+use self::part::{Part, Places, Planned, TapeToRead, Verified, records_of};
 use crate::Cell;
 use crate::at_hand::all_away;
 use crate::attached::{Attached, DamagedAttachment};
 use crate::error::{CellError, Result};
-use crate::import::key_records;
 use crate::judge::{self, Frames};
 use crate::lease::Reading;
-use crate::missing::MissingSegment;
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
+use crate::places::SegmentPlace;
 use crate::report::Report;
 use crate::request::VerifyRequest;
 use crate::restore::files_known;
@@ -38,41 +37,15 @@ use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionView;
 use crate::watch::{self, Watched};
 
-/// What is to be read: a medium, and its segments.
-struct Part {
-    medium: FileMedium,
-    segments: Vec<SegmentNumber>,
-    /// Segments that are recorded and not there: of an array, too few of its members have them.
-    missing: Vec<MissingSegment>,
-    /// The segments that are recorded: of a medium that is read by itself all, else those that are read.
-    recorded: HashMap<SegmentNumber, SegmentId>,
-    /// Whether it is a tape that is read by itself.
-    on_tape: bool,
-    /// Segments of which nobody needs that they are whole, and why.
-    passed: HashMap<SegmentNumber, String>,
-}
-
-/// The recorded segments that were read of a part.
-#[derive(Default)]
-struct Verified {
-    sound: Vec<SegmentId>,
-    damaged: Vec<SegmentId>,
-}
-
-impl Verified {
-    fn note(&mut self, part: &Part, number: SegmentNumber, is_sound: bool) {
-        let of = if is_sound { &mut self.sound } else { &mut self.damaged };
-        of.extend(part.recorded.get(&number));
-    }
-}
-
 /// What is to be verified, and held meanwhile.
-struct Asked {
+struct Asked<'a> {
     name: String,
-    parts: Vec<Part>,
-    version: Option<VersionId>,
+    planned: Vec<Planned>,
+    version: Option<VersionView<'a>>,
     /// What of media is not as it was last written.
     changed: Vec<String>,
+    /// Tapes that somebody has to bring.
+    _wanted: Option<operator::Asked>,
     _reading: Option<Reading>,
 }
 
@@ -87,24 +60,22 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         self.check_pages(&ears);
-        let Asked { name, parts, version, changed, _reading } = self.parts(request)?;
+        let Asked { name, planned, version: mut view, changed, _wanted, _reading } =
+            self.parts(request)?;
+        let version = view.as_ref().map(|view| view.version);
         for text in changed {
             ears.say(Code::MediumChanged, "cell", &name, text);
         }
-        let streams = version.map(|version| self.streams_of(version)).transpose()?;
+        let streams = view.as_ref().map(streams_of);
         let asked: &dyn Fn(StreamId) -> bool =
             &|stream| streams.as_ref().is_none_or(|streams| streams.contains(&stream));
-        let records = match version {
-            // The database's may have been wrapped anew since the medium was written.
-            Some(version) => VersionView::open(self, version)
-                .and_then(|view| self.key_records(&view))
-                .unwrap_or_else(|_| records_of(&parts)),
-            None => records_of(&parts),
-        };
+        // The database's may have been wrapped anew since the medium was written.
+        let known = view.as_ref().and_then(|view| self.key_records(view).ok());
+        let records = known.unwrap_or_else(|| records_of(&planned, view.as_ref()));
         let opened = self.open_keys_if_given(&records, true, &name, "verify checksums only")?;
         let keys = opened.keys;
         let meters = Meters::default();
-        let total: u64 = parts.iter().map(|part| self.bytes_of(part)).sum();
+        let total: u64 = planned.iter().map(|planned| self.bytes_of(planned)).sum();
         let watched = Watched {
             meters: &meters,
             lanes: Lanes { streams: 1, processors: 1 },
@@ -117,7 +88,6 @@ impl Cell {
             each: &|p| ears.progress(p),
         };
         let (mut files, mut closed) = (0, 0);
-        let mut view = version.map(|version| VersionView::open(self, version)).transpose()?;
         if let Some(view) = &mut view {
             view.keys.extend(&keys);
         }
@@ -126,19 +96,25 @@ impl Cell {
             self.say_lost(version, &name, known, &ears)?;
         }
         let mut damage = Damage::new(view.as_ref(), &keys);
-        for part in &parts {
-            if let Some(problem) = part.medium.header_problem() {
-                let what = format!("{}/{HEADER_NAME}", part.medium.path());
-                let text = format!(
-                    "{problem}; the header is taken from a segment, `capstan media repair {}` writes the file anew",
-                    shell_word(part.medium.path())
-                );
-                ears.say(Code::Damaged, "media agent", &what, text);
-            }
-        }
-        let ((), seen) = watch::watched(&watched, || {
+        let mut parts: Vec<Part> = Vec::new();
+        let (done, seen) = watch::watched(&watched, || {
+            let mut failed: Vec<(MediumId, CellError)> = Vec::new();
             let mut lap = Lap::start();
-            for part in &parts {
+            for planned in planned {
+                if stop.0.load(Relaxed) && !parts.is_empty() {
+                    break;
+                }
+                // A tape is loaded when it is its turn, and not before.
+                let id = planned.medium();
+                let part = match planned.open(view.as_ref(), &name, &ears) {
+                    Ok(part) => part,
+                    Err(e) => {
+                        failed.push((id, e));
+                        continue;
+                    }
+                };
+                lap.busy(meters.of(Stage::Device));
+                part.say_header_problem(&ears);
                 let errors = ears.error_count();
                 let mut read = Verified::default();
                 part.say_missing(&ears);
@@ -181,12 +157,12 @@ impl Cell {
                         Ok((bytes, scan)) => {
                             meters.of(Stage::Device).bytes(bytes);
                             files += judge::segment(&scan, &keys, asked, &ears);
-                            read.note(part, *number, scan.damage.is_empty());
-                            damage.take(self, part, *number, Ok(scan));
+                            read.note(&part, *number, scan.damage.is_empty());
+                            damage.take(self, &part, *number, Ok(scan));
                         }
                         Err(e) => {
-                            read.note(part, *number, false);
-                            damage.take(self, part, *number, Err(crate::error::chain(&e)));
+                            read.note(&part, *number, false);
+                            damage.take(self, &part, *number, Err(crate::error::chain(&e)));
                             let what = format!("segment {} of {}", number.0, part.medium.path());
                             ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
                         }
@@ -201,12 +177,15 @@ impl Cell {
                 }
                 let whole = matches!(request, VerifyRequest::Medium(_)) && !stop.0.load(Relaxed);
                 let damaged = ears.error_count() > errors || part.medium.header_problem().is_some();
-                if let Err(e) = self.record_verified(part, &read, damaged, whole) {
+                if let Err(e) = self.record_verified(&part, &read, damaged, whole) {
                     ears.say(Code::Adapted, "cell", part.medium.path(), crate::error::chain(&e));
                 }
                 self.done_reading(part.medium.header().medium);
+                parts.push(part);
             }
+            self.without(view.as_ref(), &parts, failed, &ears)
         });
+        done?;
         if closed > 0 {
             let why = opened.why.map(|e| format!(" ({e})")).unwrap_or_default();
             let text = format!(
@@ -268,13 +247,6 @@ impl Cell {
         Ok(report)
     }
 
-    /// The streams of a version and what it builds on: others may lie in the same segments.
-    fn streams_of(&self, version: VersionId) -> Result<HashSet<StreamId>> {
-        let view = VersionView::open(self, version)?;
-        let spans = view.segments.iter().flat_map(|place| &place.spans);
-        Ok(spans.map(|(stream, ..)| *stream).collect())
-    }
-
     /// Records what was found out of a medium.
     fn record_verified(
         &self,
@@ -316,36 +288,71 @@ impl Cell {
         Ok(self.idb.end_session(id, status, now_us(), &totals, &json, None)?)
     }
 
-    /// The bytes of all segments of a part, for the progress: as they are recorded, since a tape would have to go to the end of each
-    /// to tell; where they are not, as the medium says.
-    fn bytes_of(&self, part: &Part) -> u64 {
-        let recorded = self.idb.segments_of_medium(part.medium.header().medium).unwrap_or_default();
+    /// The bytes of all that is to be read of a medium, for the progress: as they are recorded, since a tape would have to go to the
+    /// end of each segment to tell; where they are not, as the medium says.
+    fn bytes_of(&self, planned: &Planned) -> u64 {
+        let recorded = self.idb.segments_of_medium(planned.medium()).unwrap_or_default();
         let recorded: HashMap<_, _> = recorded.into_iter().map(|s| (s.number, s.bytes)).collect();
-        let of = |number: &SegmentNumber| match recorded.get(number) {
-            Some(bytes) => Some(*bytes),
-            None => match part.medium.attachment(*number) {
+        let of = |number: &SegmentNumber| match (recorded.get(number), planned) {
+            (Some(bytes), _) => Some(*bytes),
+            (None, Planned::Tape(_)) => None,
+            (None, Planned::Open(part)) => match part.medium.attachment(*number) {
                 Ok(Some(attached)) => Some(attached.length),
                 _ => SegmentReader::open(&part.medium, *number).ok()?.len().ok(),
             },
         };
-        part.segments.iter().filter_map(of).sum()
+        planned.segments().iter().filter_map(of).sum()
     }
 
-    fn parts(&self, request: &VerifyRequest) -> Result<Asked> {
+    /// Says of media of a version that could not be opened, as far as no other has what they have. That they are away is said of the
+    /// files. An error where there is nothing at all to be read.
+    fn without(
+        &self,
+        view: Option<&VersionView<'_>>,
+        parts: &[Part],
+        failed: Vec<(MediumId, CellError)>,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        if parts.is_empty() {
+            let failed = failed.into_iter().map(|(_, e)| e).collect();
+            return all_away(&self.idb, failed).map_or(Ok(()), Err);
+        }
+        let is_read = |id: MediumId| parts.iter().any(|p| p.medium.header().medium == id);
+        for (id, e) in failed.iter().filter(|(_, e)| e.away().is_none()) {
+            let is_lacking = |segment: &SegmentPlace| {
+                let places = segment.places();
+                places.iter().any(|at| at.1 == *id) && !places.iter().any(|at| is_read(at.1))
+            };
+            if view.is_some_and(|view| view.segments.iter().any(is_lacking)) {
+                let label = self.idb.medium(*id)?.map_or_else(|| id.short(), |row| row.label);
+                ears.say(Code::DeviceFailed, "cell", &label, crate::error::chain(e));
+            }
+        }
+        Ok(())
+    }
+
+    fn parts(&self, request: &VerifyRequest) -> Result<Asked<'_>> {
         match request {
             VerifyRequest::Version(name) => {
                 let version = self.version(name)?;
                 let reading = Some(self.hold_version(version.id)?);
                 let mut view = VersionView::open(self, version.id)?;
                 let to_bring = view.bring(&|_, _| true)?;
-                let asked = Self::ask_for(&to_bring);
-                let mut parts: Vec<(MediumId, Part)> = Vec::new();
+                let wanted = Some(Self::ask_for(&to_bring));
+                let mut tapes: HashMap<MediumId, Places> = HashMap::new();
+                let mut others: Vec<(MediumId, Part)> = Vec::new();
                 let mut away: Vec<CellError> = Vec::new();
                 for segment in &view.segments {
                     let (mut here, mut failed) = (false, None);
                     for (id, medium, number) in segment.places() {
+                        let is_away = !self.tapes_away(medium)?.is_empty();
                         // Mirrors and copies that are elsewhere are not needed, and nobody waits for them.
-                        if here && !self.tapes_away(medium)?.is_empty() {
+                        if here && is_away {
+                            continue;
+                        }
+                        if view.is_sequential(medium)? && (!is_away || operator::is_there()) {
+                            here = true;
+                            tapes.entry(medium).or_default().insert(number, id);
                             continue;
                         }
                         let opened = match view.medium(medium) {
@@ -355,37 +362,22 @@ impl Cell {
                                 continue;
                             }
                         };
-                        if !view.is_sequential(medium)?
-                            && opened.segment_at(number).is_some_and(|found| found != id)
-                        {
+                        if opened.segment_at(number).is_some_and(|found| found != id) {
                             let path = format!("segment {} of {}", number.0, opened.path());
                             let e = ReadError::Another { path, recorded: id };
                             failed = failed.or(Some(e.into()));
                             continue;
                         }
                         here = true;
-                        match parts.iter_mut().find(|(id, _)| *id == medium) {
+                        match others.iter_mut().find(|(id, _)| *id == medium) {
                             Some((_, part)) => {
                                 part.segments.push(number);
                                 part.recorded.insert(number, id);
                             }
                             None => {
-                                // Each is read when the one before is done with.
-                                if let Some((before, _)) = parts.last() {
-                                    self.done_reading(*before);
-                                }
-                                let segments = vec![number];
-                                let (missing, recorded) = (Vec::new(), [(number, id)].into());
+                                let recorded = [(number, id)].into();
                                 let passed = self.needless_on(medium)?;
-                                let part = Part {
-                                    medium: opened,
-                                    segments,
-                                    missing,
-                                    recorded,
-                                    on_tape: false,
-                                    passed,
-                                };
-                                parts.push((medium, part));
+                                others.push((medium, Part::of(opened, recorded, passed)));
                             }
                         }
                     }
@@ -400,20 +392,31 @@ impl Cell {
                     }
                 }
                 // What is at hand is verified; of the rest it is said that it is away.
-                if let Some(e) = all_away(&self.idb, away).filter(|_| parts.is_empty()) {
+                let is_nothing_here = tapes.is_empty() && others.is_empty();
+                if let Some(e) = all_away(&self.idb, away).filter(|_| is_nothing_here) {
                     return Err(e);
                 }
-                let parts: Vec<Part> = parts.into_iter().map(|(_, p)| p).collect();
                 let mut changed = Vec::new();
-                for part in &parts {
+                for (_, part) in &others {
                     changed.extend(self.note_changed_known(&part.medium)?);
-                    if parts.len() > 1 {
-                        self.done_reading(part.medium.header().medium);
-                    }
                 }
-                drop(asked);
-                let (name, version) = (name.name.clone(), Some(version.id));
-                Ok(Asked { name, parts, version, changed, _reading: reading })
+                let mut order: Vec<MediumId> = tapes.keys().copied().collect();
+                self.in_order_of_writing(&mut order)?;
+                // Those that somebody has to bring come last.
+                let mut ranked: Vec<(bool, MediumId)> = Vec::new();
+                for medium in order {
+                    ranked.push((!self.tapes_away(medium)?.is_empty(), medium));
+                }
+                ranked.sort_by_key(|(is_away, _)| *is_away);
+                let mut planned: Vec<Planned> =
+                    others.into_iter().map(|(_, part)| Planned::Open(Box::new(part))).collect();
+                for (_, medium) in ranked {
+                    let recorded = tapes.remove(&medium).unwrap_or_default();
+                    let passed = self.needless_on(medium)?;
+                    planned.push(Planned::Tape(TapeToRead { medium, recorded, passed }));
+                }
+                let (name, version) = (name.name.clone(), Some(view));
+                Ok(Asked { name, planned, version, changed, _wanted: wanted, _reading: reading })
             }
             VerifyRequest::Medium(text) => {
                 // By itself: what is recorded of where its segments lie is no help here, but what others will not have.
@@ -444,8 +447,9 @@ impl Cell {
                 let on_tape = address.is_sequential();
                 let part = Part { medium, segments, missing, recorded, on_tape, passed };
                 let name = part.medium.header().label.clone();
-                let parts = vec![part];
-                Ok(Asked { name, parts, version: None, changed, _reading: reading })
+                let planned = vec![Planned::Open(Box::new(part))];
+                let (version, _wanted) = (None, None);
+                Ok(Asked { name, planned, version, changed, _wanted, _reading: reading })
             }
         }
     }
@@ -475,52 +479,6 @@ impl Cell {
     }
 }
 
-impl Part {
-    /// Says of a damaged segment that this costs nothing.
-    fn say_passed(&self, number: SegmentNumber, ears: &Ears<'_>) {
-        let what = format!("segment {} of {}", number.0, self.medium.path());
-        let why = self.passed.get(&number).map(String::as_str).unwrap_or_default();
-        ears.say(
-            Code::Adapted,
-            "media agent",
-            &what,
-            format!("it is damaged, which costs nothing: {why}"),
-        );
-    }
-
-    /// Says of a damaged segment what becomes of it, where the database does not know it.
-    fn say_unknown(&self, number: SegmentNumber, ears: &Ears<'_>) {
-        if self.recorded.contains_key(&number) {
-            return;
-        }
-        let way = match self.on_tape {
-            true => "it stays until the tape is recycled".to_owned(),
-            false => format!(
-                "`capstan media repair {} --remove-unreadable` removes it if nothing of it can be read",
-                shell_word(self.medium.path())
-            ),
-        };
-        let what = format!("segment {} of {}", number.0, self.medium.path());
-        let text =
-            format!("no version that is known needs it: the database does not know it; {way}");
-        ears.say(Code::Adapted, "media agent", &what, text);
-    }
-
-    fn say_missing(&self, ears: &Ears<'_>) {
-        for missing in &self.missing {
-            let what = format!("segment {} of {}", missing.number.0, self.medium.path());
-            let of = missing.version.as_ref().map(|v| format!(" ({v})")).unwrap_or_default();
-            let text = match self.medium.header().is_array() {
-                true => format!(
-                    "it is recorded{of} and on too few of the members at hand: bring back the member that has it"
-                ),
-                false => format!("it is recorded{of} and is not there"),
-            };
-            ears.say(Code::Missing, "media agent", &what, text);
-        }
-    }
-}
-
 /// Says what of a tape's attachments is damaged, and in no later one.
 fn say_lost(attachments: Attached, medium: &FileMedium, ears: &Ears<'_>) {
     for DamagedAttachment { it, why } in attachments.lost() {
@@ -532,7 +490,8 @@ fn say_lost(attachments: Attached, medium: &FileMedium, ears: &Ears<'_>) {
     }
 }
 
-/// The wrapped keys of all that is to be read, as they lie on the media.
-fn records_of(parts: &[Part]) -> Vec<KeyRecord> {
-    parts.iter().flat_map(|p| key_records(&p.medium, &p.segments)).collect()
+/// The streams of a version and what it builds on: others may lie in the same segments.
+fn streams_of(view: &VersionView<'_>) -> HashSet<StreamId> {
+    let spans = view.segments.iter().flat_map(|place| &place.spans);
+    spans.map(|(stream, ..)| *stream).collect()
 }

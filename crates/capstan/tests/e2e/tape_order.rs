@@ -130,3 +130,23 @@ fn several_objects_go_over_their_tapes_in_one_order() {
     let tapes: Vec<String> = loaded(&sessions[0]).into_iter().map(str::to_owned).collect();
     assert!(is_each_once(&tapes) && tapes.len() >= 6, "{tapes:?}");
 }
+
+#[test]
+fn a_verification_loads_each_tape_once() {
+    let lab = Lab::new();
+    library(&lab, "vtl", 1);
+    tree(&lab, "tree", 1);
+    let verified = || {
+        let done = report(lab.run(["verify", "tree", "--json"]));
+        assert_eq!((&done["status"], &done["corrupt"]), (&"completed".into(), &0.into()));
+        let tapes: Vec<String> = loaded(&done).into_iter().map(str::to_owned).collect();
+        assert!(is_each_once(&tapes), "{tapes:?}");
+        assert_eq!(done["media"].as_array().unwrap().len(), tapes.len(), "{done:#}");
+        done["files"].as_u64().unwrap()
+    };
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "tree"]);
+    assert_eq!(verified(), 63);
+    lab.sh("mv tree/d4 tree/moved; cp tree/d1/f01 tree/new");
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "tree"]);
+    assert_eq!(verified(), 64);
+}

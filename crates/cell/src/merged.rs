@@ -260,6 +260,11 @@ impl<'a> Merged<'a> {
         Ok(Self { heads, ..Self::new(view)? })
     }
 
+    /// Goes back to the first path.
+    pub fn rewind(&mut self) {
+        self.heads = Heads::new(&self.view, self.heads.with_sums);
+    }
+
     /// The next path's newest row.
     pub fn next(&mut self) -> Result<Option<Row>> {
         self.heads.next(&self.view, &self.overview, &mut |_| ())

@@ -5,6 +5,7 @@
 //! inode flags and sockets have no place in an archive and are left out, and said.
 
 mod acl;
+mod passes;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -17,6 +18,7 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, Kind};
 use tar::{Builder, EntryType, Header};
 
+use self::passes::{Pass, Passes};
 use crate::away_files::AwayFiles;
 use crate::contents::{Chunk, FileContents, Piece, Plan};
 use crate::error::{CellError, Result};
@@ -70,11 +72,10 @@ impl<W: Write> Write for Metered<W> {
 /// Writes a version as an archive, and counts what it does.
 #[expect(
     clippy::too_many_arguments,
-    reason = "three views of one version, what of it, and what every session has"
+    reason = "two views of one version, what of it, and what every session has"
 )]
 pub(crate) fn write(
     view: VersionView<'_>,
-    dirs_of: VersionView<'_>,
     files_of: &VersionView<'_>,
     request: &RestoreRequest,
     chosen: &Chosen,
@@ -92,9 +93,11 @@ pub(crate) fn write(
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let mut broken: HashSet<Vec<u8>> = HashSet::new();
     let mut broken_away: HashSet<Vec<u8>> = HashSet::new();
-    // Directories come twice: first to be made, and once more when all that is in them is there, for their times.
-    for (view, again) in [(view, false), (dirs_of, true)] {
-        let mut merged = Merged::new(view)?;
+    let mut merged = Merged::new(view)?;
+    let mut passes = Passes::new(files_of)?;
+    while let Some(pass) = passes.next()? {
+        merged.rewind();
+        let again = pass == Pass::DirsAgain;
         let mut next = || {
             let (mut lap, row) = (Lap::start(), merged.next());
             lap.busy(counts.meters.of(Stage::Metadata));
@@ -112,7 +115,7 @@ pub(crate) fn write(
             {
                 continue;
             }
-            if again && e.kind != Kind::Dir {
+            if !passes.has(pass, &row, &contents)? {
                 continue;
             }
             let Some(name) = stripped(&path, request.strip) else { continue };

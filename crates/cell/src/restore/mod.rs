@@ -41,7 +41,7 @@ use self::list::Tally;
 use self::pace::Turn;
 pub use self::pick::Pick;
 use self::referred::Referred;
-use self::route::Tapes;
+pub(crate) use self::route::Tapes;
 use self::scope::Scope;
 use self::tree::{Counts, Restore};
 pub(crate) use self::tree::{NOT_THERE, PART_ALONE, is_in_parts};
@@ -422,7 +422,7 @@ impl Cell {
             self.add_keys(&mut view, true)?;
             Ok(view)
         };
-        let (files_of, dirs_of) = (again()?, again()?);
+        let files_of = again()?;
         let out = check::open_archive(run.request, stop)?;
         run.record_begin()?;
         let counts = Archived::default();
@@ -441,7 +441,7 @@ impl Cell {
         };
         let (result, seen) = watch::watched(&watched, || {
             let request = run.request;
-            tar::write(view, dirs_of, &files_of, request, chosen, out, ears, stop, &counts)
+            tar::write(view, &files_of, request, chosen, out, ears, stop, &counts)
         });
         let away = counts.away.say(self, ears)?;
         let stopped = stop.0.load(Relaxed);

@@ -17,7 +17,7 @@ use crate::version::VersionView;
 pub(super) type Group = (Option<MediumId>, Vec<usize>);
 
 /// Which segments of a version are read from which tape. What was found out once stays so.
-pub(super) struct Tapes(Vec<OnceLock<Option<MediumId>>>);
+pub(crate) struct Tapes(Vec<OnceLock<Option<MediumId>>>);
 
 impl Tapes {
     /// Of that many segments.

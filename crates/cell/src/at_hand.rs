@@ -207,6 +207,11 @@ impl VersionView<'_> {
 impl VersionView<'_> {
     /// Refuses a version of which a segment is on no medium at hand. Tapes are not loaded for it.
     pub fn require_all_media(&self) -> Result<()> {
+        all_away(self.idb, self.media_lacking()?).map_or(Ok(()), Err)
+    }
+
+    /// The errors for the media, each once, that have segments which are on no medium at hand. Tapes are not loaded for it.
+    pub fn media_lacking(&self) -> Result<Vec<CellError>> {
         let mut tried: HashMap<MediumId, Option<CellError>> = HashMap::new();
         let mut wanted = Vec::new();
         for segment in &self.segments {
@@ -229,8 +234,7 @@ impl VersionView<'_> {
                 wanted.push(*id);
             }
         }
-        let away = wanted.iter().filter_map(|id| tried.remove(id)?).collect();
-        all_away(self.idb, away).map_or(Ok(()), Err)
+        Ok(wanted.iter().filter_map(|id| tried.remove(id)?).collect())
     }
 }
 

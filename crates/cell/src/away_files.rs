@@ -67,37 +67,77 @@ impl AwayFiles {
     pub fn say(&self, cell: &Cell, ears: &Ears<'_>) -> Result<Vec<AwayReport>> {
         let mut all = Vec::new();
         for Found { medium, why, files, bytes } in self.0.lock().iter() {
-            let row = cell.idb.medium(*medium)?;
-            let label = row.as_ref().map_or_else(|| medium.short(), |row| row.label.clone());
-            let address = row.and_then(|row| row.device.parse::<Address>().ok());
-            let tapes = address.map(|address| address.tapes()).unwrap_or_default();
-            let barcode = match &tapes[..] {
-                [tape] => tape.tape.clone(),
-                _ => None,
-            };
-            let place = exported(&cell.idb, *medium)?.map(|to| format!("which {to}"));
-            let place = place.unwrap_or_else(|| why.clone());
-            let named = match (&barcode, tapes.is_empty()) {
-                (Some(barcode), _) if *barcode == label => format!("tape {barcode}"),
-                (Some(barcode), _) => format!("tape {barcode} ('{label}')"),
-                (None, false) => format!("tape '{label}'"),
-                (None, true) => format!("medium '{label}'"),
-            };
+            let named = named(cell, *medium, why)?;
             let s = if *files == 1 { "" } else { "s" };
             let text =
-                format!("{} file{s}, {}: on {named}, {place}", grouped(*files), size_text(*bytes));
-            ears.say(Code::Away, "media agent", &label, text);
-            all.push(AwayReport {
-                medium: medium.to_string(),
-                label,
-                barcode,
-                place: place.trim_start_matches("which ").to_owned(),
-                files: *files,
-                bytes: *bytes,
-            });
+                format!("{} file{s}, {}: on {}", grouped(*files), size_text(*bytes), named.text);
+            ears.say(Code::Away, "media agent", &named.report.label, text);
+            all.push(AwayReport { files: *files, bytes: *bytes, ..named.report });
         }
         Ok(all)
     }
+}
+
+/// Segments on media that are away, while they are found.
+#[derive(Default)]
+pub(crate) struct AwaySegments(Vec<(MediumId, String, u64, u64)>);
+
+impl AwaySegments {
+    /// Takes a segment that cannot be had, if that is because its medium is away.
+    pub fn take(&mut self, e: &CellError, bytes: u64) -> bool {
+        let Some((medium, why)) = e.away() else { return false };
+        let at = self.0.iter().position(|of| of.0 == medium).unwrap_or_else(|| {
+            self.0.push((medium, why.to_owned(), 0, 0));
+            self.0.len() - 1
+        });
+        self.0[at].2 += 1;
+        self.0[at].3 = self.0[at].3.saturating_add(bytes);
+        true
+    }
+
+    /// Says a line of each medium.
+    pub fn say(&self, cell: &Cell, ears: &Ears<'_>) -> Result<Vec<AwayReport>> {
+        let mut all = Vec::new();
+        for (medium, why, segments, bytes) in &self.0 {
+            let named = named(cell, *medium, why)?;
+            let s = if *segments == 1 { "" } else { "s" };
+            let (n, size) = (grouped(*segments), size_text(*bytes));
+            let text = format!("{n} segment{s}, {size}: on {}", named.text);
+            ears.say(Code::Away, "media agent", &named.report.label, text);
+            all.push(AwayReport { bytes: *bytes, ..named.report });
+        }
+        Ok(all)
+    }
+}
+
+/// A medium that is away, with its barcode and place.
+struct Named {
+    report: AwayReport,
+    /// `tape V00001L9, which was exported on 2026-11-20 to bank, box 7`
+    text: String,
+}
+
+fn named(cell: &Cell, medium: MediumId, why: &str) -> Result<Named> {
+    let row = cell.idb.medium(medium)?;
+    let label = row.as_ref().map_or_else(|| medium.short(), |row| row.label.clone());
+    let address = row.and_then(|row| row.device.parse::<Address>().ok());
+    let tapes = address.map(|address| address.tapes()).unwrap_or_default();
+    let barcode = match &tapes[..] {
+        [tape] => tape.tape.clone(),
+        _ => None,
+    };
+    let place = exported(&cell.idb, medium)?.map(|to| format!("which {to}"));
+    let place = place.unwrap_or_else(|| why.to_owned());
+    let named = match (&barcode, tapes.is_empty()) {
+        (Some(barcode), _) if *barcode == label => format!("tape {barcode}"),
+        (Some(barcode), _) => format!("tape {barcode} ('{label}')"),
+        (None, false) => format!("tape '{label}'"),
+        (None, true) => format!("medium '{label}'"),
+    };
+    let text = format!("{named}, {place}");
+    let place = place.trim_start_matches("which ").to_owned();
+    let medium = medium.to_string();
+    Ok(Named { report: AwayReport { medium, label, barcode, place, files: 0, bytes: 0 }, text })
 }
 
 impl Report {

@@ -110,7 +110,13 @@ fn all_that_are_in_the_vault_are_named_at_once() {
     run(&lab, "library unload vtape:vtl drive:1").ok();
     lab.run(vault).ok();
     run(&lab, "vtl take vtl V00002L9").ok();
-    for line in ["restore t --into out", "verify t", "consolidate t --to made"] {
+    for line in [
+        "restore t --into out",
+        "verify t",
+        "consolidate t --to made",
+        "copy t --to copied",
+        "drill t --sample 100%",
+    ] {
         let refused = run(&lab, line);
         assert!(refused.code != 0, "{line}: {}", refused.stdout);
         let said = format!("{}{}", refused.stdout, refused.stderr);
@@ -118,4 +124,95 @@ fn all_that_are_in_the_vault_are_named_at_once() {
             assert!(said.contains(words), "{line}: '{words}' is not in: {said}");
         }
     }
+}
+
+/// Of three versions the second is whole in the library; what is away of the others is named together, also by who goes on without.
+#[test]
+fn some_that_are_in_the_vault_are_all_named() {
+    let lab = half_in_the_vault();
+    lab.file("t/newer", noise(4, 400_000));
+    lab.backed_up(["t", "--to", "vtape:vtl?tape=V00003L9", "--name", "t", "--incr"]);
+    run(&lab, "library unload vtape:vtl drive:1").ok();
+    lab.run(["library", "export", "vtape:vtl", "V00003L9", "--location", "home"]).ok();
+    run(&lab, "vtl take vtl V00003L9").ok();
+    for line in ["copy t --to copied", "consolidate t --to made"] {
+        let refused = run(&lab, line);
+        assert!(refused.code != 0 && !lab.path("copied").exists(), "{line}: {}", refused.stdout);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        for words in ["V00001L9", "bank, box 7", "V00003L9", "to home"] {
+            assert!(said.contains(words), "{line}: '{words}' is not in: {said}");
+        }
+    }
+}
+
+/// One version on three tapes of which two are away: what is there is copied, and a line said of each tape.
+#[test]
+fn what_of_a_version_cannot_be_copied_is_said_by_medium() {
+    let lab = Lab::new();
+    run(
+        &lab,
+        "vtl create vtl --capacity 16M --scale 1e5 --drives 1 --slots 8 --tapes 6 --mail-slots 4",
+    )
+    .ok();
+    for n in 0..10 {
+        lab.file(&format!("t/of-{n}"), noise(n, 1_000_000));
+    }
+    let small = ["--segment-size", "1M", "--compress", "off"];
+    let made = lab.backed_up(["t", "--to", "vtape:vtl", "--name", "t"].iter().chain(&small));
+    let media = made["media"].as_array().unwrap();
+    assert!(media.len() >= 3, "{made}");
+    run(&lab, "library unload vtape:vtl drive:1").ok();
+    for (tape, place) in [("V00001L9", "bank, box 7"), ("V00003L9", "home")] {
+        lab.run(["library", "export", "vtape:vtl", tape, "--location", place]).ok();
+        run(&lab, &format!("vtl take vtl {tape}")).ok();
+    }
+    let copied = report(run(&lab, "copy t --to copied --json"));
+    assert_eq!(copied["status"], "completed_with_errors", "{copied}");
+    let errors = copied["errors"].as_array().unwrap();
+    let away: Vec<_> = errors.iter().filter(|e| e["code"] == "away").collect();
+    assert_eq!((away.len(), errors.len()), (2, 2), "{copied}");
+    for (of, place) in [("V00001L9", "bank, box 7"), ("V00003L9", "home")] {
+        let is_it = |e: &&&Value| e["error"].as_str().unwrap().contains(of);
+        let text = away.iter().find(is_it).unwrap()["error"].as_str().unwrap();
+        assert!(text.contains("segment") && text.ends_with(&format!(" to {place}")), "{text}");
+        let of_media = copied["away_media"].as_array().unwrap();
+        assert!(of_media.iter().any(|m| m["barcode"] == of), "{copied}");
+    }
+    for tape in ["V00001L9", "V00003L9"] {
+        run(&lab, &format!("vtl insert vtl {tape}")).ok();
+    }
+    run(&lab, "library import vtape:vtl").ok();
+    assert_eq!(report(run(&lab, "copy t --to copied --json"))["status"], "completed");
+    lab.sh("mv vtl gone");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
+}
+
+/// What is damaged is whole on copies that are out of the house: who repairs is told which.
+#[test]
+fn a_repair_names_the_media_that_have_what_is_damaged() {
+    let lab = Lab::new();
+    for n in 0..4 {
+        lab.file(&format!("t/of-{n}"), noise(n, 900_000));
+    }
+    let small = ["--segment-size", "1M", "--compress", "off"];
+    lab.backed_up(["t", "--to", "m", "--name", "t"].iter().chain(&small));
+    for (copy, place) in [("c1", "bank, box 7"), ("c2", "home")] {
+        run(&lab, &format!("copy t --to {copy}")).ok();
+        lab.run(["media", "export", copy, "--to", place]).ok();
+    }
+    lab.sh("mv c1 c1.away; mv c2 c2.away; for f in m/*.segment; do truncate -s 100000 $f; done");
+    let repaired = report(run(&lab, "media repair m --json"));
+    assert_eq!(repaired["status"], "completed_with_errors", "{repaired}");
+    let errors = repaired["errors"].as_array().unwrap();
+    let away: Vec<_> = errors.iter().filter(|e| e["code"] == "away").collect();
+    assert_eq!(away.len(), 2, "{repaired}");
+    let said = format!("{away:?}");
+    for words in ["'c1'", "bank, box 7", "'c2'", "to home"] {
+        assert!(said.contains(words), "'{words}' is not in: {said}");
+    }
+    lab.sh("mv c2.away c2");
+    run(&lab, "media import c2").ok();
+    assert_eq!(report(run(&lab, "media repair m --json"))["status"], "completed");
+    lab.run(["verify", "--medium", "m"]).ok();
 }

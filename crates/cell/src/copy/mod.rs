@@ -18,6 +18,7 @@ use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 pub(crate) use self::route::{Copied, Route};
 pub(crate) use self::run::{Kept, Work, add_ends, lacking};
 use crate::Cell;
+use crate::at_hand::all_away;
 use crate::backup::Wanted;
 use crate::by_hand::Choice;
 use crate::drive_key::{ByDrive, of_target};
@@ -196,6 +197,7 @@ impl Cell {
             ..Report::default()
         };
         report.replicas = copied.replicas;
+        report.set_away(copied.away);
         report.set_drives(&copied.drives);
         self.clean_drives(&copied.drives, &mut report, &ears);
         if let Some(run) = copied.run {
@@ -341,8 +343,20 @@ impl Cell {
     }
 }
 
-/// Refuses versions of which something is to be copied and no medium is at hand.
+/// Refuses versions of which something is to be copied and no medium is at hand. All media are named then that are away, also those
+/// of the others: they are brought together.
 fn require_sources(views: &[VersionView<'_>], works: &[Work<'_>]) -> Result<()> {
     let copied = |view: &&VersionView<'_>| works.iter().any(|w| w.is_of(view));
-    views.iter().filter(copied).try_for_each(VersionView::require_a_medium)
+    let required = views.iter().filter(copied).try_for_each(VersionView::require_a_medium);
+    let Err(e) = required else { return Ok(()) };
+    if e.away().is_none() {
+        return Err(e);
+    }
+    let (mut known, mut away) = (HashSet::new(), Vec::new());
+    for view in views.iter().filter(copied) {
+        let lacking = view.media_lacking()?.into_iter();
+        away.extend(lacking.filter(|e| e.away().is_some_and(|(id, _)| known.insert(id))));
+    }
+    let named = views.first().and_then(|view| all_away(view.idb, away));
+    Err(named.unwrap_or(e))
 }

@@ -14,6 +14,7 @@ use capstan_tape::DriveSession;
 
 use super::run::{CopyRun, add_ends, lacking};
 use crate::Cell;
+use crate::away_files::AwayReport;
 use crate::error::{Result, chain};
 use crate::media::WriteFailure;
 use crate::observe::Stop;
@@ -66,6 +67,8 @@ pub(crate) struct Copied {
     pub drives: Vec<DriveSession>,
     /// Of what other places stood in for the first ones.
     pub replicas: Vec<Replica>,
+    /// The media that are away of which something was to be copied.
+    pub away: Vec<AwayReport>,
     /// The last run.
     pub run: Option<CopyRun>,
 }
@@ -92,6 +95,7 @@ impl Cell {
             last: None,
             drives: Vec::new(),
             replicas: Vec::new(),
+            away: Vec::new(),
             run: None,
         };
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
@@ -120,6 +124,8 @@ impl Cell {
             copied.media_change_s += run.moves.seconds();
             copied.drives.append(&mut run.drives);
             copied.replicas.append(&mut run.replicas);
+            // What was away before is so still.
+            copied.away = std::mem::take(&mut run.away);
             copied.degraded |= run.degraded || run.lost_frames > 0;
             copied.written_to.push(medium.medium);
             copied.written_to.extend(run.moves.ids());

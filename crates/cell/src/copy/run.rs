@@ -15,6 +15,7 @@ use capstan_tape::DriveSession;
 
 use super::segment::Copier;
 use crate::Cell;
+use crate::away_files::AwayReport;
 use crate::backup::{record_commit, say_all_lost};
 use crate::error::Result;
 use crate::moves::Moves;
@@ -83,6 +84,8 @@ pub(crate) struct CopyRun {
     pub closed: bool,
     /// Of what other places stood in for the first ones.
     pub replicas: Vec<Replica>,
+    /// The media that are away of which something was to be copied.
+    pub away: Vec<AwayReport>,
     /// Members of the target were lost.
     pub degraded: bool,
     /// The media on which it went on.
@@ -130,7 +133,7 @@ impl Cell {
         // The last work that may read each medium.
         let of = |(at, work): (usize, &Work<'_>)| work.places().into_iter().map(move |p| (p.1, at));
         let last: HashMap<MediumId, usize> = works.iter().enumerate().flat_map(of).collect();
-        let ((lost_frames, closed), seen) = watched(meters, ears, total, || {
+        let ((lost_frames, closed, away), seen) = watched(meters, ears, total, || {
             let mut copier = Copier::new(self, &transfer, meters, ears, stop);
             for (at, work) in works.iter().enumerate() {
                 if stop.0.load(Relaxed) || copier.closed {
@@ -140,8 +143,9 @@ impl Cell {
                 let done = last.iter().filter(|(_, last)| **last == at);
                 done.for_each(|(medium, _)| self.done_reading(*medium));
             }
-            (copier.lost_frames, copier.closed)
+            (copier.lost_frames, copier.closed, copier.away)
         });
+        let away = away.say(self, ears).unwrap_or_default();
         // Without the media: what holds them would keep us from locking.
         let (lost_members, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish().map(|(_, written)| written);
@@ -160,6 +164,7 @@ impl Cell {
             lost_frames,
             closed,
             replicas,
+            away,
             degraded,
             moves,
             drives,

@@ -18,6 +18,7 @@ use capstan_media_agent::segment::{Heading, Owner};
 use capstan_media_agent::transfer::Transfer;
 
 use crate::Cell;
+use crate::away_files::AwaySegments;
 use crate::error::{CellError, Result};
 use crate::losses::{Lost, Range};
 use crate::observe::Stop;
@@ -37,6 +38,8 @@ pub(super) struct Copier<'a> {
     pub lost_frames: u64,
     /// The target takes no more.
     pub closed: bool,
+    /// What is on media that are away.
+    pub away: AwaySegments,
 }
 
 impl<'a> Copier<'a> {
@@ -47,7 +50,8 @@ impl<'a> Copier<'a> {
         ears: &'a Ears<'a>,
         stop: &'a Stop,
     ) -> Self {
-        Self { cell, transfer, meters, ears, stop, lost_frames: 0, closed: false }
+        let away = AwaySegments::default();
+        Self { cell, transfer, meters, ears, stop, lost_frames: 0, closed: false, away }
     }
 
     /// Copies a segment, in which these sessions end; what cannot be read of it is said. Where the target has a copy that lacks so many
@@ -65,6 +69,7 @@ impl<'a> Copier<'a> {
         });
         let (opened, heading) = match opened {
             Ok(opened) => opened,
+            Err(e) if self.away.take(&e, place.bytes) => return,
             Err(e) => {
                 let what = format!("segment {}", place.segment.short());
                 self.ears.say(Code::Missing, "media agent", &what, crate::error::chain(&e));

@@ -14,10 +14,12 @@ use capstan_media_agent::scan::scan;
 use super::Repair;
 use super::unneeded::Unneeded;
 use crate::attached::DamagedAttachment;
-use crate::error::{Result, chain};
+use crate::away_files::AwaySegments;
+use crate::error::{CellError, Result, chain};
 use crate::judge::{Frames, Losses, Named};
 use crate::losses::{Lost, Range, unreadable};
 use crate::places::{Place, SegmentPlace};
+use crate::report::Report;
 use crate::stage::is_whole;
 use crate::transfers::watched;
 use crate::version::{VersionKeys, VersionView};
@@ -32,6 +34,8 @@ pub(super) struct Broken {
     pub why: String,
     /// What none of its places at hand has.
     pub lost: Lost,
+    /// Why other places of it are out of reach, where their media are away.
+    pub away: Vec<CellError>,
     /// Whether writing it anew would gain something.
     pub helps: bool,
 }
@@ -156,21 +160,38 @@ impl Repair<'_> {
         let all = Lost::all(&spans);
         let here = places.iter().fold(all, |lost, at| lost.and(&lost_at(*at)));
         let mut lost = here.clone();
+        let mut away = Vec::new();
         for other in place.places().into_iter().filter(|other| !places.contains(other)) {
             if lost.is_empty() {
                 break;
             }
-            lost = lost.and(&lost_at(other));
+            match view.medium_once(other.1) {
+                Err(e) if e.away().is_some() => away.push(e),
+                _ => lost = lost.and(&lost_at(other)),
+            }
         }
         // Where data are lost and nobody has them, a new segment would have no more than the damaged one.
         let helps = here.is_empty() || lost.bytes() < here.bytes();
-        Broken { at, places, why, lost, helps }
+        Broken { at, places, why, lost, away, helps }
     }
 
     /// Says what is whole nowhere, and names the files that this costs, where their names can be read; returns how many they are.
-    pub fn name_lost(&self, views: &[VersionView<'_>], broken: &[Broken]) -> u64 {
+    /// The media are named that are away and have the same.
+    pub fn name_lost(
+        &self,
+        views: &[VersionView<'_>],
+        broken: &[Broken],
+        report: &mut Report,
+    ) -> u64 {
         let (cell, label, ears) = (self.cell, &self.row.label, self.ears);
         let mut losses = Losses::default();
+        let mut away = AwaySegments::default();
+        for b in broken.iter().filter(|b| !b.lost.is_empty()) {
+            let bytes = views[b.at.0].segments[b.at.1].bytes;
+            for e in &b.away {
+                away.take(e, bytes);
+            }
+        }
         for b in broken.iter().filter(|b| !b.lost.is_empty()) {
             let text = format!(
                 "segment {} cannot be mended: what is damaged there ({}) is whole nowhere at hand",
@@ -180,6 +201,7 @@ impl Repair<'_> {
             ears.say(Code::Damaged, "media agent", label, text);
             losses.damaged.extend(&b.lost);
         }
+        report.away_media = away.say(cell, ears).unwrap_or_default();
         if losses.is_empty() {
             return 0;
         }

@@ -112,6 +112,7 @@ use capstan_idb::Idb;
 
 use keeper::Keeper;
 
+pub use backup::check_names;
 pub use capstan_idb::{Refusal, Refused};
 pub use change::{Aspect, Change, ChangeKind, ChangeTotals};
 pub use cleaning::{DirtyDrive, Uses};

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use capstan_cell::check_names;
 use capstan_disk_agent::select::{Pattern, Selection};
 use clap::{Arg, CommandFactory, Parser};
 use toml::de::DeValue;
 
 use super::table::{Mistakes, Table, kind, scalar_text};
 use crate::args::BackupArgs;
+use crate::backup;
 use crate::exit::Failure;
 
 /// Options that have no place in a specification: what is read comes from files and commands, and the report goes elsewhere.
@@ -124,7 +126,13 @@ fn object(
             );
             None
         }
-        Ok(line) => Some(line.backup),
+        Ok(line) => {
+            // What the backup would refuse of what it is called.
+            if let Err(e) = check_names(&backup::bare(&line.backup)) {
+                m.at(begin, e.to_string());
+            }
+            Some(line.backup)
+        }
         Err(e) => {
             m.at(begin, said(&e));
             None

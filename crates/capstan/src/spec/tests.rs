@@ -163,3 +163,23 @@ fn syntax_and_what_is_missing() {
     );
     assert!(parse(Path::new("/s.toml"), &format!("{listed}name = \"list\"\n")).is_ok());
 }
+
+/// What a run would refuse of a name is a mistake in the file.
+#[test]
+fn names_that_no_object_can_have_are_mistakes() {
+    let long = "x".repeat(5000);
+    let text = format!(
+        "device = \"/m\"\n[[object]]\nname = \"{long}\"\npaths = [\"/a\"]\n\
+         [[object]]\npaths = [\"/b/{long}\"]\n\
+         [[object]]\nname = \"c\\u0007\"\npaths = [\"/c\"]\n\
+         [[object]]\nname = \"d\"\nfrom-command = \"x\"\nstdin-name = \"../d\"\n\
+         [[object]]\nname = \"e\"\npaths = [\"/e\"]\ntag = [\"{long}\"]\n"
+    );
+    let found = mistakes(&text);
+    let expected =
+        ["5000 bytes", "bytes, and it may have", "control characters", "component", "a tag has"];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for ((_, text), words) in found.iter().zip(expected) {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}

@@ -23,6 +23,7 @@ use capstan_format::keys::{Cipher, KeyRecord, NamesKey, SessionKeys};
 pub(crate) use self::commit::{key_json, record_commit, stream_parts};
 pub(crate) use self::medium::{Wanted, device_segment_size, say_all_lost};
 use self::plan::Plan;
+pub use self::plan::check_names;
 pub(crate) use self::plan::never_entered;
 pub(crate) use self::pool::joined;
 use crate::Cell;

@@ -45,6 +45,7 @@ pub(super) struct Plan {
 
 impl Cell {
     pub(super) fn plan(&self, request: &BackupRequest, ears: &Ears<'_>) -> Result<Plan> {
+        check_given(request)?;
         let (roots, default_name) = match &request.source {
             Source::Paths(paths) if paths.is_empty() => {
                 return Err(CellError::BadInput(
@@ -57,16 +58,11 @@ impl Cell {
                 let name = names.collect::<Vec<_>>().join(",");
                 (roots, name)
             }
-            Source::Stdin(name) | Source::Command(_, name) => {
-                names::input_path(name)?;
-                (Vec::new(), name.clone())
-            }
+            Source::Stdin(name) | Source::Command(_, name) => (Vec::new(), name.clone()),
         };
-        match &request.name {
-            Some(name) => names::check_object(name)?,
-            None => names::check_length(&default_name)?,
+        if request.name.is_none() {
+            names::check_length(&default_name)?;
         }
-        names::check_tags(&request.tags)?;
         if let Some(size) = request.block_size
             && !is_block_size(size)
         {
@@ -174,6 +170,29 @@ impl Plan {
             one_file_system: request.one_file_system,
         })
     }
+}
+
+/// Refuses a request of which the object, its one file or its tags cannot be called so, before anything is looked at.
+pub fn check_names(request: &BackupRequest) -> Result<()> {
+    check_given(request)?;
+    match (&request.name, &request.source) {
+        (None, Source::Paths(paths)) => {
+            let all: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+            names::check_length(&all.join(","))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses names and tags that somebody gave.
+fn check_given(request: &BackupRequest) -> Result<()> {
+    if let Some(name) = &request.name {
+        names::check_object(name)?;
+    }
+    if let Source::Stdin(name) | Source::Command(_, name) = &request.source {
+        names::input_path(name)?;
+    }
+    names::check_tags(&request.tags)
 }
 
 /// Directories never to enter: our own media and home, unless they are roots.

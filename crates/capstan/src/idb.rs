@@ -9,12 +9,13 @@ use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::safety::{self, Finding, IdbStats, LoadRequest, Recovered};
 use capstan_engine::message::path_text;
+use serde::Serialize;
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::args::{CatalogCommand, Global, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 use crate::environment::{self, ENV_IDB_RECOVERY};
-use crate::exit::{COMPLETED, Failure};
+use crate::exit::{COMPLETED, FAILED, Failure};
 use crate::export;
 use crate::home;
 use crate::output::{JsonList, Output, ask_secret, local_time};
@@ -147,11 +148,35 @@ fn capital(text: &str) -> String {
     chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
+/// A recovery sheet as JSON. The code is borrowed, so that no copy of it is left behind.
+#[derive(Serialize)]
+struct Sheet<'a> {
+    name: &'a str,
+    cell: String,
+    key: &'a str,
+    code: &'a str,
+}
+
 fn recovery_key(global: &Global, args: &RecoveryKeyArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = args.name.clone().unwrap_or(host);
     let key = cell.make_recovery_key(args.replace)?;
+    if args.json {
+        let sheet = Sheet {
+            name: &name,
+            cell: cell.id().to_string(),
+            key: &key.id,
+            code: key.code.as_str(),
+        };
+        let mut text = Zeroizing::new(Vec::with_capacity(4096 + name.len()));
+        let failed = |why: String| Failure::of(FAILED, why, None);
+        serde_json::to_writer(&mut *text, &sheet).map_err(|e| failed(e.to_string()))?;
+        text.push(b'\n');
+        let mut out = Output::new();
+        out.text(std::str::from_utf8(&text).map_err(|e| failed(e.to_string()))?)?;
+        return out.finish().map(|()| COMPLETED);
+    }
     // Ample, so that writing leaves no copies of the code behind.
     let mut sheet = Zeroizing::new(String::with_capacity(4096 + name.len()));
     let _ = write!(

@@ -88,6 +88,9 @@ pub struct RecoveryKeyArgs {
     /// Make another key for later backups; those that are written keep needing the first
     #[arg(long)]
     pub replace: bool,
+    /// Print one JSON object: the code, and what it opens
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `idb recover`.

@@ -363,3 +363,22 @@ fn a_home_that_was_only_looked_at_is_empty_to_a_recovery() {
     same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
     lab.run(["idb", "recover", "medium", "--code-file", "sheet"]).refused(&["already"]);
 }
+
+/// The recovery sheet for programs: its code opens what the sheet on paper opens.
+#[test]
+fn a_recovery_key_comes_as_json_too() {
+    let lab = Lab::new();
+    lab.file("t/file", noise(1, 10_000));
+    let sheet: Value =
+        serde_json::from_str(&run(&lab, "idb recovery-key --name ann --json").ok().stdout).unwrap();
+    assert_eq!(sheet["name"], "ann");
+    lab.backed_up(["t", "--to", "m", "--name", "t"]);
+    lab.sh("mv home gone");
+    lab.file("code", sheet["code"].as_str().unwrap());
+    run(&lab, "idb recover m --code-file code").ok();
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
+    let again = run(&lab, "idb recovery-key --json");
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert!(again["error"].as_str().unwrap().contains("already"), "{again}");
+}

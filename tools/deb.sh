@@ -40,6 +40,11 @@ gzip -9n "$root/$doc/changelog"
 # As in the sources, so that they name each other rightly.
 put 644 "$here/README.md" $doc/README.md
 (cd "$here" && find docs -name '*.md') | while read -r page; do put 644 "$here/$page" "$doc/$page"; done
+# What the pages name besides: the figures, the reader where it is installed, and the licence, of which every system has the text.
+put 644 "$here/bench/RESULTS.md" $doc/bench/RESULTS.md
+mkdir -p "$root/$doc/tools"
+ln -s ../../../capstan/read_medium.py "$root/$doc/tools/read_medium.py"
+ln -s ../../common-licenses/Apache-2.0 "$root/$doc/LICENSE"
 # What is linked to the binary, with its licence.
 (cd "$here" && cargo tree --locked --offline --package capstan --edges normal --prefix none --format '{p} {l}') |
     sed 's/ (\*)$//; s| (/[^)]*)||' | sort -u >"$root/$doc/libraries.txt"

@@ -75,6 +75,21 @@ fn median(values: &mut [f64]) -> f64 {
 impl Anomaly {
     /// The sentence that says it, with both numbers.
     pub(crate) fn text(&self) -> String {
+        let (found, meaning) = self.said();
+        format!("{found}: a sign of encryption by malware, {meaning}")
+    }
+
+    /// The same where what is taken now and was not before explains it.
+    pub(crate) fn explained_by(&self, joins: &[String]) -> String {
+        format!(
+            "{}: more is taken than before, which explains it: {}",
+            self.said().0,
+            joins.join("; ")
+        )
+    }
+
+    /// What was found, with both numbers, and what it may mean besides.
+    fn said(&self) -> (String, &'static str) {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let (what, meaning) = match self.what {
             "changed_files" => ("of the files changed", "or a large change that you know of"),
@@ -83,14 +98,14 @@ impl Anomaly {
                 "or data of another kind",
             ),
         };
-        format!(
-            "{} {what}, where the median of the last {} such backups is {} (spread {}): a sign of encryption by malware, \
-             {meaning}",
+        let found = format!(
+            "{} {what}, where the median of the last {} such backups is {} (spread {})",
             percent(self.value),
             self.sessions,
             percent(self.median),
             percent(self.spread)
-        )
+        );
+        (found, meaning)
     }
 }
 

@@ -61,6 +61,43 @@ fn encryption_by_malware_shows() {
     assert_eq!(whats(&backup(&["--full"])), [""; 0]);
 }
 
+/// What was left out until now and is taken looks as a wave of changes does: it is said what it is, and nobody is alarmed.
+#[test]
+fn growth_by_another_selection_is_no_sign_of_malware() {
+    let lab = Lab::new();
+    for i in 0..60 {
+        lab.file(&format!("tree/f{i}"), words(i, 30_000));
+        lab.file(&format!("tree/{i}.iso"), noise(i, 30_000));
+    }
+    let backup = |options: &[&str]| {
+        lab.backed_up(
+            [&["tree", "--to", "medium", "--name", "t", "--compress", "zstd"], options].concat(),
+        )
+    };
+    let without = ["--exclude", "*.iso"];
+    backup(&without);
+    for i in 0..3 {
+        lab.file("tree/large", words(100 + i, 1_500_000));
+        assert_eq!(whats(&backup(&without)), [""; 0]);
+    }
+    let report = backup(&[]);
+    assert_eq!(whats(&report), [""; 0], "{report:#}");
+    let notes = report["notes"].to_string();
+    for words in ["of the files changed", "explains it", "no longer left out by patterns: '*.iso'"]
+    {
+        assert!(notes.contains(words), "{words}: {notes}");
+    }
+    assert!(!notes.contains("malware"), "{notes}");
+    lab.run(["status"]).ok();
+    // The same wave without another selection is one.
+    for i in 0..60 {
+        lab.file(&format!("tree/f{i}"), noise(100 + i, 30_000));
+        lab.file(&format!("tree/{i}.iso"), noise(200 + i, 30_000));
+    }
+    assert_eq!(whats(&backup(&[]))[0], "changed_files");
+    assert!(lab.run(["status"]).stdout.contains("out of line"));
+}
+
 #[test]
 fn a_report_says_how_long_a_restore_takes_and_by_what() {
     let lab = Lab::new();

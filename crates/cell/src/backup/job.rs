@@ -439,8 +439,8 @@ impl Job<'_> {
         let label = &self.label;
         if matches!(status, Status::Completed | Status::CompletedWithErrors) && !self.plan.null {
             let kept_bytes = self.counters.kept_bytes.load(Relaxed);
-            let (object, session) = (label.object, label.session);
-            cell.look_back(object, session, kept_bytes, self.request, report, &self.ears)?;
+            let (request, ears) = (self.request, &self.ears);
+            cell.look_back(label, kept_bytes, request, &self.plan, report, ears)?;
             if report.media.len() > 1 {
                 cell.say_mirrors_behind(label.version, &self.plan.name, &self.ears)?;
             }

@@ -1,7 +1,8 @@
 //! What was backed up of an object and is to be no more: paths that are named no longer, rules that leave out more.
 
 use capstan_engine::message::{Code, path_text};
-use capstan_idb::Object;
+use capstan_format::record::SessionLabel;
+use capstan_idb::{Object, Version};
 
 use super::plan::Plan;
 use crate::Cell;
@@ -40,6 +41,43 @@ impl Cell {
         Ok(())
     }
 }
+
+impl Cell {
+    /// What the selection of a backup takes and that of the object's last version before did not; nothing where there is none such, or
+    /// it is not known.
+    pub(super) fn what_joins(
+        &self,
+        label: &SessionLabel,
+        request: &BackupRequest,
+        plan: &Plan,
+    ) -> Result<Vec<String>> {
+        let versions = self.idb.versions_of(label.object)?;
+        let is_before =
+            |v: &&Version| v.id != label.version && is_complete_by(v, None) && !v.null_device;
+        let Some(last) = versions.iter().find(is_before) else { return Ok(Vec::new()) };
+        let (before, now) = (self.selected_by(last)?, Plan::selected(request, &plan.roots));
+        let (Some(before), Some(now)) = (before, now) else { return Ok(Vec::new()) };
+        // What would leave with the earlier one is what joined.
+        Ok(what_joins(&before, &now))
+    }
+}
+
+/// What a selection takes that another one did not, and why: a part of a sentence each.
+fn what_joins(before: &Selected, now: &Selected) -> Vec<String> {
+    let in_other_words =
+        |text: String| JOINS.iter().fold(text, |text, (leaves, joins)| text.replace(leaves, joins));
+    what_leaves(now, before).into_iter().map(in_other_words).collect()
+}
+
+/// What is said of what leaves, and of the same where it joins.
+const JOINS: [(&str, &str); 6] = [
+    ("named no more:", "named now:"),
+    ("left out by new patterns:", "no longer left out by patterns:"),
+    ("no longer excepted from patterns:", "newly excepted from patterns:"),
+    ("left out where there is a file called", "no longer left out where there is a file called"),
+    ("left out:", "no longer left out:"),
+    ("bytes are left out", "bytes are taken"),
+];
 
 /// What of a selection another one does not take, and why: a part of a sentence each.
 fn what_leaves(before: &Selected, now: &Selected) -> Vec<String> {
@@ -189,5 +227,19 @@ mod tests {
         );
         assert_eq!(what_leaves(&narrow, &plain), [""; 0]);
         assert_eq!(what_leaves(&narrow, &narrow), [""; 0]);
+    }
+
+    #[test]
+    fn what_joins_is_said_in_its_own_words() {
+        let joins = |before: &Selected, now: &Selected| what_joins(before, now).join("|");
+        let (all, some) = (excluding(&[]), excluding(&["*.iso"]));
+        assert_eq!(joins(&some, &all), "no longer left out by patterns: '*.iso'");
+        assert_eq!(joins(&all, &some), "");
+        assert_eq!(joins(&all, &all), "");
+        assert_eq!(joins(&of(&["/etc"]), &of(&["/etc", "/home"])), "named now: /home");
+        let caches = Selected { exclude_caches: true, ..excluding(&[]) };
+        assert_eq!(joins(&caches, &all), "no longer left out: tagged caches (--exclude-caches)");
+        let small = Selected { sizes: Some((0, 9)), ..excluding(&[]) };
+        assert_eq!(joins(&small, &all), "files of more than 9 bytes are taken");
     }
 }

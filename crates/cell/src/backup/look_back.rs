@@ -1,8 +1,9 @@
 //! What a backup that is done says against the object's earlier sessions.
 
 use capstan_engine::message::Code;
-use capstan_format::id::{ObjectId, SessionId};
+use capstan_format::record::SessionLabel;
 
+use super::plan::Plan;
 use crate::Cell;
 use crate::anomaly::anomalies;
 use crate::error::Result;
@@ -13,17 +14,19 @@ use crate::request::{BackupRequest, Compression};
 use crate::session::Ears;
 
 impl Cell {
-    /// Adds to the report what is out of line, which is said, and how long a restore will take.
+    /// Adds to the report what is out of line, which is said, and how long a restore will take. What joined the
+    /// selection since the object's last version explains both.
     pub(super) fn look_back(
         &self,
-        object: ObjectId,
-        session: SessionId,
+        label: &SessionLabel,
         kept_bytes: u64,
         request: &BackupRequest,
+        plan: &Plan,
         report: &mut Report,
         ears: &Ears<'_>,
     ) -> Result<()> {
-        let past = self.past(object)?;
+        let past = self.past(label.object)?;
+        let joins = self.what_joins(label, request, plan)?;
         let now = PastReport {
             method: report.method.clone(),
             files: report.files,
@@ -36,13 +39,19 @@ impl Cell {
             media: report.media.clone(),
             drill: None,
         };
-        report.anomalies = anomalies(&now, &past, request.compression != Compression::Off);
-        for anomaly in &report.anomalies {
+        let found = anomalies(&now, &past, request.compression != Compression::Off);
+        for anomaly in found {
+            // What is explained alarms nobody.
+            if !joins.is_empty() {
+                report.notes.push(anomaly.explained_by(&joins));
+                continue;
+            }
             ears.say(Code::Anomaly, "cell", &report.name, anomaly.text());
+            report.anomalies.push(anomaly);
         }
         let bytes = report.bytes_read.saturating_add(kept_bytes);
         let medium = now.medium(&self.kinds_of_media()?);
-        let this = Past { id: session, kind: "backup".to_owned(), medium, report: now };
+        let this = Past { id: label.session, kind: "backup".to_owned(), medium, report: now };
         report.expected_restore = expected_restore(report.files, bytes, &past, &this);
         Ok(())
     }

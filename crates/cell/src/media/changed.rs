@@ -631,7 +631,7 @@ pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
         return format!(
             "If another disk or directory is the one that was written, bring that back; `capstan media adopt {0} --as-new` makes \
              this one a medium of its own; `capstan media repair '{label}'` writes anew what other media have of it; \
-             `capstan import {0}` takes it as it is, and forgets what is lost",
+             `capstan import {0}` takes it as it is, keeps what is left of segments that were cut, and forgets those that are gone",
             shell_word(path.display())
         );
     }
@@ -647,7 +647,8 @@ pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
             format!("{forget}; `capstan import {named}` makes known what is there now")
         }
         _ => format!(
-            "`capstan import {named}` takes it as it is, and forgets what is lost; {forget} and leaves the {of} as it is"
+            "`capstan import {named}` takes it as it is, keeps what is left of a segment that was cut, and forgets those that are \
+             gone; {forget} and leaves the {of} as it is"
         ),
     }
 }

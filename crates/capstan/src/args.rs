@@ -24,7 +24,9 @@ mod status;
 mod time;
 mod vtl;
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -134,6 +136,19 @@ pub struct Global {
     /// What was typed, in a few words, for whoever sees that it waits.
     #[arg(skip)]
     pub typed: String,
+    /// Who is told of tapes that are wanted, beside whoever reads standard error.
+    #[arg(skip)]
+    pub told: Option<Told>,
+}
+
+/// Is told, in a sentence, what tapes are wanted.
+#[derive(Clone)]
+pub struct Told(pub Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Told")
+    }
 }
 
 /// The commands.

@@ -42,7 +42,13 @@ pub fn set(cell: Option<&Cell>, global: &Global) -> Result<(), Failure> {
             None => Box::new(|_: u64, _: Option<(&str, Duration)>| ()),
         },
     });
-    let tell = Box::new(|text: &str| say(Code::TapeWanted, "media agent", text));
+    let told = global.told.clone();
+    let tell = Box::new(move |text: &str| {
+        say(Code::TapeWanted, "media agent", text);
+        if let Some(told) = &told {
+            (told.0)(text);
+        }
+    });
     let board =
         cell.map_or_else(|| Box::new(|_: &str, _: Option<&str>| ()) as Board, Cell::tape_board);
     operator::set(Operator { patience, tell, board });

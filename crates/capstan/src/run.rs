@@ -1,6 +1,7 @@
 //! `capstan run`: all that a specification says, unattended.
 
 mod letter;
+mod requests;
 mod unsaid;
 
 use std::io::Write as _;
@@ -27,6 +28,8 @@ use crate::report_text::View;
 use crate::session::{failed, gravest, on_signals};
 use crate::spec::{self, Spec};
 use crate::{backup, home, mail, prune, stage, webhook};
+
+use requests::Untold;
 
 /// How old a last complete version may be, where a letter says how it stands.
 const DAY: Duration = Duration::from_secs(26 * 3600);
@@ -73,9 +76,11 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         out.text(&format!("{}: ok, {n} {objects}\n", spec.path.display()))?;
         return out.finish().map(|()| COMPLETED);
     }
+    let (untold, host) = (Untold::default(), hostname());
     let global = Global {
         home: global.home.clone().or(spec.home.clone()),
         typed: global.typed.clone(),
+        told: requests::told(&spec, &host, &untold),
         ..*global
     };
     let stop = Arc::new(Stop::default());
@@ -86,6 +91,8 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     {
         run.error(FAILED, failure.error);
     }
+    let untold = std::mem::take(&mut *untold.lock());
+    untold.into_iter().for_each(|why| run.error(COMPLETED_WITH_ERRORS, why));
     run.after(&spec, &stop);
     let report = run.finish();
     let report = tell(&global, &spec, report);
@@ -111,7 +118,7 @@ impl Run {
         let start = Timestamp::now();
         let report = RunReport {
             spec: spec.path.display().to_string(),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            host: hostname(),
             status: "completed",
             exit_code: COMPLETED,
             start: format!("{start:.3}"),
@@ -490,10 +497,14 @@ fn tell(global: &Global, spec: &Spec, mut report: RunReport) -> RunReport {
 /// How it stands with the objects; nothing where the database is away.
 fn stands(global: &Global, spec: &Spec) -> Vec<ObjectStatus> {
     let names: Vec<String> = spec.objects.iter().filter_map(|args| args.name.clone()).collect();
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = hostname();
     let all = home::open(global).ok().and_then(|cell| cell.status(&[], DAY).ok());
     let is_of_it = |o: &ObjectStatus| o.host == host && names.contains(&o.name);
     all.unwrap_or_default().into_iter().filter(is_of_it).collect()
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Puts on record what went wrong with a run beside its backups, which have sessions of their own, or that nothing did.

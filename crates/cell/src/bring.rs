@@ -86,7 +86,7 @@ impl Cell {
     }
 
     /// A tape with its medium's label and where it is, as far as these say more.
-    fn name_of_tape(&self, medium: MediumId, tape: &str) -> Result<String> {
+    pub(crate) fn name_of_tape(&self, medium: MediumId, tape: &str) -> Result<String> {
         let barcode = tape.split_once("?tape=").map_or(tape, |(_, barcode)| barcode);
         let label = self.idb.medium(medium)?.map(|row| row.label).filter(|of| of != barcode);
         let label = label.map(|label| format!("'{label}'"));

@@ -1,17 +1,19 @@
 //! Tapes of drives that stand alone: looked at before they are written, and asked for where they will not do.
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::operator::{self, Refused};
-use capstan_devices::tape::eject;
+use capstan_devices::tape::{self, eject};
 use capstan_devices::{DeviceError, open};
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
+use capstan_idb::Medium;
 use capstan_tape::TapeError;
-use capstan_tape::changer::Held;
 
 use crate::Cell;
+use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::{shown, unusable};
+use crate::tapes::{OUT_OF_REACH, Queue};
 
 /// Which tapes a session takes.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +32,7 @@ impl Choice {
         Self { passed: passed.to_vec(), ..Self::default() }
     }
 
-    fn wanted(&self) -> String {
+    pub fn wanted(&self) -> String {
         match &self.pool {
             Some(pool) => format!("a tape of pool {pool} that takes more"),
             None => "a blank tape, or one of this cell that takes more".to_owned(),
@@ -73,33 +75,112 @@ impl Cell {
         })
     }
 
-    /// Opens what a library has to be written to; where no tape of it takes more, once somebody brings one.
+    /// Opens what some libraries have to be written to; where no tape of them takes more, once somebody brings one that is `wanted`.
     pub(crate) fn open_when_brought<T>(
         &self,
-        library: &TapeAddress,
-        choice: &Choice,
+        libraries: &[LibraryName],
+        wanted: &str,
         open: &mut dyn FnMut() -> Result<T>,
     ) -> Result<T> {
-        let name = library.library.to_string();
-        let mut refused: Option<(Vec<Held>, String)> = None;
-        operator::insist_on_library(&name, &choice.wanted(), &mut || {
-            let held = capstan_devices::tape::inventory(&library.library).ok();
+        if libraries.is_empty() {
+            return open();
+        }
+        let names: Vec<String> = libraries.iter().map(ToString::to_string).collect();
+        let mut refused: Option<(Stock, Lacks)> = None;
+        operator::insist_on_library(&names.join(", "), wanted, &mut || {
             // As long as nobody brought anything it is not looked at again.
-            if let (Some((before, why)), Some(held)) = (&refused, &held)
-                && before == held
+            if let (Some((before, lacks)), Some(stock)) = (&refused, self.stock(libraries, false))
+                && *before == stock
             {
-                return Err(Refused::Empty(CellError::NoTape(why.clone())));
+                return Err(Refused::Empty(lacks.error()));
             }
-            open().map_err(|e| match e {
-                CellError::NoTape(why) => {
-                    // Tapes were moved to look at them.
-                    let held = capstan_devices::tape::inventory_now(&library.library);
-                    refused = held.ok().map(|held| (held, why.clone()));
-                    Refused::Empty(CellError::NoTape(why))
-                }
-                e => Refused::Failed(e),
+            // As it is before it is looked at: what comes meanwhile may be passed over.
+            let stock = self.stock(libraries, true);
+            open().map_err(|e| {
+                let lacks = match &e {
+                    CellError::NoTape(why) => Lacks(CellError::NoTape, why.clone()),
+                    CellError::NoMedium(why) => Lacks(CellError::NoMedium, why.clone()),
+                    _ => return Refused::Failed(e),
+                };
+                refused = stock.map(|stock| (stock, lacks));
+                Refused::Empty(e)
             })
         })
+    }
+
+    /// Which tapes are in libraries, wherever there, and which of their media may be written by record: where neither has changed, nothing
+    /// new is to be found. Nothing where a library does not say.
+    fn stock(&self, libraries: &[LibraryName], now: bool) -> Option<Stock> {
+        let look = if now { tape::inventory_now } else { tape::inventory };
+        let tapes_in = |library| {
+            let mut tapes: Vec<_> =
+                look(library).ok()?.into_iter().map(|held| held.barcode).collect();
+            tapes.sort();
+            Some(tapes)
+        };
+        let held: Option<Vec<_>> = libraries.iter().map(tapes_in).collect();
+        let names: Vec<LibraryName> = libraries.iter().map(LibraryName::resolved).collect();
+        let mut out = Vec::new();
+        for medium in self.idb.media().ok()? {
+            let Ok(device) = medium.device.parse::<Address>() else { continue };
+            if device.tapes().iter().any(|tape| names.contains(&tape.recorded().library)) {
+                let management = self.idb.management(medium.id).ok()?;
+                out.push((medium.id, management.exported_us, management.full_us, management.pool));
+            }
+        }
+        Some(Stock { held: held?, media: out })
+    }
+
+    /// A medium of a pool to be written, none of those that were `passed` over; where none takes more, once somebody brings one.
+    pub(crate) fn allocate_or_wait(
+        &self,
+        pool: &str,
+        by_drive: ByDrive,
+        passed: &mut Vec<(MediumId, &'static str)>,
+        queue: &mut Queue,
+    ) -> Result<Medium> {
+        let libraries = self.libraries_to_fill(pool)?;
+        let wanted = self.wanted_of_pool(pool)?;
+        let mut looked = false;
+        self.open_when_brought(&libraries, &wanted, &mut || {
+            // It may be what was brought.
+            if std::mem::replace(&mut looked, true) {
+                passed.retain(|(_, why)| *why != OUT_OF_REACH);
+            }
+            loop {
+                match self.allocate(pool, by_drive, passed, false) {
+                    Err(e) => queue.again(e, passed)?,
+                    Ok(medium) => {
+                        queue.tries_one();
+                        return Ok(medium);
+                    }
+                }
+            }
+        })
+    }
+
+    /// What somebody is asked for who may bring a tape of a pool: with those that are out of the house and would take more.
+    fn wanted_of_pool(&self, pool: &str) -> Result<String> {
+        if !operator::is_there() {
+            return Ok(String::new());
+        }
+        let mut out = Vec::new();
+        for info in self.media_list(Some(pool))? {
+            let m = &info.management;
+            let takes_more =
+                m.full_us.is_none() && m.damaged_us.is_none() && m.retired_us.is_none();
+            let tapes = if takes_more { self.tapes_away(info.medium.id)? } else { Vec::new() };
+            for tape in tapes {
+                out.push(self.name_of_tape(info.medium.id, &tape.to_string())?);
+            }
+        }
+        let choice = Choice { pool: Some(pool.to_owned()), ..Choice::default() };
+        let blank = if self.pool(pool)?.scratch { ", or a blank one" } else { "" };
+        let away = match out.is_empty() {
+            true => String::new(),
+            false => format!("; of those that are away these may: {}", out.join("; ")),
+        };
+        Ok(format!("{}{blank}{away}", choice.wanted()))
     }
 
     /// Why what is in the drive cannot be written, as far as its header and the database tell.
@@ -139,6 +220,24 @@ impl Cell {
         let media = self.idb.media()?;
         let is_free = |label: &String| media.iter().all(|medium| medium.label != *label);
         Ok((1..).map(|n: u32| format!("tape-{n:04}")).find(is_free).unwrap_or_default())
+    }
+}
+
+/// What a session finds that looks for a tape to write.
+#[derive(PartialEq)]
+struct Stock {
+    /// Barcodes, by library.
+    held: Vec<Vec<String>>,
+    /// Media with the times at which they were exported and were full, and their pools.
+    media: Vec<(MediumId, Option<i64>, Option<i64>, Option<String>)>,
+}
+
+/// Why no tape will do, to be said again.
+struct Lacks(fn(String) -> CellError, String);
+
+impl Lacks {
+    fn error(&self) -> CellError {
+        (self.0)(self.1.clone())
     }
 }
 

@@ -246,14 +246,7 @@ impl Cell {
     ) -> Result<Member> {
         let mut queue = Queue::begin();
         loop {
-            let medium = match self.allocate(pool, wanted.by_drive, passed, false) {
-                Err(e) => {
-                    queue.again(e, passed)?;
-                    continue;
-                }
-                Ok(medium) => medium,
-            };
-            queue.tries_one();
+            let medium = self.allocate_or_wait(pool, wanted.by_drive, passed, &mut queue)?;
             let choice = Choice {
                 pool: Some(pool.to_owned()),
                 passed: passed.iter().map(|(id, _)| *id).collect(),
@@ -341,6 +334,8 @@ impl Cell {
 
 /// Why a medium of a pool was passed over that may be free soon.
 const IN_USE: &str = "is in use";
+/// Why one was that was not to be had.
+pub(crate) const OUT_OF_REACH: &str = "is out of reach now";
 /// Why one was that somebody else changed.
 pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
 
@@ -377,7 +372,7 @@ impl Queue {
         if has_no_drive(&e) {
             return self.again(e, passed);
         }
-        passed.push((medium, if e.is_busy() { IN_USE } else { "is out of reach now" }));
+        passed.push((medium, if e.is_busy() { IN_USE } else { OUT_OF_REACH }));
         self.busy = if e.is_busy() { Some(e) } else { self.busy.take() };
         Ok(())
     }

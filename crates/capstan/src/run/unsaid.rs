@@ -40,8 +40,12 @@ pub fn tell(global: &Global, place: &Path) -> Result<u8, Failure> {
 /// Puts it on record, and sends it.
 fn say(global: &Global, place: &Path, code: u8, reason: &str) -> Result<(), String> {
     let (notify, home) = spec::told(place);
-    let global =
-        Global { home: global.home.clone().or(home), typed: global.typed.clone(), ..*global };
+    let global = Global {
+        home: global.home.clone().or(home),
+        typed: global.typed.clone(),
+        told: None,
+        ..*global
+    };
     let spec = place.display().to_string();
     let recorded = home::open(&global)
         .and_then(|cell| Ok(cell.record_run_refused(&spec, code, reason)?))

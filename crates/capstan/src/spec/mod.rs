@@ -52,7 +52,7 @@ pub struct Spec {
 }
 
 /// Where the report is sent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Webhook {
     /// Its address: http or https.
     pub url: String,

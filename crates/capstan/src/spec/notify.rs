@@ -15,7 +15,7 @@ const PORT_TLS: u16 = 465;
 const PORT_PLAIN: u16 = 25;
 
 /// Who is told by mail.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Notify {
     /// To whom; at least one.
     pub mail: Vec<Mailbox>,
@@ -30,7 +30,7 @@ pub struct Notify {
 }
 
 /// How mail is sent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Way {
     /// By a program of this machine, as sendmail(8).
     Sendmail(PathBuf),
@@ -39,7 +39,7 @@ pub enum Way {
 }
 
 /// A server that takes mail.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Smtp {
     /// Its name, which its certificate has.
     pub host: String,

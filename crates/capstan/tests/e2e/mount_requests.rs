@@ -175,3 +175,103 @@ fn other_readers_wait_too_and_a_backup_for_a_tape_that_takes_more() {
     lab.restored(["u", "--into", "u"]);
     same_by_rsync(&lab.path("t"), &below(&lab.path("u"), &lab.path("t")));
 }
+
+/// What takes more of a pool is in the vault: the backup asks for it, and goes on when it was imported; so does one of which the
+/// tape gets full on the way.
+#[test]
+fn a_backup_to_a_pool_waits_for_a_tape_of_it() {
+    let lab = Lab::new();
+    run(
+        &lab,
+        "vtl create vtl --capacity 16M --scale 1e5 --drives 1 --slots 4 --tapes 2 --mail-slots 2",
+    )
+    .ok();
+    lab.file("t/small", noise(1, 300_000));
+    run(&lab, "pool create daily").ok();
+    run(&lab, "media init vtape:vtl?tape=V00001L9 --pool daily").ok();
+    lab.backed_up(["t", "--to", "pool:daily", "--name", "t"]);
+    run(&lab, "media init vtape:vtl?tape=V00002L9").ok();
+    lab.run(["library", "unload", "vtape:vtl", "1"]);
+    export(&lab, "V00001L9", "bank, box 7");
+    run(&lab, "backup t --to pool:daily --name t").refused(&["pool 'daily'", "bank, box 7"]);
+    let backup = waiting(&lab, "backup t --to pool:daily --name t --full");
+    wait_for("the tape wanted", || wanted(&lab).len() == 1);
+    let text = wanted(&lab)[0]["wanted"].as_str().unwrap().to_owned();
+    for words in ["of pool daily", "V00001L9", "bank, box 7"] {
+        assert!(text.contains(words), "{text}");
+    }
+    run(&lab, "vtl insert vtl V00001L9").ok();
+    run(&lab, "library import vtape:vtl").ok();
+    let done = report(ended(backup));
+    assert_eq!((&done["status"], &done["media"][0]), (&"completed".into(), &"V00001L9".into()));
+    assert!(wanted(&lab).is_empty());
+    // It gets full, and somebody brings a tape of the pool. The other one there is none of it.
+    for n in 0..3 {
+        lab.file(&format!("t/large-{n}"), noise(n + 2, 1_000_000));
+    }
+    let line = "backup t --to pool:daily --name t --full --segment-size 1M --compress off";
+    let backup = waiting(&lab, line);
+    wait_for("the tape wanted", || wanted(&lab).len() == 1);
+    run(&lab, "media move V00002L9 --pool daily").ok();
+    let done = report(ended(backup));
+    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(done["media"], serde_json::json!(["V00001L9", "V00002L9"]), "{done}");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
+}
+
+#[test]
+fn a_backup_to_an_array_of_libraries_waits_for_tapes() {
+    let lab = Lab::new();
+    run(&lab, "vtl create vtl --capacity 40M --scale 1e5 --drives 2 --slots 4 --tapes 1").ok();
+    lab.file("t/file", noise(1, 300_000));
+    let line = "backup t --to rait1:vtape:vtl,vtape:vtl --name t";
+    run(&lab, line).refused(&["too few tapes"]);
+    let backup = waiting(&lab, line);
+    wait_for("the tapes wanted", || wanted(&lab).len() == 1);
+    assert!(wanted(&lab)[0]["wanted"].as_str().unwrap().contains("for an array of 2"));
+    run(&lab, "vtl add-tape vtl").ok();
+    assert_eq!(report(ended(backup))["status"], "completed");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
+}
+
+/// A run waits for a blank tape: people are told by mail and the webhook is, at once.
+#[test]
+fn a_tape_that_a_run_wants_is_told_by_mail_and_webhook() {
+    let lab = Lab::new();
+    run(&lab, "vtl create vtl --capacity 40M --scale 1e5 --drives 1 --slots 4 --tapes 0").ok();
+    lab.file("t/file", noise(1, 300_000));
+    let sendmail = "#!/bin/sh\ncd $(dirname $0); n=0; while [ -e letter-$n ]; do n=$((n+1)); done; cat >letter-$n\n";
+    lab.file("sendmail", sendmail);
+    lab.sh("chmod 755 sendmail");
+    let here = lab.path("").to_str().unwrap().trim_end_matches('/').to_owned();
+    let (url, asked) = crate::runs::server("204 No Content");
+    let spec = format!(
+        "device = \"vtape:{here}/vtl\"\n[[object]]\nname = \"t\"\npaths = [\"{here}/t\"]\n\
+         [notify]\nmail = \"root@example.org\"\nsendmail = \"{here}/sendmail\"\nfrom = \"capstan@example.org\"\n\
+         [webhook]\nurl = \"{url}\"\ntimeout = \"10s\"\n"
+    );
+    let spec = lab.file("desk.toml", spec);
+    let run_ = waiting(&lab, &format!("run {}", spec.display()));
+    let (_, told) = asked.join().unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        (&told["status"], &told["spec"]),
+        (&"waiting".into(), &spec.to_str().unwrap().into())
+    );
+    assert!(told["wanted"].as_str().unwrap().contains("a blank tape"), "{told}");
+    wait_for("the tape wanted", || wanted(&lab).len() == 1);
+    // Long lines are broken for the way.
+    let letter = lab.sh("cat letter-0").replace("=\n", "").replace("=\r\n", "");
+    for words in ["a tape is wanted", "blank tape", "desk.toml", "goes on by itself"] {
+        assert!(letter.contains(words), "{words}: {letter}");
+    }
+    run(&lab, "vtl add-tape vtl").ok();
+    let done = ended(run_);
+    let done: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(done["sessions"][0]["status"], "completed", "{done}");
+    // The server of this test answered once: the report was not taken, and the letter about that is the second.
+    assert_eq!(done["status"], "completed_with_errors", "{done}");
+    assert!(lab.path("letter-1").exists() && !lab.path("letter-2").exists());
+}

@@ -24,7 +24,7 @@ fn run(lab: &Lab, text: &str) -> (Run, Value) {
 }
 
 /// Takes one request and answers with a status; the request's head and body.
-fn server(status: &'static str) -> (String, std::thread::JoinHandle<(String, String)>) {
+pub fn server(status: &'static str) -> (String, std::thread::JoinHandle<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let thread = std::thread::spawn(move || {

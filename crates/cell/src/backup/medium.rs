@@ -27,7 +27,7 @@ use crate::observe::{Observer, Silent};
 use crate::request::BackupRequest;
 use crate::robots::Booked;
 use crate::session::Ears;
-use crate::tape_arrays::is_of_libraries;
+use crate::tape_arrays::{is_of_libraries, libraries_of};
 use crate::tapes::is_of;
 use crate::waited::is_ours;
 
@@ -247,7 +247,11 @@ impl Cell {
                 false => {
                     let mut open = || self.open_tape_of(tape, wanted, &choice.passed);
                     let opened = match choice.asks {
-                        true => self.open_when_brought(tape, choice, &mut open),
+                        true => self.open_when_brought(
+                            std::slice::from_ref(&tape.library),
+                            &choice.wanted(),
+                            &mut open,
+                        ),
                         false => open(),
                     };
                     Ok((opened?, None))
@@ -255,7 +259,17 @@ impl Cell {
             },
             Address::Array(array) if of_libraries => {
                 wanted.by_drive.refuse_no_tape(address)?;
-                self.open_array_of(array, wanted, hold, &choice.passed)
+                let mut open = || self.open_array_of(array, wanted, hold, &choice.passed);
+                if !choice.asks {
+                    return open();
+                }
+                let libraries: Vec<_> =
+                    libraries_of(address).into_iter().map(|of| of.library).collect();
+                let tapes = format!(
+                    "blank tapes for an array of {}, or the tapes of one of this cell that takes more",
+                    array.layout.members()
+                );
+                self.open_when_brought(&libraries, &tapes, &mut open)
             }
             // Their tapes are changed by hand, which nobody is asked for.
             _ if address.names_no_medium() && !choice.passed.is_empty() => {

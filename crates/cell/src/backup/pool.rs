@@ -53,18 +53,18 @@ impl Cell {
         while !going.is_empty() {
             let mut chosen = None;
             if let Some(pool) = &pool {
-                let medium = match self.allocate(pool, by_drive, &passed, dry_run) {
-                    Ok(medium) => medium,
-                    Err(e) => match queue.again(e, &mut passed) {
-                        Ok(()) => continue,
-                        Err(e) if reports.iter().any(Option::is_some) => {
-                            end_without_next(&mut reports, &going, &e, observer);
-                            break;
-                        }
-                        Err(e) => return Err(e),
-                    },
+                let allocated = match dry_run {
+                    true => self.allocate(pool, by_drive, &passed, true),
+                    false => self.allocate_or_wait(pool, by_drive, &mut passed, &mut queue),
                 };
-                queue.tries_one();
+                let medium = match allocated {
+                    Ok(medium) => medium,
+                    Err(e) if reports.iter().any(Option::is_some) => {
+                        end_without_next(&mut reports, &going, &e, observer);
+                        break;
+                    }
+                    Err(e) => return Err(e),
+                };
                 let device: Address = medium.device.parse()?;
                 requests.iter_mut().for_each(|request| request.device = device.clone());
                 chosen = Some(medium.id);

@@ -91,6 +91,26 @@ impl Cell {
         })
     }
 
+    /// The libraries into which somebody may bring tapes that a pool takes; none of one that has disks alone.
+    pub(crate) fn libraries_to_fill(&self, name: &str) -> Result<Vec<LibraryName>> {
+        let pool = self.pool(name)?;
+        let mut libraries: Vec<LibraryName> = Vec::new();
+        if pool.scratch {
+            let of_scratch = self.libraries_of_pool(&pool)?.into_iter();
+            libraries.extend(of_scratch.map(|of| of.library));
+        }
+        for info in self.media_list(Some(name))? {
+            let Ok(device) = info.medium.device.parse::<Address>() else { continue };
+            for tape in device.tapes().into_iter().filter(|tape| tape.tape.is_some()) {
+                let library = tape.recorded().library;
+                if !libraries.contains(&library) {
+                    libraries.push(library);
+                }
+            }
+        }
+        Ok(libraries)
+    }
+
     /// The libraries from which a pool takes blank tapes: those that it names, else those in which the cell has media.
     fn libraries_of_pool(&self, pool: &Pool) -> Result<Vec<TapeAddress>> {
         let of =

@@ -81,14 +81,7 @@ impl Cell {
             let mut chosen = None;
             let address = match &request.pool {
                 Some(pool) => {
-                    let medium = match self.allocate(pool, by_drive, &passed, false) {
-                        Err(e) => {
-                            queue.again(e, &mut passed)?;
-                            continue;
-                        }
-                        Ok(medium) => medium,
-                    };
-                    queue.tries_one();
+                    let medium = self.allocate_or_wait(pool, by_drive, &mut passed, &mut queue)?;
                     chosen = Some(medium.id);
                     medium.device.parse()?
                 }

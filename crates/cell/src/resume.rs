@@ -66,6 +66,7 @@ impl<'a> Cursor<'a> {
             complete,
             sum: if complete { overview.content_sum(row) } else { None },
             kind: e.kind,
+            access: Some(e.into()),
             size: e.size,
             mtime: e.mtime,
             ctime: e.ctime,

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::queue::Queue;
-use capstan_format::entry::{Kind, Timestamp, join};
+use capstan_format::entry::{Entry, Kind, Timestamp, join};
 use capstan_format::id::StreamId;
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -78,6 +78,9 @@ pub struct BaseRow {
     pub sum: Option<u64>,
     /// Its kind.
     pub kind: Kind,
+    /// Its permissions and owners, and of a device node its numbers; unknown of a [file known by its
+    /// inode](crate::backup::KnownFiles).
+    pub access: Option<Access>,
     /// Its length in bytes.
     pub size: u64,
     /// Its times.
@@ -95,6 +98,26 @@ pub struct BaseRow {
     /// What of its contents can be referred to where it is, ascending and apart: of a file that is not complete what an earlier run
     /// of the same version has, of a [file known by its inode](crate::backup::KnownFiles) all.
     pub saved: Vec<Saved>,
+}
+
+/// What stat says of a name beside its times, its length and its inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Permission bits.
+    pub mode: u16,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Major and minor number of a device node, else zeros.
+    pub rdev: (u32, u32),
+}
+
+impl From<&Entry> for Access {
+    fn from(entry: &Entry) -> Self {
+        let Entry { mode, uid, gid, rdev, .. } = *entry;
+        Self { mode, uid, gid, rdev }
+    }
 }
 
 /// A range of a file's contents that is on media already.
@@ -119,6 +142,7 @@ impl BaseRow {
             && self.mtime == source::mtime_of(stat)
             && self.ctime == source::ctime_of(stat)
             && self.ino == stat.st_ino
+            && self.access.is_none_or(|access| access == source::access_of(self.kind, stat))
     }
 
     /// Whether it has data in these ranges of a file, and in no others.

@@ -122,3 +122,24 @@ fn a_change_in_the_second_of_the_backup_is_not_missed() {
     lab.restored(["t", "--into", "out"]);
     same(lab, &fs.path("tree"), &below(&lab.path("out"), &fs.path("tree")));
 }
+
+/// The same of what has no contents: a directory, a link, nodes of devices and pipes.
+#[test]
+fn a_change_of_anything_in_the_second_of_the_backup_is_not_missed() {
+    if !loop_devices() {
+        return skip("loop devices cannot be mounted here");
+    }
+    let fs = FileSystem::new("mkfs.ext4 -q -F -I 128", "noatime");
+    let lab = &fs.lab;
+    lab.mkdir("at/tree");
+    lab.sh("cd at/tree; mkdir old; ln -s x old/link; mkfifo old/fifo; sleep 2.1
+        mkdir mode owner acl; ln -s one link; ln -s one current; mkfifo fifo; mknod node c 1 3");
+    lab.backed_up(["at/tree", "--to", "medium", "--name", "t", "--full"]);
+    // The new link has the inode that the old one had, and a target as long.
+    lab.sh("cd at/tree; chmod 700 mode; chown 1000:1000 owner; setfattr -n user.secret -v yes acl
+        chown -h 55:55 link; rm current; ln -s two current; chmod 640 fifo; chmod 666 node");
+    let incr = lab.backed_up(["at/tree", "--to", "medium", "--name", "t", "--incr"]);
+    assert_eq!(incr["kept"], 2, "what is older is known: {incr:#}");
+    lab.restored(["t", "--into", "out"]);
+    same(lab, &fs.path("tree"), &below(&lab.path("out"), &fs.path("tree")));
+}

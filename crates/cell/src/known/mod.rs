@@ -175,6 +175,7 @@ impl<'a> Index<'a> {
             complete: true,
             sum,
             kind: Kind::File,
+            access: None,
             size,
             mtime,
             ctime,

@@ -24,8 +24,8 @@ const TICK: Duration = Duration::from_millis(12);
 /// The same where times have no fractions: whole seconds (ext3, ext4 with small inodes), or two (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// The time of change that is recorded of a file which is read from now on. One that is so new that the next change may have the same is
-/// recorded as a nanosecond earlier: the next incremental does not trust it, and reads the file.
+/// The time of change that is recorded of what is read from now on, whatever its kind. One that is so new that the next change may have
+/// the same is recorded as a nanosecond earlier: the next incremental does not trust it, and reads what it is of.
 fn recorded_ctime(ctime: Timestamp, now: SystemTime) -> Timestamp {
     let changed = u64::try_from(ctime.sec).ok().map(|sec| Duration::new(sec, ctime.nsec));
     let tick = if ctime.nsec == 0 { COARSE_TICK } else { TICK };
@@ -76,6 +76,7 @@ impl StreamReader<'_> {
             Ok(Some(entry)) if entry.kind == Kind::Tombstone => rows.push((entry, None)),
             Ok(Some(mut entry)) => {
                 entry.replaces = retry || item.base.is_some();
+                entry.ctime = recorded_ctime(entry.ctime, self.now);
                 match entry.kind {
                     Kind::Dir => _ = self.backup.counters.dirs.fetch_add(1, Relaxed),
                     // What has contents counts when they were read.
@@ -200,7 +201,6 @@ impl StreamReader<'_> {
         if item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry)) {
             return Ok(self.unless_kept(true, entry));
         }
-        entry.ctime = recorded_ctime(entry.ctime, self.now);
         self.details(&fd, &mut entry);
         if options.lock_files {
             locks::lock_shared(&fd);
@@ -309,7 +309,11 @@ impl StreamReader<'_> {
 
     fn open_node(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
         let name = &item.listed.name;
-        let stat = stat_of(item)?;
+        let mut stat = stat_of(item)?;
+        // What was asked ahead may be older than `now`: of what is to be stored it is asked again.
+        if item.stat.get().is_some() && !item.base.as_ref().is_some_and(|b| b.is_of(&stat)) {
+            stat = source::stat_at(&item.dir, name)?;
+        }
         let Some(mut entry) = source::entry_of(&item.dir, name, &stat) else { return Ok(None) };
         if entry.kind == Kind::File {
             // A regular file where listing or opening saw something else: it is changing under our hands.
@@ -407,6 +411,7 @@ fn is_alike(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::walk::Access;
 
     #[test]
     fn a_time_that_the_next_change_may_have_is_not_trusted() {
@@ -420,5 +425,35 @@ mod tests {
         // The clock of a server may be ahead.
         assert_eq!(of(time(200, 7), at(100, 0)), time(200, 6));
         assert_eq!(of(time(-5, 7), at(100, 0)), time(-5, 7));
+    }
+
+    #[test]
+    fn what_stat_gives_anyway_is_held_against_the_base() {
+        let stat = rustix::fs::stat("/dev/null").unwrap();
+        let access = source::access_of(Kind::CharDevice, &stat);
+        let base = |access| BaseRow {
+            complete: true,
+            sum: None,
+            kind: Kind::CharDevice,
+            access,
+            size: 0,
+            mtime: source::mtime_of(&stat),
+            ctime: source::ctime_of(&stat),
+            ino: stat.st_ino,
+            dev: stat.st_dev,
+            data: None,
+            link_to: None,
+            saved: Vec::new(),
+        };
+        assert_eq!((access.rdev, access.mode & 0o666), ((1, 3), 0o666));
+        assert!(base(Some(access)).is_of(&stat) && base(None).is_of(&stat));
+        for other in [
+            Access { mode: access.mode ^ 1, ..access },
+            Access { uid: access.uid + 1, ..access },
+            Access { gid: access.gid + 1, ..access },
+            Access { rdev: (1, 5), ..access },
+        ] {
+            assert!(!base(Some(other)).is_of(&stat), "{other:?}");
+        }
     }
 }

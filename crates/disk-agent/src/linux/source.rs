@@ -10,6 +10,8 @@ use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
+use crate::walk::Access;
+
 /// Read without leaving in the page cache what was not there (Linux 6.14; `RWF_DONTCACHE` of linux/fs.h).
 const RWF_DONTCACHE: u32 = 0x80;
 /// Most bytes of extended attributes of one file that a row can carry.
@@ -170,26 +172,34 @@ pub fn ctime_of(stat: &Stat) -> Timestamp {
 /// The row of a file that stat described; without what stat does not say.
 pub fn entry_of(dir: &DirHandle, name: &[u8], stat: &Stat) -> Option<Entry> {
     let kind = kind_of_mode(stat.st_mode)?;
-    let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
+    let Access { mode, uid, gid, rdev } = access_of(kind, stat);
     Some(Entry {
         kind,
         dir: dir.path.clone(),
         name: name.to_vec(),
-        mode: (stat.st_mode & 0o7777) as u16,
-        uid: stat.st_uid,
-        gid: stat.st_gid,
+        mode,
+        uid,
+        gid,
         size: size_of(kind, stat),
         mtime: mtime_of(stat),
         ctime: ctime_of(stat),
         ino: stat.st_ino,
         dev: stat.st_dev,
-        rdev: if device {
-            (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev))
-        } else {
-            (0, 0)
-        },
+        rdev,
         ..Entry::default()
     })
+}
+
+/// What stat says of the permissions, owners and device numbers of a name of that kind.
+pub fn access_of(kind: Kind, stat: &Stat) -> Access {
+    let rdev = match kind {
+        Kind::CharDevice | Kind::BlockDevice => {
+            (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev))
+        }
+        _ => (0, 0),
+    };
+    let mode = (stat.st_mode & 0o7777) as u16;
+    Access { mode, uid: stat.st_uid, gid: stat.st_gid, rdev }
 }
 
 /// Whether a file changed between two stats, as far as its contents go.

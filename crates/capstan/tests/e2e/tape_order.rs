@@ -61,6 +61,8 @@ fn a_restore_after_renames_loads_each_tape_once() {
         let lab = Lab::new();
         library(&lab, "vtl", drives);
         tree(&lab, "tree", 1);
+        // It lies on two tapes at least when it moves.
+        lab.file("tree/d6/large", noise(999, 30_000_000));
         let backup = || lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "tree"]);
         backup();
         for night in [

@@ -5,6 +5,7 @@
 //! inode flags and sockets have no place in an archive and are left out, and said.
 
 mod acl;
+mod depth;
 mod passes;
 
 use std::collections::{HashMap, HashSet};
@@ -18,6 +19,7 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, Kind};
 use tar::{Builder, EntryType, Header};
 
+use self::depth::DepthFirst;
 use self::passes::{Pass, Passes};
 use crate::away_files::AwayFiles;
 use crate::contents::{Chunk, FileContents, Piece, Plan};
@@ -98,12 +100,12 @@ pub(crate) fn write(
     while let Some(pass) = passes.next()? {
         merged.rewind();
         let again = pass == Pass::DirsAgain;
-        let mut next = || {
+        let mut rows = DepthFirst::new(pass == Pass::All, || {
             let (mut lap, row) = (Lap::start(), merged.next());
             lap.busy(counts.meters.of(Stage::Metadata));
             row
-        };
-        while let Some(row) = next()? {
+        });
+        while let Some(row) = rows.next()? {
             if stop.0.load(Relaxed) {
                 break;
             }
@@ -226,6 +228,7 @@ pub(crate) fn write(
                 _ => counts.files.fetch_add(1, Relaxed),
             };
         }
+        passes.dirs_hold = pass == Pass::All && !rows.some_early;
     }
     let mut out = archive.into_inner().map_err(failed)?;
     out.flush().map_err(failed)

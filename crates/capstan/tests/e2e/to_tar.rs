@@ -47,3 +47,29 @@ fn an_archive_counts_what_it_reads_and_has_a_verdict() {
     let text = lab.run(["restore", "t", "--to-tar", "u.tar"]);
     assert!(text.ok().stdout.contains("\nLimit       "), "{}{}", text.stdout, text.stderr);
 }
+
+/// Each directory stands in it once, and has its times when it was unpacked, by GNU tar and by bsdtar.
+#[test]
+fn directories_stand_in_an_archive_once_and_keep_their_times() {
+    let lab = Lab::new();
+    for path in ["a/x/1", "a/x/deep/2", "a/y/3", "a/z", "a/x!/4", "b/5", "c/d/e/f/6"] {
+        lab.file(&format!("tree/{path}"), path);
+    }
+    lab.mkdir("tree/empty");
+    lab.sh("cd tree; n=0; find . -depth -type d | while read d; do n=$((n+1)); touch -d 2020-01-0$((n%9+1)) $d; done");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("echo more >tree/a/y/more; touch -d 2021-02-03 tree/a/y tree/a");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.restored(["t", "--to-tar", "t.tar"]);
+    assert_eq!(lab.sh("tar tf t.tar | sort | uniq -d"), "");
+    let times = "find . -printf '%p %y %m %T@\\n' | sort";
+    let here = lab.sh(&format!("cd tree && {times}"));
+    for unpack in ["tar -C out -xf t.tar", "bsdtar -C out -xpf t.tar"] {
+        if unpack.starts_with("bsdtar") && !lab.succeeds("command -v bsdtar") {
+            continue;
+        }
+        lab.sh(&format!("mkdir out && {unpack}"));
+        assert_eq!(lab.sh(&format!("cd out\"$PWD\"/tree && {times}")), here, "{unpack}");
+        lab.sh("rm -r out");
+    }
+}

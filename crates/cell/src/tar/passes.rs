@@ -39,6 +39,8 @@ pub(super) struct Passes<'a> {
     /// Passes that have something, of those by tape: it is known when all rows were seen once.
     found: BTreeSet<Pass>,
     next: VecDeque<Pass>,
+    /// Directories came right before what is in them, so their times hold.
+    pub dirs_hold: bool,
     last: Option<Pass>,
 }
 
@@ -54,12 +56,22 @@ impl<'a> Passes<'a> {
         let first = if order.len() > 1 { Pass::OffTape } else { Pass::All };
         let next = VecDeque::from([first]);
         let spans = Spans::of(&view.segments);
-        Ok(Self { view, spans, tapes, order, found: BTreeSet::new(), next, last: None })
+        Ok(Self {
+            view,
+            spans,
+            tapes,
+            order,
+            found: BTreeSet::new(),
+            next,
+            dirs_hold: false,
+            last: None,
+        })
     }
 
     /// The next pass.
     pub fn next(&mut self) -> Result<Option<Pass>> {
         match self.last {
+            Some(Pass::All) if self.dirs_hold => {}
             Some(Pass::All) => self.next.push_back(Pass::DirsAgain),
             Some(Pass::OffTape) => {
                 for turn in 0..self.order.len() {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use capstan_cell::enough_drives::refuse_too_few_drives;
 use capstan_cell::observe::Stop;
 use capstan_cell::prune::{Action, KeepRules, PruneRequest, Pruned};
 use capstan_cell::report::Report;
@@ -70,6 +71,7 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         }
     };
     if args.check {
+        spec.objects.iter().try_for_each(check_drives)?;
         let mut out = Output::new();
         let n = spec.objects.len();
         let objects = if n == 1 { "object" } else { "objects" };
@@ -103,6 +105,18 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         out.finish()?;
     }
     Ok(report.exit_code)
+}
+
+/// Refuses an object whose tapes need more drives than their library has. Of a pool it is known when its media are looked at.
+fn check_drives(object: &BackupArgs) -> Result<(), Failure> {
+    let device = object.to.pool().is_none().then(|| object.to.device());
+    refuse_too_few_drives(device.iter().chain(&object.mirror)).map_err(|e| {
+        let failure = Failure::from(e);
+        let name =
+            object.name.clone().or_else(|| Some(object.paths.first()?.display().to_string()));
+        let name = name.map_or_else(String::new, |name| format!("'{name}': "));
+        Failure { error: format!("{name}{}", failure.error), ..failure }
+    })
 }
 
 /// A run as far as it has come.

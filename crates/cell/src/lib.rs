@@ -29,6 +29,7 @@ mod drill;
 mod drive_key;
 mod eject;
 mod elsewhere;
+pub mod enough_drives;
 mod error;
 mod expected;
 mod export;

@@ -98,24 +98,29 @@ impl Cell {
         let (cell, moves) = (self.clone(), moves.clone());
         Box::new(move |members, why| {
             let begun = Instant::now();
-            moves.0.lock().failed.extend(members.iter().map(|m| m.medium.medium));
+            let failed: Vec<MediumId> = match why {
+                WriteError::Full { media, .. } => media.clone(),
+                _ => members.iter().map(|m| m.medium.medium).collect(),
+            };
+            moves.0.lock().failed.extend(&failed);
             let supply = supply.clone().but(moves.0.lock().failed.clone());
             let (of, why) = (WriteFailure::of(why), chain(why));
-            let next = cell.next_media(&supply, members, Some(of), &mut |member, failed| {
-                let label = &member.medium.label;
-                let (code, text) = match of {
-                    WriteFailure::Full => {
-                        (Code::Adapted, format!("medium '{failed}' is full: '{label}' goes on"))
-                    }
-                    _ => (
-                        Code::MediumFailed,
-                        format!(
-                            "writing to medium '{failed}' failed, and '{label}' goes on: {why}"
+            let next =
+                cell.next_media(&supply, members, Some((of, &failed)), &mut |member, failed| {
+                    let label = &member.medium.label;
+                    let (code, text) = match of {
+                        WriteFailure::Full => {
+                            (Code::Adapted, format!("medium '{failed}' is full: '{label}' goes on"))
+                        }
+                        _ => (
+                            Code::MediumFailed,
+                            format!(
+                                "writing to medium '{failed}' failed, and '{label}' goes on: {why}"
+                            ),
                         ),
-                    ),
-                };
-                moves.take(member, code, text);
-            });
+                    };
+                    moves.take(member, code, text);
+                });
             moves.0.lock().took += begun.elapsed();
             next.map_err(|e| {
                 WriteError::Media(format!("{why}; there is no medium to go on on: {}", chain(&e)))

@@ -2,6 +2,7 @@
 
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Verdict};
+use capstan_format::id::MediumId;
 use capstan_tape::{DriveSession, Struck};
 use serde::{Deserialize, Serialize};
 
@@ -358,6 +359,9 @@ pub struct Report {
     /// Whether it ended since its medium could not be written.
     #[serde(skip)]
     pub device_failed: bool,
+    /// Of several media those that were full, where it was that.
+    #[serde(skip)]
+    pub full_media: Vec<MediumId>,
     /// Whether that was since its drive could not be reached, which says nothing of the medium.
     #[serde(skip)]
     pub device_lost: bool,

@@ -172,6 +172,11 @@ pub struct BackupRequest {
 }
 
 impl BackupRequest {
+    /// Whether nothing of it stays: it is written to no pool, and to the null device.
+    pub fn keeps_nothing(&self) -> bool {
+        self.pool.is_none() && self.device.keeps_nothing()
+    }
+
     /// Whether another object can be backed up together with this one: to the same media, with the same options of these.
     pub fn goes_with(&self, other: &Self) -> bool {
         let media = |r: &Self| (r.device.clone(), r.mirrors.clone(), r.pool.clone());

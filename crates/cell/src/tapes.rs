@@ -14,8 +14,8 @@ use capstan_devices::queue::Wait;
 use capstan_devices::tape::{Trial, done_reading, done_writing, release_idle, why_not_written};
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
-use capstan_media_agent::mirror::Member;
-use capstan_media_agent::writer::WriteError;
+use capstan_media_agent::mirror::{LostMirror, LostPart, Member};
+use capstan_media_agent::writer::{OnMedia, WriteError};
 use capstan_tape::TapeError;
 use capstan_tape::changer::Held;
 
@@ -264,16 +264,15 @@ impl Cell {
         }
     }
 
-    /// The media on which a session goes on when some of these have ended, or all of them failed in that way; `said` gets what there
-    /// is to say.
+    /// The media on which a session goes on when some of these have ended, or those that are named failed in that way; `said` gets
+    /// what there is to say. One of several for which there is no other medium is left.
     pub(crate) fn next_media(
         &self,
         supply: &Supply,
         members: Vec<Member>,
-        failure: Option<WriteFailure>,
+        failure: Option<(WriteFailure, &[MediumId])>,
         said: &mut dyn FnMut(&Member, &str),
-    ) -> std::result::Result<Vec<Member>, WriteError> {
-        let failed = |e: CellError| WriteError::Media(chain(&e));
+    ) -> OnMedia {
         let mut next = Vec::new();
         let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
         for member in &members {
@@ -282,53 +281,80 @@ impl Cell {
         passed.extend(
             supply.but.iter().map(|id| (*id, "is what is copied, or failed in this session")),
         );
+        let mut none = None;
         for member in members {
-            if failure.is_none() && !member.device.is_ending() {
-                next.push(member);
+            let stays = match failure {
+                None => !member.device.is_ending(),
+                Some((_, failed)) => !failed.contains(&member.medium.medium),
+            };
+            if stays {
+                next.push(Ok(member));
                 continue;
             }
             let old = member.medium.clone();
-            match failure {
-                None => self.idb.set_medium_full(old.medium, now_us()).map_err(CellError::from),
-                Some(failure) => self.note_write_failure(old.medium, failure),
-            }
-            .map_err(failed)?;
-            // Its drive is free for the next one, or for another session once that is in another drive.
-            drop(member);
-            let by_drive = supply.by_drive.going_on(&old);
-            let block_size = Some(old.block_size);
-            let wanted = &Wanted { block_size, by_drive, new_medium: false, as_it_is: false };
-            let here = self.device_of_medium(old.medium);
-            let library = here.and_then(|here| supply.libraries.iter().find(|l| is_of(&here, l)));
-            let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
-            let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
-                (Some(pool), _) => self.open_medium_of(&pool, wanted, &mut passed),
-                (None, Some(library)) => {
-                    let passed: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-                    self.open_chosen(
-                        library,
-                        wanted,
-                        &Choice { asks: true, ..Choice::but(&passed) },
-                    )
+            match self.next_medium(supply, member, failure.map(|of| of.0), &mut passed) {
+                Ok(member) => {
+                    said(&member, &old.label);
+                    next.push(Ok(member));
                 }
-                (None, None) => Err(CellError::BadInput(format!(
-                    "medium '{}' takes no more; name a library or a pool instead, that the session can go on on another",
-                    old.label
-                ))),
-            };
-            if let Some(old) = self.device_of_medium(old.medium) {
-                done_writing(&old);
+                Err(e) => {
+                    let (medium, label, part) = (old.medium, old.label, LostPart::Mirror);
+                    next.push(Err(LostMirror { medium, label, error: chain(&e), part }));
+                    none.get_or_insert(e);
+                }
             }
-            let mut member = opened.map_err(failed)?;
-            if let Some(on) = supply.drives_compress {
-                member.device.set_compression(on)?;
-            }
-            member.medium.protection = old.protection;
-            passed.push((member.medium.medium, "is written by this session"));
-            said(&member, &old.label);
-            next.push(member);
         }
-        Ok(next)
+        match none {
+            Some(e) if next.iter().all(std::result::Result::is_err) => Err(e),
+            _ => Ok(next),
+        }
+    }
+
+    /// The medium that takes the place of one that has ended, or failed in that way.
+    fn next_medium(
+        &self,
+        supply: &Supply,
+        member: Member,
+        failure: Option<WriteFailure>,
+        passed: &mut Vec<(MediumId, &'static str)>,
+    ) -> std::result::Result<Member, WriteError> {
+        let failed = |e: CellError| WriteError::Media(chain(&e));
+        let old = member.medium.clone();
+        match failure {
+            None => self.idb.set_medium_full(old.medium, now_us()).map_err(CellError::from),
+            Some(failure) => self.note_write_failure(old.medium, failure),
+        }
+        .map_err(failed)?;
+        // Its drive is free for the next one, or for another session once that is in another drive.
+        drop(member);
+        let by_drive = supply.by_drive.going_on(&old);
+        let block_size = Some(old.block_size);
+        let wanted = &Wanted { block_size, by_drive, new_medium: false, as_it_is: false };
+        let here = self.device_of_medium(old.medium);
+        let library = here.and_then(|here| supply.libraries.iter().find(|l| is_of(&here, l)));
+        let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
+        let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
+            (Some(pool), _) => self.open_medium_of(&pool, wanted, passed),
+            (None, Some(library)) => {
+                let passed: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
+                self.open_chosen(library, wanted, &Choice { asks: true, ..Choice::but(&passed) })
+            }
+            (None, None) => Err(CellError::BadInput(format!(
+                "medium '{}' takes no more; name a library or a pool instead, that the session can go on on another",
+                old.label
+            ))),
+        };
+        if let Some(old) = self.device_of_medium(old.medium) {
+            done_writing(&old);
+        }
+        let mut member = opened.map_err(failed)?;
+        if let Some(on) = supply.drives_compress {
+            member.device.set_compression(on)?;
+        }
+        member.medium.protection = old.protection;
+        member.goes_on = true;
+        passed.push((member.medium.medium, "is written by this session"));
+        Ok(member)
     }
 }
 

@@ -72,6 +72,7 @@ fn write_medium_with(path: &Path, rows: Vec<Entry>, contents: usize, fill: u64) 
         buffers: 4,
         now_us: || 3,
         next_media: None,
+        rereads: false,
         keeping: None,
     };
     let (entropy, meters) = (Arc::new(Entropy::seeded(1)), Arc::new(Meters::default()));

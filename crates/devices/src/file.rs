@@ -227,7 +227,9 @@ pub struct FileDevice {
     medium: FileMedium,
     /// Hold the lock as long as the device lives; a kill frees it.
     locks: Vec<File>,
+    /// The number of the next segment, and the first that was free when it was opened.
     next: u32,
+    first: u32,
     open: Option<(SegmentNumber, Box<dyn WriteFile>)>,
     ended: Vec<(SegmentNumber, Box<dyn WriteFile>)>,
     copy: Buffer,
@@ -332,6 +334,7 @@ impl FileDevice {
             medium,
             locks,
             next,
+            first: next,
             open: None,
             ended: Vec::new(),
             copy: Buffer::new(BLOCK_ALIGN),
@@ -470,6 +473,33 @@ impl Device for FileDevice {
             renamed.map_err(io_error("name", &self.name_of(number)))?;
         }
         self.medium.storage.sync().map_err(io_error("synchronise", &self.medium.path))
+    }
+
+    fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
+        if let Some((number, file)) = self.open.take() {
+            drop(file);
+            let _ = self.medium.storage.remove(&segment_name(number, PART_SUFFIX));
+        }
+        self.commit()?;
+        Ok(SegmentNumber(self.next))
+    }
+
+    fn cut(&mut self, from: SegmentNumber) -> bool {
+        if from.0 < self.first {
+            return false;
+        }
+        let storage = &self.medium.storage;
+        let ended = self.ended.extract_if(.., |(number, _)| *number >= from);
+        let dropped: Vec<_> = self.open.take().into_iter().chain(ended).collect();
+        for (number, file) in dropped {
+            drop(file);
+            let _ = storage.remove(&segment_name(number, PART_SUFFIX));
+        }
+        let mut committed = (from.0..self.next).map(|n| segment_name(SegmentNumber(n), SUFFIX));
+        committed.all(|name| match storage.remove(&name) {
+            Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+            Ok(()) => true,
+        })
     }
 
     fn abandon_segment(&mut self) {

@@ -60,6 +60,12 @@ pub trait Device: Send {
     fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
         Ok(SegmentNumber(0))
     }
+    /// Drops the segments that it ended from that number on, as if they had not been begun: other media do not have them. They are
+    /// recorded nowhere, and this device wrote them. Returns whether it could.
+    fn cut(&mut self, from: SegmentNumber) -> bool {
+        let _ = from;
+        false
+    }
     /// Blocks and filemarks before the first block of a segment that it wrote to tape, where the drive said so. Known once the
     /// segment is committed.
     fn object_of(&self, segment: SegmentNumber) -> Option<u64> {

@@ -1,7 +1,8 @@
 //! The media that a session writes to: one, or several mirrors that all get the same blocks.
 //!
 //! Everything is done on all of them at once, and what is slowest sets the pace. One that fails is left, and said; the
-//! others go on.
+//! others go on. One that is full is not left where another medium can take its place: then the segment that is open is written
+//! anew, on that one and on the others.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use capstan_format::record::{Follows, MediumHeader};
 use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 
-use crate::writer::WriteError;
+use crate::writer::{Committed, WriteError};
 
 /// A medium to write to, on its device.
 pub struct Member {
@@ -22,6 +23,8 @@ pub struct Member {
     pub medium: MediumHeader,
     /// The medium that it continues, until its first segment says so.
     pub follows: Option<Follows>,
+    /// Whether it is of a library or pool, of which another medium may take its place where it is full.
+    pub goes_on: bool,
     /// The segment being written, as this medium numbers it.
     pub(crate) number: SegmentNumber,
     /// What was made of the segment here, once it is ended.
@@ -38,7 +41,14 @@ pub(crate) struct Ended {
 impl Member {
     /// A medium on its device.
     pub fn new(device: Box<dyn Device>, medium: MediumHeader) -> Self {
-        Self { device, medium, follows: None, number: SegmentNumber(0), ended: None }
+        Self {
+            device,
+            medium,
+            follows: None,
+            goes_on: false,
+            number: SegmentNumber(0),
+            ended: None,
+        }
     }
 }
 
@@ -47,6 +57,8 @@ impl Member {
 pub enum LostPart {
     /// A mirror.
     Mirror,
+    /// Segments that the others have: its medium was full before it had them, and they cannot be written anew.
+    Segments,
     /// A member of an array, whose others are written.
     Member,
     /// The spool before a tape, which has all of it none the less.
@@ -75,6 +87,8 @@ pub type Drives = Arc<Mutex<Vec<DriveSession>>>;
 /// All media of a session; at least one.
 pub(crate) struct Mirrors {
     members: Vec<Member>,
+    /// Whether what is not committed can be written again where a medium is full.
+    goes_on: bool,
     pub lost: LostMirrors,
     pub drives: Drives,
 }
@@ -87,7 +101,12 @@ impl Drop for Mirrors {
 
 impl Mirrors {
     pub fn new(members: Vec<Member>) -> Self {
-        Self { members, lost: LostMirrors::default(), drives: Drives::default() }
+        Self { members, goes_on: false, lost: LostMirrors::default(), drives: Drives::default() }
+    }
+
+    /// Whether what is not committed can be written again: then one that is full is not left.
+    pub fn set_goes_on(&mut self, goes_on: bool) {
+        self.goes_on = goes_on;
     }
 
     pub fn members(&self) -> &[Member] {
@@ -121,7 +140,7 @@ impl Mirrors {
         self.members.iter().all(|m| m.device.short_blocks())
     }
 
-    /// Does something on all of them at once. An error if it worked on none.
+    /// Does something on all of them at once. An error if it worked on none, or one is full whose place another medium may take.
     pub fn each(
         &mut self,
         run: impl Fn(&mut Member) -> Result<(), WriteError> + Sync,
@@ -130,7 +149,7 @@ impl Mirrors {
         if others.is_empty() {
             let result = run(first);
             self.note_members();
-            return result;
+            return self.or_full(vec![result]);
         }
         let run = &run;
         let results: Vec<_> = std::thread::scope(|scope| {
@@ -140,29 +159,46 @@ impl Mirrors {
             results.extend(others.into_iter().map(|t| t.join().unwrap_or(Err(WriteError::Thread))));
             results
         });
-        if results.iter().all(Result::is_err) {
+        let result = self.or_full(results);
+        self.note_members();
+        result
+    }
+
+    /// Leaves those that failed. An error if all did, or one of them is full and not to be left.
+    fn or_full(&mut self, results: Vec<Result<(), WriteError>>) -> Result<(), WriteError> {
+        let goes_on = self.goes_on;
+        let mut full = Vec::new();
+        let mut why = None;
+        for (member, result) in self.members.iter().zip(&results) {
+            match result {
+                Err(WriteError::Device(e)) if goes_on && member.goes_on && e.is_full() => {
+                    full.push(member.medium.medium);
+                    why.get_or_insert_with(|| e.to_string());
+                }
+                _ => {}
+            }
+        }
+        if full.is_empty() && results.iter().all(Result::is_err) {
             return results.into_iter().next().unwrap_or(Err(WriteError::Thread));
         }
         let mut kept = Vec::new();
         for (mut member, result) in std::mem::take(&mut self.members).into_iter().zip(results) {
             match result {
-                Ok(()) => kept.push(member),
-                Err(e) => {
+                Err(e) if !full.contains(&member.medium.medium) => {
                     member.device.abandon_segment();
                     self.drives.lock().extend(member.device.drive_sessions());
                     let (medium, label) = (member.medium.medium, member.medium.label);
-                    self.lost.lock().push(LostMirror {
-                        medium,
-                        label,
-                        error: e.to_string(),
-                        part: LostPart::Mirror,
-                    });
+                    let (error, part) = (e.to_string(), LostPart::Mirror);
+                    self.lost.lock().push(LostMirror { medium, label, error, part });
                 }
+                _ => kept.push(member),
             }
         }
         self.members = kept;
-        self.note_members();
-        Ok(())
+        match why {
+            Some(why) => Err(WriteError::Full { media: full, why }),
+            None => Ok(()),
+        }
     }
 
     /// Notes members of arrays and spools that failed.
@@ -178,6 +214,22 @@ impl Mirrors {
                 let label = format!("{part} of {label}");
                 let lost = LostMirror { medium, label, error, part: LostPart::Member };
                 self.lost.lock().push(lost);
+            }
+        }
+    }
+
+    /// Notes which of the media lack some of these segments, that others have.
+    pub fn note_lacking(&self, segments: &[Committed]) {
+        for Member { medium, .. } in &self.members {
+            let lacks = |c: &&Committed| c.places.iter().all(|p| p.medium != medium.medium);
+            let count = segments.iter().filter(lacks).count();
+            if count > 0 {
+                self.lost.lock().push(LostMirror {
+                    medium: medium.medium,
+                    label: medium.label.clone(),
+                    error: format!("it lacks {count} of the session's segments"),
+                    part: LostPart::Segments,
+                });
             }
         }
     }

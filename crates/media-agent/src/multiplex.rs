@@ -184,12 +184,19 @@ impl Multiplexer {
         self.writer.write(block, owner)
     }
 
+    /// Settles what becomes of one of several media that is full.
+    fn settle_full(&mut self) {
+        let goes_on = self.options.rereads || self.can_write_again();
+        self.writer.set_goes_on(goes_on);
+    }
+
     fn write(&mut self, mut block: FilledBlock) -> Result<(), WriteError> {
         let other = self.options.others.get(&block.stream);
         let (session, version) =
             (other.map(|o| o.session), other.unwrap_or(&self.options.session).version);
         let owner = Owner { version, sparse: false };
         let bytes = loop {
+            self.settle_full();
             match self.write_now(&mut block, owner) {
                 Ok(bytes) => break bytes,
                 Err(e) => self.go_on(e)?,
@@ -240,6 +247,7 @@ impl Multiplexer {
         ends.limit_lists();
         let now = self.keep.is_some().then(self.options.now_us);
         let (here, ended) = loop {
+            self.settle_full();
             let begun = self.begin(heading);
             // What is written again has the same id.
             let id = self.writer.opened().map(|(id, _)| id);
@@ -273,6 +281,7 @@ impl Multiplexer {
     /// Makes durable what was ended.
     fn commit(&mut self) -> Result<(), WriteError> {
         let committed = loop {
+            self.settle_full();
             match self.writer.commit() {
                 Ok(committed) => break committed,
                 Err(e) => self.go_on(e)?,
@@ -281,13 +290,16 @@ impl Multiplexer {
         self.record(&committed)
     }
 
+    /// Whether what is not committed can be written again to other media.
+    fn can_write_again(&self) -> bool {
+        self.keep.as_ref().is_some_and(Keep::is_whole) && self.failures < FAILURES
+    }
+
     /// Goes on on other media after a failure of those that are written: what these have not committed is written again there.
     /// Gives the failure back, where that cannot be.
     fn go_on(&mut self, mut failure: WriteError) -> Result<(), WriteError> {
         loop {
-            let is_of_media = matches!(&failure, WriteError::Device(e) if !e.is_of_spool());
-            let is_kept = self.keep.as_ref().is_some_and(Keep::is_whole);
-            if !is_of_media || !is_kept || self.failures >= FAILURES {
+            if !failure.is_of_media() || !self.can_write_again() {
                 return Err(failure);
             }
             self.failures += 1;
@@ -295,6 +307,7 @@ impl Multiplexer {
             self.record(&saved)?;
             let Some(keeping) = &mut self.options.keeping else { return Err(failure) };
             self.writer.replace(&mut |members| (keeping.replace)(members, &failure))?;
+            self.settle_full();
             match self.write_again() {
                 Ok(()) => return Ok(()),
                 Err(e) => failure = e,

@@ -9,14 +9,14 @@ use capstan_engine::entropy::Entropy;
 use capstan_engine::link::FilledBlock;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, MaHeader};
-use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber, StreamId, VersionId};
+use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{
     Follows, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel, StreamExtent, encode_record,
 };
 
 use crate::mirror::{Ended, Member, Mirrors};
-use crate::writer::{Committed, CommittedAt, NextMedia, WriteError};
+use crate::writer::{Committed, CommittedAt, NextMedia, OnMedia, WriteError};
 use capstan_format::catalog::CatalogBuilder;
 
 /// What a segment's header says of the session that writes it.
@@ -94,6 +94,8 @@ pub(crate) struct SegmentWriter {
     meters: Arc<Meters>,
     now_us: fn() -> i64,
     open: Option<OpenSegment>,
+    /// A segment was begun, and is not among those that were ended.
+    unfinished: bool,
     pending: Pending,
     /// Bytes after which it is time to commit.
     commit_bytes: u64,
@@ -116,11 +118,17 @@ impl SegmentWriter {
             meters,
             now_us,
             open: None,
+            unfinished: false,
             pending: Pending::default(),
             commit_bytes: COMMIT_BYTES,
             before,
             has_committed: false,
         }
+    }
+
+    /// Whether what is not committed can be written again, where one of several media is full and another takes its place.
+    pub fn set_goes_on(&mut self, goes_on: bool) {
+        self.mirrors.set_goes_on(goes_on);
     }
 
     /// Commits at the latest after so many bytes.
@@ -159,28 +167,34 @@ impl SegmentWriter {
     /// Leaves media that failed, and what was not committed there, and goes on on others.
     pub fn replace(
         &mut self,
-        next: &mut dyn FnMut(Vec<Member>) -> Result<Vec<Member>, WriteError>,
+        next: &mut dyn FnMut(Vec<Member>) -> OnMedia,
     ) -> Result<(), WriteError> {
         self.abandon();
         self.go_on(next)
     }
 
-    fn go_on(
-        &mut self,
-        next: &mut dyn FnMut(Vec<Member>) -> Result<Vec<Member>, WriteError>,
-    ) -> Result<(), WriteError> {
+    fn go_on(&mut self, next: &mut dyn FnMut(Vec<Member>) -> OnMedia) -> Result<(), WriteError> {
         let left: Vec<_> = self.mirrors.members().iter().map(|m| m.medium.clone()).collect();
-        let mut members = next(self.mirrors.take())?;
+        let next = next(self.mirrors.take())?;
         let before = std::mem::take(&mut self.before);
         let mut before = before.into_iter().chain(std::iter::repeat(None));
-        for (member, left) in members.iter_mut().zip(left) {
+        let mut members = Vec::new();
+        for (member, left) in next.into_iter().zip(left) {
             let earlier = before.next().flatten();
+            let mut member = match member {
+                Ok(member) => member,
+                Err(lost) => {
+                    self.mirrors.lost.lock().push(lost);
+                    continue;
+                }
+            };
             if member.medium.medium != left.medium {
                 // One that has nothing of the session is none that it continues.
                 let left = Follows { medium: left.medium, label: left.label };
                 member.follows = if self.has_committed { Some(left) } else { earlier };
             }
             self.before.push(member.follows.clone());
+            members.push(member);
         }
         self.has_committed = false;
         self.mirrors.put(members);
@@ -190,6 +204,7 @@ impl SegmentWriter {
     /// Drops what was begun and what was not committed.
     pub fn abandon(&mut self) {
         self.open = None;
+        self.unfinished = false;
         self.pending = Pending::default();
         self.mirrors.abandon();
     }
@@ -213,7 +228,9 @@ impl SegmentWriter {
     /// Begins a segment of that id.
     pub fn begin_as(&mut self, heading: Heading, segment: SegmentId) -> Result<(), WriteError> {
         let written_us = heading.written_us.unwrap_or_else(self.now_us);
+        self.unfinished = true;
         self.mirrors.each(|m| {
+            m.number = m.device.next_number();
             m.number = m.device.begin_segment()?;
             Ok(())
         })?;
@@ -369,6 +386,7 @@ impl SegmentWriter {
         let Some((medium, ended)) = ended else { return Err(WriteError::Thread) };
         members.for_each(|m| m.ended = None);
         self.mirrors.members_mut().iter_mut().for_each(|m| m.follows = None);
+        self.unfinished = false;
         let (bytes, number) = (ended.bytes, ended.end.number);
         self.pending.since.get_or_insert(open.begun);
         self.pending.segments.push(Committed {
@@ -392,18 +410,47 @@ impl SegmentWriter {
     /// After a failure: where a medium was full, what was ended before and came to it whole is durable all the same, and returned.
     /// A spool may have taken much that had no room any more.
     pub fn salvage(&mut self, failure: &WriteError) -> Vec<Committed> {
-        if !matches!(failure, WriteError::Device(e) if e.is_full()) {
+        if !failure.is_full() {
             return Vec::new();
         }
         self.open = None;
-        let saved = |m: &mut Member| Some((m.medium.medium, m.device.salvage().ok()?));
-        let saved: HashMap<_, _> =
-            self.mirrors.members_mut().iter_mut().filter_map(saved).collect();
+        let full: &[MediumId] = match failure {
+            WriteError::Full { media, .. } => media,
+            _ => &[],
+        };
         let mut segments = std::mem::take(&mut self.pending).segments;
+        let unfinished = std::mem::take(&mut self.unfinished);
+        let members = self.mirrors.members_mut();
+        let mut saved: HashMap<MediumId, SegmentNumber> = HashMap::new();
+        for m in members.iter_mut().filter(|m| full.contains(&m.medium.medium)) {
+            saved.insert(m.medium.medium, m.device.salvage().unwrap_or(SegmentNumber(0)));
+        }
+        let on = |c: &Committed, id| c.places.iter().find(|p| p.medium == id).map(|p| p.number);
+        let is_on_all = |c: &&Committed| {
+            saved.iter().all(|(id, end)| on(c, *id).is_some_and(|number| number < *end))
+        };
+        let whole = segments.iter().take_while(is_on_all).count();
+        // What a medium that is full has not is written anew on all, so that each has all of the session.
+        for m in members.iter_mut() {
+            let id = m.medium.medium;
+            let from = segments.get(whole).and_then(|first| on(first, id));
+            let from = from.or(unfinished.then_some(m.number)).filter(|_| !full.is_empty());
+            let cut = from.filter(|from| m.device.cut(*from));
+            let end = match full.contains(&id) {
+                true => saved.get(&id).copied(),
+                false => m.device.salvage().ok(),
+            };
+            if let Some(end) = end {
+                saved.insert(id, cut.map_or(end, |from| from.min(end)));
+            }
+        }
         segments.iter_mut().for_each(|segment| {
             segment.places.retain(|p| saved.get(&p.medium).is_some_and(|end| p.number < *end));
         });
         segments.retain(|segment| !segment.places.is_empty());
+        if !full.is_empty() {
+            self.mirrors.note_lacking(&segments);
+        }
         self.has_committed |= !segments.is_empty();
         self.find_objects(&mut segments);
         segments

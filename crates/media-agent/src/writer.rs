@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::circulation::Circulation;
 use crate::grants::{Grants, Limits};
 use crate::keep::Keep;
-use crate::mirror::{Drives, LostMirrors, Member, Mirrors};
+use crate::mirror::{Drives, LostMirror, LostMirrors, Member, Mirrors};
 use crate::multiplex::{Message, Multiplexer};
 
 /// Catalog bytes after which a segment ends, by default: 1 MiB, the rows of some 46,000 files of a `/usr`. A catalog is
@@ -33,6 +33,15 @@ pub enum WriteError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Some of the media that a session writes to are full, and others may take their places: the segment that was open, which
+    /// the other media had room for, is to be written anew on all.
+    #[error("{why}")]
+    Full {
+        /// Those that are full.
+        media: Vec<MediumId>,
+        /// What the first of them said.
+        why: String,
+    },
     /// A record could not be encoded.
     #[error("cannot encode a record of the segment: {0}")]
     Format(#[from] FormatError),
@@ -67,6 +76,26 @@ pub enum WriteError {
     Thread,
 }
 
+impl WriteError {
+    /// Whether a medium is full.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Device(e) => e.is_full(),
+            Self::Full { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it is the media that failed, so that others may do.
+    pub(crate) fn is_of_media(&self) -> bool {
+        match self {
+            Self::Device(e) => !e.is_of_spool(),
+            Self::Full { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// What a writer needs to know.
 pub struct WriterOptions {
     /// The medium.
@@ -89,6 +118,8 @@ pub struct WriterOptions {
     pub now_us: fn() -> i64,
     /// Where the session goes on when a medium ends; nowhere, if there is none.
     pub next_media: Option<Box<NextMedia>>,
+    /// Whether the sources are read again where the writing ends as a medium is full, so that nothing is lost by it.
+    pub rereads: bool,
     /// How what is not committed is kept, so that the session goes on on other media where these fail; `None` where the source is
     /// read again.
     pub keeping: Option<Keeping>,
@@ -137,12 +168,14 @@ pub struct CommittedAt {
 pub type OnCommit =
     dyn FnMut(&Committed) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send;
 
-/// Gives the media on which a session goes on when one of those that it has ends: takes these, gives as many.
-pub type NextMedia = dyn FnMut(Vec<Member>) -> Result<Vec<Member>, WriteError> + Send;
+/// The media on which a session goes on, one for each of those before, in their order: a mirror for which there is none is left.
+pub type OnMedia = Result<Vec<Result<Member, LostMirror>>, WriteError>;
 
-/// Gives other media in place of those that failed with that error: takes these, gives as many.
-pub type ReplaceMedia =
-    dyn FnMut(Vec<Member>, &WriteError) -> Result<Vec<Member>, WriteError> + Send;
+/// Gives the media on which a session goes on when one of those that it has ends.
+pub type NextMedia = dyn FnMut(Vec<Member>) -> OnMedia + Send;
+
+/// Gives other media in place of those that failed with that error.
+pub type ReplaceMedia = dyn FnMut(Vec<Member>, &WriteError) -> OnMedia + Send;
 
 /// How blocks come to the multiplexer.
 enum Way {

@@ -66,6 +66,7 @@ mod media;
 mod media_list;
 mod mirror;
 mod mirror_behind;
+mod mirror_spans;
 mod mount_requests;
 mod moved;
 mod names_key;

@@ -34,7 +34,9 @@ impl Cell {
         self.check_encryption(&request)?;
         if let Some(pool) = &request.pool {
             let by_drive = ByDrive::of_backup(request.encrypt);
-            request.device = self.allocate(pool, by_drive, &[], true)?.device.parse()?;
+            let mut passed = Vec::new();
+            self.pass_over_without_drive(pool, &request, &mut passed)?;
+            request.device = self.allocate(pool, by_drive, &passed, true)?.device.parse()?;
         }
         let ears = Ears::new(observer);
         let plan = self.plan(&request, &ears)?;
@@ -103,6 +105,7 @@ impl Job<'_> {
             bytes: 0,
             device_full: false,
             device_failed: false,
+            full_media: &[],
             device_lost: false,
             encryption: None,
         };

@@ -9,6 +9,7 @@ use capstan_devices::{DeviceError, library, open};
 
 use super::medium::is_unavailable;
 use crate::Cell;
+use crate::enough_drives::refuse_too_few_drives;
 use crate::error::{CellError, Result};
 use crate::media::absent_tape;
 use crate::request::BackupRequest;
@@ -27,6 +28,7 @@ impl Cell {
             return Ok(size);
         }
         refuse_same_place(&written)?;
+        refuse_too_few_drives(written.iter().copied())?;
         for address in written {
             let have = match self.foresee_device(address) {
                 Err(e) if is_unavailable(&e) => None,

@@ -102,6 +102,8 @@ pub(super) struct Written<'a> {
     pub bytes: u64,
     pub device_full: bool,
     pub device_failed: bool,
+    /// Of several media those that were full.
+    pub full_media: &'a [MediumId],
     /// Whether that was since its drive could not be reached.
     pub device_lost: bool,
     pub encryption: Option<Encrypt>,
@@ -427,6 +429,7 @@ impl Job<'_> {
             notes: plan.notes.clone(),
             device_full: written.device_full,
             device_failed: written.device_failed,
+            full_media: written.full_media.to_vec(),
             device_lost: written.device_lost,
             encryption: written.encryption,
             ..Report::default()

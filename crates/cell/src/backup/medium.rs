@@ -80,7 +80,10 @@ impl Cell {
                     false => self.open_held(address, &wanted, hold, &choice, observer),
                 };
                 match member {
-                    Ok((member, held)) => {
+                    Ok((mut member, held)) => {
+                        let is_of_pool =
+                            request.pool.is_some() && std::ptr::eq(address, &request.device);
+                        member.goes_on = is_of_pool || address.names_no_medium();
                         let id = member.medium.medium;
                         if opened.members.iter().any(|m| m.medium.medium == id) {
                             return Err(CellError::BadInput(format!(
@@ -100,7 +103,12 @@ impl Cell {
                         is_patient = wait.again(&e);
                         continue 'all;
                     }
-                    Err(e) if is_unavailable(&e) && !request.mirrors.is_empty() => {
+                    // A session that goes on does without the mirror for which there is no tape any more.
+                    Err(e)
+                        if !request.mirrors.is_empty()
+                            && (is_unavailable(&e)
+                                || !avoid.is_empty() && matches!(e, CellError::NoTape(_))) =>
+                    {
                         self.passed_changed(&address.to_string(), &e);
                         failed.push((address, e));
                     }
@@ -501,6 +509,12 @@ pub(crate) fn say_all_lost(lost: &LostMirrors, ears: &Ears<'_>) -> u64 {
                 ears.say(Code::MemberLost, "media agent", &m.label, text);
             }
             LostPart::Mirror => say_lost(&m.label, error, ears),
+            LostPart::Segments => {
+                let text = format!(
+                    "{error}, which it had no room for and the others have; `capstan copy` brings them to another tape there"
+                );
+                ears.say(Code::MirrorBehind, "media agent", &m.label, text);
+            }
             LostPart::Spool => {
                 let text = format!("the tape is written without its spool from here on: {error}");
                 ears.say(Code::SpoolLost, "media agent", &m.label, text);

@@ -71,8 +71,8 @@ impl Cell {
             )));
         }
         let null = Address::keeps_nothing;
-        if request.mirrors.iter().any(null) || null(&request.device) && !request.mirrors.is_empty()
-        {
+        let has_mirrors = !request.mirrors.is_empty();
+        if request.mirrors.iter().any(null) || request.keeps_nothing() && has_mirrors {
             return Err(CellError::BadInput(
                 "the null device keeps nothing and has no mirror; name directories".to_owned(),
             ));
@@ -82,7 +82,7 @@ impl Cell {
                 "a segment size of 0 is out of range; it is at least one block".to_owned(),
             ));
         }
-        request.keep.check(request.device.keeps_nothing())?;
+        request.keep.check(request.keeps_nothing())?;
         let mut selection = Selection::new(&request.exclude, &request.include)
             .map_err(|e| CellError::BadInput(e.to_string()))?;
         selection.exclude_caches = request.exclude_caches;
@@ -117,7 +117,7 @@ impl Cell {
             streams,
             buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
             compression: request.compression,
-            null: request.device.keeps_nothing(),
+            null: request.keeps_nothing(),
             method: Level::Full.to_string(),
             notes: Vec::new(),
         })

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
+use capstan_idb::Status;
 use serde_json::Value;
 
 use super::refused;
@@ -36,7 +37,7 @@ impl Cell {
         // Which of them goes on, and what came of each so far.
         let mut going: Vec<usize> = (0..requests.len()).collect();
         let mut reports: Vec<Option<Result<Report>>> = requests.iter().map(|_| None).collect();
-        let (pool, by_drive, dry_run) = match requests.first() {
+        let (mut pool, by_drive, dry_run) = match requests.first() {
             Some(first) => (first.pool.clone(), ByDrive::of_backup(first.encrypt), first.dry_run),
             None => return Ok(Vec::new()),
         };
@@ -52,15 +53,23 @@ impl Cell {
         let mut failures = 0;
         while !going.is_empty() {
             let mut chosen = None;
-            if let Some(pool) = &pool {
-                let allocated = match dry_run {
-                    true => self.allocate(pool, by_drive, &passed, true),
-                    false => self.allocate_or_wait(pool, by_drive, &mut passed, &mut queue),
-                };
+            if let Some(name) = pool.clone() {
+                let can_be_written = requests.first().map_or(Ok(()), |request| {
+                    self.pass_over_without_drive(&name, request, &mut passed)
+                });
+                let allocated = can_be_written.and_then(|()| match dry_run {
+                    true => self.allocate(&name, by_drive, &passed, true),
+                    false => self.allocate_or_wait(&name, by_drive, &mut passed, &mut queue),
+                });
                 let medium = match allocated {
                     Ok(medium) => medium,
                     Err(e) if reports.iter().any(Option::is_some) => {
-                        end_without_next(&mut reports, &going, &e, observer);
+                        if leave_pool(&mut requests) {
+                            add_error(&mut reports, &going, Code::MirrorFailed, &e, observer);
+                            pool = None;
+                            continue;
+                        }
+                        add_error(&mut reports, &going, Code::DeviceFailed, &e, observer);
                         break;
                     }
                     Err(e) => return Err(e),
@@ -78,7 +87,7 @@ impl Cell {
                     match queue.pass(id, e, &mut passed) {
                         Ok(()) => continue,
                         Err(e) if reports.iter().any(Option::is_some) => {
-                            end_without_next(&mut reports, &going, &e, observer);
+                            add_error(&mut reports, &going, Code::DeviceFailed, &e, observer);
                             break;
                         }
                         Err(e) => return Err(e),
@@ -90,7 +99,7 @@ impl Cell {
                     continue;
                 }
                 Err(e) if reports.iter().any(Option::is_some) => {
-                    end_without_next(&mut reports, &going, &e, observer);
+                    add_error(&mut reports, &going, Code::DeviceFailed, &e, observer);
                     break;
                 }
                 other => other?,
@@ -104,7 +113,9 @@ impl Cell {
                         self.record_went_on(&earlier, &mut now)?;
                         Ok(joined(Some(earlier), now))
                     }
-                    (Some(Ok(earlier)), Err(e)) => Ok(without_next(earlier, &e, observer)),
+                    (Some(Ok(earlier)), Err(e)) => {
+                        Ok(with_error(earlier, Code::DeviceFailed, &e, observer))
+                    }
                     (_, now) => now,
                 };
                 if let Ok(report) = &report
@@ -114,6 +125,8 @@ impl Cell {
                     // A tape that could not be reached is gone on with, once it can be: what was not committed is written over.
                     avoid = match report.device_lost {
                         true => Vec::new(),
+                        // The others are gone on with.
+                        false if !report.full_media.is_empty() => report.full_media.clone(),
                         false => self.media_called(&report.media)?,
                     };
                     lost |= report.device_lost;
@@ -130,7 +143,7 @@ impl Cell {
             if failures >= FAILURES || stop.0.load(Relaxed) {
                 break;
             }
-            let chosen = chosen.filter(|_| !lost);
+            let chosen = chosen.filter(|id| !lost && (!full || avoid.contains(id)));
             passed.extend(chosen.map(|id| (id, if full { "is full" } else { "failed" })));
         }
         Ok(reports.into_iter().flatten().collect())
@@ -183,16 +196,29 @@ impl Cell {
     }
 }
 
-/// Ends the backups that would have gone on and have nowhere to.
-fn end_without_next(
+/// Lets backups to a pool that has no medium any more go on on their mirrors alone. Returns whether there are any.
+fn leave_pool(requests: &mut [BackupRequest]) -> bool {
+    if requests.iter().any(|request| request.mirrors.is_empty()) {
+        return false;
+    }
+    for request in requests {
+        request.device = request.mirrors.remove(0);
+        request.pool = None;
+    }
+    true
+}
+
+/// Says of the backups that would go on why they do not, or not on all of their media.
+fn add_error(
     reports: &mut [Option<Result<Report>>],
     going: &[usize],
+    code: Code,
     why: &CellError,
     observer: &dyn Observer,
 ) {
     for at in going {
         if let Some(Ok(report)) = reports[*at].take() {
-            reports[*at] = Some(Ok(without_next(report, why, observer)));
+            reports[*at] = Some(Ok(with_error(report, code, why, observer)));
         }
     }
 }
@@ -207,6 +233,17 @@ pub(crate) fn joined(earlier: Option<Report>, mut report: Report) -> Report {
         report.drives.splice(0..0, earlier.drives);
         let notes = earlier.notes.into_iter().filter(|note| note != NOTHING_COMMITTED);
         report.notes.splice(0..0, notes.collect::<Vec<_>>());
+        // A mirror that was left lacks what was written without it.
+        let mirrors = [Code::MirrorFailed, Code::MirrorBehind].map(Code::name);
+        let errors = earlier.errors.into_iter().filter(|e| mirrors.contains(&e.code));
+        let errors: Vec<_> = errors.collect();
+        if !errors.is_empty() {
+            report.error_count += errors.len() as u64;
+            report.errors.splice(0..0, errors);
+            if report.status == Status::Completed.to_string() {
+                report.status = Status::CompletedWithErrors.to_string();
+            }
+        }
         report.faults.splice(0..0, earlier.faults);
         report.start = earlier.start;
         report.bytes_written = report.bytes_written.saturating_add(earlier.bytes_written);
@@ -216,10 +253,10 @@ pub(crate) fn joined(earlier: Option<Report>, mut report: Report) -> Report {
     report
 }
 
-/// The report of a backup that would have gone on and had nowhere to.
-fn without_next(mut report: Report, why: &CellError, observer: &dyn Observer) -> Report {
+/// A report, and what happened after it.
+fn with_error(mut report: Report, code: Code, why: &CellError, observer: &dyn Observer) -> Report {
     let ears = Ears::new(observer);
-    ears.say(Code::DeviceFailed, "cell", &report.name, chain(why));
+    ears.say(code, "cell", &report.name, chain(why));
     let (count, mut errors) = (report.error_count, std::mem::take(&mut report.errors));
     ears.fill(&mut report);
     report.error_count += count;

@@ -96,6 +96,9 @@ impl Cell {
             segment_time: SEGMENT_TIME,
             buffers: jobs.iter().map(|job| job.plan.buffers).sum(),
             now_us,
+            // Who backs up to a supply goes on with it in another session.
+            rereads: !supply.is_none()
+                && jobs.iter().all(|job| matches!(job.request.source, Source::Paths(_))),
             next_media: Some(self.changing(supply, &moves)),
             keeping,
         };
@@ -189,6 +192,10 @@ impl Cell {
         let device_full = of == Some(WriteFailure::Full);
         // Another medium would be written through the same spool.
         let medium_failed = device_full || of.is_some_and(WriteFailure::is_of_medium);
+        let full_media: &[MediumId] = match &failure {
+            Some(WriteError::Full { media, .. }) => media,
+            _ => &[],
+        };
         if let Some(e) = &failure {
             self.say_device_failed(request, &moves.last(&medium), e, ears)?;
         }
@@ -226,6 +233,7 @@ impl Cell {
                     },
                     device_full,
                     device_failed: medium_failed,
+                    full_media,
                     device_lost: of == Some(WriteFailure::Connection),
                     encryption: match request.encrypt {
                         Some(Encrypt::Drive) => Some(Encrypt::Drive),
@@ -314,16 +322,21 @@ impl Cell {
     ) -> Result<()> {
         let device = request.device.to_string();
         let of = WriteFailure::of(why);
-        self.note_write_failure(medium.medium, of)?;
+        let mut label = medium.label.clone();
+        match why {
+            WriteError::Full { media, .. } => {
+                media.iter().try_for_each(|full| self.note_write_failure(*full, of))?;
+                label = self.labels(media.iter())?.join("', '");
+            }
+            _ => self.note_write_failure(medium.medium, of)?,
+        }
         let full = of == WriteFailure::Full;
         let more = !supply_of(request).is_none();
         if (full || of.is_of_medium()) && more && matches!(request.source, Source::Paths(_)) {
             let (code, text) = match full {
-                true => {
-                    (Code::Adapted, format!("medium '{}' is full: another goes on", medium.label))
-                }
+                true => (Code::Adapted, format!("medium '{label}' is full: another goes on")),
                 false => {
-                    let (label, why) = (&medium.label, crate::error::chain(why));
+                    let why = crate::error::chain(why);
                     let text =
                         format!("writing to medium '{label}' failed, and another goes on: {why}");
                     (Code::MediumFailed, text)
@@ -337,8 +350,7 @@ impl Cell {
             // What is said of any device that is full leaves out what this one is.
             let what = text.split("; ").next().unwrap_or_default();
             text = format!(
-                "the disk of medium '{}' is full, what was committed is kept: {what}; {WAYS_TO_ROOM}",
-                medium.label
+                "the disk of medium '{label}' is full, what was committed is kept: {what}; {WAYS_TO_ROOM}"
             );
         }
         ears.say(Code::DeviceFailed, "media agent", &device, text);

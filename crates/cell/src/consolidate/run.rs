@@ -290,6 +290,7 @@ impl<'a> Run<'a> {
             segment_time: Duration::MAX,
             buffers: default_buffers(1),
             now_us,
+            rereads: false,
             next_media: Some(self.cell.changing(self.supply.clone(), &on.moves)),
             keeping: None,
         };

@@ -1,13 +1,14 @@
 //! The drives that a copy needs at a time: what is read and what is written each take one. A library may have too few.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_devices::address::{Address, LibraryName};
 use capstan_devices::library;
 use capstan_format::id::MediumId;
 
 use super::run::Work;
 use crate::Cell;
+use crate::enough_drives::{Needs, tapes_in};
 use crate::error::{CellError, Result};
 use crate::robots::Booked;
 
@@ -153,9 +154,6 @@ enum Source {
     Free,
 }
 
-/// Drives by library.
-type Needs = BTreeMap<String, (LibraryName, u32)>;
-
 /// Of each library the tapes of that one of these devices that has most of them there.
 fn most_tapes(devices: &[Address]) -> Needs {
     let mut most = Needs::new();
@@ -166,13 +164,4 @@ fn most_tapes(devices: &[Address]) -> Needs {
         }
     }
     most
-}
-
-/// How many of these tapes each library has.
-fn tapes_in(tapes: &[TapeAddress]) -> Needs {
-    let mut count = Needs::new();
-    for library in tapes.iter().map(|tape| tape.library.resolved()) {
-        count.entry(library.to_string()).or_insert((library, 0)).1 += 1;
-    }
-    count
 }

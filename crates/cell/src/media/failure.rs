@@ -27,7 +27,7 @@ impl WriteFailure {
     /// Whose this one is.
     pub fn of(error: &WriteError) -> Self {
         match error {
-            WriteError::Device(e) if e.is_full() => Self::Full,
+            e if e.is_full() => Self::Full,
             WriteError::Device(e) if e.is_of_spool() => Self::Spool,
             WriteError::Device(e) if e.is_unreachable() => Self::Connection,
             WriteError::Device(DeviceError::NoThread(_)) => Self::Other,

@@ -339,6 +339,12 @@ impl Device for RaitDevice {
         self.tell_all(|_| Order::Commit, true)
     }
 
+    fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
+        self.commit()?;
+        self.abandon_segment();
+        Ok(self.next_number())
+    }
+
     fn abandon_segment(&mut self) {
         self.stripe = Stripe::default();
         // Too many were lost before: there is nobody left to tell.

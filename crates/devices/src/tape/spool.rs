@@ -378,8 +378,18 @@ impl Device for SpooledTape {
     }
 
     fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
+        // Where it is another medium that is full, what the spool has is to come to the tape.
+        let _ = self.drain();
         self.abandon_segment();
         self.shared.tape.lock().salvage()
+    }
+
+    fn cut(&mut self, from: SegmentNumber) -> bool {
+        let _ = self.drain();
+        self.abandon_segment();
+        let cut = self.shared.tape.lock().cut(from);
+        self.next = self.shared.tape.lock().next_number().0;
+        cut
     }
 
     fn object_of(&self, segment: SegmentNumber) -> Option<u64> {

@@ -22,8 +22,9 @@ use crate::{Device, DeviceError};
 pub struct TapeDevice {
     tape: Arc<Tape>,
     medium: FileMedium,
-    /// The number of the next segment.
+    /// The number of the next segment, and of the first one that was written.
     next: u32,
+    first: u32,
     /// The least number that it may have; those before it are left out.
     told: u32,
     /// Where the next block of the segment goes, while one is open.
@@ -113,6 +114,7 @@ impl TapeDevice {
             tape: tape.clone(),
             medium,
             next,
+            first: next,
             told,
             at: None,
             key: None,
@@ -283,6 +285,27 @@ impl Device for TapeDevice {
         self.abandon_segment();
         self.commit()?;
         Ok(SegmentNumber(self.next))
+    }
+
+    fn cut(&mut self, from: SegmentNumber) -> bool {
+        self.abandon_segment();
+        if from.0 < self.first {
+            return false;
+        }
+        if from.0 >= self.next {
+            return true;
+        }
+        // A filemark in its place ends what is on the tape there. What is written next takes the place.
+        let spot = Spot { file: data_file(from), block: 0, object: None };
+        let marked = self.tape.with(|deck| {
+            deck.refuse_worm()?;
+            deck.mark(spot)
+        });
+        if marked.is_ok() {
+            self.next = from.0;
+            self.objects.retain(|number, _| *number < from);
+        }
+        marked.is_ok()
     }
 
     fn object_of(&self, segment: SegmentNumber) -> Option<u64> {

@@ -226,6 +226,7 @@ pub fn writer(
         buffers: shape.buffers,
         now_us: || 8,
         next_media: None,
+        rereads: false,
         keeping: None,
     };
     let entropy = Arc::new(Entropy::seeded(shape.seed));

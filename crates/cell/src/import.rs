@@ -27,6 +27,7 @@ use crate::backup::stream_parts;
 use crate::consolidate::CONSOLIDATE;
 use crate::error::{CellError, Result};
 use crate::import_library::Later;
+use crate::lacking::Paths;
 use crate::media::{Taken, shown};
 use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
@@ -621,6 +622,12 @@ impl Cell {
         self.put_session(s, status)?;
         if let Some(end) = s.end.as_ref().filter(|end| !end.segments.is_empty()) {
             self.idb.expect_segments(s.label.version, &end.segments, now_us())?;
+        }
+        let lacks = s.end.as_ref().and_then(|end| end.lacks);
+        if let Some(lacks) = lacks.filter(|_| status != Status::Failed) {
+            // Only how many there are is on the medium, in clear.
+            let paths = if lacks > 0 { Paths::unnamed() } else { Paths::default() };
+            self.idb.import_lacks(s.label.version, &paths.into_list())?;
         }
         if s.protection != Protection::Rules {
             self.idb.import_protection(s.label.version, s.protection)?;

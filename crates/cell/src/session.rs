@@ -11,12 +11,13 @@ use capstan_idb::{Session, Status};
 use capstan_tape::take_struck;
 
 use crate::consolidate::CONSOLIDATE;
+use crate::lacking::Said;
 use crate::observe::{Observer, Progress};
 use crate::process::birth;
 use crate::report::{Report, ReportError};
 
 /// Most errors that a report lists; all are counted.
-const ERRORS_LISTED: usize = 10_000;
+pub(crate) const ERRORS_LISTED: usize = 10_000;
 
 /// Now, in microseconds since 1970. No two calls give the same, and a clock that is set back while the process runs does not
 /// lead back: segments are put in order by the times of their commits.
@@ -138,6 +139,11 @@ impl<'a> Ears<'a> {
     /// Errors so far.
     pub fn error_count(&self) -> u64 {
         self.errors().0
+    }
+
+    /// What it was said so far that was not found or could not be read.
+    pub fn said(&self) -> Said {
+        Said::of(self.errors().1.iter().map(|e| (e.code, e.path.as_str())), ERRORS_LISTED)
     }
 
     /// Takes over what was said elsewhere, as said here too.

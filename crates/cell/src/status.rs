@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::Cell;
 use crate::damaged::{Unsound, UnsoundVersions, damaged_text};
 use crate::error::{CellError, Result};
-use crate::lacking::missing_paths;
+use crate::lacking::{Lacking, Said, paths_text, said_of};
 use crate::media::{AwayMedium, Condition};
 use crate::refused::{RefusedNow, age_text};
 use crate::report::DrillReport;
@@ -86,8 +86,8 @@ struct Known<'a> {
     of_unsound: &'a UnsoundVersions,
     /// Versions of which media have copies that lack something.
     lacking_copies: &'a [(VersionId, MediumId)],
-    /// Versions that lack a path.
-    lacking: HashSet<VersionId>,
+    /// What versions lack of their paths.
+    lacking: Lacking,
     /// What is wrong with the keys of the home.
     keys: Option<String>,
     /// Backups that were refused since the object's last one.
@@ -129,7 +129,7 @@ impl Cell {
             unsound: &unsound,
             of_unsound: &of_unsound,
             lacking_copies: &lacking_copies,
-            lacking: self.lacking_versions()?,
+            lacking: self.lacking_paths()?,
             keys: self.fault_of_keys(),
             refused: &refused,
         };
@@ -209,17 +209,17 @@ impl Cell {
         let refused = known.refusal_of(&object.name, &object.host);
         status.judge(max_age, kept.is_some_and(has_anomaly), refused);
         if let Some(newest) = newest
-            && known.lacking.contains(&newest.id)
+            && let Some(paths) = known.lacking.of(newest.id)
         {
-            let lacks = self.lacks_text(newest.id, &known.lacking)?;
+            let lacks = self.lacks_text(newest.id, paths, &known.lacking)?;
             let name = self.name_of_version(newest.id)?;
             status.say(Health::Warning, format!("{name} is not all: {lacks}"));
         } else if let Some(last) = kept {
-            let paths = missing_paths(last);
+            let paths = said_of(last).map(Said::all).unwrap_or_default();
             if !paths.is_empty() {
                 let text = format!(
-                    "its last backup did not find, or could not list, {}",
-                    paths.join(", ")
+                    "its last backup did not find, or could not read, {}",
+                    paths_text(&paths)
                 );
                 status.say(Health::Warning, text);
             }

@@ -103,6 +103,7 @@ fn write_medium_with(path: &Path, rows: Vec<Entry>, contents: usize, fill: u64) 
         bytes_read: 0,
         bytes_written: 0,
         segments: Vec::new(),
+        lacks: None,
     };
     writer.finish(Some(end)).unwrap();
 }

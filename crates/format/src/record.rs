@@ -253,6 +253,9 @@ pub struct SessionEnd {
     /// and before 2026-11-24.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<SegmentId>,
+    /// How many paths the session's version was to have and lacks something of. `None` before 2026-11-24.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<u64>,
 }
 
 /// Segments that the ends of sessions in one record list at most: a record has 1 MiB.

@@ -259,6 +259,7 @@ fn records() -> Vec<Vec<u8>> {
         bytes_read: 1 << 30,
         bytes_written: 1 << 29,
         segments: Vec::new(),
+        lacks: None,
     };
     let end = SegmentEnd {
         segment,

@@ -27,6 +27,7 @@ mod db;
 mod decode;
 mod error;
 mod forget;
+mod lacks;
 mod leases;
 mod logging;
 mod lost;

@@ -176,18 +176,6 @@ impl Idb {
         })
     }
 
-    /// The versions of which the report of a backup lists an error of that code. Names in a report cannot pass for one: their
-    /// quotes are escaped.
-    pub fn versions_with_error(&self, code: &str) -> Result<Vec<VersionId>> {
-        self.read(format_args!("look up errors of sessions"), async |conn| {
-            let sql = "SELECT DISTINCT version_id FROM sessions \
-                       WHERE version_id IS NOT NULL AND kind = 'backup' AND report LIKE $1";
-            let query = sql::query(sql).bind(format!("%\"code\":\"{code}\"%"));
-            let rows = query.fetch_all(conn).await?;
-            rows.iter().map(|row| decode::parsed(row, "version_id")).collect()
-        })
-    }
-
     /// A session by its identity.
     pub fn session(&self, id: SessionId) -> Result<Option<Session>> {
         self.read(format_args!("look up session {}", id.short()), async |conn| {

@@ -159,6 +159,7 @@ fn who_has_nothing_in_the_last_segment_ends_in_one_of_its_own() {
         bytes_read: 0,
         bytes_written: 0,
         segments: Vec::new(),
+        lacks: None,
     };
     let others = [2, 3].map(|n| OtherEnd { session: label(n), end: end() }).into();
     writer.finish(SessionEnds { own: Some(end()), others }).unwrap();

@@ -56,6 +56,7 @@ mod known_stays;
 mod labels;
 mod lacking_copies;
 mod lacking_paths;
+mod last_states;
 mod leases;
 mod library;
 mod listing;

@@ -96,7 +96,7 @@ impl Job<'_> {
             let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
             foresee(&backup, &self.plan.roots, base, stream, each)?;
         }
-        let ending = self.ending(&HandedOver::all(), stop.0.load(Relaxed), 0);
+        let ending = self.ending(cell, &HandedOver::all(), stop.0.load(Relaxed), 0)?;
         let written = Written {
             media: &[],
             media_change_s: 0.0,

@@ -81,6 +81,8 @@ pub(super) struct Ending {
     pub status: Status,
     pub totals: Totals,
     input_failed: bool,
+    /// The paths that its version lacks.
+    lacks: Vec<String>,
     /// Its end for the medium; none of a session that did not come to its end.
     pub end: Option<SessionEnd>,
 }
@@ -365,7 +367,13 @@ impl Job<'_> {
     }
 
     /// How it ended, where beside its own there are so many errors of its media.
-    pub fn ending(&self, of: &HandedOver, stopped: bool, media_errors: u64) -> Ending {
+    pub fn ending(
+        &self,
+        cell: &Cell,
+        of: &HandedOver,
+        stopped: bool,
+        media_errors: u64,
+    ) -> Result<Ending> {
         if stopped {
             self.ears.stopped(&self.plan.name);
         }
@@ -383,6 +391,7 @@ impl Job<'_> {
             bytes_read: count.bytes.load(Relaxed),
             bytes_written: 0,
         };
+        let lacks = cell.lacks_of_new(self.ears.said(), self.label.base)?.into_list();
         let ended = status != Status::Incomplete && of.whole.is_ok();
         let end = ended.then(|| SessionEnd {
             status: status.to_string(),
@@ -392,8 +401,9 @@ impl Job<'_> {
             bytes_read: totals.bytes_read,
             bytes_written: 0,
             segments: Vec::new(),
+            lacks: Some(lacks.len() as u64),
         });
-        Ending { status, totals, input_failed: of.input_failed.is_some(), end }
+        Ok(Ending { status, totals, input_failed: of.input_failed.is_some(), lacks, end })
     }
 
     /// The report, as far as it says what was backed up and written.
@@ -465,6 +475,7 @@ impl Job<'_> {
             other => other,
         };
         let (id, ended_us) = (label.session, now_us());
+        cell.idb.set_lacks(label.version, &ending.lacks)?;
         Ok(cell.idb.end_session(id, status, ended_us, &totals, &json, Some(version_status))?)
     }
 }

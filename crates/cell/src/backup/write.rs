@@ -164,8 +164,8 @@ impl Cell {
         let mut endings: Vec<Ending> = jobs
             .iter()
             .zip(&handed_over)
-            .map(|(job, of)| job.ending(of, stopped, media_errors))
-            .collect();
+            .map(|(job, of)| job.ending(self, of, stopped, media_errors))
+            .collect::<Result<_>>()?;
         for (job, ending) in jobs.iter().zip(&mut endings).filter(|(job, _)| job.goes_on) {
             if let Some(end) = &mut ending.end {
                 end.segments = self.idb.segments_belonging_to(job.label.version)?;

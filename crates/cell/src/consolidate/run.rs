@@ -159,6 +159,7 @@ impl<'a> Run<'a> {
             ..begun(label.session, CONSOLIDATE, self.to.name(), started_us)
         };
         self.cell.begin_session(&session, Some(&version))?;
+        self.cell.take_over_lacks(self.source.id, self.version)?;
         Ok(On {
             label,
             parent,
@@ -314,6 +315,7 @@ impl<'a> Run<'a> {
         };
         let belonging = self.cell.idb.segments_belonging_to(on.label.version);
         let belonging = belonging.map_err(|e| WriteError::Commit(Box::new(e)))?;
+        let lacks = self.cell.idb.lacks_of(on.label.version)?.map(|paths| paths.len() as u64);
         let (entropy, meters) = (self.cell.entropy.clone(), on.meters.clone());
         let writer = Writer::start_on(members, options, entropy, meters, self.on_commit(on));
         let port = Arc::new(writer.port());
@@ -341,6 +343,7 @@ impl<'a> Run<'a> {
             bytes_written: 0,
             // What was passed on, by earlier sessions too, is recorded by now.
             segments: belonging,
+            lacks,
         });
         let (lost, drives) = (writer.lost_mirrors(), writer.drives());
         let written = writer.finish(end);

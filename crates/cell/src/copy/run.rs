@@ -243,6 +243,9 @@ fn end_of_session(view: &VersionView<'_>, place: &SegmentPlace) -> Option<OtherE
     if end.segments.is_empty() {
         end.segments = view.idb.segments_belonging_to(view.version).ok()?;
     }
+    if end.lacks.is_none() {
+        end.lacks = view.idb.lacks_of(view.version).ok()?.map(|paths| paths.len() as u64);
+    }
     Some(OtherEnd { session: label.clone(), end })
 }
 
@@ -259,5 +262,6 @@ fn end_as_recorded(session: Session) -> SessionEnd {
         bytes_read: session.bytes_read,
         bytes_written: session.bytes_written,
         segments: Vec::new(),
+        lacks: None,
     }
 }

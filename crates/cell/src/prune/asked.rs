@@ -50,7 +50,7 @@ impl Cell {
             lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),
             damaged: unsound.damaged,
             out_of_use: unsound.out_of_use,
-            lacking: self.lacking_versions()?,
+            lacking: self.lacking_paths()?,
             still,
             of_others: self.versions_of_others()?,
             now_us: now_us(),

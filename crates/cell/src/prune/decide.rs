@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::rules::{KeepRules, Seen};
 use crate::damaged::{DamagedVersions, damaged_text};
+use crate::lacking::{Lacking, Paths, paths_text};
 use crate::protect::local;
 
 /// What becomes of a version.
@@ -74,8 +75,8 @@ pub(crate) struct Asked<'a> {
     /// Versions of which only media that were retired or exported have something, which do not have it or are not at hand; in a
     /// sentence.
     pub out_of_use: HashMap<VersionId, String>,
-    /// Versions that have nothing of a path which they were to have.
-    pub lacking: HashSet<VersionId>,
+    /// What versions lack of the paths which they were to have.
+    pub lacking: Lacking,
     /// Objects of which nothing goes now, and why.
     pub still: HashMap<ObjectId, String>,
     /// Versions that are on media of other cells: these decide on them.
@@ -110,8 +111,7 @@ impl Asked<'_> {
                 by_rules.entry(i).or_insert(why);
             }
         }
-        let has_all = |i: &usize| !self.lacking.contains(&rows[*i].version.id);
-        let last_with_all = complete.iter().copied().find(has_all);
+        let have_last = self.have_last(rows, &complete);
         let each = |(i, row): (usize, &PruneRow)| {
             let held = self.held(row);
             if self.leftovers && !is_unended_full(row) {
@@ -130,7 +130,7 @@ impl Asked<'_> {
             let mut why = held;
             if !self.give_up {
                 why.extend(by_rules.remove(&i).unwrap_or_default());
-                why.extend(self.stays(row, i, last, last_with_all).map(str::to_owned));
+                why.extend(self.stays(row, i, last, &have_last));
             }
             let needs = self.out_of_use.get(&row.version.id).filter(|_| !why.is_empty());
             why.extend(needs.map(|what| format!("it takes no place: {what}")));
@@ -150,17 +150,25 @@ impl Asked<'_> {
         of.iter().copied().zip(self.rules.apply(&seen, &self.here, self.now_us)).collect()
     }
 
-    /// The last version of each object that is whole, and where that lacks a path the last one that has all.
+    /// The last version of each object that is whole, and where that lacks paths the last ones that have them.
     pub fn last_whole(&self, rows: &[PruneRow]) -> Vec<VersionId> {
         let groups = rows.chunk_by(|a, b| a.version.object == b.version.object);
         let last = groups.flat_map(|group| {
-            let mut whole = group.iter().filter(|row| self.counts(row));
-            let last = whole.next();
-            let lacks = |row: &&PruneRow| self.lacking.contains(&row.version.id);
-            let before = last.filter(lacks).and_then(|_| whole.find(|row| !lacks(row)));
-            last.into_iter().chain(before)
+            let whole: Vec<usize> = (0..group.len()).filter(|i| self.counts(&group[*i])).collect();
+            let before = self.have_last(group, &whole).into_keys();
+            let all = whole.first().copied().into_iter().chain(before);
+            let mut all: Vec<usize> = all.collect();
+            all.sort_unstable();
+            all.into_iter().map(|i| group[i].version.id)
         });
-        last.map(|row| row.version.id).collect()
+        last.collect()
+    }
+
+    /// Which of an object's complete versions, each by its place among all, are the last that have paths which the last one lacks.
+    fn have_last(&self, rows: &[PruneRow], complete: &[usize]) -> HashMap<usize, Paths> {
+        let ids: Vec<VersionId> = complete.iter().map(|i| rows[*i].version.id).collect();
+        let keepers = self.lacking.keepers(&ids).into_iter();
+        keepers.map(|(index, paths)| (complete[index], paths)).collect()
     }
 
     /// Whether a version takes a place of a rule: it is whole, and ours.
@@ -235,20 +243,28 @@ impl Asked<'_> {
         why
     }
 
-    /// Why a version stays that no rule keeps; `last` is the object's last complete one, `last_with_all` the last of these that
-    /// lacks no path.
+    /// Why a version stays that no rule keeps; `last` is the object's last complete one, `have_last` are those that have what it
+    /// lacks.
     fn stays(
         &self,
         row: &PruneRow,
         index: usize,
         last: Option<usize>,
-        last_with_all: Option<usize>,
+        have_last: &HashMap<usize, Paths>,
+    ) -> Option<String> {
+        let paths = have_last.get(&index);
+        let has = paths.map(|paths| format!("last version that has {}", paths_text(paths)));
+        has.or_else(|| self.stays_for_itself(row, index, last).map(str::to_owned))
+    }
+
+    fn stays_for_itself(
+        &self,
+        row: &PruneRow,
+        index: usize,
+        last: Option<usize>,
     ) -> Option<&'static str> {
         if Some(index) == last {
             return Some("last complete version");
-        }
-        if Some(index) == last_with_all {
-            return Some("last version that has all its paths");
         }
         // Nothing goes on with it, and what it is made of stays.
         if is_unended_full(row) {
@@ -400,7 +416,7 @@ mod tests {
         let out_of_use = HashMap::new();
         let (now_us, here) = (NOW, TimeZone::UTC);
         let (give_up, leftovers, unended_before_us) = (false, false, None);
-        let lacking = HashSet::new();
+        let lacking = Lacking::default();
         Asked {
             rules,
             give_up,
@@ -424,19 +440,21 @@ mod tests {
         let rules = last(1);
         let rows = [row(4), row(3), row(2), row(1)];
         let mut asked = asked(&rules);
-        asked.lacking = rows[..2].iter().map(|row| row.version.id).collect();
+        asked.lacking = Lacking::with(&[(4, &["/b"]), (3, &["/b"])]);
         let decided = asked.decide(&rows);
         assert_eq!(
             letters(&decided),
             "krkr",
             "rules count it, but the last state of the path stays"
         );
-        assert_eq!(decided[2].why, ["last version that has all its paths"]);
+        assert_eq!(decided[2].why, ["last version that has /b"]);
         let ids = |all: &[usize]| all.iter().map(|i| rows[*i].version.id).collect::<Vec<_>>();
         assert_eq!(asked.last_whole(&rows), ids(&[0, 2]));
-        asked.lacking = rows.iter().map(|row| row.version.id).collect();
-        assert_eq!(letters(&asked.decide(&rows)), "krrr", "there is none that has all");
-        asked.lacking = ids(&[1]).into_iter().collect();
+        asked.lacking = Lacking::with(&[(4, &["/b"]), (3, &["/a"])]);
+        assert_eq!(letters(&asked.decide(&rows)), "kkrr", "each path has its own last state");
+        asked.lacking = Lacking::with(&[1, 2, 3, 4].map(|n| (n, &["/b"][..])));
+        assert_eq!(letters(&asked.decide(&rows)), "krrr", "there is none that has it");
+        asked.lacking = Lacking::with(&[(3, &["/b"])]);
         assert_eq!(letters(&asked.decide(&rows)), "krrr");
         assert_eq!(asked.last_whole(&rows), ids(&[0]));
     }

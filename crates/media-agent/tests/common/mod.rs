@@ -366,6 +366,7 @@ pub fn write_session(
         bytes_read: 0,
         bytes_written: 0,
         segments: Vec::new(),
+        lacks: None,
     };
     (given, writer.finish(Some(end)))
 }

@@ -1,0 +1,132 @@
+//! The last state of what newer versions lack is kept: through consolidations, and of each path for itself.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, below, noise, report};
+
+const FILES: usize = 6;
+
+/// Two paths, and a name for what is made of them.
+fn lab() -> Lab {
+    let lab = Lab::new();
+    change(&lab, 0);
+    lab.file("disk/p", noise(1, 30_000));
+    lab.file("disk/dir/q", noise(2, 10_000));
+    lab
+}
+
+/// Most of one path changes.
+fn change(lab: &Lab, night: usize) {
+    for n in (0..FILES).filter(|n| night == 0 || *n > 0) {
+        lab.file(&format!("one/f{n}"), noise((night * FILES + n) as u64 + 10, 200_000));
+    }
+}
+
+fn backup(lab: &Lab, level: &str, code: i32) -> String {
+    let args = ["backup", "one", "disk", "--to", "medium", "--name", "t", level, "--json"];
+    let run = lab.run(args);
+    assert_eq!(run.code, code, "{}", run.stderr);
+    report(run)["session"].as_str().unwrap().to_owned()
+}
+
+fn prune(lab: &Lab, last: &str) -> String {
+    lab.run(["prune", "t", "--keep-last", last]).ok().stdout.clone()
+}
+
+fn versions(lab: &Lab) -> String {
+    lab.run(["versions", "t"]).ok().stdout.clone()
+}
+
+/// A version has a path as it lies there.
+fn has(lab: &Lab, session: &str, path: &str, as_in: &str) {
+    lab.sh("rm -rf out");
+    let version = format!("t@{session}");
+    lab.restored([version.as_str(), "--into", "out"]);
+    same_by_rsync(&lab.path(as_in), &below(&lab.path("out"), &lab.path(path)));
+}
+
+fn consolidations(lab: &Lab) -> usize {
+    let sessions: Value =
+        serde_json::from_str(&lab.run(["sessions", "--json"]).ok().stdout).unwrap();
+    let sessions = sessions["sessions"].as_array().unwrap();
+    sessions.iter().filter(|s| s["kind"] == "consolidate").count()
+}
+
+#[test]
+fn a_consolidation_takes_over_what_its_chain_lacks() {
+    let lab = lab();
+    let whole = backup(&lab, "--full", 0);
+    lab.sh("mv disk away");
+    backup(&lab, "--full", 3);
+    // Nights whose prunes consolidate what they give up.
+    for night in 1..7 {
+        change(&lab, night);
+        backup(&lab, "--incr", 3);
+        let pruned = prune(&lab, "2");
+        let disk = lab.path("disk").display().to_string();
+        let why = format!("last version that has {disk}");
+        assert!(pruned.contains(&why), "night {night}: {pruned}");
+        let status = lab.run(["status", "t"]).stdout;
+        assert!(status.contains(&whole[..8]) && status.contains(&disk), "{status}");
+    }
+    assert!(consolidations(&lab) > 0, "no chain was consolidated");
+    has(&lab, &whole, "disk", "away");
+    // One that is made by hand is the last version.
+    lab.run(["consolidate", "t"]).ok();
+    for _ in 0..2 {
+        prune(&lab, "1");
+        assert!(versions(&lab).contains(&whole[..8]));
+    }
+    let run = lab.run(["restore", "t", "--into", "out2"]);
+    assert!(run.stderr.contains(&whole[..8]), "{}", run.stderr);
+    // Who has the medium alone does not know which path it is, and keeps the version too.
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.run(["import", "medium"]).ok();
+    lab.run(["media", "adopt", "medium"]).ok();
+    let pruned = prune(&lab, "1");
+    assert!(pruned.contains("last version that has what is not on record"), "{pruned}");
+    has(&lab, &whole, "disk", "away");
+    let status = lab.run(["status", "t"]).stdout;
+    assert!(status.contains(&whole[..8]), "{status}");
+    // When the disk is back the old version goes.
+    lab.sh("mv away disk");
+    backup(&lab, "--incr", 0);
+    prune(&lab, "1");
+    assert!(!versions(&lab).contains(&whole[..8]));
+}
+
+#[test]
+fn each_path_that_is_away_in_turn_keeps_its_last_state() {
+    let lab = lab();
+    let first = backup(&lab, "--full", 0);
+    change(&lab, 1);
+    lab.sh("mv disk disk.away; cp -a one one.kept");
+    let second = backup(&lab, "--full", 3);
+    prune(&lab, "1");
+    lab.sh("mv disk.away disk; mv one one.away; echo new >disk/new");
+    let third = backup(&lab, "--full", 3);
+    // As earlier programs left it, only in reports.
+    lab.edit_tables("UPDATE versions SET lacks = NULL");
+    let pruned = prune(&lab, "1");
+    let why = format!("last version that has {}", lab.path("one").display());
+    assert!(pruned.contains(&why), "{pruned}");
+    let left = versions(&lab);
+    assert!(left.contains(&third[..8]) && !left.contains(&first[..8]), "{left}");
+    has(&lab, &second, "one", "one.kept");
+    has(&lab, &third, "disk", "disk");
+    let status = lab.run(["status", "t"]).stdout;
+    assert!(status.contains(&second[..8]), "{status}");
+    // Both away, one after the other: each has its own last state.
+    lab.sh("cp -a disk disk.kept; mv disk disk.away; mv one.away one");
+    change(&lab, 2);
+    lab.sh("rm -rf one.kept; cp -a one one.kept");
+    let fourth = backup(&lab, "--full", 3);
+    prune(&lab, "1");
+    let left = versions(&lab);
+    assert!(left.contains(&third[..8]) && !left.contains(&second[..8]), "{left}");
+    has(&lab, &third, "disk", "disk.kept");
+    has(&lab, &fourth, "one", "one.kept");
+}

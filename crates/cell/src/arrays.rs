@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::rait::address::ArrayAddress;
+use capstan_devices::rait::half_made;
 use capstan_devices::rait::open::{self as arrays, Opened};
 use capstan_devices::rait::rebuild::{self, Rebuilt};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber};
+use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
 use crate::Cell;
@@ -272,6 +274,43 @@ impl Cell {
         let recorded = self.idb.segments_of_medium(medium)?;
         let leaving = self.leaving()?;
         Ok(recorded.into_iter().filter(|s| !leaving.contains(&s.id)).map(|s| s.number).collect())
+    }
+
+    /// Makes the members that an array lacks where a session was killed while it made the array: none has more than its header, the
+    /// others nothing, and nothing is recorded of it. Returns which array it is, if that was so.
+    pub(crate) fn end_making(
+        &self,
+        address: &ArrayAddress,
+        new_medium: bool,
+        observer: &dyn Observer,
+    ) -> Result<Option<MediumId>> {
+        let Some(half) = half_made::look(address) else { return Ok(None) };
+        let header = half.header();
+        if !self.is_unknown_array_of_ours(header)? {
+            return Ok(None);
+        }
+        for path in half.blank_directories() {
+            self.refuse_taken(&Address::File(path), new_medium)?;
+        }
+        half.make(&|| self.entropy.id().map(MediumId))?;
+        let made: Vec<String> = half.blank().into_iter().map(Address::to_string).collect();
+        let text = format!(
+            "a session that was killed had begun to make this array; what it lacked is made: {}",
+            made.join(", ")
+        );
+        Ears::new(observer).say(Code::Adapted, "cell", &header.label, text);
+        Ok(Some(header.medium))
+    }
+
+    /// Whether a header is that of an array of this cell, or of a member of one, of which nothing is recorded: nothing was written to it.
+    fn is_unknown_array_of_ours(&self, header: &MediumHeader) -> Result<bool> {
+        Ok(header.cell == Some(self.id()) && self.idb.medium(header.whole())?.is_none())
+    }
+
+    /// The member of an array that a killed session left on a tape when it had begun to make the array. Nothing else is on it.
+    pub(crate) fn left_of_making(&self, tape: &TapeAddress) -> Result<Option<MediumId>> {
+        let Some(header) = half_made::member_without_data(tape) else { return Ok(None) };
+        Ok(self.is_unknown_array_of_ours(&header)?.then_some(header.medium))
     }
 
     /// The name of an array with its members where they are recorded, in the places of those that are lost by the name that was given:

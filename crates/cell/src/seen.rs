@@ -111,6 +111,8 @@ impl Cell {
         Ok(match on_it(tape) {
             Some(OnTape::Blank) => Some((TapeIs::Blank, String::new())),
             Some(OnTape::Foreign(seems)) => Some((TapeIs::Foreign, seems)),
+            // The next array that is made may take it.
+            Some(OnTape::Medium(_)) if self.left_of_making(tape)?.is_some() => None,
             Some(OnTape::Medium(header)) => self.not_ours(&header)?,
             None => None,
         })

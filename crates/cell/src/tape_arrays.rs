@@ -7,12 +7,13 @@
 use capstan_engine::message::shell_word;
 use std::collections::{HashMap, VecDeque};
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::held::HeldMedium;
 use capstan_devices::open;
 use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::{drives, make};
-use capstan_devices::tape::Trial;
+use capstan_devices::tape::{Trial, refuse_worm};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_media_agent::mirror::Member;
@@ -199,9 +200,9 @@ impl Cell {
                 let tape = TapeAddress { drive: library.drive, ..tape };
                 let trial = Trial::of(&Address::Tape(tape.clone()));
                 match self.holds_nothing(&candidate, &tape) {
-                    Ok(()) => {
+                    Ok(given_up) => {
                         trial.keep();
-                        free.extend(candidate.known.map(|(medium, _)| medium));
+                        free.extend(given_up);
                         return Ok(tape);
                     }
                     Err(e) => {
@@ -242,12 +243,21 @@ impl Cell {
         Ok(labels.find(is_free).unwrap_or_else(|| first.clone()))
     }
 
-    /// Refuses a tape that cannot become a member of a new array.
-    fn holds_nothing(&self, candidate: &Candidate, tape: &TapeAddress) -> Result<()> {
+    /// Refuses a tape that cannot become a member of a new array. Returns the medium, or member of an array, that is given up with it.
+    fn holds_nothing(&self, candidate: &Candidate, tape: &TapeAddress) -> Result<Option<MediumId>> {
         if let Some(why) = &candidate.why_not {
             return Err(CellError::BadInput(why.clone()));
         }
-        let Some((medium, state)) = candidate.known else { return Ok(open::refuse_used(tape)?) };
+        let Some((medium, state)) = candidate.known else {
+            return match open::refuse_used(tape) {
+                Err(e @ DeviceError::ArrayMember { .. }) => {
+                    let left = self.left_of_making(tape)?;
+                    let left = left.filter(|_| refuse_worm(tape).is_ok());
+                    left.map(Some).ok_or_else(|| e.into())
+                }
+                unused => Ok(unused.map(|()| None)?),
+            };
+        };
         let holds = |what: &str| Err(CellError::BadInput(what.to_owned()));
         if state != MediumState::Free {
             return holds("it holds backups");
@@ -259,7 +269,7 @@ impl Cell {
             true if !device.medium().segments()?.is_empty() => {
                 holds("it holds what is not recorded")
             }
-            true => Ok(()),
+            true => Ok(Some(medium)),
         }
     }
 }

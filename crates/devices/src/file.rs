@@ -42,6 +42,36 @@ pub fn header_in(path: &Path) -> Result<MediumHeader, DeviceError> {
     Ok(FileMedium::member_on(Arc::new(storage), &at)?.header)
 }
 
+/// What is in a directory that a medium may be made in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InDirectory {
+    /// Nothing: it is new or empty, or has a header that was not written to its end.
+    Nothing,
+    /// The header of a medium and no more.
+    HeaderOnly,
+    /// Something else.
+    More,
+}
+
+/// Looks into a directory that a medium may be made in. One that is not there has nothing.
+pub fn look_in(path: &Path) -> Result<InDirectory, DeviceError> {
+    let failed = || io_error("list", &path.display().to_string());
+    let names = match std::fs::read_dir(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(InDirectory::Nothing),
+        names => names.map_err(failed())?,
+    };
+    let mut found = InDirectory::Nothing;
+    for name in names {
+        let name = name.map_err(failed())?.file_name();
+        if name == HEADER_NAME {
+            found = InDirectory::HeaderOnly;
+        } else if name != HEADER_TEMPORARY && name != "lost+found" {
+            return Ok(InDirectory::More);
+        }
+    }
+    Ok(found)
+}
+
 /// Whether a file of that name in a medium's directory is one of ours.
 pub fn is_our_name(name: &str) -> bool {
     name == HEADER_NAME

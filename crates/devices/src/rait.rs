@@ -3,7 +3,7 @@
 //! An array is a device and a storage like any other: [`device`] writes to its members, each of which is a device with a
 //! thread of its own, [`storage`] and [`segment`] read what is on them as if it were one medium, and make up for members
 //! and blocks that are lost. So arrays can be members of arrays. [`address`] reads their names, [`open`] opens them by
-//! name, [`make`] makes them, [`find`] puts them together from what tapes say of themselves, [`drives`] counts what they
+//! name, [`make`] makes them, [`half_made`] ends what a kill left of that, [`find`] puts them together from what tapes say of themselves, [`drives`] counts what they
 //! need of tape drives, [`rebuild`] writes a lost member anew. What lies where is in `capstan_format::array`.
 
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub mod device;
 pub mod drives;
 pub(crate) mod ends;
 pub mod find;
+pub mod half_made;
 pub mod make;
 mod member;
 pub mod open;

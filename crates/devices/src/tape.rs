@@ -43,7 +43,7 @@ pub use passed::{WINDOW, read_through};
 pub(crate) use spool::check as check_spool;
 pub use spool::{SpoolPlan, SpooledTape, nameless};
 pub use storage::{OnTape, on_it, open, open_wanted};
-pub(crate) use storage::{is_blank, open_member, refuse_used};
+pub(crate) use storage::{has_header_only, is_blank, open_member, refuse_used};
 pub(crate) use writer::check_encrypts;
 pub use writer::{TapeDevice, erase, refuse_worm};
 

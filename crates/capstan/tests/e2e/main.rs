@@ -87,6 +87,7 @@ mod postgres;
 mod presence;
 mod protection;
 mod rait;
+mod rait_half_made;
 mod rait_members;
 mod rait_tape;
 mod reconnects;

@@ -347,7 +347,7 @@ impl Cell {
                     }
                     _ => {}
                 }
-                let there = match self.refuse_others(address) {
+                let mut there = match self.refuse_others(address) {
                     // Somebody made the tape blank, and it is to become another medium.
                     Err(CellError::Changed(_))
                         if wanted.new_medium
@@ -362,6 +362,13 @@ impl Cell {
                     Some(id) if address.is_tape() => self.refuse_poor(id)?,
                     Some(_) => {}
                     None => self.refuse_taken(address, wanted.new_medium)?,
+                }
+                if let Address::Array(array) = address {
+                    match self.end_making(array, wanted.new_medium, observer) {
+                        // It does without what cannot be made.
+                        Err(e) if there.is_some() && !e.is_busy() => {}
+                        made => there = made?.or(there),
+                    }
                 }
                 // One that went away since must not become another one.
                 let new = || match there {

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileMedium;
+use capstan_devices::file::{FileMedium, InDirectory, look_in};
 use capstan_devices::mounts::{MountTables, whole};
 use capstan_devices::{DeviceError, open};
 use capstan_format::id::MediumId;
@@ -179,8 +179,5 @@ fn is_bare(address: &Address) -> bool {
 }
 
 fn is_bare_directory(path: &Path) -> bool {
-    match std::fs::read_dir(path) {
-        Ok(names) => names.flatten().all(|name| name.file_name() == "lost+found"),
-        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
-    }
+    matches!(look_in(path), Ok(InDirectory::Nothing))
 }

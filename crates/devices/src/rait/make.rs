@@ -10,7 +10,7 @@ use capstan_format::record::MediumHeader;
 use super::address::ArrayAddress;
 use crate::DeviceError;
 use crate::address::{Address, TapeAddress};
-use crate::file::{FileDevice, io_error};
+use crate::file::{FileDevice, InDirectory, io_error, look_in};
 use crate::open::named;
 use crate::tape::Claim;
 
@@ -30,16 +30,8 @@ pub(crate) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
     }
     let directories: Vec<PathBuf> = members.iter().flat_map(Address::directories).collect();
     for path in &directories {
-        let at = path.display().to_string();
-        match std::fs::read_dir(path) {
-            Ok(mut names) => {
-                let is_empty = names.all(|n| n.is_ok_and(|n| n.file_name() == "lost+found"));
-                if !is_empty {
-                    return Ok(false);
-                }
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(io_error("list", &at)(e)),
+        if look_in(path)? != InDirectory::Nothing {
+            return Ok(false);
         }
     }
     failed.map_or(Ok(true), Err)
@@ -73,9 +65,9 @@ pub fn make(
 }
 
 /// Tapes that are this process's until they are made.
-type Claims = HashMap<TapeAddress, Claim>;
+pub(super) type Claims = HashMap<TapeAddress, Claim>;
 
-fn claims(of: &Address, may_go: &[MediumId]) -> Result<Claims, DeviceError> {
+pub(super) fn claims(of: &Address, may_go: &[MediumId]) -> Result<Claims, DeviceError> {
     let claim = |tape: TapeAddress| {
         let claim = Claim::on(named(&tape)?, may_go)?;
         Ok((tape, claim))
@@ -105,7 +97,7 @@ pub(super) fn make_member(
     make_one(member, header, &claims(member, &[])?, new_id)
 }
 
-fn make_one(
+pub(super) fn make_one(
     member: &Address,
     header: &MediumHeader,
     tapes: &Claims,

@@ -123,6 +123,13 @@ fn open_member(address: &Address, drives: &mut Drives) -> Result<Member, DeviceE
         directories,
         address: address.clone(),
     };
+    // What makes a medium of a device that stands alone makes none of an array's.
+    let not_alone = |e| match e {
+        DeviceError::NoMedium(path) => {
+            DeviceError::NotOfArray { path, problem: "no medium is in it".to_owned() }
+        }
+        e => e,
+    };
     match address {
         Address::File(path) => {
             let at = path.display().to_string();
@@ -131,7 +138,8 @@ fn open_member(address: &Address, drives: &mut Drives) -> Result<Member, DeviceE
                 return Err(DeviceError::NotOfArray { path: at, problem: problem.to_owned() });
             }
             let storage = Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
-            Ok(member(FileMedium::member_on(storage, &at)?, vec![path.clone()]))
+            let medium = FileMedium::member_on(storage, &at).map_err(not_alone)?;
+            Ok(member(medium, vec![path.clone()]))
         }
         Address::Tape(tape) => {
             let tape = open::named(tape)?;
@@ -140,7 +148,7 @@ fn open_member(address: &Address, drives: &mut Drives) -> Result<Member, DeviceE
                 Ok(medium) => Ok(member(medium, Vec::new())),
                 Err(e) => {
                     drives.give_back(tape);
-                    Err(e)
+                    Err(not_alone(e))
                 }
             }
         }

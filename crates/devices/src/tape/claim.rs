@@ -19,7 +19,7 @@ use crate::address::TapeAddress;
 pub(crate) struct Claim(Arc<Tape>);
 
 impl Claim {
-    /// Takes a tape that is blank, or holds one of these media and no segment of it. Nothing is written.
+    /// Takes a tape that is blank, or holds one of these media or members and no segment of it. Nothing is written.
     pub fn on(address: &TapeAddress, may_go: &[MediumId]) -> Result<Self, DeviceError> {
         let tape = Tape::of(address);
         if !tape.pin() {

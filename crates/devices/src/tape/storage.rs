@@ -60,6 +60,12 @@ pub(crate) fn is_blank(address: &TapeAddress) -> Result<bool, DeviceError> {
     Ok((end.file, end.block) == (0, 0))
 }
 
+/// Whether one block was written to a tape, as a medium's header is, and nothing behind it but the filemark.
+pub(crate) fn has_header_only(address: &TapeAddress) -> Result<bool, DeviceError> {
+    let end = Tape::of(address).with(|deck| deck.end())?;
+    Ok([(0, 1), (1, 0)].contains(&(end.file, end.block)))
+}
+
 /// What is on a tape.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OnTape {
@@ -97,7 +103,8 @@ pub(crate) fn refuse_used(address: &TapeAddress) -> Result<(), DeviceError> {
     refuse_used_but(&Tape::of(address), address, &[])
 }
 
-/// The same; one that holds one of these media and no segment is none on which anything is.
+/// The same; one that holds one of these media and no segment, or is one of these members of an array and has nothing else, is none on
+/// which anything is.
 pub(super) fn refuse_used_but(
     tape: &Tape,
     address: &TapeAddress,
@@ -110,7 +117,12 @@ pub(super) fn refuse_used_but(
         return Ok(());
     }
     Err(match open_member(address) {
-        Ok(there) if there.header().is_array() => member_alone(there.header(), &tape.name()),
+        Ok(there) if there.header().is_array() => {
+            if may_go.contains(&there.header().medium) && has_header_only(address)? {
+                return Ok(());
+            }
+            member_alone(there.header(), &tape.name())
+        }
         Ok(there) if may_go.contains(&there.header().medium) && there.segments()?.is_empty() => {
             return Ok(());
         }

@@ -28,6 +28,9 @@ impl LockTable {
     }
 }
 
+/// Which signal tells of a lease that is to be given up: Linux' include/uapi/asm-generic/fcntl.h, the same on all processors.
+const F_SETSIG: libc::c_int = 10;
+
 /// Lines are `1: POSIX ADVISORY WRITE 123 fe:00:4711 0 EOF`; a waiting lock has `->` after its number.
 fn parse(table: &str) -> HashSet<(u32, u32, u64)> {
     let inode = |line: &str| {
@@ -44,8 +47,10 @@ fn parse(table: &str) -> HashSet<(u32, u32, u64)> {
 pub fn is_open_for_writing(fd: impl AsFd) -> bool {
     let fd = fd.as_fd().as_raw_fd();
     // SAFETY: plain system calls on an open descriptor. A read lease is refused with EAGAIN while the file is open for
-    // writing; where it is granted it is given back at once.
+    // writing; where it is granted it is given back at once. Whoever opens the file for writing in between has us told by a signal:
+    // SIGIO would end the process, SIGURG is ignored by default.
     unsafe {
+        libc::fcntl(fd, F_SETSIG, libc::SIGURG);
         if libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0 {
             libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
             return false;
@@ -79,6 +84,27 @@ mod tests {
         rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).unwrap();
         assert!(LockTable::default().is_locked(&stat));
         assert!(!lock_shared(&reader));
+    }
+
+    /// The signal that tells of a writer would end the process of this test.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test may panic")]
+    fn who_begins_to_write_just_then_does_no_harm() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        drop(File::create(&path).unwrap());
+        let reader = File::open(&path).unwrap();
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while begin.elapsed() < Duration::from_millis(300) {
+                    drop(OpenOptions::new().write(true).open(&path).unwrap());
+                }
+            });
+            while begin.elapsed() < Duration::from_millis(300) {
+                is_open_for_writing(&reader);
+            }
+        });
     }
 
     #[test]

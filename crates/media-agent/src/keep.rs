@@ -268,7 +268,10 @@ mod tests {
     use super::*;
 
     fn keep(room: u64) -> Keep {
-        let (replace, lost) = (Box::new(|members, _: &_| Ok(members)), Box::new(drop));
+        let (replace, lost) = (
+            Box::new(|members: Vec<_>, _: &_| Ok(members.into_iter().map(Ok).collect())),
+            Box::new(drop),
+        );
         let file = tempfile::tempfile().unwrap();
         let mut keeping = Keeping { file, path: "here".to_owned(), room, replace, lost };
         Keep::new(&mut keeping).unwrap()

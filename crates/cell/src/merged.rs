@@ -186,9 +186,14 @@ fn order_of(a: &Row, b: &Row) -> Ordering {
 /// Of all rows of a path, the newest, with the place of its data; calls with the others but the one that has those.
 fn settle(mut rows: Vec<Row>, loser: &mut dyn FnMut(Row)) -> Option<Row> {
     rows.sort_unstable_by_key(|row| row.ordinal);
+    // A row that is found in two ways does not lose to itself.
+    rows.dedup_by_key(|row| row.ordinal);
     let mut newest = rows.pop()?;
     if newest.is_as_in() {
-        let has_data = |r: &Row| r.entry.kind == Kind::File && !r.entry.link && !r.is_as_in();
+        // What the same session read before is not what the base has: the file was read again.
+        let is_before = |r: &Row| r.ordinal.session < newest.ordinal.session;
+        let has_data =
+            |r: &Row| r.entry.kind == Kind::File && !r.entry.link && !r.is_as_in() && is_before(r);
         if let Some(at) = rows.iter().rposition(has_data) {
             let carrier = rows.remove(at);
             newest.entry.extents = carrier.entry.extents;

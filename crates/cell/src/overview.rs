@@ -23,8 +23,8 @@ pub(crate) struct Overview {
     newest: HashMap<Vec<u8>, Ordinal>,
     /// Rows that a later session's replaced or removed, ascending, by segment and stream.
     dead: HashMap<(u32, StreamId), Vec<u32>>,
-    /// What reading found, with the place of the record.
-    outcomes: HashMap<Vec<u8>, (Ordinal, Outcome)>,
+    /// What reading found, with the place of each record, in order.
+    outcomes: HashMap<Vec<u8>, Vec<(Ordinal, Outcome)>>,
     /// Ranges of each stream's logical bytes that are on media, in the order of the segments.
     spans: HashMap<StreamId, Vec<(u64, u64)>>,
     /// Each file's parts that are on media.
@@ -105,6 +105,12 @@ impl Overview {
             }
             Ok(())
         })?;
+        // Of a file that was read again afterwards they say nothing.
+        for (path, found) in &mut o.outcomes {
+            if let Some(newest) = o.newest.get(path) {
+                found.retain(|(at, _)| at.session != newest.session || !newest.is_newer_than(at));
+            }
+        }
         // Else it came again where its data are.
         ahead.retain(|a| !o.is_on_media(a.stream, a.start, 1));
         for of in ahead.chunk_by(|a, b| (a.index, a.stream) == (b.index, b.stream)) {
@@ -133,6 +139,13 @@ impl Overview {
             } else if row.data != row.ordinal {
                 let carriers = o.carriers.entry((row.data.segment, row.data.stream)).or_default();
                 carriers.push(row.data.row);
+                let path = row.entry.path();
+                if let Some(parts) = o.parts.get(&path) {
+                    // What was read since, and came to be as it was, is of no use; nor is what was there before.
+                    let later = parts.iter().map(|part| part.ordinal);
+                    dead.extend(later.filter(|part| part.session > row.data.session));
+                    newest.insert(path, row.data);
+                }
             } else if row.entry.replaces || row.entry.kind == Kind::Tombstone {
                 let path = row.entry.path();
                 if o.parts.contains_key(&path) {
@@ -161,14 +174,17 @@ impl Overview {
         let mut batches = view.batches(index, stream, true)?;
         let mut opener = BatchOpener::default();
         let end = batches.end;
+        // Of those in the order of this segment; the others are aside.
+        let mut last: Option<PathKey> = None;
         for number in 0.. {
             let (mut late, mut others) = (Vec::new(), false);
             let any = view.batch(&mut batches, number, &mut opener, &mut |row| {
                 let e = &row.entry;
                 let counts = e.logical_len() == 0 || row.start < end;
-                if !sparse::is_ordered(e.kind) || !counts {
+                if !sparse::is_ordered(e.kind) || !counts || !sparse::is_after(last.as_ref(), e) {
                     return Ok(());
                 }
+                last = Some((e.dir.clone(), e.name.clone()));
                 if sparse::is_after(Some(before), e) {
                     others = true;
                 } else {
@@ -209,7 +225,7 @@ impl Overview {
         match e.kind {
             Kind::Outcome => {
                 if let Some(outcome) = e.outcome {
-                    self.outcomes.insert(e.path(), (ordinal, outcome));
+                    self.outcomes.entry(e.path()).or_default().push((ordinal, outcome));
                 }
             }
             Kind::Part => {
@@ -248,13 +264,14 @@ impl Overview {
             rows.is_some_and(|rows| rows.binary_search(&ordinal.row).is_ok())
         };
         let newest = self.newest.get(path);
-        newest.is_some_and(|newest| newest.is_newer_than(&ordinal)) || dead()
+        let is_newer = newest.is_some_and(|newest| newest.is_newer_than(&ordinal));
+        (is_newer || dead()) && !self.is_carrier(ordinal)
     }
 
     /// What reading found of the file that this row is of.
     pub fn outcome(&self, path: &[u8], ordinal: Ordinal) -> Option<Outcome> {
-        let (at, outcome) = self.outcomes.get(path)?;
-        (!ordinal.is_newer_than(at)).then_some(*outcome)
+        let mut found = self.outcomes.get(path)?.iter().rev();
+        found.find(|(at, _)| !ordinal.is_newer_than(at)).map(|(_, outcome)| *outcome)
     }
 
     /// Whether the row has data of a later session's row, and its metadata are replaced.
@@ -339,10 +356,15 @@ impl Overview {
     fn parts_of<'o>(&'o self, row: &'o Row) -> impl Iterator<Item = &'o PartOf> {
         let path = row.entry.path();
         let parts = self.parts.get(&path).map(Vec::as_slice).unwrap_or_default();
+        let is_carried = row.data != row.ordinal;
         parts.iter().filter(move |part| {
             let of_this =
                 part.ordinal.stream == row.data.stream || !row.data.is_newer_than(&part.ordinal);
-            of_this && !self.is_replaced(&path, part.ordinal)
+            of_this
+                && match is_carried {
+                    true => part.ordinal.session <= row.data.session,
+                    false => !self.is_replaced(&path, part.ordinal),
+                }
         })
     }
 

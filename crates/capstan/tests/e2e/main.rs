@@ -95,6 +95,7 @@ mod refusals;
 mod repair;
 mod restore_some;
 mod retire;
+mod retries;
 mod runs;
 mod scratch;
 mod secrets;

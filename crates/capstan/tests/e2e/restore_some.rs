@@ -280,3 +280,19 @@ fn several_objects_and_only_what_is_needed() {
     let one_of_two = read(&["--include", "large.iso"]);
     assert!((6_000_000..9_000_000).contains(&one_of_two), "{one_of_two}");
 }
+
+#[test]
+fn one_name_of_a_file_whose_first_name_is_gone() {
+    let lab = Lab::new();
+    lab.file("tree/b", noise(9, 300_000));
+    lab.sh("ln tree/b tree/c; ln tree/b tree/d");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("rm tree/b");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    for name in ["c", "d"] {
+        run(&lab, &format!("restore t tree/{name} --into out")).ok();
+        lab.sh(&format!(
+            "find out -name {name} -exec cmp {{}} tree/{name} \\; | wc -l | grep -x 0; rm -r out"
+        ));
+    }
+}

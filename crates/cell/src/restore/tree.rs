@@ -548,7 +548,8 @@ impl Restore<'_> {
                 if let Some(to) = self.stripped(&path) {
                     each(&row, &path, to)?;
                 }
-            } else if !wanted && self.instead.contains_key(&path) {
+            } else if !wanted && self.instead.contains_key(&path) && self.live(stream, &row, &path)
+            {
                 for link in self.instead[&path].iter().take(1) {
                     let place = link.path();
                     if let Some(to) = self.stripped(&place) {

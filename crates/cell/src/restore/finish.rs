@@ -40,8 +40,12 @@ impl Restore<'_> {
                     let (dir, name) = split(to);
                     let entry = self.as_restored(path, self.here(row));
                     match worker.finish_file(&entry, dir, name) {
-                        // That its contents are missing was said.
-                        Err(e) if e.is_missing() && row.is_as_in() => {}
+                        // Mostly it was said why its contents are missing.
+                        Err(e) if e.is_missing() && row.is_as_in() => {
+                            if !self.damaged_now(path) {
+                                self.missing(path, "its contents were not restored");
+                            }
+                        }
                         Err(e) => self.target_error(path, &e)?,
                         Ok(()) => {}
                     }

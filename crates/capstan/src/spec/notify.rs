@@ -144,9 +144,12 @@ fn smtp(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Smtp> {
         }
     };
     let (at, server) = server?;
-    if login.is_some() && tls == Tls::Off {
+    let in_the_clear = login.is_some() && tls == Tls::Off;
+    if in_the_clear {
         m.at(at, "a password is not sent in the clear; leave tls = \"off\" out".to_owned());
     }
+    // Nor in the letter that tells of this mistake.
+    let login = login.filter(|_| !in_the_clear);
     let usual = match tls {
         Tls::Upgraded => PORT_STARTTLS,
         Tls::Always => PORT_TLS,

@@ -189,3 +189,60 @@ fn sendmail_sends_and_a_run_that_was_killed_is_told_of() {
     assert!(status["runs"][0]["reason"].as_str().unwrap().contains("1 mistake"), "{status:#}");
     assert_eq!(status["runs"][0]["exit_code"], 2);
 }
+
+/// Takes mail from anybody, asks for a login in the clear, and keeps every line that it is sent.
+const PLAIN_SERVER: &str = r#"
+import sys
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+class Session(StreamRequestHandler):
+    def handle(self):
+        say = lambda text: self.wfile.write(text + b"\r\n")
+        say(b"220 here")
+        data = False
+        for line in self.rfile:
+            with open("lines", "ab") as file:
+                file.write(line)
+            word = line[:4].upper()
+            if data:
+                data = line != b".\r\n"
+                data or say(b"250 OK")
+            elif word == b"EHLO":
+                say(b"250-here\r\n250 AUTH PLAIN LOGIN")
+            elif word == b"DATA":
+                data = True
+                say(b"354 go on")
+            elif word == b"AUTH":
+                say(b"235 OK")
+            else:
+                say(b"250 OK")
+server = ThreadingTCPServer(("127.0.0.1", 0), Session)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"#;
+
+/// The letter that tells of a specification with a mistake goes by what of it can be read: not with the password.
+#[test]
+fn no_password_goes_in_the_clear_with_the_letter_that_says_so() {
+    let lab = Lab::new();
+    lab.file("tree/x", "x");
+    lab.file("password", "se cret\n");
+    lab.sh("chmod 600 password");
+    let script = lab.file("server.py", PLAIN_SERVER);
+    let mut command = lab.program(&PathBuf::from("python3"));
+    let mut child = command.arg(script).stdout(Stdio::piped()).spawn().unwrap();
+    let mut port = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let _server = Server(child);
+    let refused = run(
+        &lab,
+        &format!(
+            "{OBJECTS}[notify]\nmail = \"ann@example.org\"\nsmtp = \"localhost:{}\"\ntls = \"off\"\n\
+             user = \"backup\"\npassword-file = \"LAB/password\"\n",
+            port.trim()
+        ),
+    );
+    refused.refused(&["not sent in the clear"]);
+    let lines = lab.sh("cat lines");
+    assert!(lines.contains("RCPT TO:<ann@example.org>"), "{lines}");
+    assert!(!lines.to_uppercase().contains("AUTH"), "{lines}");
+}

@@ -96,6 +96,13 @@ impl Said {
         said
     }
 
+    /// The same where it is known of which files the version has a part: of the others that cannot be read it has what its base has.
+    pub fn but_cut(mut self, cut: Vec<String>) -> Self {
+        let unreadable = std::mem::replace(&mut self.cut, cut.into_iter().collect());
+        self.not_reached.0.extend(unreadable.0);
+        self
+    }
+
     pub fn is_empty(&self) -> bool {
         self.not_reached.is_empty() && self.cut.is_empty()
     }

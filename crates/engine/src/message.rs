@@ -174,11 +174,14 @@ impl Code {
                 104,
                 "unreadable",
                 Error,
-                "check the disk (dmesg, smartctl); what could be read is stored, the rest reads as zeros",
+                "check the disk (dmesg, smartctl); what could be read is stored and the rest is zeros, unless the message says that the last version's state is kept",
             ),
-            Self::NotOpened => {
-                (105, "not-opened", Error, "run as a user who may read it, or exclude it")
-            }
+            Self::NotOpened => (
+                105,
+                "not-opened",
+                Error,
+                "run as a user who may read it, or exclude it; until then what the last version has of it is kept",
+            ),
             Self::InUse => {
                 (106, "in-use", Warning, "close what writes to it, or use --locked skip or error")
             }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, below, noise, report};
+use crate::support::{Lab, Mount, below, loop_devices, noise, report, skip};
 
 const FILES: usize = 6;
 
@@ -129,4 +129,116 @@ fn each_path_that_is_away_in_turn_keeps_its_last_state() {
     assert!(left.contains(&third[..8]) && !left.contains(&second[..8]), "{left}");
     has(&lab, &third, "disk", "disk.kept");
     has(&lab, &fourth, "one", "one.kept");
+}
+
+/// As a plain user: root may open everything.
+#[test]
+fn a_file_that_may_not_be_opened_keeps_the_last_version_that_has_it() {
+    let lab = Lab::of_user();
+    lab.sh("mkdir tree; echo a >tree/a; echo b >tree/b");
+    let backup = |level: &str| {
+        let run = lab.run(["backup", "tree", "--to", "medium", "--name", "t", level, "--json"]);
+        report(run)["session"].as_str().unwrap().to_owned()
+    };
+    backup("--full");
+    lab.sh("chmod 000 tree/a");
+    // An incremental has what its base has, and takes its place.
+    let incr = backup("--incr");
+    lab.restored(["t", "--into", "out"]);
+    assert_eq!(lab.sh("find out -name a -exec cat '{}' +").trim(), "a");
+    assert!(!lab.run(["status", "t"]).stdout.contains("has nothing of"));
+    for _ in 0..2 {
+        backup("--full");
+        let pruned = prune(&lab, "1");
+        let why = format!("last version that has {}", lab.path("tree/a").display());
+        assert!(pruned.contains(&why) && pruned.contains(&incr[..8]), "{pruned}");
+    }
+    let run = lab.run(["restore", "t", "--into", "out2"]);
+    assert!(run.stderr.contains("has nothing of") && run.stderr.contains(&incr[..8]));
+    let version = format!("t@{incr}");
+    lab.restored([version.as_str(), "--into", "out3"]);
+    assert_eq!(lab.sh("find out3 -name a -exec cat '{}' +").trim(), "a");
+    // Also of a chain that was made one.
+    lab.sh("echo c >tree/c");
+    backup("--incr");
+    lab.run(["consolidate", "t"]).ok();
+    assert!(prune(&lab, "1").contains(&incr[..8]));
+    lab.sh("chmod 644 tree/a");
+    backup("--incr");
+    prune(&lab, "1");
+    assert!(!versions(&lab).contains(&incr[..8]));
+}
+
+/// A disk that dies: a file system in an image of which the end is cut off.
+#[test]
+fn a_disk_that_dies_does_not_push_out_what_it_had() {
+    if !loop_devices() {
+        return skip("loop devices cannot be mounted here");
+    }
+    let lab = Lab::new();
+    const SIZE: usize = 6_000_000;
+    lab.mkdir("kept");
+    for n in 0..FILES {
+        lab.file(&format!("kept/f{n}"), noise(n as u64, SIZE));
+    }
+    lab.sh("truncate -s 64M image; mkfs.ext4 -q -F -b 4096 image; mkdir disk; mount -o loop image disk; cp kept/* disk; umount disk");
+    let image = lab.path("image").display().to_string();
+    let mount = Mount::new(&["-o", "loop", &image], &lab.path("disk"));
+    let backup =
+        |level: &str| lab.run(["backup", "disk", "--to", "medium", "--name", "t", level, "--json"]);
+    assert_eq!(backup("--full").code, 0);
+    // Nothing of it is in the cache any more.
+    drop(mount);
+    let mount = Mount::new(&["-o", "loop", &image], &lab.path("disk"));
+    lab.sh("touch disk/f*; sync -f disk; truncate -s 30M image");
+    for _ in 0..2 {
+        // An incremental keeps what its base has of a file that was there.
+        let run = backup("--incr");
+        let (code, incr) = (run.code, report(run));
+        let of = incr["errors"].as_array().unwrap().iter().filter(|e| e["code"] == "unreadable");
+        let texts: Vec<&str> = of.map(|e| e["error"].as_str().unwrap()).collect();
+        assert!(code == 3 && !texts.is_empty(), "{incr:#}");
+        assert!(texts.iter().all(|text| text.contains("is kept as it was")), "{texts:?}");
+    }
+    let compare = "for f in kept/*; do cmp $f $(find out -name $(basename $f)); done";
+    lab.restored(["t", "--into", "out"]);
+    lab.sh(compare);
+    assert!(!lab.run(["status", "t"]).stdout.contains("has nothing of"));
+    assert!(!prune(&lab, "9").contains("last version that has"));
+    // A full does not have it.
+    let run = backup("--full");
+    let (code, full) = (run.code, report(run));
+    assert_eq!(code, 3, "{full:#}");
+    drop(mount);
+    let pruned = prune(&lab, "1");
+    let cut: Vec<&str> = full["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|e| e["code"] == "unreadable")
+        .map(|e| e["path"].as_str().unwrap())
+        .collect();
+    assert!(!cut.is_empty() && pruned.contains("last version that has"), "{full:#} {pruned}");
+    let status = lab.run(["status", "t"]).stdout;
+    assert!(cut.iter().all(|path| status.contains(path)), "{status}");
+    // What is restored of it is as long as it was, and what could not be read is zeros.
+    let run = lab.run(["restore", "t", "--into", "out2"]);
+    assert!(run.code == 3 && run.stderr.contains("the rest is zeros"), "{}", run.stderr);
+    for path in &cut {
+        let name = path.rsplit('/').next().unwrap();
+        let (was, is) = (noise(name[1..].parse().unwrap(), SIZE), {
+            let at = below(&lab.path("out2"), &lab.path("disk")).join(name);
+            fs::read(at).unwrap()
+        });
+        assert_eq!(is.len(), SIZE, "{name}");
+        let read = is.iter().zip(&was).take_while(|(is, was)| is == was).count();
+        assert!(read < SIZE && is[read..].iter().all(|byte| *byte == 0), "{name}");
+    }
+    // The last version that has it stays, with what it builds on.
+    lab.sh("rm -rf out");
+    let left = versions(&lab);
+    let kept = left.lines().filter_map(|line| line.strip_prefix("t@")).next_back().unwrap();
+    let version = format!("t@{}", &kept[..8]);
+    lab.restored([version.as_str(), "--into", "out"]);
+    lab.sh(compare);
 }

@@ -391,7 +391,8 @@ impl Job<'_> {
             bytes_read: count.bytes.load(Relaxed),
             bytes_written: 0,
         };
-        let lacks = cell.lacks_of_new(self.ears.said(), self.label.base)?.into_list();
+        let cut = self.counters.cut.lock().clone();
+        let lacks = cell.lacks_of_new(self.ears.said().but_cut(cut), self.label.base)?.into_list();
         let ended = status != Status::Incomplete && of.whole.is_ok();
         let end = ended.then(|| SessionEnd {
             status: status.to_string(),

@@ -8,7 +8,7 @@ use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_format::entry::{Entry, ExtentKind, Kind, OutcomeCode};
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
@@ -312,7 +312,8 @@ impl<'a> Hand<'a> {
             }
             file.set_len(r.overview.believed_len(row))?;
         }
-        if r.damaged_now(path) {
+        let outcome = r.overview.outcome(path, row.ordinal).map(|o| o.code);
+        if outcome == Some(OutcomeCode::Unreadable) || r.damaged_now(path) {
             // What could be read is there; its length is right, as far as media have it.
             file.set_len(r.overview.believed_len(row))?;
         }

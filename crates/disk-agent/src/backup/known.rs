@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use capstan_engine::message::Code;
 use capstan_format::entry::{Entry, Kind, Timestamp};
 use rustix::fs::Stat;
+use rustix::io::Errno;
 
 use super::ReadMode;
 use super::reader::StreamReader;
@@ -69,28 +70,29 @@ impl StreamReader<'_> {
             return Some(Known { base: found.swap_remove(at), was_read: false });
         }
         found.retain(|b| is_worth_reading(b, entry));
-        let at = self.with_same_contents(item, fd, entry, before, &found)?;
+        // What cannot be read is found out once more when it is saved.
+        let at = self.with_same_contents(item, fd, entry, before, &found).ok()??;
         Some(Known { base: found.swap_remove(at), was_read: true })
     }
 
-    /// Whether a file that was touched has the very contents that the base has under this name.
+    /// Whether a file that was touched has the very contents that the base has under this name. An error says why it cannot be read.
     pub(super) fn only_metadata_changed(
         &mut self,
         item: &WalkItem,
         fd: &OwnedFd,
         entry: &Entry,
         before: &Stat,
-    ) -> bool {
+    ) -> Result<bool, Errno> {
         let Some(base) = item.base.as_ref().filter(|b| b.complete && self.backup.base.is_some())
         else {
-            return false;
+            return Ok(false);
         };
         let alike = base.kind == Kind::File && base.size == entry.size && base.link_to.is_none();
-        alike
-            && is_worth_reading(base, entry)
-            && self
-                .with_same_contents(item, fd, entry, before, std::slice::from_ref(base))
-                .is_some()
+        if !alike || !is_worth_reading(base, entry) {
+            return Ok(false);
+        }
+        let of = std::slice::from_ref(base);
+        Ok(self.with_same_contents(item, fd, entry, before, of)?.is_some())
     }
 
     /// Which of these files of the base, of the same length, has the contents of one. It is read for that, if it can be.
@@ -101,15 +103,15 @@ impl StreamReader<'_> {
         entry: &Entry,
         before: &Stat,
         of: &[BaseRow],
-    ) -> Option<usize> {
+    ) -> Result<Option<usize>, Errno> {
         let mut ranges = vec![(0, entry.size)];
         if source::may_be_sparse(before) {
-            ranges = source::data_ranges(fd, entry.size).ok()?;
+            ranges = source::data_ranges(fd, entry.size)?;
         }
         // The checksum leaves holes out: they have to be where they were.
         let is_alike = |b: &BaseRow| b.sum.is_some() && b.has_data_in(&ranges);
         if !of.iter().any(is_alike) {
-            return None;
+            return Ok(None);
         }
         // What turns out to be new is read once more: out of the page cache, unless it is large.
         if entry.size < HUGE && self.backup.options.mode == ReadMode::Auto && source::is_cold(fd) {
@@ -118,7 +120,7 @@ impl StreamReader<'_> {
         }
         // What is new counts when it is read to be stored; a large one is counted while it is read, since it is seldom new.
         let is_large = entry.size >= HUGE;
-        let sum = self.content_sum(fd, entry.size, &ranges, is_large);
+        let sum = self.content_sum(fd, entry.size, &ranges, is_large)?;
         let was_written_to =
             || source::stat(fd).map_or(true, |after| source::changed(before, &after));
         let found = of.iter().position(|b| sum.is_some() && b.sum == sum && is_alike(b));
@@ -132,7 +134,7 @@ impl StreamReader<'_> {
                 self.count(read);
             }
         }
-        found
+        Ok(found)
     }
 }
 

@@ -114,6 +114,8 @@ pub struct Counters {
     pub in_use: AtomicU64,
     /// Files stored with unreadable parts.
     pub corrupt: AtomicU64,
+    /// Of those, the paths, as messages write them; not more than a report names.
+    pub cut: Mutex<Vec<String>>,
     /// Files that an earlier run of the version has.
     pub kept: AtomicU64,
     /// Bytes of contents of those.
@@ -124,6 +126,18 @@ pub struct Counters {
     pub moved_bytes: AtomicU64,
     /// Bytes of contents read.
     pub bytes: AtomicU64,
+}
+
+/// Paths of files with unreadable parts that are kept: one more than a report lists.
+const CUT_LISTED: usize = 10_001;
+
+impl Counters {
+    fn add_cut(&self, path: &[u8]) {
+        let mut cut = self.cut.lock();
+        if cut.len() < CUT_LISTED {
+            cut.push(format!("/{}", path_text(path)));
+        }
+    }
 }
 
 /// A backup of file system trees: what all its threads share.

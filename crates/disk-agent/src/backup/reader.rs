@@ -328,14 +328,15 @@ impl<'a> StreamReader<'a> {
         Ok(if changed && !last { Read::Changed } else { Read::Done })
     }
 
-    /// The checksum of a file's data ranges; `None` if they cannot all be read. Their bytes are counted as read if `counts`.
+    /// The checksum of a file's data ranges; `None` if it ends sooner, or the session is to end. Their bytes are counted as read if
+    /// `counts`. An error is of what cannot be read.
     pub(super) fn content_sum(
         &mut self,
         fd: &OwnedFd,
         size: u64,
         ranges: &[(u64, u64)],
         counts: bool,
-    ) -> Option<u64> {
+    ) -> Result<Option<u64>, Errno> {
         self.begin_file(fd, size, false);
         let mut buffer = std::mem::take(&mut self.unsent);
         buffer.resize(SUM_BUFFER, 0);
@@ -353,19 +354,19 @@ impl<'a> StreamReader<'a> {
         ranges: &[(u64, u64)],
         counts: bool,
         buffer: &mut [u8],
-    ) -> Option<u64> {
+    ) -> Result<Option<u64>, Errno> {
         let mut sum = ContentSum::default();
         for (at, len) in ranges {
             let mut done = 0;
             while done < *len {
                 if self.stopped() {
-                    return None;
+                    return Ok(None);
                 }
                 let want = usize::try_from(len - done).unwrap_or(SUM_BUFFER).min(buffer.len());
                 let out = &mut buffer[..want];
-                let n = read_some(&mut self.reader, &mut self.current, fd, out, at + done).ok()?;
+                let n = read_some(&mut self.reader, &mut self.current, fd, out, at + done)?;
                 if n == 0 {
-                    return None;
+                    return Ok(None);
                 }
                 sum.update(&buffer[..n]);
                 done += n as u64;
@@ -374,7 +375,7 @@ impl<'a> StreamReader<'a> {
                 }
             }
         }
-        Some(sum.take())
+        Ok(Some(sum.take()))
     }
 
     /// Sends `len` bytes from `at`; what cannot be read is filled. Returns whether all was read. Nothing is filled when
@@ -417,7 +418,9 @@ impl<'a> StreamReader<'a> {
                         self.backup.counters.corrupt.fetch_add(1, Relaxed);
                         let text =
                             format!("cannot be read from byte {} on: {}", at + done, text(e));
-                        self.backup.say(Code::Unreadable, &join(dir, name), text);
+                        let path = join(dir, name);
+                        self.backup.counters.add_cut(&path);
+                        self.backup.say(Code::Unreadable, &path, text);
                         let errno = e.raw_os_error().unsigned_abs();
                         self.outcome(dir, name, OutcomeCode::Unreadable, errno, at + done);
                     }

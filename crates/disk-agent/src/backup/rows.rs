@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::reader::{Opened, StreamReader};
 use super::rest::Rest;
-use super::{Locked, text};
+use super::{Locked, text, what_of_it};
 use crate::huge::{HUGE, HugeFile};
 use crate::linux::{locks, source};
 use crate::walk::{BaseRow, WalkItem};
@@ -208,7 +208,19 @@ impl StreamReader<'_> {
         if entry.size == 0 {
             return Ok(Some(entry));
         }
-        if !in_use && self.only_metadata_changed(item, &fd, &entry, &before) {
+        let is_as_before = match in_use {
+            true => Ok(false),
+            false => self.only_metadata_changed(item, &fd, &entry, &before),
+        };
+        let is_as_before = match is_as_before {
+            Ok(is_as_before) => is_as_before,
+            Err(e) => {
+                let why = format!("cannot be read: {}; {}", text(e), what_of_it(true));
+                self.backup.say(Code::Unreadable, &entry.path(), why);
+                return Ok(None);
+            }
+        };
+        if is_as_before {
             let base = ExtentKind::AsIn(self.backup.base.unwrap_or_default());
             entry.extents = vec![Extent { len: entry.size, kind: base }];
             self.count_moved(entry.size);

@@ -228,7 +228,7 @@ fn no_password_goes_in_the_clear_with_the_letter_that_says_so() {
     lab.file("password", "se cret\n");
     lab.sh("chmod 600 password");
     let script = lab.file("server.py", PLAIN_SERVER);
-    let mut command = lab.program(&PathBuf::from("python3"));
+    let mut command = lab.program(PathBuf::from("python3"));
     let mut child = command.arg(script).stdout(Stdio::piped()).spawn().unwrap();
     let mut port = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();

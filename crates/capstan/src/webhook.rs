@@ -19,6 +19,8 @@ pub fn post(hook: &Webhook, json: &str) -> Result<(), String> {
     let config = Agent::config_builder()
         .timeout_global(Some(hook.timeout))
         .http_status_as_error(false)
+        // Where a POST is sent elsewhere, most servers are asked without what it brings: the report would be nowhere.
+        .max_redirects(0)
         .tls_config(tls)
         .user_agent(concat!("capstan/", env!("CARGO_PKG_VERSION")))
         .build();
@@ -30,6 +32,10 @@ pub fn post(hook: &Webhook, json: &str) -> Result<(), String> {
     let mut answer = request.send(json).map_err(|e| e.to_string())?;
     if answer.status().is_success() {
         return Ok(());
+    }
+    let elsewhere = answer.headers().get("Location").and_then(|at| at.to_str().ok());
+    if let Some(at) = elsewhere.filter(|_| answer.status().is_redirection()) {
+        return Err(format!("{}: it is at {at} now; write that address", answer.status()));
     }
     let text =
         answer.body_mut().with_config().limit(ANSWER_SHOWN).lossy_utf8(true).read_to_string();

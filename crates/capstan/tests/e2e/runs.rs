@@ -180,6 +180,12 @@ fn what_fails_after_the_backups_is_an_error_of_the_run() {
     assert_eq!(run_.code, 3, "{}", run_.stderr);
     let said = report["errors"][0].as_str().unwrap();
     assert!(said.contains("403") && said.contains("said"), "{said}");
+    // One that is elsewhere is not asked there without the report.
+    let (url, hook) = server("301 Moved Permanently\r\nLocation: http://127.0.0.1:1/new");
+    let (moved, report) = run(&lab, &format!("{TWO}[webhook]\nurl = \"{url}\"\n"));
+    hook.join().unwrap();
+    assert_eq!(moved.code, 3, "{report:#}");
+    assert!(moved.stderr.contains("it is at http://127.0.0.1:1/new now"), "{}", moved.stderr);
     let nobody = "[webhook]\nurl = \"https://127.0.0.1:1/\"\ntimeout = \"5s\"\n";
     let (run_, _) = run(&lab, &format!("{TWO}{nobody}"));
     assert_eq!(run_.code, 3, "{}", run_.stderr);

@@ -252,3 +252,21 @@ fn an_incremental_without_changes_goes_along() {
         lab.run(["idb", "check"]).ok();
     }
 }
+
+/// What lies in two libraries is copied into one of them from the other: its own drive writes.
+#[test]
+fn a_copy_reads_no_tape_of_the_library_that_it_writes() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 4);
+    lab.run(["vtl", "create", "other", "--drives", "1", "--tapes", "0", "--mail-slots", "4"]).ok();
+    for n in 1..=4 {
+        lab.run(["vtl", "add-tape", "other", "--barcode", &format!("W0000{n}L9")]).ok();
+    }
+    lab.run(["library", "import", "vtape:other"]).ok();
+    lab.file("tree/a", noise(1, 3_000_000));
+    let line = "tree --to vtape:vtl --mirror vtape:other --name t";
+    lab.backed_up(line.split(' '));
+    let done = completed(copy(&lab, &["t", "--to", "vtape:other"]));
+    assert!(done["replicas"].as_array().is_none_or(Vec::is_empty), "{done:#}");
+    assert!(done["bytes_written"].as_u64() > Some(3_000_000), "{done:#}");
+}

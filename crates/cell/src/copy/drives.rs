@@ -10,7 +10,9 @@ use super::run::Work;
 use crate::Cell;
 use crate::enough_drives::{Needs, tapes_in};
 use crate::error::{CellError, Result};
+use crate::places::SegmentPlace;
 use crate::robots::Booked;
+use crate::version::VersionView;
 
 impl Cell {
     /// Books the drives that a session needs at a time to write to a device, or to media of a pool, what is read meanwhile. Refuses
@@ -99,6 +101,20 @@ impl Cell {
             true
         });
         read
+    }
+
+    /// Has tapes of the libraries in which a medium is written read last: they would take a drive there, which another session may
+    /// have, or this one itself.
+    pub(super) fn read_elsewhere_first(&self, view: &mut VersionView<'_>, written: MediumId) {
+        let libraries: Vec<_> =
+            self.tapes_of(written).iter().map(|tape| tape.library.resolved()).collect();
+        let is_there = |medium: &MediumId| {
+            self.tapes_of(*medium).iter().any(|tape| libraries.contains(&tape.library.resolved()))
+        };
+        let of_view = view.segments.iter().flat_map(SegmentPlace::places).map(|at| at.1);
+        let media: HashSet<MediumId> = of_view.collect();
+        let there: Vec<MediumId> = media.into_iter().filter(is_there).collect();
+        view.segments.iter_mut().for_each(|place| place.put_last(&there));
     }
 
     /// A medium that has to be read, if any, of which all that is at hand is in that library.

@@ -107,7 +107,8 @@ impl Cell {
             let is_target = |id| id == medium.medium || done.contains(&id) || (route.is_target)(id);
             let mut views = Vec::new();
             for version in route.versions {
-                let view = VersionView::open_alone(self, version.clone())?;
+                let mut view = VersionView::open_alone(self, version.clone())?;
+                self.read_elsewhere_first(&mut view, medium.medium);
                 if !lacking(std::slice::from_ref(&view), route.is_source, &is_target).is_empty() {
                     views.push(view);
                 }

@@ -305,17 +305,29 @@ pub fn read_link(dir: &DirHandle, name: &[u8]) -> Result<Vec<u8>, Errno> {
 /// [`RANGES_MAX`] ranges the rest of the file is taken as one, so that its row fits a batch.
 pub fn data_ranges(fd: impl AsFd, size: u64) -> Result<Vec<(u64, u64)>, Errno> {
     let fd = fd.as_fd();
+    ranges_by(size, &mut |to| rustix::fs::seek(fd, to))
+}
+
+fn ranges_by(
+    size: u64,
+    seek: &mut dyn FnMut(SeekFrom) -> Result<u64, Errno>,
+) -> Result<Vec<(u64, u64)>, Errno> {
     let mut ranges = Vec::new();
     let mut at = 0;
     while at < size {
-        let from = match rustix::fs::seek(fd, SeekFrom::Data(at)) {
+        let from = match seek(SeekFrom::Data(at)) {
             Ok(from) => from.min(size),
             Err(Errno::NXIO) => break,
             // No such seek here: all is data.
             Err(Errno::INVAL) => return Ok(vec![(0, size)]),
             Err(e) => return Err(e),
         };
-        let to = rustix::fs::seek(fd, SeekFrom::Hole(from))?.min(size);
+        let to = match seek(SeekFrom::Hole(from)) {
+            Ok(to) => to.min(size),
+            // The file was cut meanwhile: reading finds that, and says so.
+            Err(Errno::NXIO) => size,
+            Err(e) => return Err(e),
+        };
         if to <= from {
             break;
         }
@@ -523,4 +535,26 @@ pub fn resolve_absent(path: &Path) -> io::Result<Vec<u8>> {
     }
     let bytes = resolved.into_os_string().into_vec();
     Ok(bytes.strip_prefix(b"/").unwrap_or(&bytes).to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of the end of one that is cut between the two seeks: reading finds it short.
+    #[test]
+    fn a_sparse_file_that_is_cut_while_its_holes_are_looked_for_has_data_to_its_end() {
+        let ranges = ranges_by(100, &mut |to| match to {
+            SeekFrom::Data(0) => Ok(10),
+            SeekFrom::Hole(10) => Ok(20),
+            SeekFrom::Data(20) => Ok(40),
+            _ => Err(Errno::NXIO),
+        });
+        assert_eq!(ranges, Ok(vec![(10, 10), (40, 60)]));
+        let failed = ranges_by(100, &mut |to| match to {
+            SeekFrom::Data(at) => Ok(at),
+            _ => Err(Errno::IO),
+        });
+        assert_eq!(failed, Err(Errno::IO));
+    }
 }

@@ -45,9 +45,7 @@ impl HardLinks {
             *left -= 1;
             if *left == 0 {
                 // All names were seen: what is known of it is no longer needed.
-                if let Some((First::Memory(name), _)) = self.seen.remove(&inode) {
-                    self.in_memory -= name.len() as u64;
-                }
+                self.forget(inode);
             }
             return Ok(Some(name));
         }
@@ -59,6 +57,13 @@ impl HardLinks {
         };
         self.seen.insert(inode, (first, links.saturating_sub(1).max(1)));
         Ok(None)
+    }
+
+    /// Forgets an inode: what its first name has is another one. Its next name is its first then.
+    pub fn forget(&mut self, inode: (u64, u64)) {
+        if let Some((First::Memory(name), _)) = self.seen.remove(&inode) {
+            self.in_memory -= name.len() as u64;
+        }
     }
 
     fn spilled(&mut self, path: &[u8]) -> io::Result<First> {
@@ -87,5 +92,8 @@ mod tests {
         assert_eq!(links.first((1, 1), 3, b"c").unwrap().unwrap(), b"a");
         // All three names of (1, 1) were seen: it is forgotten.
         assert_eq!(links.first((1, 1), 3, b"d").unwrap(), None);
+        links.forget((1, 1));
+        assert_eq!(links.first((1, 1), 3, b"e").unwrap(), None);
+        assert_eq!(links.in_memory, IN_MEMORY - 3 + 1);
     }
 }

@@ -160,7 +160,7 @@ impl StreamReader<'_> {
         }
         let before = Seen::of(self.backup.counters);
         let (mut rows, mut opened) = (Vec::new(), Vec::new());
-        self.open(item, index, false, &mut rows, &mut opened);
+        self.open(item, index, false, None, &mut rows, &mut opened);
         let after = Seen::of(self.backup.counters);
         let mut bytes = 0;
         for file in &opened {

@@ -6,6 +6,8 @@ mod reader;
 mod rest;
 mod rows;
 mod taste;
+#[cfg(test)]
+mod tests;
 
 use parking_lot::Mutex;
 use std::path::Path;

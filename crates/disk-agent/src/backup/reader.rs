@@ -50,8 +50,8 @@ const COUNT_AT: u64 = 1 << 20;
 enum Read {
     /// They were read, as far as they could be.
     Done,
-    /// They changed meanwhile and are to be read again.
-    Changed,
+    /// They changed meanwhile and are to be read again: of a file with further names from this very file.
+    Changed(Option<OwnedFd>),
     /// The session was stopped before all of them were read.
     Stopped,
 }
@@ -106,6 +106,8 @@ pub(super) struct StreamReader<'a> {
     /// There is no other stream to share a huge file with.
     pub(super) single: bool,
     pub(super) links: HardLinks,
+    /// The inode that the name at hand is remembered as the first one of.
+    pub(super) first_of: Option<(u64, u64)>,
     pub(super) locks: locks::LockTable,
     pub(super) buffers: source::Buffers,
     reader: source::Reader,
@@ -136,6 +138,7 @@ impl<'a> StreamReader<'a> {
             single,
             current: Current::default(),
             links: HardLinks::default(),
+            first_of: None,
             locks: locks::LockTable::default(),
             buffers: source::Buffers::default(),
             reader: source::Reader::default(),
@@ -210,14 +213,15 @@ impl<'a> StreamReader<'a> {
     fn group(&mut self, group: &Group) -> Result<(), LinkClosed> {
         self.now = SystemTime::now();
         let retries = self.backup.options.retries;
-        let mut todo: Vec<usize> = (0..group.items.len()).collect();
+        let mut todo: Vec<_> = (0..group.items.len()).map(|index| (index, None)).collect();
         for attempt in 0..=retries {
             let mut again = Vec::new();
             let mut rows = Vec::with_capacity(todo.len());
             let mut opened = Vec::new();
             let begun = self.stalls.now();
-            for index in &todo {
-                self.open(&group.items[*index], *index, attempt > 0, &mut rows, &mut opened);
+            for (index, held) in todo {
+                let item = &group.items[index];
+                self.open(item, index, attempt > 0, held, &mut rows, &mut opened);
             }
             // What the fetchers did not get to they need not fetch any more.
             group.fetched.fetch_max(group.items.len(), Relaxed);
@@ -232,7 +236,7 @@ impl<'a> StreamReader<'a> {
                 self.begin_file(&file.fd, file.size, item.ours.load(Relaxed));
                 match self.contents(file, &item.dir.path, &item.listed.name, attempt == retries)? {
                     Read::Done => self.count_file(),
-                    Read::Changed => again.push(index),
+                    Read::Changed(held) => again.push((index, held)),
                     Read::Stopped => return Ok(()),
                 }
             }
@@ -312,7 +316,6 @@ impl<'a> StreamReader<'a> {
         if self.current.drop {
             source::drop_pages(&file.fd);
         }
-        drop(file.fd);
         if changed {
             if last {
                 self.backup.say(
@@ -325,7 +328,15 @@ impl<'a> StreamReader<'a> {
         } else if file.in_use {
             self.outcome(dir, name, OutcomeCode::InUse, 0, 0);
         }
-        Ok(if changed && !last { Read::Changed } else { Read::Done })
+        if !changed || last {
+            return Ok(Read::Done);
+        }
+        // Its further names are links to this one, which may be another file by then.
+        let is_held = file.before.st_nlink > 1 && !self.backup.options.hard_links_as_files;
+        if is_held && self.current.direct {
+            source::clear_direct(&file.fd);
+        }
+        Ok(Read::Changed(is_held.then_some(file.fd)))
     }
 
     /// The checksum of a file's data ranges; `None` if it ends sooner, or the session is to end. Their bytes are counted as read if

@@ -52,12 +52,13 @@ fn tombstone(item: &WalkItem) -> Entry {
 }
 
 impl StreamReader<'_> {
-    /// Makes the row of a name, and opens what has contents.
+    /// Makes the row of a name, and opens what has contents. `held`: it is read again, from this file, whatever has its name now.
     pub(super) fn open(
         &mut self,
         item: &WalkItem,
         index: usize,
         retry: bool,
+        held: Option<OwnedFd>,
         rows: &mut Vec<NewRow>,
         opened: &mut Vec<Opened>,
     ) {
@@ -66,12 +67,21 @@ impl StreamReader<'_> {
             return;
         }
         let mut sum = None;
+        self.first_of = None;
         let result = match item.listed.kind {
-            Some(Kind::File) => self.open_file(item, index, opened, &mut sum),
+            Some(Kind::File) => self.open_file(item, index, held, opened, &mut sum),
             Some(Kind::Dir) => self.open_dir(item),
             _ => self.open_node(item),
         };
         let name = &item.listed.name;
+        let is_as_met = match &result {
+            Ok(Some(e)) => self.first_of == Some((e.dev, e.ino)),
+            Ok(None) => true,
+            Err(_) => false,
+        };
+        if !is_as_met {
+            self.forget_first();
+        }
         match result {
             Ok(Some(entry)) if entry.kind == Kind::Tombstone => rows.push((entry, None)),
             Ok(Some(mut entry)) => {
@@ -101,7 +111,7 @@ impl StreamReader<'_> {
     /// Holds a regular file against the base by what stat says of it. Nothing is opened for that: most files of most
     /// incrementals are as they were.
     fn glance(&mut self, item: &WalkItem) -> Result<Glance, Errno> {
-        let not_yet = Ok(Glance::Open { first: false });
+        let not_yet = Ok(Glance::Open);
         let Some(base) = item.base.as_ref().filter(|b| b.complete && b.kind == Kind::File) else {
             return not_yet;
         };
@@ -120,18 +130,25 @@ impl StreamReader<'_> {
             Some(first) if base.link_to.as_ref() == Some(&first) => kept(true),
             Some(first) => match source::entry_of(&item.dir, &item.listed.name, &stat) {
                 Some(entry) => Glance::Link(Box::new(Entry { link: true, target: first, ..entry })),
-                None => Glance::Open { first: true },
+                None => Glance::Open,
             },
             None if base.link_to.is_none() => kept(false),
-            None => Glance::Open { first: true },
+            None => Glance::Open,
         })
     }
 
     /// The first name of a file that has several, where that is another one. To be asked once for each name.
     fn first_name(&mut self, stat: &Stat, path: &[u8]) -> Option<Vec<u8>> {
-        match self.links.first((stat.st_dev, stat.st_ino), stat.st_nlink, path) {
-            Ok(first) => first.filter(|first| first != path),
+        self.forget_first();
+        let inode = (stat.st_dev, stat.st_ino);
+        match self.links.first(inode, stat.st_nlink, path) {
+            Ok(first) => {
+                let first = first.filter(|first| first != path);
+                self.first_of = first.is_none().then_some(inode);
+                first
+            }
             Err(e) => {
+                self.first_of = Some(inode);
                 let why =
                     format!("cannot remember its further names, they are stored as files: {e}");
                 self.backup.say(Code::Adapted, path, why);
@@ -140,35 +157,51 @@ impl StreamReader<'_> {
         }
     }
 
+    /// The name at hand has nothing of the inode that it was remembered as the first name of: the next one is.
+    fn forget_first(&mut self) {
+        if let Some(inode) = self.first_of.take() {
+            self.links.forget(inode);
+        }
+    }
+
     /// `sum` is set to the checksum of contents that lie elsewhere, where that is known.
     fn open_file(
         &mut self,
         item: &WalkItem,
         index: usize,
+        held: Option<OwnedFd>,
         opened: &mut Vec<Opened>,
         sum: &mut Option<u64>,
     ) -> Result<Option<Entry>, Errno> {
-        let known_as_first = match self.glance(item)? {
-            Glance::Kept { bytes } => {
-                self.count_kept(bytes);
-                return Ok(None);
-            }
-            Glance::Link(entry) => return Ok(Some(*entry)),
-            Glance::Open { first } => first,
-        };
         let name = &item.listed.name;
-        let fd = match source::open_at(&item.dir, name, false) {
-            Ok(fd) => fd,
-            // It became something else since it was listed.
-            Err(Errno::LOOP | Errno::NXIO) => return self.open_node(item),
-            Err(e) => return Err(e),
+        let is_held = held.is_some();
+        let fd = match held {
+            Some(fd) => fd,
+            None => {
+                match self.glance(item)? {
+                    Glance::Kept { bytes } => {
+                        self.count_kept(bytes);
+                        return Ok(None);
+                    }
+                    Glance::Link(entry) => return Ok(Some(*entry)),
+                    Glance::Open => {}
+                }
+                match source::open_at(&item.dir, name, false) {
+                    Ok(fd) => fd,
+                    // It became something else since it was listed.
+                    Err(Errno::LOOP | Errno::NXIO) => return self.open_node(item),
+                    Err(e) => return Err(e),
+                }
+            }
         };
         let before = source::stat(&fd)?;
         let Some(mut entry) = source::entry_of(&item.dir, name, &before) else { return Ok(None) };
         if entry.kind != Kind::File {
             return self.open_node(item);
         }
-        if self.backup.selection.sizes.as_ref().is_some_and(|s| !s.contains(&entry.size)) {
+        // What is read again was of such a size: its further names are links to it.
+        let sizes = self.backup.selection.sizes.as_ref().filter(|_| !is_held);
+        if sizes.is_some_and(|s| !s.contains(&entry.size)) {
             self.backup.counters.skipped.fetch_add(1, Relaxed);
             // A version does not have what its options leave out, whatever its base has.
             return Ok(item.base.as_ref().map(|_| tombstone(item)));
@@ -189,6 +222,8 @@ impl StreamReader<'_> {
                 }
             }
         }
+        // Its names were asked for at a glance, if that saw this very file.
+        let known_as_first = is_held || self.first_of == Some((before.st_dev, before.st_ino));
         if before.st_nlink > 1 && !options.hard_links_as_files && !known_as_first {
             let path = entry.path();
             if let Some(first) = self.first_name(&before, &path) {
@@ -217,6 +252,8 @@ impl StreamReader<'_> {
             Err(e) => {
                 let why = format!("cannot be read: {}; {}", text(e), what_of_it(true));
                 self.backup.say(Code::Unreadable, &entry.path(), why);
+                // What the base has under this name may be another file.
+                self.forget_first();
                 return Ok(None);
             }
         };
@@ -394,8 +431,8 @@ enum Glance {
     Kept { bytes: u64 },
     /// It is a further name of a file that was met before.
     Link(Box<Entry>),
-    /// It is to be opened. `first`: its names were asked for, and this is the first one.
-    Open { first: bool },
+    /// It is to be opened.
+    Open,
 }
 
 /// What stat says of a name, which may have been asked ahead.

@@ -1,0 +1,260 @@
+//! Trees that change between listing, opening and reading: what is backed up then.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use capstan_engine::buffer::Buffer;
+use capstan_engine::link::{FilledBlock, Grant, SegmentOrdinal};
+use capstan_format::batch::Batch;
+use capstan_format::codec::Decompressor;
+use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType};
+use capstan_format::id::StreamId;
+
+use super::*;
+use crate::linux::source::{DirHandle, Listed};
+use crate::squeeze::{Compression, Ladder, Squeeze};
+use crate::walk::{BaseRow, WalkItem};
+
+const BLOCK: usize = 256 << 10;
+const STREAM: StreamId = StreamId([1; 16]);
+
+type Change = Box<dyn FnOnce() + Send>;
+
+/// A media agent of one segment that never ends. It keeps the rows, and changes the tree when the stream asks for its first block: its
+/// first names are opened then, and nothing is read.
+struct Port {
+    change: Mutex<Option<Change>>,
+    rows: Mutex<Vec<Entry>>,
+}
+
+impl BlockPort for Port {
+    fn block_size(&self) -> usize {
+        BLOCK
+    }
+    fn open_stream(&self, _: StreamId) {}
+    fn grant(&self, _: StreamId) -> Result<Grant, LinkClosed> {
+        if let Some(change) = self.change.lock().take() {
+            change();
+        }
+        Ok(Grant { buffer: Buffer::new(BLOCK), segment: SegmentOrdinal(0), last: false })
+    }
+    fn grant_more(&self, _: StreamId, segment: SegmentOrdinal) -> Result<Grant, LinkClosed> {
+        Ok(Grant { buffer: Buffer::new(BLOCK), segment, last: true })
+    }
+    fn submit(&self, block: FilledBlock) -> Result<(), LinkClosed> {
+        for copy in &block.notes.copies {
+            let header = FrameHeader::decode(STREAM, copy).unwrap();
+            if header.frame_type != FrameType::Batch {
+                continue;
+            }
+            let stored = &copy[FRAME_HEADER_LEN..][..header.stored as usize];
+            let (mut scratch, mut plain) = (Vec::new(), Vec::new());
+            header
+                .open(stored, None, &mut Decompressor::default(), &mut scratch, &mut plain)
+                .unwrap();
+            self.rows.lock().extend(Batch::decode(&plain).unwrap().entries);
+        }
+        Ok(())
+    }
+    fn give_back(&self, _: StreamId, _: Grant) {}
+    fn is_closing(&self, _: SegmentOrdinal) -> bool {
+        false
+    }
+    fn leave_segment(&self, _: StreamId) {}
+    fn close_stream(&self, _: StreamId) {}
+}
+
+/// A base that has some rows, and changes the tree when it is asked for one of a name: that is listed then, and not opened.
+#[derive(Default)]
+struct Base {
+    rows: BTreeMap<Vec<u8>, BaseRow>,
+    change: Option<(Vec<u8>, Change)>,
+}
+
+impl BaseCursor for Base {
+    fn find(&mut self, _: &[u8], name: &[u8], _: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Option<BaseRow> {
+        if let Some((_, change)) = self.change.take_if(|(at, _)| at == name) {
+            change();
+        }
+        self.rows.get(name).cloned()
+    }
+    fn rest(&mut self, _: &mut Vec<(Vec<u8>, Vec<u8>)>) {}
+}
+
+#[derive(Default)]
+struct Said(Mutex<Vec<Code>>);
+
+impl Listener for Said {
+    fn message(&self, message: Message) {
+        self.0.lock().push(message.code);
+    }
+}
+
+/// Lets `run` have a backup, by way of `port`. The newest row of each name, how many rows there were of it, and what was said.
+fn rows_of(
+    port: &Arc<Port>,
+    run: impl FnOnce(&Backup<'_>, StreamOptions),
+) -> (BTreeMap<String, (Entry, usize)>, Vec<Code>) {
+    let said = Said::default();
+    let options = ReadOptions {
+        locked: Locked::Warn,
+        lock_files: false,
+        hard_links_as_files: false,
+        retries: 2,
+        retry_wait: Duration::ZERO,
+        mode: ReadMode::Auto,
+    };
+    let (selection, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
+    let counters = Counters::default();
+    let backup = Backup {
+        port: port.clone(),
+        meters: Arc::default(),
+        owners: Arc::default(),
+        selection: &selection,
+        base: None,
+        known: None,
+        options: &options,
+        stop: &stop,
+        counters: &counters,
+        listener: &said,
+    };
+    let stream = StreamOptions {
+        stream: STREAM,
+        label: b"{}".to_vec(),
+        names: b"{}".to_vec(),
+        sealers: None,
+        crc: true,
+        squeeze: Squeeze::new(Compression::Off, Arc::new(Ladder::default())),
+    };
+    run(&backup, stream);
+    let mut newest: BTreeMap<String, (Entry, usize)> = BTreeMap::new();
+    for row in port.rows.lock().drain(..).filter(|row| row.kind.is_inode()) {
+        let name = String::from_utf8_lossy(&row.name).into_owned();
+        let count = newest.get(&name).map_or(0, |(_, count)| *count);
+        newest.insert(name, (row, count + 1));
+    }
+    let said = std::mem::take(&mut *said.0.lock());
+    (newest, said)
+}
+
+/// Backs a directory up, which changes meanwhile.
+fn back_up(
+    dir: &Path,
+    mut base: Base,
+    change: Change,
+) -> (BTreeMap<String, (Entry, usize)>, Vec<Code>) {
+    let port = Arc::new(Port { change: Mutex::new(Some(change)), rows: Mutex::default() });
+    let root = dir.as_os_str().as_bytes()[1..].to_vec();
+    rows_of(&port, |backup, stream| {
+        backup.run(&[root], Some(&mut base), vec![stream]).unwrap();
+    })
+}
+
+fn path_of(dir: &Path, name: &str) -> Vec<u8> {
+    dir.join(name).as_os_str().as_bytes()[1..].to_vec()
+}
+
+/// A file of two names is touched, and its first name is another file's before it is read again.
+#[test]
+fn further_names_stay_those_of_the_file_that_was_met_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    fs::write(dir.join("a"), "old contents").unwrap();
+    fs::hard_link(dir.join("a"), dir.join("z")).unwrap();
+    let old = fs::metadata(dir.join("z")).unwrap().ino();
+    let to_change = dir.clone();
+    let change = move || {
+        let file = fs::File::options().write(true).open(to_change.join("a")).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        fs::write(to_change.join("new"), "new").unwrap();
+        fs::rename(to_change.join("new"), to_change.join("a")).unwrap();
+    };
+    let (rows, said) = back_up(&dir, Base::default(), Box::new(change));
+    let (a, times) = &rows["a"];
+    assert_eq!((a.ino, a.size, *times), (old, 12, 2), "the second reading is of the same file");
+    let (z, _) = &rows["z"];
+    assert!(z.link && z.target == path_of(&dir, "a"));
+    assert!(!said.contains(&Code::Changed), "the second reading found one state: {said:?}");
+}
+
+/// The same file once more, whose names are asked for twice: the second asking does not count as another name.
+#[test]
+fn a_second_reading_forgets_no_further_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    fs::write(dir.join("a"), "contents").unwrap();
+    // Its further name comes in a later group.
+    for n in 0..crate::walk::GROUP {
+        fs::write(dir.join(format!("m{n}")), "").unwrap();
+    }
+    fs::hard_link(dir.join("a"), dir.join("z")).unwrap();
+    let to_change = dir.clone();
+    let change = move || {
+        let file = fs::File::options().write(true).open(to_change.join("a")).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    };
+    let (rows, _) = back_up(&dir, Base::default(), Box::new(change));
+    assert_eq!(rows["a"].1, 2);
+    assert!(rows["z"].0.link && rows["z"].0.target == path_of(&dir, "a"));
+}
+
+/// A file's first name is another file's between the glance at it, which asks for its names, and its opening.
+#[test]
+fn a_name_that_is_another_files_when_it_is_opened_is_nobodys_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    fs::write(dir.join("a"), "old contents").unwrap();
+    // Changed so long ago that it is not in use.
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    fs::File::open(dir.join("a")).unwrap().set_modified(long_ago).unwrap();
+    fs::hard_link(dir.join("a"), dir.join("z")).unwrap();
+    let handle = Arc::new(DirHandle {
+        fd: fs::File::open(&dir).unwrap().into(),
+        path: dir.as_os_str().as_bytes()[1..].to_vec(),
+    });
+    let stat = source::stat_at(&handle, b"a").unwrap();
+    // Further names of what is not among the names of this version: each is to be opened.
+    let base = BaseRow {
+        complete: true,
+        sum: None,
+        kind: Kind::File,
+        access: None,
+        size: source::size_of(Kind::File, &stat),
+        mtime: source::mtime_of(&stat),
+        ctime: source::ctime_of(&stat),
+        ino: stat.st_ino,
+        dev: stat.st_dev,
+        data: None,
+        link_to: Some(b"elsewhere".to_vec()),
+        saved: Vec::new(),
+    };
+    let item = |name: &str| WalkItem {
+        dir: handle.clone(),
+        listed: Listed { name: name.as_bytes().to_vec(), kind: Some(Kind::File), ino: stat.st_ino },
+        base: Some(base.clone()),
+        gone: false,
+        left_out: None,
+        ours: AtomicBool::new(false),
+        stat: OnceLock::from(Box::new(stat)),
+    };
+    let group = Group { items: vec![item("a"), item("z")], ..Group::default() };
+    fs::write(dir.join("new"), "new").unwrap();
+    fs::rename(dir.join("new"), dir.join("a")).unwrap();
+    let port = Arc::new(Port { change: Mutex::default(), rows: Mutex::default() });
+    let (rows, _) = rows_of(&port, |backup, stream| {
+        let queues = [Queue::new(1)];
+        assert!(queues[0].give(Arc::new(group)).is_ok());
+        queues[0].close();
+        let (pieces, ahead, busy) = (Pieces::default(), Ahead::default(), Mutex::new(1));
+        let writer = backup.open_stream(stream);
+        let reader = StreamReader::new(backup, writer, &queues[0], &pieces, &ahead, true);
+        reader.run(&busy).unwrap();
+    });
+    assert_eq!(rows["a"].0.size, 3);
+    let z = &rows["z"].0;
+    assert_eq!((z.link, z.size), (false, 12), "what is at /a is another file");
+}

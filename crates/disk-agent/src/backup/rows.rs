@@ -24,6 +24,9 @@ const TICK: Duration = Duration::from_millis(12);
 /// The same where times have no fractions: whole seconds (ext3, ext4 with small inodes), or two (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
+/// How often a name is looked at once more that was something else each time.
+const CHANGES: usize = 3;
+
 /// The time of change that is recorded of what is read from now on, whatever its kind. One that is so new that the next change may have
 /// the same is recorded as a nanosecond earlier: the next incremental does not trust it, and reads what it is of.
 fn recorded_ctime(ctime: Timestamp, now: SystemTime) -> Timestamp {
@@ -68,11 +71,17 @@ impl StreamReader<'_> {
         }
         let mut sum = None;
         self.first_of = None;
-        let result = match item.listed.kind {
+        let mut result = match item.listed.kind {
             Some(Kind::File) => self.open_file(item, index, held, opened, &mut sum),
             Some(Kind::Dir) => self.open_dir(item),
             _ => self.open_node(item),
         };
+        for _ in 0..CHANGES {
+            if !matches!(result, Err(Errno::AGAIN)) {
+                break;
+            }
+            result = self.open_file(item, index, None, opened, &mut sum);
+        }
         let name = &item.listed.name;
         let is_as_met = match &result {
             Ok(Some(e)) => self.first_of == Some((e.dev, e.ino)),

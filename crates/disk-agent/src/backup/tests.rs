@@ -202,6 +202,23 @@ fn a_second_reading_forgets_no_further_name() {
     assert!(rows["z"].0.link && rows["z"].0.target == path_of(&dir, "a"));
 }
 
+#[test]
+fn a_link_or_a_node_that_became_a_file_is_backed_up_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    symlink("nowhere", dir.join("link")).unwrap();
+    let to_change = dir.join("link");
+    let change = move || {
+        fs::remove_file(&to_change).unwrap();
+        fs::write(&to_change, "a file").unwrap();
+    };
+    let base = Base { change: Some((b"link".to_vec(), Box::new(change))), ..Base::default() };
+    let (rows, said) = back_up(&dir, base, Box::new(|| {}));
+    let row = rows.get("link").map(|(row, _)| (row.kind, row.size));
+    assert_eq!(row, Some((Kind::File, 6)), "{said:?}");
+    assert!(!said.contains(&Code::NotOpened));
+}
+
 /// A file's first name is another file's between the glance at it, which asks for its names, and its opening.
 #[test]
 fn a_name_that_is_another_files_when_it_is_opened_is_nobodys_first() {

@@ -82,6 +82,15 @@ pub(crate) fn data_ranges(e: &Entry) -> Vec<(u64, u64)> {
     ranges
 }
 
+/// What of the pieces comes before an offset.
+pub(crate) fn up_to(mut pieces: Vec<Piece>, end: u64) -> Vec<Piece> {
+    pieces.retain_mut(|piece| {
+        piece.len = piece.len.min(end.saturating_sub(piece.offset));
+        piece.len > 0
+    });
+    pieces
+}
+
 impl<'a> FileContents<'a> {
     /// Finds out where everything lies.
     pub fn new(view: &'a VersionView<'a>, overview: &Overview) -> Result<Self> {
@@ -136,7 +145,8 @@ impl<'a> FileContents<'a> {
     /// What frames can give of the file: nothing that is only claimed.
     pub fn plan(&mut self, row: &Row, overview: &Overview) -> Result<Plan> {
         let (mut pieces, mut lost): (Vec<Piece>, Option<CellError>) = (Vec::new(), None);
-        for piece in self.pieces(row)? {
+        let size = overview.cut_at(row).unwrap_or(row.entry.size);
+        for piece in up_to(self.pieces(row)?, size) {
             let Some((stream, logical)) = piece.at else {
                 lost.get_or_insert_with(crate::elsewhere::missing);
                 continue;
@@ -155,7 +165,7 @@ impl<'a> FileContents<'a> {
             lost = lost.or(why);
         }
         let len = match &lost {
-            None => row.entry.size,
+            None => size,
             Some(_) => {
                 let end = pieces.last().map_or(0, |p| p.offset.saturating_add(p.len));
                 end.max(overview.believed_len(row))

@@ -268,10 +268,30 @@ impl Overview {
         (is_newer || dead()) && !self.is_carrier(ordinal)
     }
 
-    /// What reading found of the file that this row is of.
+    /// What reading found last of the file that this row is of.
     pub fn outcome(&self, path: &[u8], ordinal: Ordinal) -> Option<Outcome> {
-        let mut found = self.outcomes.get(path)?.iter().rev();
-        found.find(|(at, _)| !ordinal.is_newer_than(at)).map(|(_, outcome)| *outcome)
+        self.outcomes(path, ordinal).next_back()
+    }
+
+    /// All that reading found of the file that this row is of, in order: one that was cut has mostly changed as well.
+    pub fn outcomes(
+        &self,
+        path: &[u8],
+        ordinal: Ordinal,
+    ) -> impl DoubleEndedIterator<Item = Outcome> {
+        let found = self.outcomes.get(path).map(Vec::as_slice).unwrap_or_default().iter();
+        found.filter(move |(at, _)| !ordinal.is_newer_than(at)).map(|(_, outcome)| *outcome)
+    }
+
+    /// The byte at which a file ended while it was read from begin to end, before its row's size. Of one with holes or in parts
+    /// there may be data behind that.
+    pub fn cut_at(&self, row: &Row) -> Option<u64> {
+        let e = &row.entry;
+        if e.kind != Kind::File || e.link || !e.extents.is_empty() {
+            return None;
+        }
+        let short = |o: &Outcome| o.code == OutcomeCode::Short && o.offset < e.size;
+        self.outcomes(&e.path(), row.data).find(short).map(|o| o.offset)
     }
 
     /// Whether the row has data of a later session's row, and its metadata are replaced.

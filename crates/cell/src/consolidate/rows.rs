@@ -13,7 +13,7 @@ use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome};
 use capstan_format::id::StreamId;
 
 use super::live::{Frames, Live};
-use crate::contents::{Chunk, FileContents, Piece};
+use crate::contents::{Chunk, FileContents, Piece, up_to};
 use crate::error::{CellError, Result, chain};
 use crate::merged::Merged;
 use crate::observe::Stop;
@@ -54,7 +54,7 @@ pub(super) struct Ready {
     /// The checksum of its contents, where that is known.
     sum: Option<u64>,
     again: Vec<(StreamId, u64, u64)>,
-    outcome: Option<Outcome>,
+    outcomes: Vec<Outcome>,
 }
 
 type Handed = std::result::Result<(), LinkClosed>;
@@ -80,11 +80,18 @@ impl Rows<'_> {
             entry: Entry { replaces: false, ..row.entry.clone() },
             sum: self.overview.is_whole(row).then(|| self.overview.content_sum(row)).flatten(),
             again: Vec::new(),
-            outcome: self.overview.outcome(&row.entry.path(), row.data),
+            outcomes: self.overview.outcomes(&row.entry.path(), row.data).collect(),
         };
+        let cut = self.overview.cut_at(row);
         if row.entry.kind == Kind::File && !row.entry.link && row.entry.size > 0 {
             match self.contents.pieces(row) {
-                Ok(pieces) => self.place(&pieces, &mut ready)?,
+                Ok(pieces) => {
+                    // What stands for the rest of a file that was cut is no part of it.
+                    if let Some(cut) = cut {
+                        (ready.entry.size, ready.sum) = (cut, None);
+                    }
+                    self.place(&up_to(pieces, ready.entry.size), &mut ready)?;
+                }
                 Err(e) => {
                     let path = format!("/{}", path_text(&row.entry.path()));
                     self.ears.say(Code::Damaged, "cell", &path, chain(&e));
@@ -185,12 +192,12 @@ impl Rows<'_> {
                 }
                 read.map_err(|e| self.lost(&ready.entry, &e))?;
             }
-            if let Some(outcome) = ready.outcome {
+            for outcome in &ready.outcomes {
                 out.outcome(Entry {
                     kind: Kind::Outcome,
                     dir: ready.entry.dir.clone(),
                     name: ready.entry.name.clone(),
-                    outcome: Some(outcome),
+                    outcome: Some(*outcome),
                     ..Entry::default()
                 });
             }

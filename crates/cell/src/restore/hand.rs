@@ -312,8 +312,8 @@ impl<'a> Hand<'a> {
             }
             file.set_len(r.overview.believed_len(row))?;
         }
-        let outcome = r.overview.outcome(path, row.ordinal).map(|o| o.code);
-        if outcome == Some(OutcomeCode::Unreadable) || r.damaged_now(path) {
+        let mut outcomes = r.overview.outcomes(path, row.ordinal);
+        if outcomes.any(|o| o.code == OutcomeCode::Unreadable) || r.damaged_now(path) {
             // What could be read is there; its length is right, as far as media have it.
             file.set_len(r.overview.believed_len(row))?;
         }

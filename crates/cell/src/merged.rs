@@ -284,10 +284,14 @@ impl<'a> Merged<'a> {
     ) -> Result<()> {
         let (dir, name) = split(path);
         self.seek((dir.to_vec(), name.to_vec()))?;
+        let mut any_dir = false;
         while let Some(row) = self.next()? {
             match path_order((&row.entry.dir, &row.entry.name), (dir, name)) {
                 Ordering::Less => continue,
-                Ordering::Equal => each(self, &row),
+                Ordering::Equal => {
+                    any_dir = row.entry.kind == Kind::Dir;
+                    each(self, &row);
+                }
                 Ordering::Greater => break,
             }
             break;
@@ -307,11 +311,13 @@ impl<'a> Merged<'a> {
             }
             let below = path.is_empty()
                 || e.dir.strip_prefix(path).is_some_and(|r| r.is_empty() || r.starts_with(b"/"));
+            any_dir |= e.kind == Kind::Dir;
             // All that is below a directory comes together; what is in it directly comes first.
-            if !below || depth == Some(1) && e.dir != path {
+            if !below || depth == Some(1) && e.dir != path && any_dir {
                 break;
             }
-            if depth.is_none_or(|d| levels(&e.dir) < levels(path) + d) {
+            // The file of an input has no rows of the directories in its path that could stand for it.
+            if !any_dir || depth.is_none_or(|d| levels(&e.dir) < levels(path) + d) {
                 each(self, &row);
             }
         }

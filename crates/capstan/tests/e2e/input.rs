@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::support::{Lab, noise};
+use crate::support::{Lab, finish, noise};
 
 fn restored_file(lab: &Lab, object: &str, file: &str) -> Vec<u8> {
     let into = lab.path(format!("out-{object}"));
@@ -113,4 +113,50 @@ fn an_object_has_a_name_that_can_be_typed() {
         lab.run(args).refused(&["--name"]);
     }
     assert!(!lab.path("medium").exists());
+}
+
+#[test]
+fn a_file_below_directories_is_found_as_any_other() {
+    let lab = Lab::new();
+    let args =
+        ["--from-command", "echo hi", "--stdin-name", "db/shop/dump.sql", "--name", "si", "--to"];
+    lab.backed_up(args.iter().chain(&["medium"]));
+    let path = "/db/shop/dump.sql";
+    let finds = |home: &str| {
+        let lists = |args: &[&str]| {
+            let run = finish(lab.command().args(args).env("CAPSTAN_HOME", home));
+            run.ok().stdout.trim().to_owned()
+        };
+        for args in [
+            &["ls", "si"][..],
+            &["ls", "si", "/db"],
+            &["ls", "si", "/db/shop"],
+            &["ls", "si", path],
+            &["ls", "si", "--depth", "1"],
+            &["ls", "si", "/db", "--depth", "1"],
+            &["ls", "si", path, "--depth", "0"],
+        ] {
+            assert_eq!(lists(args), path, "{args:?}");
+        }
+        for args in [
+            &["find", "dump.sql"][..],
+            &["find", "--name", "dump.sql", "--all-versions"],
+            &["find", "*.sql"],
+            &["find", path],
+            &["versions", "si:/db/shop/dump.sql"],
+            &["versions", path],
+        ] {
+            let args = [args, &["--json"]].concat();
+            let rows = lists(&args).matches("dump.sql").count();
+            assert!(rows > 0, "{args:?}");
+        }
+    };
+    finds("home");
+    lab.run(["restore", "si", "/db/shop", "--into", "out"]).ok();
+    assert_eq!(fs::read(lab.path("out/db/shop/dump.sql")).unwrap(), b"hi\n");
+    // Another home that imports the medium has it as well.
+    finish(lab.command().args(["import", "medium"]).env("CAPSTAN_HOME", "other")).ok();
+    finds("other");
+    lab.run(["verify", "si"]).ok();
+    lab.run(["drill", "si", "--sample", "100%"]).ok();
 }

@@ -236,11 +236,15 @@ impl<'a> Backup<'a> {
     /// Saves what a reader gives as one file of that name. Its length is not known before, so it is stored in parts.
     pub fn run_input(
         &self,
-        name: &[u8],
+        path: &[u8],
         input: &mut dyn std::io::Read,
         stream: StreamOptions,
     ) -> Result<std::io::Result<u64>, LinkClosed> {
         let mut writer = self.open_stream(stream);
+        let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
+            Some(at) => (&path[..at], &path[at + 1..]),
+            None => (&[][..], path),
+        };
         let mut offset = 0;
         let mut buffer = vec![0; 1 << 20];
         let result = loop {
@@ -265,6 +269,7 @@ impl<'a> Backup<'a> {
             }
             let part = Entry {
                 kind: Kind::Part,
+                dir: dir.to_vec(),
                 name: name.to_vec(),
                 size: filled as u64,
                 part_offset: offset,
@@ -298,6 +303,7 @@ impl<'a> Backup<'a> {
                 Vec::new()
             };
             let entry = Entry {
+                dir: dir.to_vec(),
                 name: name.to_vec(),
                 mode: 0o600,
                 uid: rustix::process::geteuid().as_raw(),

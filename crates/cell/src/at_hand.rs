@@ -12,9 +12,10 @@ use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_tape::TapeError;
+use rustix::io::Errno;
 
 use crate::error::{CellError, Result, chain, plain};
-use crate::media::at_other_host;
+use crate::media::{at_other_host, lacking_tapes};
 use crate::places::{Place, SegmentPlace, recall};
 use crate::session::{Ears, now_us};
 use crate::version::VersionView;
@@ -255,13 +256,16 @@ fn is_not_there(e: &ReadError) -> bool {
 fn is_to_be_had(address: &Address) -> Result<bool> {
     match address {
         Address::Tape(tape) if tape.tape.is_none() => Ok(is_by_hand(tape)?),
-        _ => Ok(crate::media::lacking_tapes(address).0.is_none()),
+        _ => Ok(lacking_tapes(address).0.is_none()),
     }
 }
 
 /// The error for a medium that cannot be opened where it was last seen.
 pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
     if let Some(e) = elsewhere(idb, medium) {
+        return e;
+    }
+    if let Some(e) = out_of_reach(&e, medium) {
         return e;
     }
     let why = match &e {
@@ -297,6 +301,54 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
             }
         }
     }
+}
+
+/// The error for a medium whose library or directory cannot be reached, if it is that: of what is on it that tells nothing.
+fn out_of_reach(e: &DeviceError, medium: &capstan_idb::Medium) -> Option<CellError> {
+    if e.is_busy() || e.of_tape().is_some_and(TapeError::is_away) {
+        return None;
+    }
+    let address = medium.device.parse::<Address>().ok()?;
+    let why = match e {
+        DeviceError::Io { source, .. } if e.of_tape().is_none() && is_far(source) => plain(source),
+        _ if address.is_sequential() => lacking_tapes(&address).0?,
+        _ => return None,
+    };
+    // What can be done is said below: to make a new library is no help.
+    let why = why.split("; ").next().unwrap_or_default();
+    let (label, id, device) = (&medium.label, medium.id.short(), &medium.device);
+    let text = format!(
+        "cannot reach medium '{label}' ({id}) in {device}: {why}; make it reachable there, or import it from where it is now"
+    );
+    Some(CellError::Away {
+        medium: medium.id,
+        why: format!("which cannot be reached: {why}"),
+        text,
+    })
+}
+
+/// Whether the way to a file is lost: the server of its file system does not answer, or its disk was pulled.
+fn is_far(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind as Kind;
+    let is_gone = || {
+        matches!(
+            Errno::from_io_error(e),
+            Some(Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM | Errno::HOSTDOWN | Errno::SHUTDOWN)
+        )
+    };
+    matches!(
+        e.kind(),
+        Kind::NotADirectory
+            | Kind::StaleNetworkFileHandle
+            | Kind::NotConnected
+            | Kind::TimedOut
+            | Kind::HostUnreachable
+            | Kind::NetworkUnreachable
+            | Kind::NetworkDown
+            | Kind::ConnectionRefused
+            | Kind::ConnectionReset
+            | Kind::ConnectionAborted
+    ) || is_gone()
 }
 
 /// The error for a place at which another medium is.

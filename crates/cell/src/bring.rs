@@ -8,11 +8,13 @@ use std::collections::HashMap;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::operator::{self, Asked};
 use capstan_format::id::MediumId;
+use capstan_idb::Idb;
 
 use crate::Cell;
 use crate::error::Result;
 use crate::media::{exported, lacking_tapes, tape_away};
-use crate::places::SegmentPlace;
+use crate::places::{Place, SegmentPlace};
+use crate::sides::{OnTapes, Side, fewest};
 use crate::version::VersionView;
 
 /// A tape that somebody has to bring.
@@ -25,47 +27,128 @@ pub(crate) struct ToBring {
 }
 
 impl VersionView<'_> {
-    /// Has tapes that are not in their libraries come last among the places of each segment; returns those that are needed all the
-    /// same, of the segments that are `needed`, in the order in which they are.
+    /// Has the places of each segment in the order in which they are read: tapes that are not in their libraries come last, and before
+    /// them those that need not be loaded, as others have what is on them. Returns the tapes that have to be brought all the same for
+    /// the segments that are `needed`, in the order in which they are.
     pub fn bring(&mut self, needed: &dyn Fn(usize, &SegmentPlace) -> bool) -> Result<Vec<ToBring>> {
-        let mut absent: HashMap<MediumId, Vec<TapeAddress>> = HashMap::new();
-        let (mut media, mut gone): (Vec<MediumId>, Vec<MediumId>) = (Vec::new(), Vec::new());
-        for place in &self.segments {
-            media.extend(place.places().iter().map(|(_, medium, _)| *medium));
+        Self::bring_all(std::slice::from_mut(self), needed)
+    }
+
+    /// The same of several versions that are read together.
+    pub fn bring_all(
+        views: &mut [Self],
+        needed: &dyn Fn(usize, &SegmentPlace) -> bool,
+    ) -> Result<Vec<ToBring>> {
+        let Some(first) = views.first() else { return Ok(Vec::new()) };
+        let (cell, idb) = (first.cell, first.idb);
+        let mut at = AtHand::default();
+        for view in views.iter() {
+            at.look(view)?;
         }
-        media.sort_unstable();
-        media.dedup();
-        for medium in media {
-            let tapes = self.cell.tapes_away(medium)?;
-            if !tapes.is_empty() {
-                absent.insert(medium, tapes);
-            // A tape can be brought; a disk that is not mounted is none to read from.
-            } else if !self.is_sequential(medium)? && self.medium(medium).is_err() {
-                gone.push(medium);
+        for place in views.iter_mut().flat_map(|view| &mut view.segments) {
+            if !at.absent.is_empty() {
+                place.put_last(&at.gone);
             }
         }
-        if absent.is_empty() {
-            return Ok(Vec::new());
-        }
-        gone.extend(absent.keys().copied());
+        at.choose(idb, views, needed)?;
         let mut wanted: Vec<ToBring> = Vec::new();
-        for (index, place) in self.segments.iter_mut().enumerate() {
-            place.put_last(&gone);
+        for (index, place) in views.iter().flat_map(|view| view.segments.iter().enumerate()) {
             let places = place.places();
-            if places.iter().any(|at| !gone.contains(&at.1)) || !needed(index, place) {
+            if places.iter().any(|of| !at.gone.contains(&of.1)) || !needed(index, place) {
                 continue;
             }
-            let first = places.iter().find(|at| absent.contains_key(&at.1));
+            let first = places.iter().find(|of| at.absent.contains_key(&of.1));
             let Some((_, first, _)) = first.copied() else { continue };
-            for tape in absent.get(&first).into_iter().flatten() {
+            for tape in at.absent.get(&first).into_iter().flatten() {
                 let tape = tape.to_string();
                 if wanted.iter().all(|of| of.tape != tape) {
-                    let name = self.cell.name_of_tape(first, &tape)?;
+                    let name = cell.name_of_tape(first, &tape)?;
                     wanted.push(ToBring { tape, name });
                 }
             }
         }
         Ok(wanted)
+    }
+}
+
+/// Which of the media are at hand.
+#[derive(Default)]
+struct AtHand {
+    /// Those that are looked at, and whether each is on tape.
+    looked: HashMap<MediumId, bool>,
+    /// Tapes that can be brought, with those that are not in their libraries.
+    absent: HashMap<MediumId, Vec<TapeAddress>>,
+    /// These and disks that are not there.
+    gone: Vec<MediumId>,
+}
+
+impl AtHand {
+    fn look(&mut self, view: &VersionView<'_>) -> Result<()> {
+        for (_, medium, _) in view.segments.iter().flat_map(SegmentPlace::places) {
+            if self.looked.contains_key(&medium) {
+                continue;
+            }
+            let is_tape = view.is_sequential(medium)?;
+            self.looked.insert(medium, is_tape);
+            let tapes = view.cell.tapes_away(medium)?;
+            if !tapes.is_empty() {
+                self.absent.insert(medium, tapes);
+                self.gone.push(medium);
+            // A tape can be brought; a disk that is not mounted is none to read from.
+            } else if !is_tape && view.medium(medium).is_err() {
+                self.gone.push(medium);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has tapes come behind that need not be loaded.
+    fn choose(
+        &self,
+        idb: &Idb,
+        views: &mut [VersionView<'_>],
+        needed: &dyn Fn(usize, &SegmentPlace) -> bool,
+    ) -> Result<()> {
+        let mut segments = Vec::new();
+        for (index, place) in views.iter().flat_map(|view| view.segments.iter().enumerate()) {
+            let (tapes, bytes) = (self.tapes_of(place), place.bytes);
+            segments.push(OnTapes { tapes, bytes, is_needed: needed(index, place) });
+        }
+        segments.retain(|of| !of.tapes.is_empty());
+        let mut sides: HashMap<MediumId, Side> = HashMap::new();
+        for medium in self.looked.iter().filter(|(_, is_tape)| **is_tape).map(|(id, _)| *id) {
+            let device = idb.medium(medium)?.map(|row| row.device);
+            let address = device.and_then(|device| device.parse::<Address>().ok());
+            let tapes = address.map(|address| address.tapes()).unwrap_or_default();
+            let mut libraries: Vec<String> = tapes.iter().map(|t| t.library.to_string()).collect();
+            libraries.dedup();
+            sides.insert(medium, (libraries.join(","), idb.management(medium)?.pool));
+        }
+        let chosen = fewest(&segments, &sides);
+        for place in views.iter_mut().flat_map(|view| &mut view.segments) {
+            place.put_behind(&|id| sides.contains_key(&id) && !chosen.contains(&id));
+        }
+        Ok(())
+    }
+
+    /// The tapes that a segment can be read from; none, where a disk has it that comes before them, or is a mirror of them.
+    fn tapes_of(&self, place: &SegmentPlace) -> Vec<MediumId> {
+        let mut places = place.whole_places();
+        if places.is_empty() {
+            places = place.places();
+        }
+        let is_tape = |at: &Place| self.looked.get(&at.1) == Some(&true);
+        let rank = |at: &Place| match self.gone.contains(&at.1) {
+            true => 2,
+            false => u8::from(place.last.contains(&at.1)),
+        };
+        let Some(best) = places.iter().map(rank).min() else { return Vec::new() };
+        places.retain(|at| rank(at) == best);
+        let of = places.first().map(|at| at.0);
+        let is_on_disk = places.first().is_some_and(|at| !is_tape(at))
+            || places.iter().any(|at| !is_tape(at) && Some(at.0) == of);
+        places.retain(|at| !is_on_disk && is_tape(at));
+        places.into_iter().map(|at| at.1).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use capstan_media_agent::scan::Scan;
 
 use crate::away_files::AwayFiles;
 use crate::error::{Result, chain};
-use crate::losses::{Lost, Range, of_link};
+use crate::losses::{Lost, Range, of_link, of_link_away};
 use crate::overview::Overview;
 use crate::restore::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::session::Ears;
@@ -170,8 +170,11 @@ impl Named {
         let links: Vec<_> = self.links.drain(..).collect();
         for (path, first) in links {
             if let Some((code, _)) = self.paths.get(&first) {
-                let code = if *code == Code::FileAway { *code } else { Code::Damaged };
-                self.paths.entry(path).or_insert((code, of_link(&first)));
+                let of = match code {
+                    Code::FileAway => (Code::FileAway, of_link_away(&first)),
+                    _ => (Code::Damaged, of_link(&first)),
+                };
+                self.paths.entry(path).or_insert(of);
             }
         }
         for (path, (code, text)) in self.paths {

@@ -83,6 +83,7 @@ pub mod safety;
 mod same_bytes;
 mod seen;
 mod session;
+mod sides;
 mod spare;
 mod sparse;
 pub mod stage;

@@ -30,6 +30,8 @@ pub(crate) struct SegmentPlace {
     pub by: SessionId,
     /// Its media that are retired or out of the house: they are read where nothing else is there.
     pub last: Vec<MediumId>,
+    /// Its tapes that are not loaded as long as others have it.
+    pub behind: Vec<MediumId>,
     /// Of its copies those that lack frames of it, and how many: they stand for no original.
     pub lacking: Vec<(SegmentId, u64)>,
 }
@@ -44,11 +46,14 @@ impl SegmentPlace {
         self.copies.retain(|(_, medium, _)| keep(*medium));
     }
 
-    /// All places of its data, its own first, those on media that are retired or out of the house behind them, copies that lack
-    /// something last. What a repair wrote anew on a medium comes before what was damaged there.
+    /// All places of its data, its own first, but those on tapes that need not be loaded behind the others, those on media that are
+    /// retired or out of the house behind them, copies that lack something last. What a repair wrote anew on a medium comes before what was damaged there.
     pub fn places(&self) -> Vec<Place> {
         let own = self.media.iter().map(|(medium, number)| (self.segment, *medium, *number));
         let mut places: Vec<Place> = own.chain(self.copies.iter().copied()).collect();
+        if !self.behind.is_empty() {
+            places.sort_by_key(|(_, medium, _)| self.behind.contains(medium));
+        }
         if !self.copies.is_empty() {
             let known = places.clone();
             places.sort_by_key(|(_, medium, number)| {
@@ -70,6 +75,14 @@ impl SegmentPlace {
         let new = media.iter().filter(|id| !self.last.contains(id) && self.is_on(**id));
         let new: Vec<MediumId> = new.copied().collect();
         self.last.extend(new);
+    }
+
+    /// Has these tapes come behind the others; no more than these.
+    pub fn put_behind(&mut self, is_behind: &dyn Fn(MediumId) -> bool) {
+        let mut behind: Vec<MediumId> = self.media.iter().map(|(id, _)| *id).collect();
+        behind.extend(self.copies.iter().map(|(_, id, _)| *id));
+        behind.retain(|id| is_behind(*id));
+        self.behind = behind;
     }
 
     /// The places that have all of it, as far as is known.
@@ -242,6 +255,7 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
         session,
         by: segment.session,
         last: Vec::new(),
+        behind: Vec::new(),
         lacking: Vec::new(),
     }
 }

@@ -24,7 +24,7 @@ use self::passes::{Pass, Passes};
 use crate::away_files::AwayFiles;
 use crate::contents::{Chunk, FileContents, Piece, Plan};
 use crate::error::{CellError, Result};
-use crate::losses::of_link;
+use crate::losses::{of_link, of_link_away};
 use crate::merged::{Merged, path_of};
 use crate::observe::Stop;
 use crate::overview::Overview;
@@ -139,7 +139,7 @@ pub(crate) fn write(
                 continue;
             }
             if e.link && broken_away.contains(&e.target) {
-                ears.say(Code::FileAway, "media agent", &shown, of_link(&e.target));
+                ears.say(Code::FileAway, "media agent", &shown, of_link_away(&e.target));
             }
             if e.link && broken.contains(&e.target) {
                 // It is one file, however many names it has.

@@ -19,6 +19,8 @@ fn half_in_the_vault() -> Lab {
     .ok();
     lab.file("t/old", noise(1, 2_500_000));
     lab.file("t/older", noise(2, 1_000_000));
+    // A further name is no further file, and away with it.
+    lab.sh("ln t/old t/linked");
     lab.backed_up(["t", "--to", "vtape:vtl?tape=V00001L9", "--name", "t"]);
     lab.file("t/new", noise(3, 500_000));
     let second = ["t", "--to", "vtape:vtl?tape=V00002L9", "--name", "t", "--incr"];
@@ -62,7 +64,10 @@ fn files_on_a_vaulted_tape_are_away_and_not_corrupt() {
     assert!(lines[0].contains("2, 3.50 MB, on media that are not at hand"), "{}", text.stdout);
     assert!(!text.stderr.contains("/old"), "a line of the medium is enough: {}", text.stderr);
     let verbose = run(&lab, "restore t --into verbose -v");
-    assert!(verbose.stderr.contains("/t/old"), "{}", verbose.stderr);
+    for words in ["/t/old", "/t/linked", "which is away"] {
+        assert!(verbose.stderr.contains(words), "{words}: {}", verbose.stderr);
+    }
+    assert!(!below(&lab.path("verbose"), &lab.path("t")).join("linked").exists());
 
     are_away(&report(run(&lab, "verify t --json")));
     are_away(&report(run(&lab, "restore t --to-tar out.tar --json")));
@@ -100,6 +105,58 @@ fn a_disk_that_is_not_mounted_is_away_too() {
     let damaged = report(run(&lab, "restore t --into damaged --json"));
     assert_eq!((&damaged["away"], &damaged["corrupt"]), (&0.into(), &1.into()), "{damaged}");
     assert_eq!(damaged["status"], "completed_with_errors");
+}
+
+/// That is no damage of what is in it: a line of each medium is enough, whoever reads.
+#[test]
+fn a_library_that_cannot_be_reached_is_away() {
+    let lab = Lab::new();
+    run(&lab, "vtl create vtl --capacity 40M --scale 1e5 --drives 1 --slots 4 --tapes 2").ok();
+    for (n, tape) in [(1, "V00001L9"), (2, "V00002L9")] {
+        for name in ["old", "older", "oldest"] {
+            lab.file(&format!("t/{name}-{n}"), noise(n, 500_000));
+        }
+        lab.sh(&format!("ln t/old-{n} t/linked-{n}"));
+        lab.backed_up(["t", "--to", &format!("vtape:vtl?tape={tape}"), "--name", "t"]);
+    }
+    lab.file("t/new", noise(3, 100_000));
+    lab.backed_up(["t", "--to", "disk", "--name", "t", "--incr"]);
+    lab.sh("mv vtl gone");
+    for line in
+        ["restore t --into out", "verify t", "restore t --to-tar out.tar", "drill t --sample 100%"]
+    {
+        let done = report(run(&lab, &format!("{line} --json")));
+        assert_eq!((&done["away"], &done["corrupt"]), (&6.into(), &0.into()), "{line}: {done:#}");
+        let errors: Vec<_> = done["errors"].as_array().unwrap().iter().collect();
+        assert_eq!(errors.len(), 2, "{line}: {done:#}");
+        for (error, tape) in errors.iter().zip(["V00001L9", "V00002L9"]) {
+            assert_eq!(error["code"], "away", "{line}: {done:#}");
+            let text = error["error"].as_str().unwrap();
+            let begin = format!("3 files, 1.5 MB: on tape {tape}, which cannot be reached: ");
+            assert!(text.starts_with(&begin), "{line}: {text}");
+            assert!(text.ends_with("there is no virtual library"), "{line}: {text}");
+        }
+    }
+    assert!(below(&lab.path("out"), &lab.path("t")).join("new").exists());
+    lab.sh("mv gone vtl");
+    lab.restored(["t", "--into", "out", "--overwrite", "if-newer"]);
+    same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
+}
+
+#[test]
+fn a_directory_to_which_the_way_is_lost_is_away() {
+    let lab = Lab::new();
+    lab.sh("mkdir server");
+    lab.file("t/old", noise(1, 300_000));
+    lab.backed_up(["t", "--to", "server/m1", "--name", "t"]);
+    lab.file("t/new", noise(2, 100_000));
+    lab.backed_up(["t", "--to", "m2", "--name", "t", "--incr"]);
+    lab.sh("mv server unplugged; echo no directory >server");
+    let restored = report(run(&lab, "restore t --into out --json"));
+    assert_eq!((&restored["away"], &restored["corrupt"]), (&1.into(), &0.into()), "{restored:#}");
+    let text = restored["errors"][0]["error"].as_str().unwrap();
+    let begin = "1 file, 300.0 kB: on medium 'm1', which cannot be reached: not a directory";
+    assert!(text.starts_with(begin), "{text}");
 }
 
 /// Who goes to the bank for one tape brings the others, too.

@@ -67,6 +67,7 @@ mod media;
 mod media_list;
 mod mirror;
 mod mirror_behind;
+mod mirror_sides;
 mod mirror_spans;
 mod mount_requests;
 mod moved;

@@ -96,10 +96,7 @@ impl Cell {
             let on = |is: &dyn Fn(MediumId) -> bool| place.places().iter().any(|at| is(at.1));
             on(&is_source) && !on(&is_there)
         };
-        let mut to_bring = Vec::new();
-        for view in &mut views {
-            to_bring.append(&mut view.bring(&is_needed)?);
-        }
+        let to_bring = VersionView::bring_all(&mut views, &is_needed)?;
         let _asked = Self::ask_for(&to_bring);
         let works = lacking(&views, &is_source, &is_there);
         if named {

@@ -9,9 +9,9 @@ use capstan_engine::meter::{Lap, Stage};
 use capstan_format::entry::{Entry, Kind};
 
 use super::split;
-use super::tree::Restore;
+use super::tree::{Loss, Restore};
 use crate::error::Result;
-use crate::losses::of_link;
+use crate::losses::{of_link, of_link_away};
 use crate::version::Row;
 
 impl Restore<'_> {
@@ -126,12 +126,16 @@ impl Restore<'_> {
         if first == path {
             return Ok(());
         }
+        let loss = self.loss_of(&row.entry.target);
+        if loss == Some(Loss::Away) {
+            self.link_away(path, &of_link_away(&row.entry.target));
+        }
         if self.in_parts.get(first).is_some_and(|file| file.made.lock().is_none()) {
             let why = format!("its contents are those of /{}", path_text(first));
             self.lost_link(Code::Missing, "disk agent", path, &why);
             return Ok(());
         }
-        if self.damaged_now(&row.entry.target) {
+        if loss == Some(Loss::Lost) {
             self.lost_link(Code::Damaged, "media agent", path, &of_link(&row.entry.target));
         }
         let Some(first) = self.stripped(first) else { return Ok(()) };
@@ -147,6 +151,8 @@ impl Restore<'_> {
                 self.target.tally().node_not_restored();
                 Ok(())
             }
+            // It was said what became of the contents.
+            Err(e) if e.is_missing() && loss.is_some() => Ok(()),
             Err(e) => self.target_error(path, &e),
         }
     }

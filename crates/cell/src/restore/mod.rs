@@ -43,7 +43,7 @@ pub use self::pick::Pick;
 use self::referred::Referred;
 pub(crate) use self::route::Tapes;
 use self::scope::Scope;
-use self::tree::{Counts, Restore};
+use self::tree::{Counts, Loss, Restore};
 pub(crate) use self::tree::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::Cell;
 use crate::away_files::AwayFiles;
@@ -279,14 +279,13 @@ impl Cell {
         }
         kept::refuse_target(self, request)?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
-        if request.dry_run {
-            view.bring(&|_, _| true)?;
-            let report = dry_run(&view, &overview, &chosen, &scope, &run, ears)?;
-            return Ok(report.into());
-        }
         let is_needed =
             |index: usize, place: &SegmentPlace| scope.has_any(index as u32, &place.streams);
         let to_bring = view.bring(&is_needed)?;
+        if request.dry_run {
+            let report = dry_run(&view, &overview, &chosen, &scope, &run, ears)?;
+            return Ok(report.into());
+        }
         let _asked = Self::ask_for(&to_bring);
         if let RestoreTo::Tar(_) = &request.to {
             return Ok(self.restore_to_tar(view, &run, &chosen, ears, stop)?.into());
@@ -321,7 +320,6 @@ impl Cell {
             left: Mutex::default(),
             damaged: Mutex::default(),
             away: AwayFiles::default(),
-            not_in_sample: Mutex::default(),
             lost: Mutex::default(),
             hurt: Mutex::default(),
             counts: Counts::default(),
@@ -403,7 +401,9 @@ impl Cell {
             run.record_end(status, &report)?;
         }
         let unchecked = restore.unchecked.load(Relaxed);
-        Ok(Sampled { report, unchecked, away: restore.not_in_sample.into_inner() })
+        let lost = restore.damaged.into_inner().into_iter();
+        let away = lost.filter(|(_, loss)| *loss == Loss::Away).map(|(path, _)| path).collect();
+        Ok(Sampled { report, unchecked, away })
     }
 }
 
@@ -422,7 +422,9 @@ impl Cell {
             self.add_keys(&mut view, true)?;
             Ok(view)
         };
-        let files_of = again()?;
+        let mut files_of = again()?;
+        // They are read from where it was decided.
+        files_of.segments.clone_from(&view.segments);
         let out = check::open_archive(run.request, stop)?;
         run.record_begin()?;
         let counts = Archived::default();

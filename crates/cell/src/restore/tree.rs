@@ -1,7 +1,7 @@
 //! Restoring a tree: what all workers share, and what is done before and after their work.
 
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, hash_map};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use capstan_devices::tape::WINDOW as TAPE_WINDOW;
@@ -77,6 +77,15 @@ pub(crate) const NOT_THERE: &str = "its data are not all on the media at hand: t
 /// What is wrong with a part of a file without the file.
 pub(crate) const PART_ALONE: &str = "a part of it is on the media, but not what it is a part of";
 
+/// Why data of a file are not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// They are damaged or missing.
+    Lost,
+    /// They lie on media that are away.
+    Away,
+}
+
 /// What a restore counts.
 #[derive(Default)]
 pub(super) struct Counts {
@@ -112,11 +121,10 @@ pub(super) struct Restore<'a> {
     pub instead: HashMap<Vec<u8>, Vec<Entry>>,
     /// Files that were there and are left as they are, of those whose metadata come from a later version.
     pub left: Mutex<HashSet<Vec<u8>>>,
-    pub damaged: Mutex<HashSet<Vec<u8>>>,
+    /// Files whose data are not all there, and how that is.
+    pub damaged: Mutex<HashMap<Vec<u8>, Loss>>,
     /// Files of which something is on media that are away.
     pub away: AwayFiles,
-    /// Of a drill: which those are.
-    pub not_in_sample: Mutex<HashSet<Vec<u8>>>,
     /// Ranges of streams that could not be read.
     pub lost: Mutex<Lost>,
     /// Segments of which a frame was damaged where it was looked for first.
@@ -203,17 +211,14 @@ impl Restore<'_> {
         let Some((medium, why)) = e.away() else {
             return self.missing(path, &crate::error::chain(e));
         };
-        if self.damaged.lock().insert(path.to_vec()) {
+        if self.note_loss(path, Loss::Away) {
             self.away.add(medium, why, bytes);
-            if self.arc.is_some() {
-                self.not_in_sample.lock().insert(path.to_vec());
-            }
             self.name_lost(Code::FileAway, "media agent", path, why);
         }
     }
 
     fn lose(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
-        if self.damaged.lock().insert(path.to_vec()) {
+        if self.note_loss(path, Loss::Lost) {
             self.counts.lost.fetch_add(1, Relaxed);
             self.name_lost(code, part, path, why);
         }
@@ -221,8 +226,26 @@ impl Restore<'_> {
 
     /// Names a further name of a file that is lost, which is one file however many names it has.
     pub(super) fn lost_link(&self, code: Code, part: &'static str, path: &[u8], why: &str) {
-        if self.damaged.lock().insert(path.to_vec()) {
+        if self.note_loss(path, Loss::Lost) {
             self.name_lost(code, part, path, why);
+        }
+    }
+
+    /// Names a further name of a file that is away: it is away with it.
+    pub(super) fn link_away(&self, path: &[u8], why: &str) {
+        if self.note_loss(path, Loss::Away) {
+            self.name_lost(Code::FileAway, "media agent", path, why);
+        }
+    }
+
+    /// Whether that was not noted of the file yet.
+    fn note_loss(&self, path: &[u8], loss: Loss) -> bool {
+        match self.damaged.lock().entry(path.to_vec()) {
+            hash_map::Entry::Occupied(_) => false,
+            hash_map::Entry::Vacant(free) => {
+                free.insert(loss);
+                true
+            }
         }
     }
 
@@ -571,7 +594,12 @@ impl Restore<'_> {
     }
 
     pub(super) fn damaged_now(&self, path: &[u8]) -> bool {
-        self.is_any_damaged() && self.damaged.lock().contains(path)
+        self.loss_of(path).is_some()
+    }
+
+    /// What is not there of a file, if anything.
+    pub(super) fn loss_of(&self, path: &[u8]) -> Option<Loss> {
+        self.is_any_damaged().then(|| self.damaged.lock().get(path).copied())?
     }
 
     fn is_any_damaged(&self) -> bool {

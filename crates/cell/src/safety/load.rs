@@ -91,6 +91,7 @@ impl Cell {
                         session: 0,
                         by: s.session,
                         last: Vec::new(),
+                        behind: Vec::new(),
                         lacking: Vec::new(),
                     })
                     .collect();

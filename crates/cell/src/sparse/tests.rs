@@ -118,6 +118,7 @@ fn places(of: std::ops::Range<u8>) -> Vec<SegmentPlace> {
         session: 0,
         by: SessionId([1; 16]),
         last: Vec::new(),
+        behind: Vec::new(),
         lacking: Vec::new(),
     };
     of.map(place).collect()

@@ -407,6 +407,13 @@ fn place_of(array: &ArrayAddress, name: &str) -> Result<usize> {
     let is_barcode = |a: &Address| matches!(a, Address::Tape(t) if t.tape.as_deref() == Some(name));
     let named = name.parse::<Address>().ok().map(|a| whole(&a));
     let is_it = |m: &Address| Some(whole(m)) == named || m.to_string() == name || is_barcode(m);
+    // Tapes of two libraries may have the same barcode.
+    if array.members.iter().filter(|m| is_barcode(m)).count() > 1 {
+        return Err(CellError::BadInput(format!(
+            "'{name}' is the barcode of several members of {array}; name one of its devices, or its number from 1 to {}",
+            array.members.len()
+        )));
+    }
     let found = array.members.iter().position(is_it);
     found.ok_or_else(|| {
         CellError::BadInput(format!(
@@ -414,4 +421,20 @@ fn place_of(array: &ArrayAddress, name: &str) -> Result<usize> {
             array.members.len()
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_named_by_its_barcode_where_no_other_has_that() {
+        let array = "rait5:vtape:/v?tape=A,vtape:/w?tape=A,vtape:/w?tape=B";
+        let Ok(Address::Array(array)) = array.parse() else { unreachable!() };
+        let place = |name| place_of(&array, name).ok();
+        assert_eq!((place("B"), place("vtape:/w?tape=A"), place("1")), (Some(2), Some(1), Some(0)));
+        let why = place_of(&array, "A").unwrap_err().to_string();
+        assert!(why.contains("'A' is the barcode of several members"), "{why}");
+        assert_eq!(place("C"), None);
+    }
 }

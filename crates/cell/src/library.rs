@@ -2,7 +2,7 @@
 //!
 //! Nothing here reads or writes a tape. [`known`] is what the internal database has to say of tapes.
 
-mod known;
+pub(crate) mod known;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::LibraryName;

@@ -82,20 +82,22 @@ impl Cell {
         passed: &[MediumId],
     ) -> Result<Member> {
         let library = &library.resolved();
-        let passed: Vec<String> = passed.iter().filter_map(|id| self.barcode_of(*id)).collect();
+        let at: Vec<TapeAddress> = passed.iter().filter_map(|id| self.tape_of(*id)).collect();
         let mut unfit = Unfit::default();
         for candidate in self.tapes_in_order(library, wanted.by_drive)? {
             let Candidate { barcode, known, why_not } = candidate;
-            if passed.contains(&barcode) {
-                unfit.say(format!("{barcode} is read, is full or has failed in this session"));
+            let (drive, spool) = (library.drive, library.spool.clone());
+            let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
+            // Tapes of other libraries may have the same barcodes.
+            let is_passed = known.is_some_and(|(id, _)| passed.contains(&id));
+            if is_passed || at.iter().any(|at| at.recorded() == tape.recorded()) {
+                unfit.say(format!("{barcode} {PASSED}"));
                 continue;
             }
             if let Some(why) = why_not {
                 unfit.say(format!("{barcode} {why}"));
                 continue;
             }
-            let (drive, spool) = (library.drive, library.spool.clone());
-            let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
             let address = Address::Tape(tape.clone());
             // What will not do is looked at once more, before its drive is given back.
             let trial = Trial::of(&address);
@@ -111,6 +113,10 @@ impl Cell {
                     if no_drive {
                         break;
                     }
+                }
+                // It was brought here from another library.
+                Ok(opened) if passed.contains(&opened.medium.medium) => {
+                    unfit.say(format!("{barcode} {PASSED}"));
                 }
                 Ok(opened) => {
                     trial.keep();
@@ -194,11 +200,6 @@ impl Cell {
     /// The barcodes of the tapes of a library, by place, without those that clean.
     pub(crate) fn barcodes(&self, library: &TapeAddress) -> Result<Vec<String>> {
         barcodes(library)
-    }
-
-    /// What is on a tape's sticker, as it was last seen.
-    fn barcode_of(&self, medium: MediumId) -> Option<String> {
-        self.tape_of(medium)?.tape
     }
 
     /// Where a tape was last seen, if it is one.
@@ -358,6 +359,8 @@ impl Cell {
     }
 }
 
+/// Why a tape of a library was passed over.
+const PASSED: &str = "is read, is full or has failed in this session";
 /// Why a medium of a pool was passed over that may be free soon.
 const IN_USE: &str = "is in use";
 /// Why one was that was not to be had.

@@ -3,12 +3,14 @@
 use std::fs;
 use std::process::Stdio;
 
+use capstan_tape::library::Library;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
 use crate::mirror::{comes_back_as, damage, tree};
 use crate::support::{Lab, below, completed, finish, noise, report, wait_for};
+use crate::tape::library_of;
 
 /// A full and two incrementals on `medium`; their sessions, the states in `state-0` and so on.
 pub fn chain(lab: &Lab) -> Vec<String> {
@@ -218,6 +220,30 @@ fn a_library_of_one_drive_is_not_copied_within() {
     // All of it is there now, and nothing has to be read.
     std::fs::remove_dir_all(lab.path("disk")).unwrap();
     lab.run(["copy", "t", "--to", "vtape:vtl"]).ok();
+    crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+}
+
+/// The tapes of two libraries have the same barcodes: those of the one are not taken for those of the other.
+#[test]
+fn tapes_of_another_library_with_the_same_barcodes_are_others() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 4);
+    Library::create(&lab.path("other"), &library_of(2, 4), 4).unwrap();
+    lab.file("tree/a", noise(1, 45_000_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    let by_name = ["media", "show", "vtape:other?tape=V00001L9", "--json"];
+    lab.run(by_name).refused(&["no medium is called"]);
+    let first = copy(&lab, &["t", "--to", "vtape:other"]);
+    assert_eq!(first["media"].as_array().unwrap().len(), 2, "{first:#}");
+    let shown = lab.run(by_name);
+    assert!(shown.ok().stdout.contains("other?tape=V00001L9"), "{}", shown.stdout);
+    lab.sh("mv vtl gone");
+    crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+    lab.sh("mv gone vtl");
+    // The tapes that are left in the one have the barcodes of those that are read in the other.
+    lab.sh("echo b >tree/b");
+    lab.backed_up(["tree", "--to", "vtape:other?tape=V00003L9", "--name", "t", "--incr"]);
+    lab.run(["consolidate", "t", "--to", "vtape:vtl"]).ok();
     crate::tape::comes_back(&lab, "t", &lab.path("tree"));
 }
 

@@ -205,6 +205,11 @@ impl KnownTape {
     }
 }
 
+/// Whether tapes of that library may come into another one. Virtual ones do not, and have the same barcodes all over.
+pub(crate) fn may_travel(name: &LibraryName) -> bool {
+    matches!(name, LibraryName::Scsi(_))
+}
+
 /// Media on tapes, by barcode.
 #[derive(Debug, Default)]
 struct Tapes(BTreeMap<String, Vec<(bool, Medium)>>);
@@ -217,7 +222,6 @@ impl Tapes {
         for medium in media {
             let Ok(device) = medium.device.parse::<Address>() else { continue };
             for TapeAddress { library: of, tape, .. } in device.tapes() {
-                let may_travel = |name: &LibraryName| matches!(name, LibraryName::Scsi(_));
                 let here = of == *library;
                 if let Some(barcode) = tape
                     && (here || (may_travel(&of) && may_travel(library)))

@@ -9,10 +9,12 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::mounts::whole;
 use capstan_devices::{DeviceError, open};
+use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::library::known::may_travel;
 
 impl Cell {
     /// The recorded medium that somebody names: by label, begin of its id, or the device on which it lies.
@@ -33,12 +35,11 @@ impl Cell {
         let address: Address = text.parse().map_err(|_| unknown())?;
         let path = match &address {
             Address::File(path) if path.exists() => path,
-            Address::Tape(TapeAddress { tape: Some(barcode), .. }) => {
-                let known = self.idb.media()?;
-                return known
-                    .into_iter()
-                    .find(|m| m.device == text || m.label == *barcode)
-                    .ok_or_else(unknown);
+            Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) => {
+                let (media, changed) = (self.idb.media()?, self.idb.changed_media()?);
+                let known =
+                    media.into_iter().filter_map(|m| Some((rank_of(&m, tape, &changed)?, m)));
+                return known.min_by_key(|(rank, _)| *rank).map(|of| of.1).ok_or_else(unknown);
             }
             Address::Array(_) => {
                 let id = open::medium(&address)?.header().medium;
@@ -87,6 +88,24 @@ impl Cell {
             ([one], None) => Ok(Some((*one).clone())),
             (called, other) => Err(ambiguous(text, called, other)),
         }
+    }
+}
+
+/// How surely a medium is the one on a tape: the less, the surer. Nothing where it is on another: tapes of two libraries may have the
+/// same barcode.
+fn rank_of(medium: &Medium, tape: &TapeAddress, changed: &[MediumId]) -> Option<u8> {
+    let device = medium.device.parse::<Address>().ok()?;
+    let tape = tape.recorded();
+    let lies_there = device.tapes().iter().any(|of| of.recorded() == tape);
+    let is_called = tape.tape.as_ref() == Some(&medium.label);
+    match &device {
+        Address::Tape(_) if lies_there => Some(u8::from(changed.contains(&medium.id))),
+        _ if lies_there && is_called => Some(2),
+        // It may have come from there.
+        Address::Tape(of) if is_called && may_travel(&of.library) && may_travel(&tape.library) => {
+            Some(3)
+        }
+        _ => None,
     }
 }
 

@@ -4,9 +4,12 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use capstan_tape::library::Library;
+
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
 use crate::support::{Lab, Mount, below, can_mount, noise, skip};
+use crate::tape::library_of;
 
 pub fn tree(lab: &Lab) {
     for i in 0..300 {
@@ -151,4 +154,37 @@ fn what_cannot_be_written_to_is_said_before() {
     backup("b").refused(&["blocks of 65536 bytes"]);
     lab.sh("cp -r a clone");
     backup("clone").refused(&["in two places", "--as-new"]);
+}
+
+/// As a directory that is away. One that was never there is a mistake.
+#[test]
+fn a_mirror_in_a_library_that_is_away_is_left_out() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 3);
+    Library::create(&lab.path("other"), &library_of(2, 3), 3).unwrap();
+    lab.file("tree/a", noise(1, 3_000_000));
+    let both = ["tree", "--name", "t", "--to", "vtape:vtl", "--mirror", "vtape:other"];
+    lab.backed_up(both);
+    for (n, (away, other)) in [("other", "vtl"), ("vtl", "other")].into_iter().enumerate() {
+        lab.file(&format!("tree/new-{n}"), noise(n as u64, 100_000));
+        lab.sh(&format!("mv {away} gone"));
+        let done = lab.backup(both);
+        assert_eq!(done["status"], "completed_with_errors", "{done:#}");
+        let errors = done["errors"].as_array().unwrap();
+        let [error] = &errors[..] else { panic!("{done:#}") };
+        assert_eq!(error["code"], "mirror-away", "{done:#}");
+        assert!(error["path"].as_str().unwrap().ends_with(away), "{done:#}");
+        assert_eq!(done["media"].as_array().unwrap().len(), 1, "{done:#}");
+        crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+        // It lacks that night until a copy brings it.
+        lab.sh(&format!("mv gone {away}"));
+        lab.run(["copy", "t", "--to", &format!("vtape:{away}")]).ok();
+        lab.sh(&format!("mv {other} gone"));
+        crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+        lab.sh(&format!("mv gone {other}"));
+    }
+    let with = |mirror| ["backup", "tree", "--name", "t", "--to", "vtape:vtl", "--mirror", mirror];
+    lab.run(with("vtape:never")).refused(&["never: there is no virtual library"]);
+    lab.sh("mv vtl gone; mv other away");
+    lab.run(with("vtape:other")).refused(&["there is no virtual library"]);
 }

@@ -10,7 +10,7 @@ use capstan_devices::open;
 use capstan_devices::queue::Wait;
 use capstan_devices::rait::open::{Opened as OpenedArray, null_device};
 use capstan_devices::tape::{Trial, has_all_drives, release_idle};
-use capstan_devices::{Device, DeviceError};
+use capstan_devices::{Device, DeviceError, library};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::record::Follows;
@@ -146,7 +146,7 @@ impl Cell {
             }
             let taken = match address.is_tape() {
                 // No tape is loaded before all devices are known to be as they should.
-                true => Ok(()),
+                true => self.refuse_library_away(address),
                 false => self.refuse_taken(address, request.new_medium),
             };
             match taken {
@@ -159,6 +159,26 @@ impl Cell {
         }
         // Where nothing is left, who opens them says why.
         Ok(if written.is_empty() { (devices, Vec::new()) } else { (written, away) })
+    }
+
+    /// Refuses tapes of a library that is not there, while media are known that lie in it. Of an array that names its tapes, some may lack.
+    fn refuse_library_away(&self, device: &Address) -> Result<()> {
+        if matches!(device, Address::Array(_)) && !device.names_no_medium() {
+            return Ok(());
+        }
+        for TapeAddress { library, .. } in libraries_of(device) {
+            let Err(e) = library::open(&library) else { continue };
+            let is_there = |medium: &Medium| {
+                let tapes = medium.device.parse().map(|device: Address| device.tapes());
+                tapes.is_ok_and(|tapes| tapes.iter().any(|tape| tape.library == library))
+            };
+            if !e.is_busy() && self.idb.media()?.iter().any(is_there) {
+                // What would help a library that was never there does not help here.
+                let why = chain(&DeviceError::from(e));
+                return Err(CellError::BadInput(why.split("; ").next().unwrap_or_default().into()));
+            }
+        }
+        Ok(())
     }
 
     /// Opens a device to write to, or makes a medium there.

@@ -177,6 +177,7 @@ impl Cell {
     ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
+        capstan_devices::open::wait_for(device);
         let opened = capstan_devices::open::medium(device);
         // One that was imported before, and is not on its tape any more, is marked; what is there now is imported.
         let changed = self.refuse_overwritten(device, opened.as_ref().map(FileMedium::header));

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::open::{header_on, is_by_hand, refuse_no_drive};
+use capstan_devices::open::{header_on, is_by_hand, refuse_no_drive, wait_for};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_devices::tape::done_reading;
 use capstan_engine::message::{Code, shell_word};
@@ -91,41 +92,85 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let mut all = All::begun();
-        for barcode in self.barcodes(library)? {
+        let tapes = self
+            .barcodes(library)?
+            .into_iter()
+            .map(|barcode| TapeAddress { drive: library.drive, ..library.with_tape(&barcode) });
+        self.import_tapes(tapes.collect(), &mut all, stop, &mut |tape, all| {
+            self.import_tape(tape, all, observer, stop)
+        })?;
+        let library = Address::Tape(library.clone());
+        self.import_found(&library, all, &|_| true, observer, stop)
+    }
+
+    /// Does something with each of these tapes, those first that can be had at once. Those that others have, or for which there is no drive,
+    /// are waited for when these are done; where one was waited for in vain, the rest is tried once more. `each` returns why it could not
+    /// have the tape.
+    fn import_tapes(
+        &self,
+        tapes: Vec<TapeAddress>,
+        all: &mut All,
+        stop: &Stop,
+        each: &mut dyn FnMut(&TapeAddress, &mut All) -> Result<Option<DeviceError>>,
+    ) -> Result<()> {
+        let mut left = Vec::new();
+        for tape in tapes {
+            if stop.0.load(Relaxed) {
+                return Ok(());
+            }
+            if each(&tape, all)?.is_some() {
+                left.push(tape.clone());
+            }
+            done_reading(&Address::Tape(tape));
+        }
+        let mut is_patient = true;
+        for tape in left {
             if stop.0.load(Relaxed) {
                 break;
             }
-            let drive = library.drive;
-            let tape = TapeAddress { drive, ..library.with_tape(&barcode) };
             let device = Address::Tape(tape.clone());
-            match header_on(&tape) {
-                // Members are read together: not all in that drive.
-                Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
-                Ok(_) => {
-                    self.import_one(&Address::Tape(tape), &barcode, &mut all, observer, stop)?
-                }
-                Err(e) => {
-                    // It may have had a medium that is known.
-                    let (named, tape) = (tape.clone(), Address::Tape(tape));
-                    let changed = self.refuse_overwritten(&tape, Err(&e)).err();
-                    match changed {
-                        None if e.is_no_medium() => {
-                            self.remember_what_is_on(&named)?;
-                            all.others.push(barcode);
-                        }
-                        None => {
-                            let why = e.into();
-                            self.remember_unfit(&named, &why)?;
-                            all.unread(&barcode, why);
-                        }
-                        Some(changed) => all.unread(&barcode, changed),
-                    }
-                }
+            if is_patient {
+                wait_for(&device);
+            }
+            if let Some(in_use) = each(&tape, all)? {
+                is_patient = false;
+                all.unread(barcode_of(&tape), in_use);
             }
             done_reading(&device);
         }
-        let library = Address::Tape(library.clone());
-        self.import_found(&library, all, &|_| true, observer, stop)
+        Ok(())
+    }
+
+    /// Imports a tape by itself, or notes of which array it is, or that nothing is on it. Returns why it could not be had, where others
+    /// have it.
+    fn import_tape(
+        &self,
+        tape: &TapeAddress,
+        all: &mut All,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Option<DeviceError>> {
+        let (barcode, device) = (barcode_of(tape), Address::Tape(tape.clone()));
+        match header_on(tape) {
+            // Members are read together: not all in that drive.
+            Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
+            Ok(_) => self.import_one(&device, barcode, all, observer, stop)?,
+            Err(e) if e.is_busy() => return Ok(Some(e)),
+            // It may have had a medium that is known.
+            Err(e) => match self.refuse_overwritten(&device, Err(&e)).err() {
+                None if e.is_no_medium() => {
+                    self.remember_what_is_on(tape)?;
+                    all.others.push(barcode.to_owned());
+                }
+                None => {
+                    let why = e.into();
+                    self.remember_unfit(tape, &why)?;
+                    all.unread(barcode, why);
+                }
+                Some(changed) => all.unread(barcode, changed),
+            },
+        }
+        Ok(None)
     }
 
     /// Imports the arrays whose tapes lie in the libraries that an array names.
@@ -136,21 +181,20 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let mut all = All::begun();
+        let mut tapes = Vec::new();
         for library in libraries_of(array) {
-            for barcode in self.barcodes(&library)? {
-                if stop.0.load(Relaxed) {
-                    break;
-                }
-                let tape = library.with_tape(&barcode);
-                match header_on(&tape) {
-                    Ok(header) if header.is_array() => all.members.push((tape.clone(), header)),
-                    Ok(_) => {}
-                    Err(e) if e.is_no_medium() => {}
-                    Err(e) => all.unread(&barcode, e),
-                }
-                done_reading(&Address::Tape(tape));
-            }
+            tapes.extend(self.barcodes(&library)?.iter().map(|barcode| library.with_tape(barcode)));
         }
+        self.import_tapes(tapes, &mut all, stop, &mut |tape, all| {
+            match header_on(tape) {
+                Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
+                Ok(_) => {}
+                Err(e) if e.is_busy() => return Ok(Some(e)),
+                Err(e) if e.is_no_medium() => {}
+                Err(e) => all.unread(barcode_of(tape), e),
+            }
+            Ok(None)
+        })?;
         let Address::Array(named) = array else { return Err(none_of(array)) };
         let is_one = |found: &FoundArray| found.address.layout == named.layout;
         self.import_found(array, all, &is_one, observer, stop)
@@ -297,6 +341,10 @@ impl All {
         }
         Ok(report)
     }
+}
+
+fn barcode_of(tape: &TapeAddress) -> &str {
+    tape.tape.as_deref().unwrap_or_default()
 }
 
 fn with_errors(report: &mut Report) {

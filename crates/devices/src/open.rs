@@ -21,10 +21,16 @@ pub fn medium(address: &Address) -> Result<FileMedium, DeviceError> {
     }
 }
 
+/// Has the tapes of a medium waited for from here on, as long as they are only read: where others have them, or all drives
+/// ([`crate::queue`]).
+pub fn wait_for(address: &Address) {
+    address.tapes().iter().for_each(|tape| Tape::of(tape).be_patient());
+}
+
 /// Opens a medium that is known to read, where it was last seen. That it is this one is certain only of a drive that stands
 /// alone: the operator is asked for its tape. Tapes and drives that others have are waited for ([`crate::queue`]).
 pub fn known(address: &Address, wanted: Wanted) -> Result<FileMedium, DeviceError> {
-    address.tapes().iter().for_each(|tape| Tape::of(tape).be_patient());
+    wait_for(address);
     match address {
         Address::Tape(tape) if is_by_hand(tape)? => tape::open_wanted(tape, wanted),
         _ => medium(address),

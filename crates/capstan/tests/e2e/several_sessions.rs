@@ -213,6 +213,36 @@ fn who_comes_when_no_drive_is_left_waits_for_all_who_have_one_and_one_that_is_ki
     second.end();
 }
 
+/// Of a library all is imported that can be had at once; then it waits for the tapes that others have, or for a drive.
+#[test]
+fn an_import_of_a_library_waits_for_drives_and_tapes() {
+    for holders in [&["V00001L9"][..], &["V00001L9", "V00002L9"]] {
+        let lab = lab(2, 4);
+        for tape in ["V00001L9", "V00002L9", "V00003L9"] {
+            lab.backed_up(["t", "--to", &format!("vtape:vtl?tape={tape}"), "--name", tape]);
+        }
+        let on = |tape: &&str| {
+            let to = format!("vtape:vtl?tape={tape}");
+            Holder::begin(&lab, &format!("held-{tape}"), &[&to])
+        };
+        let held: Vec<Holder> = holders.iter().map(on).collect();
+        wait_for("they have their drives", || in_use(&lab.path("vtl")).len() == held.len());
+        // At once, where nobody is to wait.
+        let now = lab.run(["import", "vtape:vtl"]);
+        assert!(now.code != 0 && now.stderr.contains("in use"), "{} {}", now.code, now.stderr);
+        let mut import = begun(&lab, &["import", "vtape:vtl"]);
+        let mut said = BufReader::new(import.stderr.take().unwrap()).lines();
+        let told = said.by_ref().map(Result::unwrap).find(|line| line.contains("waiting: "));
+        assert!(told.unwrap().contains("'held-"));
+        held.into_iter().for_each(|holder| drop(holder.end()));
+        let (report, _) = ended(import);
+        let mut all = media(&report);
+        all.sort();
+        assert_eq!(all, ["V00001L9", "V00002L9", "V00003L9"], "{report:#}");
+        assert_eq!(report["errors"], serde_json::json!([]), "{report:#}");
+    }
+}
+
 /// Tapes hold 40 MB: it goes on on a second one, and has no use for the first drive then.
 #[test]
 fn a_full_tapes_drive_is_given_back_while_its_session_goes_on() {

@@ -1,6 +1,6 @@
 //! What a verification says: of frames as they pass by, of a segment that was read, of a version as a whole.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use capstan_engine::message::{Code, path_text};
 use capstan_format::FormatError;
@@ -8,7 +8,7 @@ use capstan_format::catalog::Contents;
 use capstan_format::codec::Decompressor;
 use capstan_format::entry::{Entry, Kind};
 use capstan_format::frame::{FrameHeader, FrameType};
-use capstan_format::id::{MediumId, StreamId};
+use capstan_format::id::{MediumId, SegmentId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_format::record::SessionLabel;
 use capstan_media_agent::scan::Scan;
@@ -218,14 +218,16 @@ pub(crate) struct Passed {
     pub away: AwayFiles,
 }
 
-/// Names what a restore of the version would name.
+/// Names what a restore of the version would name. Segments that were `opened` already, where they lie first, are not opened again:
+/// the tapes of an array would have to be loaded for that.
 pub(crate) fn version(
     view: &VersionView<'_>,
     lost: &mut Losses,
+    opened: &HashSet<SegmentId>,
     ears: &Ears<'_>,
 ) -> Result<Passed> {
     // Segments that the IDB knows and no medium has any more.
-    for place in &view.segments {
+    for place in view.segments.iter().filter(|place| !opened.contains(&place.segment)) {
         let Err(e) = view.open_data(place) else { continue };
         if let Some((medium, why)) = e.away() {
             lost.away.push((Lost::all(&place.spans), medium, why.to_owned()));

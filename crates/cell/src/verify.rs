@@ -200,7 +200,8 @@ impl Cell {
         if !stop.0.load(Relaxed) {
             match (&view, version) {
                 (Some(view), Some(version)) => {
-                    match judge::version(view, &mut damage.losses(), &ears) {
+                    let mut losses = damage.losses();
+                    match judge::version(view, &mut losses, damage.opened(), &ears) {
                         Ok(passed) => {
                             (files, corrupt) = (passed.files, passed.lost);
                             away = passed.away.say(self, &ears)?;

@@ -6,7 +6,7 @@ use capstan_tape::library::{Design, Library};
 use serde_json::Value;
 
 use crate::independent_reader::Reader;
-use crate::support::{Lab, Run, finish, noise, soak};
+use crate::support::{Lab, Run, finish, noise, report, soak};
 use crate::tape::{comes_back, library_of, media};
 use crate::tape_faults::Seeded;
 
@@ -82,7 +82,9 @@ fn a_session_goes_on_on_a_next_array() {
     let said = full["errors"].to_string();
     assert!(!said.contains("member-lost"), "{said}");
     whole_tree_comes_back(&lab);
-    run(&lab, "verify t").ok();
+    // Each tape is loaded once for that.
+    let verified = report(finish(lab.command().args(["verify", "t", "--json"])));
+    assert_eq!(verified["drives"].as_array().unwrap().len(), 3 * on.len(), "{verified:#}");
     // The next session appends to the last one.
     lab.sh("cd tree; rm big-1; echo new >new");
     let second = backed_up(&lab, ONE, &["--incr"]);

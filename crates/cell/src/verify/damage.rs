@@ -1,6 +1,6 @@
 //! What a verification found damaged, segment by segment, as far as it costs data.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::BufReader;
 
 use capstan_engine::message::Code;
@@ -26,6 +26,8 @@ pub(super) struct Damage<'a> {
     places: HashMap<(MediumId, SegmentNumber), (usize, Place)>,
     /// Of the version's segments that were read what none of the places that were read has.
     of_segments: HashMap<usize, Lost>,
+    /// Those of them that were read where they lie first.
+    opened: HashSet<SegmentId>,
     /// Of a medium by itself.
     losses: Losses,
     /// What damaged segments hold that the database does not know.
@@ -45,6 +47,7 @@ impl<'a> Damage<'a> {
             keys,
             places,
             of_segments: HashMap::new(),
+            opened: HashSet::new(),
             losses: Losses::default(),
             unknown: HashMap::new(),
         }
@@ -55,6 +58,11 @@ impl<'a> Damage<'a> {
         let mut losses = std::mem::take(&mut self.losses);
         self.of_segments.values().for_each(|lost| losses.damaged.extend(lost));
         losses
+    }
+
+    /// The version's segments that were read where they lie first.
+    pub fn opened(&self) -> &HashSet<SegmentId> {
+        &self.opened
     }
 
     /// Takes a segment as it was read, or that it could not be.
@@ -75,7 +83,11 @@ impl<'a> Damage<'a> {
         let medium = part.medium.header().medium;
         let Some((index, at)) = self.places.get(&(medium, number)).copied() else { return };
         let place = &view.segments[index];
-        let lost = match (whole, view.open_place(place, at)) {
+        let opened = view.open_place(place, at);
+        if read.is_ok() && opened.is_ok() && place.places().first() == Some(&at) {
+            self.opened.insert(place.segment);
+        }
+        let lost = match (whole, opened) {
             (true, _) => Lost::default(),
             (false, Ok((reader, layout))) => {
                 let read = read.as_ref().ok().map(|scan| &scan.contents);

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use capstan_devices::address::Address;
+use capstan_devices::address::{Address, LibraryName};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::{Object, Version};
@@ -177,20 +177,17 @@ impl Cell {
         Ok(labels)
     }
 
-    /// Whether a medium is of the pool or the library of one of these.
+    /// Whether a medium is of the pool or of a library of one of these. An array of tapes is of each library that its tapes are of.
     fn are_kept_together(&self, medium: MediumId, media: &[MediumId]) -> Result<bool> {
         let of = |id| -> Result<_> {
-            let address = self.idb.medium(id)?.and_then(|row| row.device.parse::<Address>().ok());
-            let library = match address {
-                Some(Address::Tape(tape)) => Some(tape.library),
-                _ => None,
-            };
-            Ok((self.idb.management(id)?.pool, library))
+            let tapes = self.tapes_of(id).into_iter().map(|tape| tape.library);
+            Ok((self.idb.management(id)?.pool, tapes.collect::<Vec<LibraryName>>()))
         };
-        let (pool, library) = of(medium)?;
+        let (pool, libraries) = of(medium)?;
         for other in media {
-            let (its_pool, its_library) = of(*other)?;
-            if pool.is_some() && pool == its_pool || library.is_some() && library == its_library {
+            let (its_pool, its_libraries) = of(*other)?;
+            let has_library = || libraries.iter().any(|library| its_libraries.contains(library));
+            if pool.is_some() && pool == its_pool || has_library() {
                 return Ok(true);
             }
         }

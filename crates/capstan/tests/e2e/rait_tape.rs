@@ -3,7 +3,7 @@
 use std::fs;
 
 use capstan_tape::library::{Design, Library};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::independent_reader::Reader;
 use crate::support::{Lab, Run, finish, noise, report, soak};
@@ -85,9 +85,10 @@ fn a_session_goes_on_on_a_next_array() {
     // Each tape is loaded once for that.
     let verified = report(finish(lab.command().args(["verify", "t", "--json"])));
     assert_eq!(verified["drives"].as_array().unwrap().len(), 3 * on.len(), "{verified:#}");
-    // The next session appends to the last one.
+    // The next session appends to the last one, and builds on both.
     lab.sh("cd tree; rm big-1; echo new >new");
-    let second = backed_up(&lab, ONE, &["--incr"]);
+    let second = backed_up(&lab, ONE, &[]);
+    assert_eq!((&second["method"], &second["errors"]), (&"incr".into(), &json!([])), "{second:#}");
     assert_eq!(labels(&second), on[on.len() - 1..], "{second:#}");
     whole_tree_comes_back(&lab);
     let states = media(&lab);

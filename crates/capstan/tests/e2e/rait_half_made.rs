@@ -127,13 +127,15 @@ fn nothing_is_made_where_anything_lies() {
     backup(&lab, "rait5:x,y,z").refused(&["lacks 2 of its 3 members"]);
     assert_eq!(names(&lab.path("y")), [] as [&str; 0]);
     lab.sh("rm z/file");
-    // Another cell's.
-    let home = lab.path("home");
-    lab.sh("mkdir kept; mv home kept; mkdir home");
-    backup(&lab, "rait5:x,y,z").refused(&["lacks"]);
-    assert_eq!(names(&lab.path("y")), [] as [&str; 0]);
-    fs::remove_dir_all(&home).unwrap();
-    lab.sh("mv kept/home home");
+    // Another cell's: of a home of its own, which is in a file.
+    if !crate::server::is_wanted() {
+        let home = lab.path("home");
+        lab.sh("mkdir kept; mv home kept; mkdir home");
+        backup(&lab, "rait5:x,y,z").refused(&["lacks"]);
+        assert_eq!(names(&lab.path("y")), [] as [&str; 0]);
+        fs::remove_dir_all(&home).unwrap();
+        lab.sh("mv kept/home home");
+    }
     becomes_whole(&lab, "rait5:x,y,z", &["x", "y", "z"]);
 }
 

@@ -51,7 +51,7 @@ pub struct Tape {
 
 impl Tape {
     pub fn read(path: &Path) -> Option<Self> {
-        let bytes = fs::read(path).ok()?;
+        let bytes = crate::mutate::contents(path)?;
         let magic = bytes.get(..MAGIC)?.try_into().ok()?;
         let (mut at, mut records) = (MAGIC, Vec::new());
         while let Some(header) = bytes.get(at..at + HEADER) {

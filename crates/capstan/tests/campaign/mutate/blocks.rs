@@ -11,7 +11,7 @@ use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::record::{decode_record, encode_record};
 use serde_json::Value;
 
-use super::{Site, listed, tape};
+use super::{Site, contents, listed, tape};
 use crate::dice::Dice;
 use crate::values::{change_bytes, change_json, ids_of, number};
 
@@ -45,7 +45,7 @@ pub fn medium_header(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
         return Some(what);
     }
     let path = dice.pick(&listed(&site.dirs, "medium.capstan")).clone();
-    let mut block = fs::read(&path).ok()?;
+    let mut block = contents(&path)?;
     let what = change_record(&mut block, dice)?;
     fs::write(path, block).ok()?;
     Some(what)
@@ -80,7 +80,7 @@ fn with_blocks(
     }
     let all = listed(&site.dirs, ".segment");
     let path = (!all.is_empty()).then(|| dice.pick(&all).clone())?;
-    let mut blocks = blocks_of(&fs::read(&path).ok()?);
+    let mut blocks = blocks_of(&contents(&path)?);
     let what = change(&mut blocks, dice)?;
     fs::write(path, blocks.concat()).ok()?;
     Some(what)
@@ -214,7 +214,7 @@ pub fn array(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
     let takes = |ending: &str, dirs: &[PathBuf], dice: &mut Dice| {
         let all = listed(dirs, ending);
         let (from, to) = (dice.pick(&all), dice.pick(&all));
-        fs::write(to, fs::read(from).ok()?).ok()?;
+        fs::write(to, contents(from)?).ok()?;
         Some(format!("{} takes the place of {}", from.display(), to.display()))
     };
     let tapes: Vec<_> = site.dirs.iter().map(|d| d.join("tapes")).collect();

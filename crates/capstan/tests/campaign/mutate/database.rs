@@ -7,7 +7,7 @@ use capstan_format::crc::crc32c;
 use capstan_format::idb_backup::{open_idb_backup, read_idb_head, seal_idb_backup};
 use capstan_format::keys::{KeyRecord, Purpose, RecoveryCode, Secret};
 
-use super::{Container, Site, listed};
+use super::{Container, Site, contents, listed};
 use crate::dice::Dice;
 use crate::values::{change_bytes, change_json, text};
 
@@ -17,7 +17,7 @@ pub fn database_backup(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
     }
     let all: Vec<_> = listed(&site.dirs, ".capstan").into_iter().filter(|p| is_idb(p)).collect();
     let path = (!all.is_empty()).then(|| dice.pick(&all).clone())?;
-    let mut bytes = fs::read(&path).ok()?;
+    let mut bytes = contents(&path)?;
     let (mut head, at) = read_idb_head(&bytes).ok()?;
     let what = match dice.below(4) {
         0 => {

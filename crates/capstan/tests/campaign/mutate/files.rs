@@ -5,14 +5,14 @@ use std::fs::{self, OpenOptions};
 use serde_json::Value;
 
 use super::blocks::change_record;
-use super::{Site, listed};
+use super::{Site, contents, listed};
 use crate::dice::Dice;
 use crate::values::{change_bytes, change_json, number, text};
 
 pub fn lock(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
     let all = listed(&site.dirs, ".lock");
     let path = (!all.is_empty()).then(|| dice.pick(&all).clone())?;
-    let mut block = fs::read(&path).ok()?;
+    let mut block = contents(&path)?;
     let what = change_record(&mut block, dice)?;
     fs::write(&path, &block).ok()?;
     if dice.once_in(4) {
@@ -94,7 +94,7 @@ pub fn file(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
             "empty"
         }
         _ => {
-            let mut bytes = fs::read(&path).ok()?;
+            let mut bytes = contents(&path)?;
             change_bytes(&mut bytes, dice);
             fs::write(&path, bytes).ok()?;
             "other bytes"
@@ -111,7 +111,7 @@ pub fn tape_label(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
     let tapes: Vec<_> = site.dirs.iter().map(|d| d.join("tapes")).collect();
     let all = listed(&tapes, ".json");
     let path = (!all.is_empty()).then(|| dice.pick(&all).clone())?;
-    let mut json: Value = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    let mut json: Value = serde_json::from_slice(&contents(&path)?).ok()?;
     let what = change_json(&mut json, dice, &[]);
     fs::write(&path, json.to_string()).ok()?;
     Some(format!("{} {what}", path.file_name()?.display()))

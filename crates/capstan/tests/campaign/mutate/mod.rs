@@ -7,7 +7,7 @@ mod frames;
 mod segments;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use capstan_format::frame::FrameType;
 
@@ -19,6 +19,12 @@ use self::segments::{catalog, in_segment, index, key_record, segment_end, segmen
 use crate::dice::Dice;
 use crate::segment::Keys;
 use crate::tape_file::Tape;
+
+/// What is in a file. Another change may have put a pipe in its place, which would never come to an end.
+pub fn contents(path: impl AsRef<Path>) -> Option<Vec<u8>> {
+    let is_file = fs::metadata(&path).is_ok_and(|meta| meta.is_file());
+    if is_file { fs::read(path).ok() } else { None }
+}
 
 /// Where blocks lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@ use capstan_format::frame::FrameType;
 use capstan_format::id::{BlockIndex, StreamId};
 use serde_json::Value;
 
-use super::{Container, Site, listed, tape};
+use super::{Container, Site, contents, listed, tape};
 use crate::dice::Dice;
 use crate::segment::{Derived, Frame, Keys, Segment};
 use crate::values::{change_bytes, change_json, ids_of, number};
@@ -34,7 +34,7 @@ pub fn in_segment(site: &Site<'_>, dice: &mut Dice, change: InSegment) -> Option
             let first = dice.below(all.len());
             for (n, path) in all.iter().enumerate() {
                 if everywhere || n == first {
-                    let segment = fs::read(path).ok().and_then(|b| Segment::parse(&b));
+                    let segment = contents(path).and_then(|b| Segment::parse(&b));
                     if let Some(built) = one(segment) {
                         fs::write(path, built.blocks.concat()).unwrap();
                     }

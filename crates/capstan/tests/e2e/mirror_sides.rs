@@ -107,13 +107,17 @@ fn a_restore_a_drill_and_an_archive_load_the_tapes_of_one_side() {
 #[test]
 fn what_the_side_lacks_comes_from_the_other() {
     let lab = mirrored();
-    for drive in ["drive:1", "drive:2"] {
-        lab.run(["library", "unload", "vtape:vtl", drive]);
-    }
+    let unload = || {
+        for drive in ["drive:1", "drive:2"] {
+            lab.run(["library", "unload", "vtape:vtl", drive]);
+        }
+    };
+    unload();
     // Its file is gone, though it is in its slot.
     lab.sh("mv vtl/tapes/V00002L9.tape gone");
     comes_back(&lab);
     lab.sh("mv gone vtl/tapes/V00002L9.tape");
+    unload();
     lab.run(["library", "export", "vtape:vtl", "V00002L9"]).ok();
     lab.run(["vtl", "take", "vtl", "V00002L9"]).ok();
     let of = loaded(&lab, || drop(comes_back(&lab)));

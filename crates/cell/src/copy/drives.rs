@@ -113,8 +113,18 @@ impl Cell {
         };
         let of_view = view.segments.iter().flat_map(SegmentPlace::places).map(|at| at.1);
         let media: HashSet<MediumId> = of_view.collect();
-        let there: Vec<MediumId> = media.into_iter().filter(is_there).collect();
-        view.segments.iter_mut().for_each(|place| place.put_last(&there));
+        let (there, elsewhere): (Vec<_>, Vec<_>) = media.into_iter().partition(is_there);
+        let is_at_hand = |medium: &MediumId| match self.tapes_of(*medium).is_empty() {
+            true => self.medium_at_hand(*medium).is_ok(),
+            false => self.tapes_away(*medium).is_ok_and(|away| away.is_empty()),
+        };
+        let at_hand: Vec<_> = elsewhere.into_iter().filter(is_at_hand).collect();
+        for place in &mut view.segments {
+            // What would have to be brought first is no better.
+            if place.places().iter().any(|at| at_hand.contains(&at.1)) {
+                place.put_last(&there);
+            }
+        }
     }
 
     /// A medium that has to be read, if any, of which all that is at hand is in that library.

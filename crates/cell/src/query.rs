@@ -456,7 +456,7 @@ impl Cell {
             return Ok(serde_json::from_str::<OfReport>(json).unwrap_or_default().media);
         }
         match s.version.filter(|_| writes_versions(&s.kind)) {
-            Some(version) => Ok(self.idb.labels_of_version(version)?),
+            Some(version) => self.labels_of_version(version),
             None => Ok(Vec::new()),
         }
     }

@@ -135,10 +135,22 @@ impl Cell {
             files: session.as_ref().filter(|s| has_totals(s)).map(|s| s.files),
             bytes_read,
             bytes_stored,
-            media: self.idb.labels_of_version(version.id)?,
+            media: self.labels_of_version(version.id)?,
             kept: self.idb.keeping(version.id)?,
             tags: session.map(|s| s.tags).unwrap_or_default(),
         })
+    }
+
+    /// The labels of the media that have something of a version, without what it builds on, in their order: be it no more than the
+    /// end of a session in which nothing had changed.
+    pub(crate) fn labels_of_version(&self, version: VersionId) -> Result<Vec<String>> {
+        let mut labels = self.idb.labels_of_version(version)?;
+        for end in self.idb.ends_of_version(version)? {
+            labels.extend(self.idb.medium(end.medium)?.map(|medium| medium.label));
+        }
+        labels.sort_unstable();
+        labels.dedup();
+        Ok(labels)
     }
 
     /// Bytes of the segments that have something of a version, each counted once, without copies.

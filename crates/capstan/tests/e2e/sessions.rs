@@ -170,3 +170,41 @@ fn a_first_backup_of_a_file_system_has_a_bar() {
     let part = lines(&["disk/dir", "--name", "part"]);
     assert!(!part.contains(" %, "), "{part}");
 }
+
+/// A quiet night: the version that it makes is no more than the end of its session.
+#[test]
+fn a_version_in_which_nothing_changed_names_its_medium_and_has_a_catalog() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 100_000));
+    // What is as old as the base's second may have changed since, and is in the next version again.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let backup = |to: &str, level: &str| lab.backed_up(["tree", "--to", to, "--name", "t", level]);
+    backup("m1", "--full");
+    backup("m1", "--incr");
+    let last = backup("m2", "--incr");
+    assert_eq!((&last["bytes_read"], &last["media"][0]), (&0.into(), &"m2".into()), "{last:#}");
+    let names_all = |lab: &Lab| {
+        for command in ["versions", "sessions"] {
+            let listed = objects(lab, &[command, "t"]);
+            let media: Vec<&Value> = listed.iter().map(|of| &of["media"]).collect();
+            assert_eq!(serde_json::json!(media), serde_json::json!([["m2"], ["m1"], ["m1"]]));
+        }
+        let status = lab.run(["status", "--object", "t"]).stdout;
+        assert!(status.contains("files on m2\n"), "{status}");
+    };
+    names_all(&lab);
+    lab.sh("rm home/catalogs/*");
+    assert_eq!(lab.run(["idb", "check"]).code, 3);
+    lab.run(["catalog", "load", "t"]).ok();
+    lab.run(["idb", "check"]).ok();
+    // A copy has it, too.
+    lab.run(["copy", "t", "--to", "m3"]).ok();
+    let listed = objects(&lab, &["versions", "t"]);
+    assert_eq!(listed[0]["media"], serde_json::json!(["m2", "m3"]), "{:#}", listed[0]);
+    // And after an import.
+    lab.lose_tables();
+    lab.sh("rm -r m3");
+    lab.run(["import", "m1"]).ok();
+    lab.run(["import", "m2"]).ok();
+    names_all(&lab);
+}

@@ -71,7 +71,10 @@ impl Cell {
                 let version = self.version(name)?;
                 let view = VersionView::open(self, version.id)?;
                 view.require_a_medium()?;
-                self.load_all(&view.segments, &|place| own_places(&view, place), &ears, stop)
+                // Those of sessions in which nothing had changed have catalogs too.
+                let ends = view.ends()?;
+                let places = view.segments.iter().chain(&ends);
+                self.load_all(places, &|place| own_places(&view, place), &ears, stop)
             }
             LoadRequest::Medium(name) => {
                 let medium = self.find_medium(name)?;
@@ -109,9 +112,9 @@ impl Cell {
         }
     }
 
-    fn load_all(
+    fn load_all<'p>(
         &self,
-        places: &[SegmentPlace],
+        places: impl IntoIterator<Item = &'p SegmentPlace>,
         open: &dyn Fn(&SegmentPlace) -> Result<Vec<SegmentReader>>,
         ears: &Ears<'_>,
         stop: &Stop,

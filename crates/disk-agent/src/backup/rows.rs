@@ -135,7 +135,7 @@ impl StreamReader<'_> {
             return if base.link_to.is_none() { Ok(kept(false)) } else { not_yet };
         }
         let path = join(&item.dir.path, &item.listed.name);
-        Ok(match self.first_name(&stat, &path) {
+        Ok(match self.first_name(item, &stat, &path) {
             Some(first) if base.link_to.as_ref() == Some(&first) => kept(true),
             Some(first) => match source::entry_of(&item.dir, &item.listed.name, &stat) {
                 Some(entry) => Glance::Link(Box::new(Entry { link: true, target: first, ..entry })),
@@ -147,10 +147,11 @@ impl StreamReader<'_> {
     }
 
     /// The first name of a file that has several, where that is another one. To be asked once for each name.
-    fn first_name(&mut self, stat: &Stat, path: &[u8]) -> Option<Vec<u8>> {
+    fn first_name(&mut self, item: &WalkItem, stat: &Stat, path: &[u8]) -> Option<Vec<u8>> {
         self.forget_first();
         let inode = (stat.st_dev, stat.st_ino);
-        match self.links.first(inode, stat.st_nlink, path) {
+        let born = || source::born_at(&item.dir, &item.listed.name, stat);
+        match self.links.first(stat, path, born) {
             Ok(first) => {
                 let first = first.filter(|first| first != path);
                 self.first_of = first.is_none().then_some(inode);
@@ -235,7 +236,7 @@ impl StreamReader<'_> {
         let known_as_first = is_held || self.first_of == Some((before.st_dev, before.st_ino));
         if before.st_nlink > 1 && !options.hard_links_as_files && !known_as_first {
             let path = entry.path();
-            if let Some(first) = self.first_name(&before, &path) {
+            if let Some(first) = self.first_name(item, &before, &path) {
                 entry.link = true;
                 entry.target = first;
                 let same = item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry));
@@ -381,7 +382,7 @@ impl StreamReader<'_> {
         if stat.st_nlink > 1 && entry.kind != Kind::Dir && !self.backup.options.hard_links_as_files
         {
             let path = entry.path();
-            if let Some(first) = self.first_name(&stat, &path) {
+            if let Some(first) = self.first_name(item, &stat, &path) {
                 entry.link = true;
                 entry.target = first;
                 let same = item.base.as_ref().is_some_and(|b| is_same(b, &stat, &entry));

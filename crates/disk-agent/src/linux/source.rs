@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use capstan_engine::buffer::{BUFFER_ALIGN, Buffer};
 use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, Statx, StatxFlags};
 use rustix::io::Errno;
 
 use crate::walk::Access;
@@ -139,6 +139,19 @@ pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
 /// When an open file came into being, where its file system says so.
 pub fn born(fd: impl AsFd) -> Option<Timestamp> {
     let found = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    born_of(&found)
+}
+
+/// When what `stat` is of came into being, where its file system says so and its name still has it, in that state.
+pub fn born_at(dir: &DirHandle, name: &[u8], stat: &Stat) -> Option<Timestamp> {
+    let wanted = StatxFlags::BTIME | StatxFlags::INO | StatxFlags::CTIME;
+    let found = rustix::fs::statx(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+    let changed = Timestamp { sec: found.stx_ctime.tv_sec, nsec: found.stx_ctime.tv_nsec };
+    let is_it = found.stx_ino == stat.st_ino && changed == ctime_of(stat);
+    born_of(&found).filter(|_| is_it)
+}
+
+fn born_of(found: &Statx) -> Option<Timestamp> {
     let known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     let nsec = found.stx_btime.tv_nsec.min(999_999_999);
     known.then_some(Timestamp { sec: found.stx_btime.tv_sec, nsec })

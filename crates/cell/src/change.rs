@@ -252,6 +252,16 @@ impl<'a> LiveRows<'a> {
         overview.is_whole(row).then(|| overview.content_sum(row)).flatten()
     }
 
+    /// The length to which a file is restored: that of its row, or less where it was cut while it was read.
+    pub fn restored_len(&self, row: &Row) -> u64 {
+        self.0.overview.cut_at(row).unwrap_or(row.entry.size)
+    }
+
+    /// Goes back to the first path.
+    pub fn rewind(&mut self) {
+        self.0.rewind();
+    }
+
     pub fn next(&mut self) -> Result<Option<(Row, Listed)>> {
         while let Some(row) = self.0.next()? {
             let path = row.entry.path();

@@ -15,7 +15,7 @@ use capstan_media_agent::scan::Scan;
 
 use crate::away_files::AwayFiles;
 use crate::error::{Result, chain};
-use crate::losses::{Lost, Range, of_link, of_link_away};
+use crate::losses::{Lost, Range, of_link, of_link_away, of_link_found};
 use crate::overview::Overview;
 use crate::restore::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::session::Ears;
@@ -169,12 +169,15 @@ impl Named {
         let count = self.paths.values().filter(|(code, _)| lost(code)).count();
         let links: Vec<_> = self.links.drain(..).collect();
         for (path, first) in links {
-            if let Some((code, _)) = self.paths.get(&first) {
-                let of = match code {
-                    Code::FileAway => (Code::FileAway, of_link_away(&first)),
-                    _ => (Code::Damaged, of_link(&first)),
+            if let Some((code, text)) = self.paths.get(&first) {
+                let text = match code {
+                    Code::FileAway => of_link_away(&first),
+                    Code::Missing | Code::Damaged => of_link(&first),
+                    // What reading found is no damage: it is said of each name as it is.
+                    _ => of_link_found(&first, text),
                 };
-                self.paths.entry(path).or_insert(of);
+                let code = if *code == Code::Missing { Code::Damaged } else { *code };
+                self.paths.entry(path).or_insert((code, text));
             }
         }
         for (path, (code, text)) in self.paths {

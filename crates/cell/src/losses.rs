@@ -103,6 +103,11 @@ pub(crate) fn of_link_away(first: &[u8]) -> String {
     format!("its contents are those of /{}, which is away", path_text(first))
 }
 
+/// What reading `found` of a file, said of a further name of it.
+pub(crate) fn of_link_found(first: &[u8], found: &str) -> String {
+    format!("its contents are those of /{}: {found}", path_text(first))
+}
+
 /// What of a segment's streams cannot be read at one of its places: `layout` says where frames lie, `spans` what there has to be.
 /// Frames that `read` found whole at the same place are known to be good; others are read as a restore does.
 pub(crate) fn unreadable(

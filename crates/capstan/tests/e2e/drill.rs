@@ -1,10 +1,13 @@
 //! `drill`: a rotating sample of files is restored and proved, and what is not as recorded is found.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::Value;
 
-use crate::support::{Lab, Run, noise, report};
+use crate::support::{Lab, Run, noise, report, skip};
 
 fn tree() -> Lab {
     let lab = Lab::new();
@@ -137,4 +140,68 @@ fn what_cannot_be_drilled_is_refused() {
     lab.mkdir("dirs/only");
     lab.backed_up(["dirs", "--to", "medium", "--name", "dirs"]);
     lab.run(["drill", "dirs"]).refused(&["no files"]);
+}
+
+/// The kernel says of such a file that it has 4096 bytes, and it ends after some.
+#[test]
+fn a_file_that_was_cut_is_held_against_where_it_ended() {
+    if !Path::new("/sys/module/kernel/parameters").is_dir() {
+        return skip("there is no sysfs");
+    }
+    let lab = Lab::new();
+    lab.mkdir("scratch");
+    let backup = lab.run(["backup", "/sys/module/kernel/parameters", "--to", "m", "--name", "t"]);
+    assert!(backup.ok().stderr.contains("103 short"), "{}", backup.stderr);
+    let run = run(&lab, &["--sample", "100%"]);
+    assert!(run.ok().stderr.contains("103 short"), "{}", run.stderr);
+    assert_eq!(n(&report(run), "failed"), 0);
+}
+
+/// Further names of files that were written to while they were read have what was read of the first.
+#[test]
+fn a_file_that_changed_is_no_damage_to_its_other_names() {
+    other_names_of_what_changed("0");
+    other_names_of_what_changed("2");
+}
+
+fn other_names_of_what_changed(retries: &str) {
+    for _ in 0..20 {
+        let lab = Lab::new();
+        lab.mkdir("scratch");
+        for n in 0..30 {
+            lab.file(&format!("tree/a/n{n}"), noise(n, 500_000));
+        }
+        lab.sh("mkdir tree/z && cp -l tree/a/* tree/z");
+        let stop = AtomicBool::new(false);
+        let backup = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in (0..30).cycle().take_while(|_| !stop.load(Relaxed)) {
+                    let path = lab.path(format!("tree/a/n{n}"));
+                    let mut file = File::options().append(true).open(path).unwrap();
+                    file.write_all(b"more").unwrap();
+                }
+            });
+            let line = ["backup", "tree", "--to", "m", "--name", "t", "--retries", retries];
+            let run = lab.run(line);
+            stop.store(true, Relaxed);
+            run
+        });
+        if !backup.ok().stderr.contains("102 changed") {
+            continue;
+        }
+        let restore = lab.run(["restore", "t", "--into", "r"]);
+        restore.ok();
+        let verify = lab.run(["verify", "t"]);
+        assert!(verify.ok().stderr.contains("102 changed: /"), "{}", verify.stderr);
+        assert!(!verify.stderr.contains("201 damaged"), "{}", verify.stderr);
+        let found = ": its contents are those of /";
+        assert!(verify.stderr.contains(found), "{}", verify.stderr);
+        let drill = run(&lab, &["--sample", "100%"]);
+        drill.ok();
+        assert_eq!(n(&report(drill), "failed"), 0);
+        let status = lab.run(["status"]);
+        assert!(!status.stdout.contains("prove"), "{}", status.stdout);
+        return;
+    }
+    panic!("no file was written to while it was read");
 }

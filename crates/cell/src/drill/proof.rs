@@ -1,6 +1,6 @@
 //! Holding restored files against what is recorded of them, and against the live ones.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -73,6 +73,8 @@ impl Proof {
         stop: &Stop,
         drill: &mut DrillReport,
     ) -> Result<()> {
+        // Further names have what was found of the first when it was read, which may be another state than when they were.
+        let mut links: HashMap<Vec<u8>, Vec<Vec<u8>>> = HashMap::new();
         while let Some((row, listed)) = rows.next()? {
             let path = row.entry.path();
             if stop.0.load(Relaxed) || row.entry.kind != Kind::File || !self.arc.has(&path) {
@@ -82,30 +84,66 @@ impl Proof {
             if self.away.contains(first) {
                 continue;
             }
-            match self.prove(&row, listed, &path, rows.content_sum(&row), stop) {
-                Ok(By::Live) => drill.by_live_file += 1,
-                Ok(By::Checksum) => drill.by_checksum += 1,
-                Ok(By::Length) => drill.by_length += 1,
-                // It was ended early: nothing is said of this one.
-                Err(_) if stop.0.load(Relaxed) => break,
-                Err(why) => {
-                    drill.failed += 1;
-                    let shown = format!("/{}", path_text(&path));
-                    ears.say(Code::NotProved, "cell", &shown, why);
-                }
+            if row.entry.link {
+                links.entry(row.entry.target).or_default().push(path);
+                continue;
             }
+            let proved = self.prove(&rows, &row, listed, &path, stop);
+            self.count(&path, proved, ears, stop, drill);
+        }
+        if links.is_empty() {
+            return Ok(());
+        }
+        rows.rewind();
+        while let Some((row, listed)) = rows.next()? {
+            for path in links.remove(&row.entry.path()).unwrap_or_default() {
+                let proved = self.prove(&rows, &row, listed.clone(), &path, stop);
+                self.count(&path, proved, ears, stop, drill);
+            }
+        }
+        for (first, names) in links {
+            let why = format!("its contents are those of /{}, which has no row", path_text(&first));
+            names.iter().for_each(|path| self.count(path, Err(why.clone()), ears, stop, drill));
         }
         Ok(())
     }
 
+    /// Counts how a file was proved, or says why it is not. Where the drill was ended early nothing is said of it.
+    fn count(
+        &self,
+        path: &[u8],
+        proved: std::result::Result<By, String>,
+        ears: &Ears<'_>,
+        stop: &Stop,
+        drill: &mut DrillReport,
+    ) {
+        match proved {
+            Ok(By::Live) => drill.by_live_file += 1,
+            Ok(By::Checksum) => drill.by_checksum += 1,
+            Ok(By::Length) => drill.by_length += 1,
+            Err(_) if stop.0.load(Relaxed) => {}
+            Err(why) => {
+                drill.failed += 1;
+                let shown = format!("/{}", path_text(path));
+                ears.say(Code::NotProved, "cell", &shown, why);
+            }
+        }
+    }
+
+    /// Holds what was restored at a path against the row that has its data.
     fn prove(
         &self,
+        rows: &LiveRows<'_>,
         row: &Row,
-        recorded: Listed,
+        mut recorded: Listed,
         path: &[u8],
-        sum: Option<u64>,
         stop: &Stop,
     ) -> std::result::Result<By, String> {
+        if stop.0.load(Relaxed) {
+            return Err(String::new());
+        }
+        let sum = rows.content_sum(row);
+        recorded.entry.size = rows.restored_len(row);
         let mut buffers = Buffers::default();
         let restored = row_of(&self.scratch, path, &mut buffers)
             .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?

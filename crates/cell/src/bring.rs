@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::operator::{self, Asked};
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
@@ -31,12 +31,14 @@ impl VersionView<'_> {
     /// them those that need not be loaded, as others have what is on them. Returns the tapes that have to be brought all the same for
     /// the segments that are `needed`, in the order in which they are.
     pub fn bring(&mut self, needed: &dyn Fn(usize, &SegmentPlace) -> bool) -> Result<Vec<ToBring>> {
-        Self::bring_all(std::slice::from_mut(self), needed)
+        Self::bring_beside(std::slice::from_mut(self), &[], needed)
     }
 
-    /// The same of several versions that are read together.
-    pub fn bring_all(
+    /// The same of several versions that are read together while tapes of these libraries are written: tapes there come behind those
+    /// of others, too. They would take a drive there, which another session may have, or this one itself.
+    pub fn bring_beside(
         views: &mut [Self],
+        written: &[LibraryName],
         needed: &dyn Fn(usize, &SegmentPlace) -> bool,
     ) -> Result<Vec<ToBring>> {
         let Some(first) = views.first() else { return Ok(Vec::new()) };
@@ -45,9 +47,19 @@ impl VersionView<'_> {
         for view in views.iter() {
             at.look(view)?;
         }
+        let is_there = |medium: &MediumId| {
+            let tapes = cell.tapes_of(*medium);
+            tapes.iter().any(|tape| written.contains(&tape.library.resolved()))
+        };
+        let there: Vec<MediumId> = at.looked.keys().copied().filter(is_there).collect();
         for place in views.iter_mut().flat_map(|view| &mut view.segments) {
             if !at.absent.is_empty() {
                 place.put_last(&at.gone);
+            }
+            // What would have to be brought first is no better.
+            let is_elsewhere = |of: &Place| !there.contains(&of.1) && !at.gone.contains(&of.1);
+            if place.places().iter().any(is_elsewhere) {
+                place.put_last(&there);
             }
         }
         at.choose(idb, views, needed)?;

@@ -296,3 +296,41 @@ fn a_copy_reads_no_tape_of_the_library_that_it_writes() {
     assert!(done["replicas"].as_array().is_none_or(Vec::is_empty), "{done:#}");
     assert!(done["bytes_written"].as_u64() > Some(3_000_000), "{done:#}");
 }
+
+/// Of two copies between two libraries of one drive each, one the other way round, neither has the drive that the other waits for.
+#[test]
+fn two_copies_between_two_libraries_wait_for_each_other_once() {
+    let lab = Lab::new();
+    let of = |prefix: &str, library: &str| {
+        let of = ["--drives", "1", "--tapes", "0", "--slots", "12", "--mail-slots", "8"];
+        let slow = ["--capacity", "40M", "--scale", "300"];
+        lab.run(["vtl", "create", library].iter().chain(&of).chain(&slow)).ok();
+        for n in 1..=8 {
+            let barcode = format!("{prefix}0000{n}L9");
+            lab.run(["vtl", "add-tape", library, "--barcode", &barcode]).ok();
+        }
+        lab.run(["library", "import", &format!("vtape:{library}")]).ok();
+    };
+    of("V", "v");
+    of("W", "w");
+    let pairs = [("t0", "vtape:v", "vtape:w"), ("t1", "vtape:w", "vtape:v")];
+    for (n, (name, first, second)) in pairs.into_iter().enumerate() {
+        for f in 0..8 {
+            lab.file(&format!("{name}/f{f}"), noise(10 * n as u64 + f, 2_000_000));
+        }
+        lab.backed_up([name, "--to", first, "--name", name]);
+        completed(copy(&lab, &[name, "--to", second]));
+        lab.file(&format!("{name}/new"), noise(90 + n as u64, 2_000_000));
+        lab.backed_up([name, "--to", first, "--mirror", second, "--name", name]);
+    }
+    std::thread::scope(|scope| {
+        let copies = pairs.map(|(name, _, second)| {
+            let line = ["copy", name, "--to", second, "--wait", "25s", "--json"];
+            let lab = &lab;
+            scope.spawn(move || lab.run(line))
+        });
+        for copy in copies {
+            completed(report(copy.join().unwrap()));
+        }
+    });
+}

@@ -71,7 +71,7 @@ fn loaded(lab: &Lab, act: impl FnOnce()) -> [usize; 2] {
 }
 
 #[test]
-fn a_restore_a_drill_and_an_archive_load_the_tapes_of_one_side() {
+fn a_restore_a_drill_an_archive_and_copies_load_the_tapes_of_one_side() {
     let lab = mirrored();
     let few = loaded(&lab, || {
         lab.sh("mv other away");
@@ -95,12 +95,20 @@ fn a_restore_a_drill_and_an_archive_load_the_tapes_of_one_side() {
         assert_eq!(tapes, picked, "{restored:#}");
     });
     assert_eq!(with_both, few);
-    for line in ["drill t --sample 100%", "restore t --to-tar out.tar"] {
+    for line in ["drill t --sample 100%", "restore t --to-tar out.tar", "copy t --to copied"] {
         let of = loaded(&lab, || {
             lab.run(line.split_whitespace()).ok();
         });
         assert_eq!(of, few, "{line}");
     }
+    lab.sh("rm -r copied");
+    lab.file("tree/new", noise(99, 3_000_000));
+    lab.sh("mv tree/d3 tree/moved");
+    backed_up(&lab);
+    let of = loaded(&lab, || {
+        lab.run(["consolidate", "t", "--to", "made"]).ok();
+    });
+    assert!(of[0].abs_diff(few[0]) <= 1 && of[1] == 0, "{of:?}");
 }
 
 /// What cannot be read on the side that was chosen still comes from the other.

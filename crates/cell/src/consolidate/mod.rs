@@ -155,7 +155,9 @@ impl Cell {
             ));
         }
         view.require_all_media()?;
-        let to_bring = view.bring(&|_, _| true)?;
+        let written = self.libraries_written(&to.device, to.pool.as_deref())?;
+        let to_bring =
+            VersionView::bring_beside(std::slice::from_mut(&mut view), &written, &|_, _| true)?;
         let _asked = Self::ask_for(&to_bring);
         let works = lacking(std::slice::from_ref(&view), &|_| true, &|_| false);
         let _booked = self.book_drives_for(&to.device, to.pool.as_deref(), &works)?;
@@ -180,6 +182,7 @@ impl Cell {
             keys,
             version: VersionId(self.new_id()?),
             to,
+            written,
             ears: &ears,
             stop,
             supply: to.supply(wanted.by_drive, &sources),

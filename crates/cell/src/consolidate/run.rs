@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use capstan_devices::address::LibraryName;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::squeeze::{Compression, Ladder, Squeeze};
 use capstan_disk_agent::stream::StreamWriter;
@@ -59,6 +60,8 @@ pub(super) struct Run<'a> {
     /// The version that is made.
     pub version: VersionId,
     pub to: &'a To,
+    /// The libraries of the tapes that it may write.
+    pub written: Vec<LibraryName>,
     pub supply: Supply,
     pub ears: &'a Ears<'a>,
     pub stop: &'a Stop,
@@ -194,6 +197,9 @@ impl<'a> Run<'a> {
     fn view(&self, with_contents: bool) -> Result<VersionView<'a>> {
         let mut view = VersionView::open(self.cell, self.source.id)?;
         self.cell.add_keys(&mut view, with_contents)?;
+        // Those that lack were asked for.
+        let views = std::slice::from_mut(&mut view);
+        VersionView::bring_beside(views, &self.written, &|_, _| true)?;
         Ok(view)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_devices::address::{Address, LibraryName};
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::library;
 use capstan_format::id::MediumId;
 
@@ -10,14 +10,12 @@ use super::run::Work;
 use crate::Cell;
 use crate::enough_drives::{Needs, tapes_in};
 use crate::error::{CellError, Result};
-use crate::places::SegmentPlace;
 use crate::robots::Booked;
-use crate::version::VersionView;
 
 impl Cell {
     /// Books the drives that a session needs at a time to write to a device, or to media of a pool, what is read meanwhile. Refuses
     /// a device that takes all drives of a library, where what is to be copied can be read only there. It is done before a blank tape
-    /// gets a header, and before any drive is taken.
+    /// gets a header, and before any drive is taken, when what is read has its order ([`crate::version::VersionView::bring_beside`]).
     pub(crate) fn book_drives_for(
         &self,
         to: &Address,
@@ -25,7 +23,7 @@ impl Cell {
         works: &[Work<'_>],
     ) -> Result<Vec<Booked>> {
         let targets = self.devices_of(to, pool)?;
-        let mut needs = most_tapes(&targets);
+        let mut needs = most_tapes(targets.iter().map(Address::tapes));
         if needs.is_empty() {
             return Ok(Vec::new());
         }
@@ -57,11 +55,11 @@ impl Cell {
         pool: Option<&str>,
         from: &[Address],
     ) -> Result<Vec<Booked>> {
-        let mut needs = most_tapes(&self.devices_of(to, pool)?);
+        let mut needs = most_tapes(self.devices_of(to, pool)?.iter().map(Address::tapes));
         if needs.is_empty() {
             return Ok(Vec::new());
         }
-        for (name, (library, read)) in most_tapes(from) {
+        for (name, (library, read)) in most_tapes(from.iter().map(Address::tapes)) {
             needs.entry(name).or_insert((library, 0)).1 += read;
         }
         self.book(needs)
@@ -87,44 +85,21 @@ impl Cell {
         self.book_drives(&needs)
     }
 
-    /// Of each library how many of its tapes are in drives at a time, of what can be read only there.
-    fn tapes_to_read(&self, works: &[Work<'_>]) -> Needs {
-        let media: HashSet<MediumId> =
-            works.iter().flat_map(|work| work.places()).map(|(_, medium, _)| medium).collect();
-        let tapes: Vec<_> = media.iter().flat_map(|medium| self.tapes_of(*medium)).collect();
-        let mut read = tapes_in(&tapes);
-        read.retain(|_, (library, count)| {
-            let Some(medium) = self.read_only_in(library, works) else { return false };
-            let of = self.tapes_of(medium);
-            let within = of.iter().filter(|tape| tape.library.resolved() == *library).count();
-            *count = u32::try_from(within).unwrap_or(u32::MAX);
-            true
-        });
-        read
+    /// The libraries of the tapes that may be written: of that device, or those of a pool.
+    pub(crate) fn libraries_written(
+        &self,
+        to: &Address,
+        pool: Option<&str>,
+    ) -> Result<Vec<LibraryName>> {
+        let tapes = most_tapes(self.devices_of(to, pool)?.iter().map(Address::tapes));
+        Ok(tapes.into_values().map(|(library, _)| library).collect())
     }
 
-    /// Has tapes of the libraries in which a medium is written read last: they would take a drive there, which another session may
-    /// have, or this one itself.
-    pub(super) fn read_elsewhere_first(&self, view: &mut VersionView<'_>, written: MediumId) {
-        let libraries: Vec<_> =
-            self.tapes_of(written).iter().map(|tape| tape.library.resolved()).collect();
-        let is_there = |medium: &MediumId| {
-            self.tapes_of(*medium).iter().any(|tape| libraries.contains(&tape.library.resolved()))
-        };
-        let of_view = view.segments.iter().flat_map(SegmentPlace::places).map(|at| at.1);
-        let media: HashSet<MediumId> = of_view.collect();
-        let (there, elsewhere): (Vec<_>, Vec<_>) = media.into_iter().partition(is_there);
-        let is_at_hand = |medium: &MediumId| match self.tapes_of(*medium).is_empty() {
-            true => self.medium_at_hand(*medium).is_ok(),
-            false => self.tapes_away(*medium).is_ok_and(|away| away.is_empty()),
-        };
-        let at_hand: Vec<_> = elsewhere.into_iter().filter(is_at_hand).collect();
-        for place in &mut view.segments {
-            // What would have to be brought first is no better.
-            if place.places().iter().any(|at| at_hand.contains(&at.1)) {
-                place.put_last(&there);
-            }
-        }
+    /// Of each library how many of its tapes are in drives at a time, of what is read first.
+    fn tapes_to_read(&self, works: &[Work<'_>]) -> Needs {
+        let first = |work: &Work<'_>| work.places().first().map(|at| at.1);
+        let media: HashSet<MediumId> = works.iter().filter_map(first).collect();
+        most_tapes(media.into_iter().map(|medium| self.tapes_of(medium)))
     }
 
     /// A medium that has to be read, if any, of which all that is at hand is in that library.
@@ -180,11 +155,11 @@ enum Source {
     Free,
 }
 
-/// Of each library the tapes of that one of these devices that has most of them there.
-fn most_tapes(devices: &[Address]) -> Needs {
+/// Of each library the tapes of that one of several devices that has most of them there.
+fn most_tapes(devices: impl IntoIterator<Item = Vec<TapeAddress>>) -> Needs {
     let mut most = Needs::new();
-    for device in devices {
-        for (name, (library, tapes)) in tapes_in(&device.tapes()) {
+    for tapes in devices {
+        for (name, (library, tapes)) in tapes_in(&tapes) {
             let (_, most) = most.entry(name).or_insert((library, 0));
             *most = tapes.max(*most);
         }

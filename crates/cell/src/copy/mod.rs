@@ -16,7 +16,7 @@ use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
 use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 
 pub(crate) use self::route::{Copied, Route};
-pub(crate) use self::run::{Kept, Work, add_ends, lacking};
+pub(crate) use self::run::{Kept, Work, add_ends, is_to_copy, lacking};
 use crate::Cell;
 use crate::at_hand::all_away;
 use crate::backup::Wanted;
@@ -92,11 +92,9 @@ impl Cell {
         };
         let foreseen = self.medium_named(&request.device);
         let is_there = |medium| foreseen == Some(medium) || in_library(medium);
-        let is_needed = |_: usize, place: &SegmentPlace| {
-            let on = |is: &dyn Fn(MediumId) -> bool| place.places().iter().any(|at| is(at.1));
-            on(&is_source) && !on(&is_there)
-        };
-        let to_bring = VersionView::bring_all(&mut views, &is_needed)?;
+        let is_needed = |_: usize, place: &SegmentPlace| is_to_copy(place, &is_source, &is_there);
+        let written = self.libraries_written(&request.device, None)?;
+        let to_bring = VersionView::bring_beside(&mut views, &written, &is_needed)?;
         let _asked = Self::ask_for(&to_bring);
         let works = lacking(&views, &is_source, &is_there);
         if named {

@@ -12,12 +12,13 @@ use capstan_idb::{LogLevel, Version};
 use capstan_media_agent::mirror::Member;
 use capstan_tape::DriveSession;
 
-use super::run::{CopyRun, add_ends, lacking};
+use super::run::{CopyRun, add_ends, is_to_copy, lacking};
 use crate::Cell;
 use crate::away_files::AwayReport;
 use crate::error::{Result, chain};
 use crate::media::WriteFailure;
 use crate::observe::Stop;
+use crate::places::SegmentPlace;
 use crate::report::Replica;
 use crate::session::Ears;
 use crate::tapes::Supply;
@@ -107,12 +108,16 @@ impl Cell {
             let is_target = |id| id == medium.medium || done.contains(&id) || (route.is_target)(id);
             let mut views = Vec::new();
             for version in route.versions {
-                let mut view = VersionView::open_alone(self, version.clone())?;
-                self.read_elsewhere_first(&mut view, medium.medium);
+                let view = VersionView::open_alone(self, version.clone())?;
                 if !lacking(std::slice::from_ref(&view), route.is_source, &is_target).is_empty() {
                     views.push(view);
                 }
             }
+            let is_needed =
+                |_: usize, place: &SegmentPlace| is_to_copy(place, route.is_source, &is_target);
+            let tapes = self.tapes_of(medium.medium);
+            let written: Vec<_> = tapes.iter().map(|tape| tape.library.resolved()).collect();
+            VersionView::bring_beside(&mut views, &written, &is_needed)?;
             let kept = self.levels_of_copies(&mut views, route.log_level)?;
             let mut works = lacking(&views, route.is_source, &is_target);
             add_ends(self, route.versions, &mut works, &is_target)?;

@@ -173,6 +173,16 @@ impl Cell {
     }
 }
 
+/// Whether a segment lies on a source, and not on the target.
+pub(crate) fn is_to_copy(
+    place: &SegmentPlace,
+    is_source: &dyn Fn(MediumId) -> bool,
+    is_target: &dyn Fn(MediumId) -> bool,
+) -> bool {
+    let places = place.places();
+    places.iter().any(|at| is_source(at.1)) && !places.iter().any(|at| is_target(at.1))
+}
+
 /// The segments on sources that are not on the target yet as a whole, each once, though several versions may have something in it.
 pub(crate) fn lacking<'a>(
     views: &'a [VersionView<'a>],

@@ -532,8 +532,8 @@ fn record(global: &Global, spec: &Path, report: &RunReport) {
     };
 }
 
-/// Runs a command line; its output goes to standard error, as standard output has reports.
-/// Runs a command of the specification. One that is at work when the run is to end is told to end.
+/// Runs a command of the specification; its output goes to standard error, as standard output has reports. One that is at work when
+/// the run is to end is told to end, with all that it started.
 fn shell(line: &str, spec: &Spec, env: &[(&str, String)], stop: &Stop) -> Result<(), String> {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(line).stdin(Stdio::null());

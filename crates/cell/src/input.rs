@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capstan_disk_agent::linux::wait::readable;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::descendants::Descendants;
 use crate::observe::Stop;
 
 /// How soon somebody who stops the session is heard.
@@ -77,32 +78,40 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Waits for a command's end. One that goes on although the session is to end is told to end, and a second later made to.
+/// Waits for a command's end. Where the session is to end before, the command and all that it started are told to end, and a second
+/// later made to.
 pub fn wait_for_command(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
     let mut pause = Duration::from_millis(1);
-    let mut told: Option<Instant> = None;
     loop {
+        if stop.0.load(Relaxed) {
+            return end_command(child);
+        }
         if let Some(status) = child.try_wait()? {
             return Ok(status);
-        }
-        match told {
-            None if stop.0.load(Relaxed) => {
-                let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-                if let Some(pid) = pid {
-                    // One that is gone meanwhile is seen next.
-                    let _ = kill_process(pid, Signal::TERM);
-                }
-                told = Some(Instant::now());
-            }
-            Some(since) if since.elapsed() > GRACE => {
-                child.kill()?;
-                return child.wait();
-            }
-            _ => {}
         }
         thread::sleep(pause);
         pause = (pause * 2).min(NAP);
     }
+}
+
+fn end_command(child: &mut Child) -> io::Result<ExitStatus> {
+    // Until it was waited for its number is its own.
+    let mut all = Descendants::of(child);
+    let told = Instant::now();
+    all.tell(Signal::TERM);
+    while !all.are_gone() {
+        if told.elapsed() > GRACE {
+            all.tell(Signal::KILL);
+            break;
+        }
+        thread::sleep(NAP / 10);
+        all.look();
+    }
+    // Where the kernel knows processes by their numbers alone.
+    if child.try_wait()?.is_none() && told.elapsed() < GRACE {
+        child.kill()?;
+    }
+    child.wait()
 }
 
 impl Read for Input<'_> {

@@ -24,6 +24,7 @@ mod consolidate;
 mod contents;
 mod copy;
 mod damaged;
+mod descendants;
 mod diff;
 mod drill;
 mod drive_key;

@@ -102,6 +102,16 @@ fn stat(pid: &str) -> Option<Stat> {
     }
 }
 
+/// The number of a process's parent, as /proc says. One that has ended has none.
+pub(crate) fn parent_of(number: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    match fields.next()? {
+        "Z" | "X" => None,
+        _ => fields.next()?.parse().ok(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -193,6 +193,53 @@ fn the_first_sigterm_ends_a_session_that_waits() {
     }
 }
 
+/// A shell does not pass on what it is told, and one of these does not end when it is told to.
+#[test]
+fn what_a_command_started_ends_with_the_session() {
+    let lab = Lab::new();
+    lab.file("tree/f", "one");
+    let spec = |hook: &str| {
+        let paths = lab.path("tree");
+        lab.file(
+            "s.toml",
+            format!(
+                "device = \"{}\"\n[[object]]\nname = \"o\"\npaths = [\"{}\"]\n[commands]\npre = [\"{hook}\"]\n",
+                lab.path("medium").display(),
+                paths.display()
+            ),
+        );
+    };
+    let started = "echo $$ >>pids; (trap '' TERM; echo $(exec sh -c 'echo $PPID') >>pids; sleep 600; :) & sleep 600; sleep 601";
+    spec(started);
+    let input = ["backup", "--from-command", started, "--stdin-name", "f", "--to", "medium"];
+    for args in [&input[..], &["run", "s.toml"]] {
+        let _ = fs::remove_file(lab.path("pids"));
+        let mut command = lab.command();
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let pids = || fs::read_to_string(lab.path("pids")).unwrap_or_default();
+        wait_for("the command", || pids().lines().count() == 2);
+        let here = lab.path("").canonicalize().unwrap();
+        let of_here = || {
+            let all = fs::read_dir("/proc").unwrap().flatten();
+            let here =
+                |e: &fs::DirEntry| fs::read_link(e.path().join("cwd")).is_ok_and(|at| at == here);
+            let name =
+                |e: &fs::DirEntry| fs::read_to_string(e.path().join("comm")).unwrap_or_default();
+            all.filter(here)
+                .map(|e| name(&e))
+                .filter(|n| n.trim() == "sleep" || n.trim() == "sh")
+                .count()
+        };
+        wait_for("both to sleep", || of_here() >= 4);
+        let took = terminate(&mut child);
+        let left = of_here();
+        lab.sh(&format!("kill -9 {} 2>/dev/null; true", pids().replace('\n', " ")));
+        assert_eq!(left, 0, "{args:?}");
+        assert!(took < SOON * 2, "{args:?}: {took:?}");
+    }
+}
+
 /// The time that a drive takes is cut short for who is to end; nothing that it writes is.
 #[test]
 fn the_first_sigterm_ends_a_verification_that_waits_for_a_drive() {

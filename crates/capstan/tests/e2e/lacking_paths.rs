@@ -225,3 +225,16 @@ fn rules_that_leave_out_more_are_said_and_shown() {
     let shown = lab.run(["status", "--object", "t"]).stdout;
     assert!(shown.contains("not on record"), "{shown}");
 }
+
+/// The walk comes to a path before it is known what the base has below it.
+#[test]
+fn of_a_path_that_was_never_there_nothing_is_said_to_be_kept() {
+    let lab = Lab::new();
+    lab.file("tree/f", "one");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let run = lab.run(["backup", "tree", "never", "--to", "medium", "--name", "t"]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    let why =
+        "never: no such file or directory: what the last version has of it, if anything, is kept";
+    assert!(run.stderr.contains(why), "{}", run.stderr);
+}

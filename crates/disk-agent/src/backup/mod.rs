@@ -342,19 +342,23 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
             say(listener, Code::Vanished, path, "vanished while the tree was walked".to_owned());
         }
         WalkEvent::NoRoot(path, e, kept) => {
-            say(listener, Code::PathMissing, path, format!("{}: {}", text(e), what_of_it(kept)));
+            say(listener, Code::PathMissing, path, format!("{}: {}", text(e), below(kept)));
         }
         WalkEvent::Failed(path, e, kept) => {
-            let why = format!("cannot list the directory: {}; {}", text(e), what_of_it(kept));
+            let why = format!("cannot list the directory: {}; {}", text(e), below(kept));
             say(listener, Code::NotListed, path, why);
         }
     }
 }
 
-/// What becomes of what cannot be reached.
-fn what_of_it(kept: bool) -> &'static str {
+/// What becomes of what the last version has, where something cannot be reached.
+const KEPT: &str = "what the last version has of it is kept as it was";
+
+/// What becomes of what is at and below a path that cannot be reached. Whether the last version has any of it is not known yet: its
+/// rows are read in the order of the walk.
+fn below(kept: bool) -> &'static str {
     match kept {
-        true => "what the last version has of it is kept as it was",
+        true => "what the last version has of it, if anything, is kept as it was",
         false => "this version has nothing of it",
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::reader::{Opened, StreamReader};
 use super::rest::Rest;
-use super::{Locked, text, what_of_it};
+use super::{KEPT, Locked, text};
 use crate::huge::{HUGE, HugeFile};
 use crate::linux::{locks, source};
 use crate::walk::{BaseRow, WalkItem};
@@ -260,7 +260,7 @@ impl StreamReader<'_> {
         let is_as_before = match is_as_before {
             Ok(is_as_before) => is_as_before,
             Err(e) => {
-                let why = format!("cannot be read: {}; {}", text(e), what_of_it(true));
+                let why = format!("cannot be read: {}; {}", text(e), KEPT);
                 self.backup.say(Code::Unreadable, &entry.path(), why);
                 // What the base has under this name may be another file.
                 self.forget_first();

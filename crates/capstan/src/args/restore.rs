@@ -30,6 +30,9 @@ PATH is a path in the backup, as `capstan ls` shows it; a relative one begins at
 patterns say. --include alone, without --exclude, restores only what it matches, and each PATH that is named: of what is in
 it only what matches. A pattern that does nothing is named.
 
+What is to be replaced stays until all of the file in the backup was written beside it (as .capstan-…), which takes room for both. It
+stays for good where the backup does not have all contents.
+
 --list shows each path that would come with the bytes of its contents, and a total, and restores nothing; it needs no target, and
 lists what --into would bring. --overwrite if-different and the like tell files by kind, size and time; those that are left as
 they are, the report counts.";

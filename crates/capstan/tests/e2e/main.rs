@@ -94,6 +94,7 @@ mod rait_tape;
 mod reconnects;
 mod refusals;
 mod repair;
+mod replaced;
 mod restore_some;
 mod retire;
 mod retries;

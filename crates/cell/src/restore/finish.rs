@@ -1,4 +1,4 @@
-//! The end of a restore: links, metadata, directories and inode flags, when all contents are there.
+//! The end of a restore: metadata, links, directories and inode flags, when all contents are there.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,16 +15,11 @@ use crate::losses::{of_link, of_link_away};
 use crate::version::Row;
 
 impl Restore<'_> {
-    /// Links, metadata of files written in parts, directories, inode flags: in this order, when all data are there.
+    /// Metadata of files written in parts, links, directories, inode flags: in this order, when all data are there.
     pub(super) fn finish(&self) -> Result<()> {
         let mut worker = self.target.worker();
         let mut lap = Lap::start();
         self.say_lost()?;
-        if self.overview.links > 0 {
-            self.each_live(&mut |row, path, to| {
-                if row.entry.link { self.link(&mut worker, row, path, to) } else { Ok(()) }
-            })?;
-        }
         if !self.in_parts.is_empty() || self.overview.has_carriers() {
             self.each_live(&mut |row, path, to| {
                 if row.entry.kind != Kind::File || row.entry.link {
@@ -38,6 +33,16 @@ impl Restore<'_> {
                 }
                 if self.is_open(row, path) {
                     let (dir, name) = split(to);
+                    if !self.is_whole(path, row.ordinal) {
+                        match worker.withdraw(dir, name) {
+                            Ok(true) => {
+                                self.left_alone(path);
+                                return Ok(());
+                            }
+                            Ok(false) => {}
+                            Err(e) => self.target_error(path, &e)?,
+                        }
+                    }
                     let entry = self.as_restored(path, self.here(row));
                     match worker.finish_file(&entry, dir, name) {
                         // Mostly it was said why its contents are missing.
@@ -51,6 +56,11 @@ impl Restore<'_> {
                     }
                 }
                 Ok(())
+            })?;
+        }
+        if self.overview.links > 0 {
+            self.each_live(&mut |row, path, to| {
+                if row.entry.link { self.link(&mut worker, row, path, to) } else { Ok(()) }
             })?;
         }
         if self.arc.is_some() {
@@ -85,7 +95,8 @@ impl Restore<'_> {
         })?;
         if self.overview.flagged > 0 {
             self.each_live(&mut |row, path, to| {
-                if row.entry.inode_flags != 0 && row.entry.kind != Kind::Symlink {
+                let is_ours = !self.withdrawn.lock().contains(path);
+                if row.entry.inode_flags != 0 && row.entry.kind != Kind::Symlink && is_ours {
                     let (dir, name) = split(to);
                     if let Err(e) = worker.finish_flags(&row.entry, dir, name) {
                         self.target_error(path, &e)?;
@@ -137,6 +148,10 @@ impl Restore<'_> {
         }
         if loss == Some(Loss::Lost) {
             self.lost_link(Code::Damaged, "media agent", path, &of_link(&row.entry.target));
+        }
+        // What has the first name is another file.
+        if self.withdrawn.lock().contains(first) {
+            return Ok(());
         }
         let Some(first) = self.stripped(first) else { return Ok(()) };
         let ((dir, name), (first_dir, first_name)) = (split(to), split(first));

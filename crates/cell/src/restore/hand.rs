@@ -317,8 +317,15 @@ impl<'a> Hand<'a> {
             // What could be read is there; its length is right, as far as media have it.
             file.set_len(r.overview.believed_len(row))?;
         }
+        if r.stop.0.load(Relaxed) {
+            // Without the time of the one in the backup, it is not taken for that one.
+            return file.leave();
+        }
         if r.overview.is_carrier(row.ordinal) {
             file.leave()?;
+        } else if !r.is_whole(path, row.ordinal) && self.worker.withdraw(dir, name)? {
+            r.left_alone(path);
+            return Ok(());
         } else {
             file.finish(r.target, &r.as_restored(path, entry.clone()))?;
         }

@@ -318,6 +318,7 @@ impl Cell {
             in_parts: HashMap::new(),
             instead: HashMap::new(),
             left: Mutex::default(),
+            withdrawn: Mutex::default(),
             damaged: Mutex::default(),
             away: AwayFiles::default(),
             lost: Mutex::default(),

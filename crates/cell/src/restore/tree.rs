@@ -11,7 +11,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::threads;
 use capstan_format::catalog::{Contents, StreamContents};
-use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
+use capstan_format::entry::{Entry, ExtentKind, Kind, OutcomeCode, Timestamp};
 use capstan_format::id::StreamId;
 use capstan_media_agent::reader::SegmentReader;
 
@@ -31,7 +31,7 @@ use crate::observe::Stop;
 use crate::overview::Overview;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
-use crate::version::{Row, VersionView};
+use crate::version::{Ordinal, Row, VersionView};
 
 /// Takes a live row, its stored path, and its path below the target.
 type EachLive<'f> = dyn FnMut(&Row, &[u8], &[u8]) -> Result<()> + 'f;
@@ -73,6 +73,10 @@ impl Slice {
 /// Why a file's data may be on no medium at hand.
 pub(crate) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
                                     segment is missing or cut short";
+
+/// Why a file that exists was not replaced.
+const LEFT_ALONE: &str = "what exists is left as it is, for the backup does not have all of its contents; restore it into \
+                          an empty directory (--into) to get what is left of it";
 
 /// What is wrong with a part of a file without the file.
 pub(crate) const PART_ALONE: &str = "a part of it is on the media, but not what it is a part of";
@@ -121,6 +125,8 @@ pub(super) struct Restore<'a> {
     pub instead: HashMap<Vec<u8>, Vec<Entry>>,
     /// Files that were there and are left as they are, of those whose metadata come from a later version.
     pub left: Mutex<HashSet<Vec<u8>>>,
+    /// Files that were there and are left as they are, for what should replace them did not come whole.
+    pub withdrawn: Mutex<HashSet<Vec<u8>>>,
     /// Files whose data are not all there, and how that is.
     pub damaged: Mutex<HashMap<Vec<u8>, Loss>>,
     /// Files of which something is on media that are away.
@@ -416,6 +422,14 @@ impl Restore<'_> {
     }
 
     pub(super) fn run(&self, workers: usize) -> Result<()> {
+        let done = self.run_groups(workers);
+        // Also where it was stopped: what was not finished is not whole.
+        let withdrawn = self.target.worker().withdraw_rest();
+        done?;
+        withdrawn.or_else(|e| self.target_error(b"", &e))
+    }
+
+    fn run_groups(&self, workers: usize) -> Result<()> {
         // A slice has what all streams saved at about the same time, so that two workers seldom meet in a directory.
         let mut groups = self.groups()?;
         while !groups.is_empty() {
@@ -600,6 +614,18 @@ impl Restore<'_> {
     /// What is not there of a file, if anything.
     pub(super) fn loss_of(&self, path: &[u8]) -> Option<Loss> {
         self.is_any_damaged().then(|| self.damaged.lock().get(path).copied())?
+    }
+
+    /// Whether all contents of a file came that it had when it was backed up.
+    pub(super) fn is_whole(&self, path: &[u8], ordinal: Ordinal) -> bool {
+        let mut outcomes = self.overview.outcomes(path, ordinal);
+        !self.damaged_now(path) && outcomes.all(|o| o.code != OutcomeCode::Unreadable)
+    }
+
+    /// What exists stays as it is, as what should take its place did not come whole.
+    pub(super) fn left_alone(&self, path: &[u8]) {
+        self.withdrawn.lock().insert(path.to_vec());
+        self.name_lost(Code::NotWritten, "disk agent", path, LEFT_ALONE);
     }
 
     fn is_any_damaged(&self) -> bool {

@@ -33,7 +33,7 @@ impl OpenFile {
         sys::set_len(&self.fd, size).map_err(|e| self.error("set the length of", e))
     }
 
-    /// Gives it the metadata of `entry`, inode flags excepted, and closes it.
+    /// Gives it the metadata of `entry`, inode flags excepted, closes it, and puts it in its place.
     pub fn finish(self, target: &Target, entry: &Entry) -> Result<(), TargetError> {
         let handle = Handle::Open(self.fd.as_fd());
         let mut now = self.now;
@@ -43,8 +43,11 @@ impl OpenFile {
         }
         let set = meta::apply(target, &handle, now, entry)
             .map_err(|(doing, errno)| self.error(doing, errno));
-        let closed = self.leave();
-        set.and(closed)
+        let (dir, name) = (self.dir.clone(), self.name.clone());
+        self.leave()?;
+        // Contents that came whole take their place, whatever becomes of their metadata.
+        let settled = target.settle(&dir, &name);
+        set.and(settled)
     }
 
     /// Closes it without its metadata: [`Worker::finish_file`](super::Worker::finish_file) sets it

@@ -7,9 +7,13 @@
 //! [`Worker::finish_flags`] last of all, also deepest first: nothing more can be done to what is
 //! immutable.
 //!
+//! A file that is to replace what exists is written beside it, and takes its place when it is finished; [`Worker::withdraw`] leaves what
+//! exists as it is.
+//!
 //! Directories are opened relative to the target's root through real directories only; single
 //! names in them are never followed. Contents and metadata are set by descriptor.
 
+mod beside;
 mod dirs;
 mod error;
 mod file;
@@ -32,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::linux::restore as sys;
+use beside::Beside;
 use dirs::Dir;
 
 pub use error::{ShownPath, TargetError};
@@ -80,6 +85,7 @@ pub struct Target {
     made: Mutex<HashSet<u64>>,
     hasher: RandomState,
     temporary_names: AtomicU64,
+    beside: Beside,
 }
 
 impl Target {
@@ -106,6 +112,7 @@ impl Target {
             made: Mutex::default(),
             hasher: RandomState::new(),
             temporary_names: AtomicU64::new(0),
+            beside: Beside::default(),
         })
     }
 

@@ -3,11 +3,12 @@
 //! What replaces an existing name is made beside it and renamed over it, so that the old one is
 //! still there if the new one cannot be made.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 
 use capstan_format::entry::{Entry, Kind};
 
+use super::beside::temporary_name;
 use super::dirs::{Dir, Missing};
 use super::error::TargetError;
 use super::meta::{self, Now};
@@ -147,9 +148,7 @@ fn replace(
     name: &CStr,
     make: impl Fn(&CStr) -> Result<(), Errno>,
 ) -> Result<bool, Errno> {
-    let number = target.next_temporary();
-    let beside = format!(".capstan-{}-{number}", std::process::id());
-    let beside = CString::new(beside).map_err(|_| Errno::INVAL)?;
+    let beside = temporary_name(target)?;
     match make(&beside) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Ok(false),

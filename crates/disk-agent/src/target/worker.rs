@@ -6,6 +6,7 @@ use std::sync::Arc;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 
 use super::Target;
+use super::beside::temporary_name;
 use super::dirs::{Dir, DirCache, Missing, a};
 use super::error::{ShownPath, TargetError};
 use super::file::OpenFile;
@@ -58,9 +59,8 @@ impl<'t> Worker<'t> {
         self.target
     }
 
-    /// Creates the regular file `name` in `dir` (made if missing), empty. One that exists is
-    /// treated by the policy; to be replaced it is unlinked, so that its other names and whoever
-    /// has it open keep it.
+    /// Creates the regular file `name` in `dir` (made if missing), empty. What exists is treated by the policy. What is to be
+    /// replaced stays until the file is finished, which is written beside it; its other names and whoever has it open keep it.
     pub fn create_file(
         &mut self,
         entry: &Entry,
@@ -71,9 +71,15 @@ impl<'t> Worker<'t> {
         let name = names::component(&dir.path, name)?;
         let final_mode = mode_at_creation(&dir, entry);
         let fail = |doing, e| TargetError::io(doing, dir.path_of(name.to_bytes()), e);
+        let mut beside = None;
         for _ in 0..TRIES {
-            match sys::create(&dir.fd, &name, final_mode.unwrap_or(MODE_MEANWHILE)) {
+            let at = beside.as_ref().unwrap_or(&name);
+            match sys::create(&dir.fd, at, final_mode.unwrap_or(MODE_MEANWHILE)) {
                 Ok(fd) => {
+                    if let Some(beside) = beside {
+                        let path = dir.path_of(name.to_bytes());
+                        self.target.beside.lock().insert(path, beside);
+                    }
                     let owner = owner_of_new(&dir, &Handle::Open(fd.as_fd()))
                         .map_err(|e| fail("examine", e))?;
                     if dir.gives_acl {
@@ -87,13 +93,15 @@ impl<'t> Worker<'t> {
                 }
                 Err(Errno::EXIST) => match policy::existing(self.target, &dir, &name, entry)? {
                     Way::Keep | Way::Done => return Ok(Created::Skipped),
-                    Way::Gone => {}
-                    Way::Replace => match sys::unlink(&dir.fd, &name) {
-                        Ok(()) | Err(Errno::NOENT) => {}
-                        Err(e) => return Err(fail("replace", e)),
-                    },
+                    Way::Gone => beside = None,
+                    Way::Replace => {
+                        beside = Some(temporary_name(self.target).map_err(|e| fail("replace", e))?);
+                    }
                 },
-                Err(e) => return Err(fail("create", e)),
+                Err(e) => {
+                    let doing = if beside.is_some() { "replace" } else { "create" };
+                    return Err(fail(doing, e));
+                }
             }
         }
         Err(fail("create", Errno::EXIST))
@@ -106,14 +114,15 @@ impl<'t> Worker<'t> {
         let dir = self.dirs.get(self.target, dir, Missing::Fail)?;
         let name = names::component(&dir.path, name)?;
         let fail = |doing, e| TargetError::io(doing, dir.path_of(name.to_bytes()), e);
-        let mut opened = sys::open_for_writing(&dir.fd, &name);
+        let at = self.target.name_meanwhile(&dir.path_of(name.to_bytes()), &name);
+        let mut opened = sys::open_for_writing(&dir.fd, &at);
         if let Err(Errno::ACCESS) = opened {
             // A plain user's file whose mode does not let even its owner write.
-            let place = sys::open_place(&dir.fd, &name).map_err(|e| fail("open", e))?;
+            let place = sys::open_place(&dir.fd, &at).map_err(|e| fail("open", e))?;
             let handle = Handle::place(place.as_fd());
             if handle.stat().is_ok_and(|s| s.kind == Some(Kind::File)) {
                 handle.set_mode(MODE_MEANWHILE).map_err(|e| fail("set the mode of", e))?;
-                opened = sys::open_for_writing(&dir.fd, &name);
+                opened = sys::open_for_writing(&dir.fd, &at);
             }
         }
         // What is no file, or no longer one, is opened without effect or not at all.
@@ -123,7 +132,7 @@ impl<'t> Worker<'t> {
                 Ok(OpenFile { fd, dir, name, now: Now::default() })
             }
             Err(e @ (Errno::LOOP | Errno::ISDIR | Errno::NXIO)) => {
-                let handle = Handle::Name(dir.fd.as_fd(), &name);
+                let handle = Handle::Name(dir.fd.as_fd(), &at);
                 require_file(&dir, name.to_bytes(), &handle)?;
                 Err(fail("open", e))
             }
@@ -131,7 +140,7 @@ impl<'t> Worker<'t> {
         }
     }
 
-    /// Gives a file that was written in parts its metadata, inode flags excepted.
+    /// Gives a file that was written in parts its metadata, inode flags excepted, and puts it in its place.
     pub fn finish_file(
         &mut self,
         entry: &Entry,
@@ -139,12 +148,17 @@ impl<'t> Worker<'t> {
         name: &[u8],
     ) -> Result<(), TargetError> {
         let dir = self.dirs.get(self.target, dir, Missing::Fail)?;
-        let (fd, place) = open_existing(&dir, name)?;
+        let component = names::component(&dir.path, name)?;
+        let at = self.target.name_meanwhile(&dir.path_of(name), &component);
+        let (fd, place) = open_existing(&dir, at.to_bytes())?;
         let handle = if place { Handle::place(fd.as_fd()) } else { Handle::Open(fd.as_fd()) };
         let owner = require_file(&dir, name, &handle)?;
         let now = Now { owner: Some(owner), ..Now::default() };
-        meta::apply(self.target, &handle, now, entry)
-            .map_err(|(doing, e)| TargetError::io(doing, dir.path_of(name), e))
+        // Contents that came whole take their place, whatever becomes of their metadata.
+        let set = meta::apply(self.target, &handle, now, entry)
+            .map_err(|(doing, e)| TargetError::io(doing, dir.path_of(name), e));
+        let settled = self.target.settle(&dir, &component);
+        set.and(settled)
     }
 
     /// Makes sure that a directory exists, and all that leads to it. What is made now has mode

@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use capstan_disk_agent::target::{Created, Made, Overwrite, Target};
+use capstan_disk_agent::target::{Created, Made, Overwrite, Target, Worker};
 use capstan_format::entry::{Entry, Kind};
 
-use crate::{TIME, entry, file, options, restore};
+use crate::{TIME, created, entry, file, options, restore};
 
 const OLD: &[u8] = b"old";
 const NEW: &[u8] = b"new";
@@ -69,6 +69,54 @@ fn a_replaced_file_keeps_its_other_names_and_readers() {
     let mut read = Vec::new();
     reader.read_to_end(&mut read).unwrap();
     assert_eq!(read, OLD);
+}
+
+#[test]
+fn what_exists_stays_until_all_of_a_file_came() {
+    let tmp = tempfile::tempdir().unwrap();
+    let at = |name: &str| tmp.path().join(name);
+    let names = || fs::read_dir(tmp.path()).unwrap().count();
+    for name in ["whole", "withdrawn", "parts", "dropped"] {
+        fs::write(at(name), OLD).unwrap();
+    }
+    let target = Target::open(tmp.path(), options(Overwrite::Always)).unwrap();
+    let mut worker = target.worker();
+    let new = Entry { size: 3, ..file(0o644) };
+    let create = |worker: &mut Worker<'_>, name: &str| {
+        let file = created(worker.create_file(&new, b"", name.as_bytes()).unwrap());
+        file.write_all_at(0, b"n").unwrap();
+        assert_eq!(fs::read(at(name)).unwrap(), OLD);
+        file
+    };
+    let whole = create(&mut worker, "whole");
+    whole.write_all_at(0, NEW).unwrap();
+    whole.finish(&target, &new).unwrap();
+    assert_eq!(fs::read(at("whole")).unwrap(), NEW);
+    let withdrawn = create(&mut worker, "withdrawn");
+    assert_eq!(names(), 5);
+    assert!(worker.withdraw(b"", b"withdrawn").unwrap());
+    drop(withdrawn);
+    // In parts, by others who know its name alone.
+    create(&mut worker, "parts").leave().unwrap();
+    let part = target.worker().open_part(b"", b"parts").unwrap();
+    part.write_all_at(0, NEW).unwrap();
+    part.leave().unwrap();
+    assert_eq!(fs::read(at("parts")).unwrap(), OLD);
+    target.worker().finish_file(&new, b"", b"parts").unwrap();
+    assert_eq!(fs::read(at("parts")).unwrap(), NEW);
+    create(&mut worker, "dropped");
+    target.worker().withdraw_rest().unwrap();
+    assert!(!worker.withdraw(b"", b"dropped").unwrap(), "nothing is beside it any more");
+    assert_eq!(names(), 4, "nothing is left beside them");
+    for name in ["withdrawn", "dropped"] {
+        assert_eq!(fs::read(at(name)).unwrap(), OLD, "{name}");
+    }
+    // What was not there is in its place at once, and stays there.
+    let fresh = created(worker.create_file(&new, b"", b"fresh").unwrap());
+    assert!(at("fresh").exists());
+    fresh.leave().unwrap();
+    assert!(!worker.withdraw(b"", b"fresh").unwrap());
+    assert!(at("fresh").exists());
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! Restores over files that exist: each is replaced by all of the one in the backup, or stays as it is.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::support::{Lab, noise};
+
+/// The files below `tree` that differ from those below `ref`, by contents and by which names are one file, and what is in only one.
+fn differing(lab: &Lab) -> String {
+    lab.sh(
+        "rsync -aHn --no-times --omit-dir-times --checksum --delete --itemize-changes ref/ tree/",
+    )
+}
+
+#[test]
+fn a_damaged_medium_costs_no_file_that_exists() {
+    let lab = Lab::new();
+    for n in 0..12 {
+        lab.file(&format!("tree/d{}/f{n}", n % 3), noise(n, 100_000 + 7_000 * n as usize));
+    }
+    // Over several segments, with holes, with further names, and of which times alone changed: its contents lie in the full.
+    lab.file("tree/big", noise(50, 3_000_000));
+    lab.sh("truncate -s 900000 tree/sparse; dd if=/dev/urandom of=tree/sparse bs=1000 seek=300 count=200 conv=notrunc status=none");
+    lab.sh("ln tree/d0/f0 tree/zero; ln tree/big tree/d1/big; touch tree/later-moved; cp tree/d0/f3 tree/moved");
+    let options = ["--segment-size", "1M", "--compress", "off", "--streams", "2"];
+    let args = ["tree", "--to", "medium", "--name", "t"];
+    lab.backed_up([&args[..], &options[..]].concat());
+    lab.sh(
+        "mkdir tree/new; mv tree/moved tree/new/moved; touch -d 2021-01-01 tree/d2/f2 tree/d1/f4",
+    );
+    lab.backed_up([&args[..], &options[..]].concat());
+    lab.sh("cp -a tree ref; cp -a medium whole");
+    let mut withdrawn = 0;
+    for turn in 0..12_u64 {
+        lab.sh("rm -rf medium; cp -a whole medium; find tree -type f | xargs touch -d 2022-02-02");
+        let mut segments: Vec<_> = fs::read_dir(lab.path("medium"))
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .filter(|p| p.extension().is_some_and(|e| e == "segment"))
+            .collect();
+        segments.sort();
+        let segment = &segments[turn as usize % segments.len()];
+        let mut bytes = fs::read(segment).unwrap();
+        let at = bytes.len() * (turn as usize % 5 + 1) / 7;
+        match turn % 3 {
+            0 => bytes.truncate(at),
+            1 => bytes[at] ^= 1,
+            _ => {
+                let end = (at + 200_000).min(bytes.len());
+                bytes[at..end].fill(0);
+            }
+        }
+        fs::write(segment, bytes).unwrap();
+        let run = lab.run(["restore", "t", "--in-place", "--json"]);
+        assert!(matches!(run.code, 0 | 3), "{}{}", run.stdout, run.stderr);
+        assert_eq!(differing(&lab), "", "turn {turn}: {}{}", run.stdout, run.stderr);
+        withdrawn += run.stdout.matches("what exists is left as it is").count();
+    }
+    assert!(withdrawn > 5, "{withdrawn}");
+    // Where nothing is, what is left of a file comes.
+    lab.sh("rm -rf tree medium; cp -a whole medium; truncate -s 500000 medium/00000001.segment");
+    let run = lab.run(["restore", "t", "--in-place", "--json"]);
+    assert_eq!(run.code, 3, "{}{}", run.stdout, run.stderr);
+    assert!(!run.stdout.contains("what exists is left as it is"), "{}", run.stdout);
+    assert!(lab.path("tree/big").exists());
+}
+
+#[test]
+fn a_restore_that_is_ended_leaves_what_exists_or_has_replaced_it() {
+    let lab = Lab::new();
+    lab.file("tree/big", noise(1, 60_000_000));
+    lab.sh("truncate -s 50000000 tree/sparse; dd if=/dev/urandom of=tree/sparse bs=1M seek=2 count=30 conv=notrunc status=none");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--compress", "off"]);
+    lab.sh("cp -a tree ref");
+    let mut cut = 0;
+    for turn in 0..8 {
+        lab.sh("rm -rf tree; mkdir tree; echo live > tree/big; echo live > tree/sparse");
+        let mut command = lab.command();
+        command.args(["restore", "t", "--in-place"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(20 * turn));
+        let pid = rustix::process::Pid::from_child(&child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        child.wait().unwrap();
+        for name in ["big", "sparse"] {
+            let path = lab.path("tree").join(name);
+            match fs::metadata(&path).unwrap().size() {
+                5 => cut += 1,
+                _ => _ = lab.sh(&format!("cmp ref/{name} tree/{name}")),
+            }
+        }
+        assert_eq!(lab.sh("ls -A tree"), "big\nsparse\n");
+    }
+    assert!(cut > 0);
+    // A file that was not there and came in part is not taken for the one in the backup.
+    for turn in 0..8 {
+        lab.sh("rm -rf tree");
+        let mut command = lab.command();
+        command.args(["restore", "t", "--in-place"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(20 * turn));
+        let pid = rustix::process::Pid::from_child(&child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        child.wait().unwrap();
+        lab.restored(["t", "--in-place"]);
+        lab.sh("diff -r ref tree");
+    }
+}

@@ -1,0 +1,65 @@
+//! Files that are written beside what they are to replace, until all of them is there.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+
+use parking_lot::Mutex;
+
+use super::Target;
+use super::dirs::{Dir, Missing};
+use super::error::TargetError;
+use super::names;
+use super::worker::Worker;
+use crate::linux::restore::{self as sys, Errno};
+
+/// Files that are written and not in their places: by path below the target, the name in the same directory that they have meanwhile.
+pub(super) type Beside = Mutex<HashMap<Vec<u8>, CString>>;
+
+/// A name for what is written beside something. It may be taken.
+pub(super) fn temporary_name(target: &Target) -> Result<CString, Errno> {
+    let name = format!(".capstan-{}-{}", std::process::id(), target.next_temporary());
+    CString::new(name).map_err(|_| Errno::INVAL)
+}
+
+impl Target {
+    /// The name that a file has while it is written.
+    pub(super) fn name_meanwhile(&self, path: &[u8], name: &CStr) -> CString {
+        self.beside.lock().get(path).map_or_else(|| name.to_owned(), Clone::clone)
+    }
+
+    /// Puts a file that was written beside another in that one's place. Any other is in its place already.
+    pub(super) fn settle(&self, dir: &Dir, name: &CStr) -> Result<(), TargetError> {
+        let path = dir.path_of(name.to_bytes());
+        let Some(beside) = self.beside.lock().remove(&path) else { return Ok(()) };
+        sys::rename(&dir.fd, &beside, name).map_err(|e| {
+            // Best effort: the failure that is told is the renaming's.
+            let _ = sys::unlink(&dir.fd, &beside);
+            TargetError::io("replace", path, e)
+        })
+    }
+}
+
+impl Worker<'_> {
+    /// Removes what was written of a file beside another, which stays as it is. `false`: nothing was there, and it is in its place.
+    pub fn withdraw(&mut self, dir: &[u8], name: &[u8]) -> Result<bool, TargetError> {
+        let dir = self.dirs.get(self.target, dir, Missing::Fail)?;
+        let name = names::component(&dir.path, name)?;
+        let path = dir.path_of(name.to_bytes());
+        let Some(beside) = self.target.beside.lock().remove(&path) else { return Ok(false) };
+        match sys::unlink(&dir.fd, &beside) {
+            Ok(()) | Err(Errno::NOENT) => Ok(true),
+            Err(e) => Err(TargetError::io("remove what was written beside", path, e)),
+        }
+    }
+
+    /// Removes all that was written beside something and is not whole: to be called at the end, however that comes.
+    pub fn withdraw_rest(&mut self) -> Result<(), TargetError> {
+        let rest: Vec<Vec<u8>> = self.target.beside.lock().keys().cloned().collect();
+        for path in rest {
+            let at = path.iter().rposition(|b| *b == b'/');
+            let (dir, name) = at.map_or((&b""[..], &path[..]), |at| (&path[..at], &path[at + 1..]));
+            self.withdraw(dir, name)?;
+        }
+        Ok(())
+    }
+}

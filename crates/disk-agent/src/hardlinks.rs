@@ -69,7 +69,7 @@ impl HardLinks {
         } else {
             self.spilled(path)?
         };
-        let left = u64::from(stat.st_nlink).saturating_sub(1).max(1);
+        let left = stat.st_nlink.saturating_sub(1).max(1);
         self.seen.insert(inode, Seen { first, left, changed, born });
         Ok(None)
     }

@@ -121,6 +121,7 @@ impl Multiplexer {
             self.writer.abandon();
         }
         self.grants.fail();
+        self.written.media = self.writer.media();
         result.map(|()| self.written)
     }
 

@@ -209,6 +209,11 @@ impl SegmentWriter {
         self.mirrors.abandon();
     }
 
+    /// The media that are written now.
+    pub fn media(&self) -> Vec<MediumId> {
+        self.mirrors.members().iter().map(|m| m.medium.medium).collect()
+    }
+
     /// The media, when nothing more is written this way.
     pub fn into_members(self) -> Vec<Member> {
         self.mirrors.into_members()

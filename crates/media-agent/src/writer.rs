@@ -259,6 +259,8 @@ pub struct Written {
     pub segments: Vec<SegmentNumber>,
     /// Of these bytes, those of the blocks of each session that is not the one that segments name.
     pub of_others: HashMap<SessionId, u64>,
+    /// The media that were written when it ended: of each mirror that was not lost the last one.
+    pub media: Vec<MediumId>,
 }
 
 impl Writer {

@@ -284,7 +284,8 @@ fn an_incremental_without_changes_goes_along() {
 fn a_copy_reads_no_tape_of_the_library_that_it_writes() {
     let lab = Lab::new();
     crate::tape::library(&lab, 1, 4);
-    lab.run(["vtl", "create", "other", "--drives", "1", "--tapes", "0", "--mail-slots", "4"]).ok();
+    let other = "vtl create other --drives 1 --tapes 0 --mail-slots 4 --scale 1000";
+    lab.run(other.split(' ')).ok();
     for n in 1..=4 {
         lab.run(["vtl", "add-tape", "other", "--barcode", &format!("W0000{n}L9")]).ok();
     }

@@ -382,3 +382,26 @@ fn a_recovery_key_comes_as_json_too() {
     let again: Value = serde_json::from_str(&again.stdout).unwrap();
     assert!(again["error"].as_str().unwrap().contains("already"), "{again}");
 }
+
+/// Of mirrors any one may be all that is left.
+#[test]
+fn each_mirror_has_a_backup_of_the_database() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 3);
+    run(&lab, "vtl create other --capacity 40M --tapes 4 --scale 1000").ok();
+    for n in 0..8 {
+        lab.file(&format!("tree/f{n}"), noise(n, 6_000_000));
+    }
+    lab.file("sheet", run(&lab, "idb recovery-key").ok().stdout.clone());
+    let done = lab.backed_up(
+        "tree --name t --to vtape:vtl --mirror vtape:other --mirror m --mirror n".split(' '),
+    );
+    // On the last one of each.
+    assert!(done["media"].as_array().unwrap().len() > 4, "{done:#}");
+    for place in ["vtape:vtl", "vtape:other", "m", "n"] {
+        lab.sh("rm -rf home");
+        run(&lab, &format!("idb recover {place} --code-file sheet")).ok();
+        let sessions = run(&lab, "sessions").ok().stdout.clone();
+        assert!(sessions.contains("  t  "), "{place}: {sessions}");
+    }
+}

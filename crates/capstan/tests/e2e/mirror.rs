@@ -188,3 +188,29 @@ fn a_mirror_in_a_library_that_is_away_is_left_out() {
     lab.sh("mv vtl gone; mv other away");
     lab.run(with("vtape:other")).refused(&["there is no virtual library"]);
 }
+
+/// As one that fails while it is written: the others are.
+#[test]
+fn a_mirror_whose_library_has_no_tape_to_write_is_left_out() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 3);
+    lab.run(["vtl", "create", "empty", "--tapes", "0"]).ok();
+    lab.file("tree/a", noise(1, 3_000_000));
+    for (n, [to, mirror]) in [["vtl", "empty"], ["empty", "vtl"]].into_iter().enumerate() {
+        let (to, mirror) = (format!("vtape:{to}"), format!("vtape:{mirror}"));
+        let name = format!("t{n}");
+        let done = lab.backup(["tree", "--name", &name, "--to", &to, "--mirror", &mirror]);
+        assert_eq!(done["status"], "completed_with_errors", "{done:#}");
+        let errors = done["errors"].as_array().unwrap();
+        let [error] = &errors[..] else { panic!("{done:#}") };
+        assert_eq!(error["code"], "mirror-failed", "{done:#}");
+        assert!(error["path"].as_str().unwrap().ends_with("empty"), "{done:#}");
+        let why = error["error"].as_str().unwrap();
+        assert!(why.contains("left out") && why.contains("put a blank tape"), "{done:#}");
+        crate::tape::comes_back(&lab, &name, &lab.path("tree"));
+    }
+    // Where none can be written, nothing is.
+    lab.run(["vtl", "create", "other", "--tapes", "0"]).ok();
+    let none = ["backup", "tree", "--to", "vtape:empty", "--mirror", "vtape:other"];
+    lab.run(none).refused(&["no tape of"]);
+}

@@ -103,11 +103,10 @@ impl Cell {
                         is_patient = wait.again(&e);
                         continue 'all;
                     }
-                    // A session that goes on does without the mirror for which there is no tape any more.
+                    // The others do without the one for which there is no tape, or none any more.
                     Err(e)
                         if !request.mirrors.is_empty()
-                            && (is_unavailable(&e)
-                                || !avoid.is_empty() && matches!(e, CellError::NoTape(_))) =>
+                            && (is_unavailable(&e) || matches!(e, CellError::NoTape(_))) =>
                     {
                         self.passed_changed(&address.to_string(), &e);
                         failed.push((address, e));
@@ -122,7 +121,11 @@ impl Cell {
             return first.map_or(Ok(opened), Err);
         }
         for (address, e) in &failed {
-            say_lost(&address.to_string(), &crate::error::chain(e), ears);
+            let (address, why) = (address.to_string(), chain(e));
+            match avoid.is_empty() {
+                true => say_not_begun(&address, &why, ears),
+                false => say_lost(&address, &why, ears),
+            }
         }
         opened.lost = (failed.len() + away.iter().filter(|of| !of.on_purpose).count()) as u64;
         Ok(opened)
@@ -517,6 +520,12 @@ pub(super) fn segment_size(request: &BackupRequest, members: &[Member]) -> u64 {
 pub(crate) fn device_segment_size(members: &[Member]) -> Option<u64> {
     let device = members.iter().find_map(|m| Some((m.device.segment_size()?, m)));
     device.map(|(size, m)| size.max(BLOCKS_LEAST * u64::from(m.medium.block_size)))
+}
+
+/// Says that a mirror is not written at all.
+fn say_not_begun(what: &str, why: &str, ears: &Ears<'_>) {
+    let text = format!("this mirror is left out, and the others are written: {why}");
+    ears.say(Code::MirrorFailed, "media agent", what, text);
 }
 
 /// Says that a mirror is not written any more.

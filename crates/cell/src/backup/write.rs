@@ -56,7 +56,7 @@ impl Cell {
     ) -> Result<Vec<Report>> {
         let Opened { mut members, lost, held, avoid, booked: _booked } = opened;
         let media: Vec<String> = members.iter().map(|m| m.medium.label.clone()).collect();
-        let mut medium = self.prepare(jobs, &mut members)?;
+        let medium = self.prepare(jobs, &mut members)?;
         let Some(Job { request, .. }) = jobs.first() else { return Ok(Vec::new()) };
         let request = *request;
 
@@ -250,9 +250,13 @@ impl Cell {
             reports.push(report);
         }
         if let Some(report) = reports.first_mut().filter(|_| !device_full) {
-            medium = moves.last(&medium);
-            let last = of.is_none_or(|of| of == WriteFailure::Other).then_some(medium.medium);
-            self.back_up_idb(&request.device, last, ears, report);
+            // Those of a mirror that failed are none of them.
+            let last = match of {
+                None => written.media.clone(),
+                Some(WriteFailure::Other) => vec![moves.last(&medium).medium],
+                Some(_) => Vec::new(),
+            };
+            self.back_up_idb(&request.device, &last, ears, report);
         }
         // Catalog files of commits that a kill cut short; one that is just being written is left alone.
         self.idb.reconcile_catalogs(CATALOG_GRACE)?;

@@ -236,7 +236,7 @@ impl Cell {
                 continue;
             }
             let last = (!failed).then_some(last.medium);
-            self.back_up_idb(&to.device, last, &ears, &mut report);
+            self.back_up_idb(&to.device, last.as_slice(), &ears, &mut report);
             drop(made);
             if failed || stop.0.load(Relaxed) {
                 self.tidy(source, &ears, observer, stop)?;

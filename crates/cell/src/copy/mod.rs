@@ -200,7 +200,7 @@ impl Cell {
         }
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
-        self.back_up_idb(&request.device, copied.last, &ears, &mut report);
+        self.back_up_idb(&request.device, copied.last.as_slice(), &ears, &mut report);
         let retired = self.retire_poor_tapes(&mut report, observer, stop);
         if let Some(location) = request.eject_to.as_ref().filter(|_| report.bytes_written > 0) {
             self.eject(&mut report, &retired, location, observer);

@@ -80,20 +80,27 @@ impl Cell {
         Ok(RecoveryKey { id: ring.active()?.id().to_string(), code: code.to_text() })
     }
 
-    /// Lays a backup of the internal database beside the data of a session that ended: of tapes onto the one that was written
-    /// `last`, if none failed. What fails does not make the session fail: it is said, and in the report.
+    /// Lays a backup of the internal database beside the data of a session that ended: on the media that it wrote `last`, one of each
+    /// mirror, if none failed; else in the directories of the device. What fails does not make the session fail: it is said, and in the report.
     pub(crate) fn back_up_idb(
         &self,
         device: &Address,
-        last: Option<MediumId>,
+        last: &[MediumId],
         ears: &Ears<'_>,
         report: &mut Report,
     ) {
-        for path in places_for_idb(device) {
+        let (tapes, others): (Vec<MediumId>, Vec<_>) =
+            last.iter().partition(|id| self.is_on_tape(**id).unwrap_or(false));
+        let device_of = |id: MediumId| self.idb.medium(id).ok()??.device.parse().ok();
+        let devices: Vec<Address> = match last {
+            [] => vec![device.clone()],
+            _ => others.into_iter().filter_map(device_of).collect(),
+        };
+        for path in devices.iter().flat_map(places_for_idb) {
             let written = self.write_idb_backup(&path);
             self.say_idb_backup(written, path.display().to_string(), ears, report);
         }
-        if let Some(id) = last.filter(|id| self.is_on_tape(*id).unwrap_or(false)) {
+        for id in tapes {
             let written = self.attach_idb_backup(id);
             let labels = self.labels(std::iter::once(&id)).unwrap_or_default();
             self.say_idb_backup(written, labels.concat(), ears, report);

@@ -191,7 +191,7 @@ impl Cell {
         self.back_up_idb_on(at.iter().map(String::as_str), &ears);
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
-        self.back_up_idb(&request.device, progress.last, &ears, &mut report);
+        self.back_up_idb(&request.device, progress.last.as_slice(), &ears, &mut report);
         self.retire_poor_tapes(&mut report, observer, stop);
         Ok(report)
     }

@@ -245,7 +245,7 @@ impl Cell {
         report.end = rfc3339(now_us());
         ears.fill(&mut report);
         self.record_moved(session, status, &report, None)?;
-        self.back_up_idb(&to.device, copied.last, &ears, &mut report);
+        self.back_up_idb(&to.device, copied.last.as_slice(), &ears, &mut report);
         Ok(report)
     }
 

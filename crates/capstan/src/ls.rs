@@ -65,7 +65,11 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
             return lines.row(&json_of_found(found));
         }
         lines.put(|out, terminal| {
-            out.text(&format!("{}@{}  ", path_text(found.name.as_bytes()), found.session))?;
+            out.text(&format!(
+                "{}@{}  ",
+                path_text(found.name.as_bytes()),
+                found.session.get(..8).unwrap_or_default()
+            ))?;
             if args.all_versions {
                 out.text(&format!("{}  ", local_time(found.started_us)))?;
             }

@@ -144,7 +144,7 @@ fn of_path(
             out.text(&format!(
                 "{}@{}  backed up {}  changed {}  {:>12}{state}{kept}\n",
                 path_text(found.name.as_bytes()),
-                found.session,
+                found.session.get(..8).unwrap_or_default(),
                 local_time(found.started_us),
                 ls::time(entry.mtime),
                 entry.size,

@@ -37,7 +37,7 @@ pub struct Found {
     pub name: String,
     /// The host it is of.
     pub host: String,
-    /// The session, as people write it.
+    /// The id of the session.
     pub session: String,
     /// When that session started, in microseconds since 1970.
     pub started_us: i64,
@@ -316,7 +316,7 @@ impl Cell {
                 Which::All => {}
             }
             for version in versions {
-                let session = self.writer_of(version.id)?.map(|s| s.id.short());
+                let session = self.writer_of(version.id)?.map(|s| s.id.to_string());
                 let kept = self.idb.keeping(version.id)?;
                 let result = self.each_row(&version, among, &mut |row, listed| {
                     if matches(&path_of(row), &row.entry) {

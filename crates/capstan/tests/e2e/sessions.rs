@@ -83,7 +83,7 @@ fn versions_are_those_of_an_object_or_of_a_path() {
     // A path: in all objects, or in one. The restores do not take the place of who wrote it.
     let path = |name: &str| lab.path(name).display().to_string();
     let of_path = objects(&lab, &["versions", &path("tree/a")]);
-    assert_eq!(ids(&of_path, "session"), [&second[..8], &first[..8]]);
+    assert_eq!(ids(&of_path, "session"), [second, first]);
     assert_eq!(objects(&lab, &["versions", &format!("t:{}", path("tree/a"))]), of_path);
     assert_eq!(objects(&lab, &["versions", "tree/a"]), of_path, "from the working directory");
     assert!(objects(&lab, &["versions", &format!("o:{}", path("tree/a"))]).is_empty());

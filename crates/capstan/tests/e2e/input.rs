@@ -160,3 +160,24 @@ fn a_file_below_directories_is_found_as_any_other() {
     lab.run(["verify", "si"]).ok();
     lab.run(["drill", "si", "--sample", "100%"]).ok();
 }
+
+#[test]
+fn what_was_no_file_is_not_restored_in_its_place() {
+    let lab = Lab::new();
+    lab.backed_up([
+        "--from-command",
+        "echo hi",
+        "--stdin-name",
+        "capstan-test-input",
+        "--name",
+        "si",
+        "--to",
+        "medium",
+    ]);
+    for more in [&[][..], &["--dry-run"]] {
+        let args = [&["restore", "si", "--in-place"], more].concat();
+        lab.run(args).refused(&["'si' came from standard input or a command", "--into"]);
+    }
+    assert!(!std::path::Path::new("/capstan-test-input").exists());
+    lab.run(["restore", "si", "--into", "r"]).ok();
+}

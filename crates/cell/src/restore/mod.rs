@@ -229,6 +229,21 @@ impl Cell {
         self.restore_arc(request, None, None, &ears, stop).map(|done| done.report)
     }
 
+    /// What came from standard input or a command never was in the file system.
+    fn refuse_no_place(&self, request: &RestoreRequest, version: &Version) -> Result<()> {
+        let selected = match request.to {
+            RestoreTo::InPlace => self.selected_by(version)?,
+            _ => None,
+        };
+        if selected.is_none_or(|s| !s.paths.is_empty()) {
+            return Ok(());
+        }
+        Err(CellError::BadInput(format!(
+            "'{}' came from standard input or a command: it has no place in the file system; name a directory with --into",
+            request.version.name
+        )))
+    }
+
     /// Restores the files of a drill's sample into a directory, without a record of it.
     pub(crate) fn restore_sample(
         &self,
@@ -277,6 +292,7 @@ impl Cell {
             true => check.strip()?,
             false => check.request()?,
         }
+        self.refuse_no_place(request, &version)?;
         kept::refuse_target(self, request)?;
         let run = RunOf { cell: self, request, version: &version, session, from, started_us };
         let is_needed =

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::Value;
 
-use crate::support::{Lab, Run, noise, report, skip};
+use crate::support::{Lab, Run, finish, noise, report, skip};
 
 fn tree() -> Lab {
     let lab = Lab::new();
@@ -204,4 +204,26 @@ fn other_names_of_what_changed(retries: &str) {
         return;
     }
     panic!("no file was written to while it was read");
+}
+
+#[test]
+fn without_a_secret_it_is_refused_as_a_restore_is() {
+    let lab = Lab::with_passphrase(Some("a secret of some words"));
+    lab.file("tree/f", "one");
+    lab.mkdir("scratch");
+    lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    let without = |args: &[&str]| {
+        let mut command = lab.command();
+        command.args(args).env_remove("CAPSTAN_PASSPHRASE");
+        finish(&mut command)
+    };
+    let restore = without(&["restore", "t", "--into", "r"]);
+    let drill = without(&["drill", "t", "--scratch", "scratch"]);
+    drill.refused(&["hint"]);
+    assert_eq!(drill.stderr, restore.stderr);
+    assert_eq!(fs::read_dir(lab.path("scratch")).unwrap().count(), 0);
+    // It is on record, and no longer runs.
+    let shown = lab.run(["sessions", "t", "--kind", "drill", "--json"]).stdout;
+    assert!(shown.contains("\"failed\""), "{shown}");
+    lab.run(["drill", "t", "--scratch", "scratch"]).ok();
 }

@@ -21,7 +21,7 @@ use crate::change::LiveRows;
 use crate::error::{CellError, Result, plain};
 use crate::merged::Merged;
 use crate::observe::{Observer, Stop};
-use crate::report::{DrillReport, Report};
+use crate::report::{DrillReport, Report, ReportError};
 use crate::request::{DrillRequest, RestoreRequest, RestoreTo};
 use crate::restore::Sampled;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
@@ -73,6 +73,11 @@ impl Cell {
         let restored = self.restore_sample(&restore, taken.arc, &ears, stop);
         let Sampled { mut report, unchecked, away } = match restored {
             Ok(restored) => restored,
+            // Such as a secret that is not at hand: it is said as a restore says it.
+            Err(e) if e.exit_code() == 2 => {
+                self.end_refused_drill(id, request, started_us, &e)?;
+                return Err(e);
+            }
             Err(e) => {
                 ears.say(
                     Code::DeviceFailed,
@@ -136,6 +141,36 @@ impl Cell {
         let json = serde_json::to_string(&report).unwrap_or_default();
         self.idb.end_session(id, status, ended_us, &totals, &json, None)?;
         Ok(report)
+    }
+
+    /// Puts on record that a drill could not be made, and why.
+    fn end_refused_drill(
+        &self,
+        id: SessionId,
+        request: &DrillRequest,
+        started_us: i64,
+        why: &CellError,
+    ) -> Result<()> {
+        let ended_us = now_us();
+        let report = Report {
+            session: id.to_string(),
+            name: request.version.name.clone(),
+            host: host(),
+            method: "drill".to_owned(),
+            status: Status::Failed.to_string(),
+            start: rfc3339(started_us),
+            end: rfc3339(ended_us),
+            error_count: 1,
+            errors: vec![ReportError {
+                path: String::new(),
+                error: crate::error::chain(why),
+                code: "bad-input",
+            }],
+            ..Report::default()
+        };
+        let json = serde_json::to_string(&report).unwrap_or_default();
+        self.idb.end_session(id, Status::Failed, ended_us, &Totals::default(), &json, None)?;
+        Ok(())
     }
 
     /// What the object's last drill that came to an end said.

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use capstan_cell::CellError;
-use capstan_devices::queue;
+use capstan_devices::{operator, queue};
 use capstan_engine::message::safe_text;
 use clap::error::ErrorKind as UsageKind;
 use serde_json::{Map, Value};
@@ -154,6 +154,12 @@ impl From<CellError> for Failure {
     fn from(error: CellError) -> Self {
         let failure = Self::new(error.exit_code(), &error);
         match error.is_busy() {
+            true if operator::has_left() => Self {
+                code: FAILED,
+                error: format!("told to end while it waited: {}", queue::name(&failure.error)),
+                hint: Some("run it again".to_owned()),
+                ..failure
+            },
             true => Self { error: queue::name(&failure.error), ..failure },
             false => failure,
         }

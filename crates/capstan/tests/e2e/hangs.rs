@@ -240,6 +240,37 @@ fn what_a_command_started_ends_with_the_session() {
     }
 }
 
+/// Nobody refused it: it was ended.
+#[test]
+fn a_backup_that_waits_for_a_medium_and_is_ended_was_not_refused() {
+    let lab = Lab::new();
+    lab.file("tree/f", "one");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let mut holder = lab.command();
+    holder.args(["backup", "--stdin", "--stdin-name", "f", "--name", "slow", "--to", "medium"]);
+    let mut holder =
+        holder.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let sessions = || lab.run(["sessions", "--kind", "all", "--json"]).ok().stdout.clone();
+    wait_for("the session", || sessions().contains("\"running\""));
+    let mut waiter = lab.command();
+    waiter.args(["backup", "tree", "--to", "medium", "--name", "t", "--wait", "1h"]);
+    let mut waiter = waiter
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(lab.path("says")).unwrap())
+        .spawn()
+        .unwrap();
+    let says = || fs::read_to_string(lab.path("says")).unwrap();
+    wait_for("it to wait", || says().contains("in use by"));
+    terminate(&mut waiter);
+    let code = waiter.wait().unwrap().code();
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    assert_eq!(code, Some(1), "{}", says());
+    assert!(says().contains("told to end while it waited"), "{}", says());
+    let status = lab.run(["status", "t"]).stdout;
+    assert!(!status.contains("refused"), "{status}");
+}
+
 /// The time that a drive takes is cut short for who is to end; nothing that it writes is.
 #[test]
 fn the_first_sigterm_ends_a_verification_that_waits_for_a_drive() {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use capstan_devices::operator;
 use capstan_disk_agent::backup::roots;
-
 use capstan_format::id::{ObjectId, SessionId};
 use capstan_idb::{Object, Refused, Session, Status, Totals};
 
@@ -37,6 +37,7 @@ impl Cell {
             Some(object) if self.idb.is_in_use(object.id)? => return Ok(()),
             Some(object) => object.id,
             None if name.is_empty() => return Ok(()),
+            None if operator::has_left() => return Ok(()),
             None if !becomes_known => {
                 return self.record_refused(Refused::Backup, name, code, &reason(report));
             }
@@ -59,6 +60,10 @@ impl Cell {
         self.begin_session(&session, None)?;
         let json = serde_json::to_string(&report).unwrap_or_default();
         self.idb.end_session(id, Status::Failed, ended_us, &Totals::default(), &json, None)?;
+        // Somebody ended what waited: that is no refusal.
+        if operator::has_left() {
+            return Ok(());
+        }
         self.record_refused(Refused::Backup, &report.name, code, &reason(report))
     }
 }

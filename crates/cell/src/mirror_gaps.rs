@@ -1,27 +1,39 @@
-//! Media that have a version and lack what it builds on, which others have: a mirror that was away some nights and came back. Each
+//! Places that have a version and lack what it builds on, which others have: a mirror that was away some nights and came back. Each
 //! night on it is complete, and it restores nothing of them by itself.
+//!
+//! A place is a medium; of tapes their library, whichever of them has what.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use capstan_devices::address::Address;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 
 use crate::Cell;
 use crate::error::Result;
 use crate::session::Ears;
+use crate::tape_arrays::libraries_for;
 use crate::version;
+
+/// What has all of a version or not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Place {
+    Medium(MediumId),
+    /// A library, or the libraries of arrays of tapes, as a device.
+    Library(String),
+}
 
 /// Where a segment of a version lies.
 #[derive(Default)]
 struct Lies {
-    media: HashSet<MediumId>,
+    places: HashSet<Place>,
     /// Whether the segment itself lies there, and not copies alone.
     is_original: bool,
 }
 
 impl Cell {
-    /// The media that have all of a version and lack something of what it builds on: a sentence each, with the command that brings it
-    /// there. Where what it builds on has as many places, on whichever media, nothing is lacking; where its original was given back
+    /// The places that have all of a version and lack something of what it builds on: a sentence each, with the command that brings it
+    /// there. Where what it builds on has as many places, whichever they are, nothing is lacking; where its original was given back
     /// after a copy, somebody wanted it so. Retired media count for nothing.
     pub(crate) fn mirrors_behind(&self, version: VersionId) -> Result<Vec<String>> {
         let chain = version::chain(&self.idb, version)?;
@@ -30,31 +42,36 @@ impl Cell {
         };
         let retired: HashSet<MediumId> = self.idb.retired_media()?.into_iter().collect();
         let own = self.lies_of(version, &retired)?;
-        let mut all = own.values().map(|of| &of.media);
+        let mut all = own.values().map(|of| &of.places);
         let Some(first) = all.next() else { return Ok(Vec::new()) };
-        let shared: HashSet<MediumId> =
-            all.fold(first.clone(), |shared, of| shared.intersection(of).copied().collect());
+        let shared: HashSet<Place> =
+            all.fold(first.clone(), |shared, of| shared.intersection(of).cloned().collect());
         if shared.len() < 2 {
             return Ok(Vec::new());
         }
-        let mut behind: BTreeSet<MediumId> = BTreeSet::new();
+        let mut behind: BTreeSet<Place> = BTreeSet::new();
         for version in below {
             for of in self.lies_of(version.id, &retired)?.values() {
-                if of.is_original && of.media.len() < shared.len() {
-                    behind.extend(shared.difference(&of.media));
+                if of.is_original && of.places.len() < shared.len() {
+                    behind.extend(shared.difference(&of.places).cloned());
                 }
             }
         }
         let name = self.name_of_version(version)?;
         let mut said = Vec::new();
-        for id in behind {
-            let Some(medium) = self.idb.medium(id)? else { continue };
+        for place in behind {
+            let (what, device) = match place {
+                Place::Library(library) => (library.clone(), library),
+                Place::Medium(id) => {
+                    let Some(medium) = self.idb.medium(id)? else { continue };
+                    (format!("medium '{}'", medium.label), medium.device)
+                }
+            };
             said.push(format!(
-                "medium '{}' has {name} and not all that it builds on, so it is not enough by itself: `capstan copy {} --to {}` \
-                 brings it there",
-                medium.label,
+                "{what} has {name} and not all that it builds on, so it is not enough by itself: `capstan copy {} --to {}` brings \
+                 it there",
                 shell_word(&name),
-                shell_word(&medium.device)
+                shell_word(&device)
             ));
         }
         Ok(said)
@@ -88,9 +105,16 @@ impl Cell {
                 continue;
             }
             let of = lies.entry(origin).or_default();
-            of.media.insert(segment.medium);
+            of.places.insert(self.side_place(segment.medium)?);
             of.is_original |= copy.is_none();
         }
         Ok(lies)
+    }
+
+    fn side_place(&self, medium: MediumId) -> Result<Place> {
+        let device = self.idb.medium(medium)?.map(|row| row.device);
+        let device = device.and_then(|device| device.parse::<Address>().ok());
+        let libraries = device.as_ref().and_then(libraries_for);
+        Ok(libraries.map_or(Place::Medium(medium), |of| Place::Library(of.to_string())))
     }
 }

@@ -74,3 +74,41 @@ fn a_full_made_of_a_chain_for_one_medium_leaves_its_mirror_behind() {
     let (code, json) = status(&lab);
     assert!(code == 5 && why(&json).contains("medium 'b' has t@"), "{json:#}");
 }
+
+/// Of tapes their library is the place: which of them has what is all the same.
+#[test]
+fn a_library_that_has_all_on_several_tapes_is_not_behind() {
+    let lab = lab();
+    for library in ["v", "w"] {
+        let line = format!("vtl create {library} --drives 2 --tapes 6 --capacity 30M --scale 1000");
+        run(&lab, &line);
+    }
+    for n in 2..12 {
+        lab.file(&format!("tree/{n}"), noise(n, 4_000_000));
+    }
+    let both = ["tree", "--name", "t", "--to", "vtape:w", "--mirror", "vtape:v"];
+    lab.backed_up(["tree", "--name", "t", "--to", "vtape:v"]);
+    let mut advice = String::new();
+    for n in 20..22 {
+        lab.file(&format!("tree/{n}"), noise(n, 9_000_000));
+        let report = lab.backup(both);
+        let errors = report["errors"].as_array().unwrap();
+        let [error] = &errors[..] else { panic!("{report:#}") };
+        assert_eq!(error["code"], "mirror-behind", "{report:#}");
+        advice = error["error"].as_str().unwrap().to_owned();
+        let library = lab.path("w").display().to_string();
+        assert!(
+            advice.contains(&format!("--to 'vtape:{library}'"))
+                || advice.contains(&format!("--to vtape:{library}`")),
+            "{advice}"
+        );
+        let (code, json) = status(&lab);
+        assert!(code == 5 && why(&json).contains("not enough by itself"), "{json:#}");
+    }
+    let command = advice.split("`capstan ").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    lab.run(command.replace('\'', "").split(' ')).ok();
+    let (code, json) = status(&lab);
+    assert_eq!(code, 0, "{json:#}");
+    lab.sh("mv v away");
+    crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+}

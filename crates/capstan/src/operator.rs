@@ -25,10 +25,14 @@ const RECONNECT: Duration = Duration::from_secs(120);
 /// in the cell, where there is one already, for `status`. What others have is waited for as long as `--wait` says, and lost
 /// connections are tried again as long as `--reconnect` says.
 pub fn set(cell: Option<&Cell>, global: &Global) -> Result<(), Failure> {
-    reconnect_as(Reconnects {
-        most: global.reconnect.unwrap_or(RECONNECT),
-        tell: Box::new(|text: &str| say(Code::Waiting, "media agent", text)),
-    });
+    let quiet = global.quiet;
+    // That it waits is a note.
+    let waits = move |text: &str| {
+        if !quiet {
+            say(Code::Waiting, "media agent", text);
+        }
+    };
+    reconnect_as(Reconnects { most: global.reconnect.unwrap_or(RECONNECT), tell: Box::new(waits) });
     let patience = match wait_of(TAPE_WAIT, "a tape")? {
         None if io::stdin().is_terminal() && io::stderr().is_terminal() => None,
         given => Some(given.unwrap_or_default()),
@@ -36,7 +40,7 @@ pub fn set(cell: Option<&Cell>, global: &Global) -> Result<(), Failure> {
     queue::set(Patience {
         most: global.wait.map_or(Some(PATIENCE), |wait| wait.0),
         name: cell.map_or_else(|| Box::new(str::to_owned) as Name, Cell::name_holders),
-        tell: Box::new(|text: &str| say(Code::Waiting, "media agent", text)),
+        tell: Box::new(waits),
         board: match cell {
             Some(cell) => cell.wait_board(&global.typed),
             None => Box::new(|_: u64, _: Option<(&str, Duration)>| ()),

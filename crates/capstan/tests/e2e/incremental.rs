@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::compare::{same, same_by_rsync};
 use crate::independent_reader::Reader;
-use crate::support::{Lab, below, noise};
+use crate::support::{Lab, below, noise, wait_for};
 
 fn lab() -> Lab {
     let lab = Lab::new();
@@ -416,4 +416,40 @@ fn damage_that_a_restore_finds_is_remembered() {
     lab.restore(["t", "--into", "out"]);
     assert!(lab.run(["media", "list"]).ok().stdout.contains("damaged"));
     assert_eq!(lab.backup(["tree", "--to", "medium", "--name", "t"])["method"], "full");
+}
+
+/// A page that is not written back yet may be changed again by who has it mapped, and no time of the file shows that.
+#[test]
+fn a_file_that_was_mapped_while_it_was_read_is_read_again() {
+    let lab = Lab::new();
+    lab.file("tree/db", vec![0; 8192]);
+    lab.sh("mkfifo go");
+    let script = "import mmap
+f = open('tree/db', 'r+b')
+m = mmap.mmap(f.fileno(), 0)
+m[0:8] = b'AAAAAAAA'
+open('ready', 'w').close()
+open('go').read()
+m[0:8] = b'BBBBBBBB'
+m.close()
+";
+    let mut child = lab.program("python3").args(["-c", script]).spawn().unwrap();
+    wait_for("it to be mapped", || lab.path("ready").exists());
+    let args = ["tree", "--to", "medium", "--name", "t"];
+    // Later than in the clock's tick of the change.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let full = lab.backup(args);
+    assert_eq!(full["in_use"], 1, "{full:#}");
+    let times = || lab.sh("stat -c '%y %z' tree/db");
+    let before = times();
+    lab.sh("echo > go");
+    assert!(child.wait().unwrap().success());
+    assert_eq!(times(), before, "this kernel shows the change by a time");
+    lab.backup(args);
+    lab.restored(["t", "--into", "out"]);
+    lab.sh("cmp tree/db out\"$PWD\"/tree/db");
+    // At rest it is as known as any other.
+    lab.sh("touch -d 2020-01-01 tree/db");
+    lab.backup(args);
+    assert_eq!(lab.backup(args)["kept"], 1);
 }

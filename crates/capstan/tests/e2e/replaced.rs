@@ -108,3 +108,37 @@ fn a_restore_that_is_ended_leaves_what_exists_or_has_replaced_it() {
         lab.sh("diff -r ref tree");
     }
 }
+
+/// A further name is made a link to what was restored, or to what is like it, and to nothing else.
+#[test]
+fn no_name_becomes_a_link_to_another_file_that_was_kept() {
+    let lab = Lab::new();
+    lab.file("tree/a", "in the backup");
+    lab.sh("touch -d 2020-01-01 tree/a; ln tree/a tree/b; ln tree/a tree/c; mkfifo tree/p; ln tree/p tree/q");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("cp -a tree ref");
+    let restore =
+        |policy: &str| lab.run(["restore", "t", "--in-place", "--overwrite", policy, "--json"]);
+    // Another a is there, and is kept.
+    for policy in ["never", "if-newer"] {
+        lab.sh("rm -rf tree; mkdir tree; echo live > tree/a; echo own > tree/b; touch -d 2010-01-01 tree/b");
+        let run = restore(policy);
+        assert_eq!(run.code, 3, "{policy}: {}{}", run.stdout, run.stderr);
+        let named = |name: &str| {
+            run.stdout.contains(&format!("/tree/{name}\",\"error\":\"it is a further name of"))
+        };
+        assert_eq!([named("b"), named("c")], [policy == "if-newer", true], "{}", run.stdout);
+        assert_eq!(lab.sh("cat tree/a tree/b; ls tree"), "live\nown\na\nb\np\nq\n", "{policy}");
+        lab.sh("test tree/p -ef tree/q");
+        // As it says.
+        let c = lab.path("tree/c");
+        lab.restored(["t".as_ref(), c.as_os_str(), "--in-place".as_ref()]);
+        lab.sh("cmp tree/c ref/a");
+    }
+    // The same a is there, of which names are gone.
+    for policy in ["never", "if-newer", "if-different"] {
+        lab.sh("rm -rf tree; cp -a ref tree; rm tree/b tree/q");
+        assert_eq!(restore(policy).code, 0);
+        lab.sh("test tree/a -ef tree/b -a tree/a -ef tree/c -a tree/p -ef tree/q");
+    }
+}

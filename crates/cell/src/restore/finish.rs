@@ -149,25 +149,49 @@ impl Restore<'_> {
         if loss == Some(Loss::Lost) {
             self.lost_link(Code::Damaged, "media agent", path, &of_link(&row.entry.target));
         }
-        // What has the first name is another file.
-        if self.withdrawn.lock().contains(first) {
-            return Ok(());
+        let (dir, name) = split(to);
+        if !self.firsts.has(&row.entry.target) {
+            // What has the first name, if anything, is another file. It was said what became of the contents.
+            return match loss {
+                Some(_) => Ok(()),
+                None => self.no_first(worker, row, path, (dir, name)),
+            };
         }
         let Some(first) = self.stripped(first) else { return Ok(()) };
-        let ((dir, name), (first_dir, first_name)) = (split(to), split(first));
+        let (first_dir, first_name) = split(first);
         match worker.make_link(dir, name, first_dir, first_name) {
             Ok(Made::Made) => {
                 self.counts.files.fetch_add(1, Relaxed);
                 Ok(())
             }
             Ok(_) => Ok(()),
-            // A further name of a node that could not be made is one more such.
-            Err(e) if e.is_missing() && is_special(row.entry.kind) => {
-                self.target.tally().node_not_restored();
+            Err(e) => self.target_error(path, &e),
+        }
+    }
+
+    /// A further name whose first name was not restored, though nothing of it is lost.
+    fn no_first(
+        &self,
+        worker: &mut Worker<'_>,
+        row: &Row,
+        path: &[u8],
+        (dir, name): (&[u8], &[u8]),
+    ) -> Result<()> {
+        // One of a node that could not be made is one more such.
+        if is_special(row.entry.kind) {
+            self.target.tally().node_not_restored();
+            return Ok(());
+        }
+        match worker.keeps(&self.here(row), dir, name) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let text = format!(
+                    "it is a further name of /{}, which was not restored; restore it by itself to have its contents",
+                    path_text(&row.entry.target)
+                );
+                self.error(Code::NotWritten, path, text);
                 Ok(())
             }
-            // It was said what became of the contents.
-            Err(e) if e.is_missing() && loss.is_some() => Ok(()),
             Err(e) => self.target_error(path, &e),
         }
     }

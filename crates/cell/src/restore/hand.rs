@@ -234,8 +234,16 @@ impl<'a> Hand<'a> {
             Kind::File => self.write_file(&r.here(row), row, &path, dir, name, data),
             _ => {
                 let entry = r.here(row);
-                self.worker.make_node(&entry, dir, name).map(|made| {
+                self.worker.make_node(&entry, dir, name).and_then(|made| {
                     r.counts.files.fetch_add(u64::from(matches!(made, Made::Made)), Relaxed);
+                    match made {
+                        Made::Made => r.firsts.add(&path),
+                        Made::Skipped => {
+                            r.first_stays(&mut self.worker, &path, (&entry, dir, name))?;
+                        }
+                        Made::NotPermitted => {}
+                    }
+                    Ok(())
                 })
             }
         };
@@ -277,9 +285,10 @@ impl<'a> Hand<'a> {
                 if r.overview.is_carrier(row.ordinal) {
                     r.left.lock().insert(path.to_vec());
                 }
-                return Ok(());
+                return r.first_stays(&mut self.worker, path, (entry, dir, name));
             }
         };
+        r.firsts.add(path);
         let mut offset = 0_u64;
         let mut logical = row.start;
         if entry.extents.is_empty() {

@@ -7,6 +7,7 @@
 mod check;
 mod chosen;
 mod finish;
+mod firsts;
 mod hand;
 mod kept;
 mod list;
@@ -36,6 +37,7 @@ use capstan_idb::{Session, Status, Totals, Version};
 use self::check::Check;
 pub(crate) use self::check::not_in_version;
 pub(crate) use self::chosen::Chosen;
+use self::firsts::Firsts;
 pub use self::list::RestoreTotals;
 use self::list::Tally;
 use self::pace::Turn;
@@ -335,6 +337,7 @@ impl Cell {
             instead: HashMap::new(),
             left: Mutex::default(),
             withdrawn: Mutex::default(),
+            firsts: Firsts::default(),
             damaged: Mutex::default(),
             away: AwayFiles::default(),
             lost: Mutex::default(),

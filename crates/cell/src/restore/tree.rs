@@ -16,6 +16,7 @@ use capstan_format::id::StreamId;
 use capstan_media_agent::reader::SegmentReader;
 
 use super::chosen::Chosen;
+use super::firsts::Firsts;
 use super::hand::Hand;
 use super::pace::Turn;
 use super::referred::{Home, Lent, Referred};
@@ -135,6 +136,8 @@ pub(super) struct Restore<'a> {
     pub lost: Mutex<Lost>,
     /// Segments of which a frame was damaged where it was looked for first.
     pub hurt: Mutex<HashSet<usize>>,
+    /// Which first names further ones can be made links to.
+    pub firsts: Firsts,
     pub counts: Counts,
     pub meters: &'a Meters,
     pub ears: &'a Ears<'a>,
@@ -192,6 +195,7 @@ impl Restore<'_> {
             TargetError::BadName { .. } => Code::BadName,
             TargetError::Io { .. } => Code::NotWritten,
         };
+        self.firsts.remove(path);
         self.error(code, path, crate::error::chain(e));
         Ok(())
     }
@@ -334,6 +338,9 @@ impl Restore<'_> {
                 let len = if e.link { 0 } else { self.overview.believed_len(&row) };
                 bytes = bytes.saturating_add(len);
             }
+            if wanted && e.link {
+                self.firsts.ask(&e.target);
+            }
             if kept != Wanted::Nothing {
                 self.refer(&row, &mut referred);
             }
@@ -395,13 +402,30 @@ impl Restore<'_> {
         for (to, entry) in self.places_of(path, &file.entry) {
             let Some(to) = self.stripped(&to) else { continue };
             let (dir, name) = split(to);
-            if let Created::File(file) = worker.create_file(&entry, dir, name)? {
-                file.set_len(len)?;
-                file.leave()?;
-                *made = Some(true);
+            match worker.create_file(&entry, dir, name)? {
+                Created::File(file) => {
+                    self.firsts.add(path);
+                    file.set_len(len)?;
+                    file.leave()?;
+                    *made = Some(true);
+                }
+                Created::Skipped => self.first_stays(worker, path, (&entry, dir, name))?,
             }
         }
         Ok(made.unwrap_or(false))
+    }
+
+    /// What exists in a file's place is kept: further names can be made links to it if it is what they were.
+    pub(super) fn first_stays(
+        &self,
+        worker: &mut Worker<'_>,
+        path: &[u8],
+        (entry, dir, name): (&Entry, &[u8], &[u8]),
+    ) -> std::result::Result<(), TargetError> {
+        if self.firsts.is_asked(path) && worker.is_like(entry, dir, name)? {
+            self.firsts.add(path);
+        }
+        Ok(())
     }
 
     /// Under which stored name a file is restored, if it is.
@@ -625,6 +649,7 @@ impl Restore<'_> {
     /// What exists stays as it is, as what should take its place did not come whole.
     pub(super) fn left_alone(&self, path: &[u8]) {
         self.withdrawn.lock().insert(path.to_vec());
+        self.firsts.remove(path);
         self.name_lost(Code::NotWritten, "disk agent", path, LEFT_ALONE);
     }
 

@@ -38,6 +38,11 @@ fn recorded_ctime(ctime: Timestamp, now: SystemTime) -> Timestamp {
     if now.duration_since(changed).is_ok_and(|age| age > tick) {
         return ctime;
     }
+    earlier(ctime)
+}
+
+/// A nanosecond before.
+fn earlier(ctime: Timestamp) -> Timestamp {
     match ctime.nsec.checked_sub(1) {
         Some(nsec) => Timestamp { nsec, ..ctime },
         None => Timestamp { sec: ctime.sec - 1, nsec: 999_999_999 },
@@ -246,6 +251,10 @@ impl StreamReader<'_> {
         if item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry)) {
             return Ok(self.unless_kept(true, entry));
         }
+        if in_use && self.is_recent(&before) {
+            // Who has it mapped may change a page again that is not written back yet, and no time shows that: it is read the next time.
+            entry.ctime = earlier(entry.ctime);
+        }
         self.details(&fd, &mut entry);
         if options.lock_files {
             locks::lock_shared(&fd);
@@ -421,14 +430,16 @@ impl StreamReader<'_> {
         self.locks.is_locked(stat) || self.is_looked_at(stat)
     }
 
+    /// Whether what was written may not all be on the disk yet.
+    fn is_recent(&self, stat: &Stat) -> bool {
+        let changed = Duration::from_secs(stat.st_mtime.max(0) as u64);
+        let age = self.now.duration_since(SystemTime::UNIX_EPOCH + changed);
+        age.map_or(true, |age| age < RECENT)
+    }
+
     /// Whether it is asked of a file if somebody has it open for writing.
     fn is_looked_at(&self, stat: &Stat) -> bool {
-        let changed = Duration::from_secs(stat.st_mtime.max(0) as u64);
-        let recent = self
-            .now
-            .duration_since(SystemTime::UNIX_EPOCH + changed)
-            .map_or(true, |age| age < RECENT);
-        recent || self.backup.options.locked != Locked::Warn
+        self.is_recent(stat) || self.backup.options.locked != Locked::Warn
     }
 }
 

@@ -68,6 +68,20 @@ impl Worker<'_> {
         Ok(Made::Made)
     }
 
+    /// Whether what has a name is what `entry` says, as far as kind, size and time of change tell.
+    pub fn is_like(&mut self, entry: &Entry, dir: &[u8], name: &[u8]) -> Result<bool, TargetError> {
+        let dir = self.dirs.get(self.target, dir, Missing::Make)?;
+        let name = names::component(&dir.path, name)?;
+        policy::is_like(&dir, &name, entry)
+    }
+
+    /// Whether a name has something that the policy keeps. It is counted then.
+    pub fn keeps(&mut self, entry: &Entry, dir: &[u8], name: &[u8]) -> Result<bool, TargetError> {
+        let dir = self.dirs.get(self.target, dir, Missing::Make)?;
+        let name = names::component(&dir.path, name)?;
+        Ok(policy::existing(self.target, &dir, &name, entry)? == Way::Keep)
+    }
+
     /// Gives a file that was restored earlier (`target_name` in `target_dir`) the further name
     /// `name` in `dir`. A name that already is one of that file is well as it is.
     pub fn make_link(

@@ -45,6 +45,12 @@ pub fn existing(
     Ok(verdict(target, replace))
 }
 
+/// Whether `name` in `dir` is what `entry` says, as far as kind, size and time of change tell.
+pub fn is_like(dir: &Dir, name: &CStr, entry: &Entry) -> Result<bool, TargetError> {
+    let stat = examine(dir, name, a(Some(entry.kind)))?;
+    Ok(stat.is_some_and(|stat| !differs(dir, name, &stat, entry)))
+}
+
 /// What to do about `name` in `dir`, where a further name of the inode `of` is to be.
 pub fn existing_link(
     target: &Target,

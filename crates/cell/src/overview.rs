@@ -7,7 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use capstan_disk_agent::walk::Saved;
 use capstan_format::catalog::StreamContents;
-use capstan_format::entry::{Extent, ExtentKind, Kind, Outcome, OutcomeCode, path_order};
+use capstan_format::entry::{
+    Extent, ExtentKind, Kind, Outcome, OutcomeCode, Timestamp, path_order,
+};
 use capstan_format::id::StreamId;
 use capstan_format::sums::combined;
 
@@ -29,8 +31,8 @@ pub(crate) struct Overview {
     spans: HashMap<StreamId, Vec<(u64, u64)>>,
     /// Each file's parts that are on media.
     parts: HashMap<Vec<u8>, Vec<PartOf>>,
-    /// Rows that have the data of a later session's row, ascending, by segment and stream.
-    carriers: HashMap<(u32, StreamId), Vec<u32>>,
+    /// Rows that have the data of a later session's row, ascending, by segment and stream, with the time that row has of its file.
+    carriers: HashMap<(u32, StreamId), Vec<(u32, Timestamp)>>,
     /// Files whose contents are those of an earlier version, which does not have them.
     orphans: HashSet<Vec<u8>>,
     /// Rows that are not where the order of paths says: of files read again, and those whose data never came.
@@ -138,7 +140,7 @@ impl Overview {
                 o.orphans.insert(row.entry.path());
             } else if row.data != row.ordinal {
                 let carriers = o.carriers.entry((row.data.segment, row.data.stream)).or_default();
-                carriers.push(row.data.row);
+                carriers.push((row.data.row, row.entry.mtime));
                 let path = row.entry.path();
                 if let Some(parts) = o.parts.get(&path) {
                     // What was read since, and came to be as it was, is of no use; nor is what was there before.
@@ -158,8 +160,8 @@ impl Overview {
             }
         }
         o.newest.extend(newest);
-        let found = o.dead.values_mut().chain(o.carriers.values_mut());
-        found.for_each(|rows| rows.sort_unstable());
+        o.dead.values_mut().for_each(|rows| rows.sort_unstable());
+        o.carriers.values_mut().for_each(|rows| rows.sort_unstable_by_key(|(row, _)| *row));
         Ok(o)
     }
 
@@ -296,8 +298,14 @@ impl Overview {
 
     /// Whether the row has data of a later session's row, and its metadata are replaced.
     pub fn is_carrier(&self, ordinal: Ordinal) -> bool {
-        let rows = self.carriers.get(&(ordinal.segment, ordinal.stream));
-        rows.is_some_and(|rows| rows.binary_search(&ordinal.row).is_ok())
+        self.carried_mtime(ordinal).is_some()
+    }
+
+    /// The time at which the contents changed, by the later session's row whose data this one has.
+    pub fn carried_mtime(&self, ordinal: Ordinal) -> Option<Timestamp> {
+        let rows = self.carriers.get(&(ordinal.segment, ordinal.stream))?;
+        let at = rows.binary_search_by_key(&ordinal.row, |(row, _)| *row).ok()?;
+        rows.get(at).map(|(_, mtime)| *mtime)
     }
 
     /// Whether the file's contents are those of an earlier version, which does not have them.

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::time::SystemTime;
 
 use capstan_format::entry::Timestamp;
 use rustix::fs::Stat;
 
+use crate::ctime;
 use crate::linux::source;
 use crate::spill::spill_file;
 
@@ -25,6 +27,8 @@ struct Seen {
     /// Names that were not met yet.
     left: u64,
     changed: Timestamp,
+    /// Whether an inode that has its number later has another time of change.
+    settled: bool,
     born: Option<Timestamp>,
 }
 
@@ -40,20 +44,24 @@ impl HardLinks {
     /// The first name of the inode that `stat` is of, if it was seen before; else remembers `path` as its first one.
     ///
     /// An inode's number is given again once its last name is removed, perhaps while this backup runs. Whoever has it then was
-    /// changed after the first name was met. So a time of change that differs is followed by the question when the inode came
-    /// into being: `born`, which is asked only then and of first names. Where that is not known, it is taken for another file.
+    /// changed after the first name was met. So a time of change that differs, or that was new when it was met, at `now`, is
+    /// followed by the question when the inode came into being: `born`, which is asked only then and of first names. Where that is
+    /// not known, or known in whole seconds, it is taken for another file.
     pub fn first(
         &mut self,
         stat: &Stat,
         path: &[u8],
+        now: SystemTime,
         born: impl FnOnce() -> Option<Timestamp>,
     ) -> io::Result<Option<Vec<u8>>> {
         let inode = (stat.st_dev, stat.st_ino);
         let changed = source::ctime_of(stat);
         let born = match self.seen.get(&inode) {
-            Some(seen) if seen.changed == changed => return self.further(inode, path).map(Some),
+            Some(seen) if seen.changed == changed && seen.settled => {
+                return self.further(inode, path).map(Some);
+            }
             Some(seen) => match born() {
-                Some(born) if seen.born == Some(born) => {
+                Some(born) if seen.born == Some(born) && (seen.settled || born.nsec > 0) => {
                     return self.further(inode, path).map(Some);
                 }
                 other => {
@@ -70,7 +78,8 @@ impl HardLinks {
             self.spilled(path)?
         };
         let left = stat.st_nlink.saturating_sub(1).max(1);
-        self.seen.insert(inode, Seen { first, left, changed, born });
+        let settled = ctime::is_settled(changed, now);
+        self.seen.insert(inode, Seen { first, left, changed, settled, born });
         Ok(None)
     }
 
@@ -121,6 +130,8 @@ impl HardLinks {
 mod tests {
     use super::*;
 
+    use std::time::Duration;
+
     fn stat(ino: u64, links: u32, changed: i64) -> Stat {
         let mut stat = rustix::fs::stat("/").unwrap();
         (stat.st_dev, stat.st_ino, stat.st_nlink) = (1, ino, links.into());
@@ -135,8 +146,9 @@ mod tests {
     #[test]
     fn names_are_found_in_memory_and_spilled() {
         let mut links = HardLinks { in_memory: IN_MEMORY - 3, ..HardLinks::default() };
-        let mut first =
-            |ino, names, path: &[u8]| links.first(&stat(ino, names, 7), path, born(5)).unwrap();
+        let mut first = |ino, names, path: &[u8]| {
+            links.first(&stat(ino, names, 7), path, SystemTime::now(), born(5)).unwrap()
+        };
         assert_eq!(first(1, 3, b"a"), None);
         assert_eq!(first(2, 2, b"long name"), None);
         assert_eq!(first(2, 2, b"x").unwrap(), b"long name");
@@ -147,15 +159,17 @@ mod tests {
         // All three names of 1 were seen: it is forgotten.
         assert_eq!(first(1, 3, b"d"), None);
         links.forget((1, 1));
-        assert_eq!(links.first(&stat(1, 3, 7), b"e", born(5)).unwrap(), None);
+        assert_eq!(links.first(&stat(1, 3, 7), b"e", SystemTime::now(), born(5)).unwrap(), None);
         assert_eq!(links.in_memory, IN_MEMORY - 3 + 1);
     }
 
     #[test]
     fn a_number_that_is_given_again_is_another_inode() {
         let mut links = HardLinks::default();
-        let mut first =
-            |changed, born, path: &[u8]| links.first(&stat(1, 9, changed), path, || born).unwrap();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        let mut first = |changed, born, path: &[u8]| {
+            links.first(&stat(1, 9, changed), path, now, || born).unwrap()
+        };
         let at = |sec| Some(Timestamp { sec, nsec: 0 });
         assert_eq!(first(7, at(5), b"a"), None);
         // Its owner changed, or it got a name.
@@ -166,5 +180,13 @@ mod tests {
         assert_eq!(first(10, None, b"third"), None);
         assert_eq!(first(10, None, b"its name too").unwrap(), b"third");
         assert_eq!(first(11, None, b"fourth"), None);
+        // It changed in the second in which it is looked at: another one may have the same time.
+        assert_eq!(first(1000, None, b"new"), None);
+        assert_eq!(first(1000, None, b"perhaps another"), None);
+        assert_eq!(first(1001, at(1000), b"newer"), None);
+        assert_eq!(first(1001, at(1000), b"perhaps another than newer"), None);
+        let fine = Some(Timestamp { sec: 1000, nsec: 7 });
+        assert_eq!(first(1002, fine, b"fine"), None);
+        assert_eq!(first(1002, fine, b"its name").unwrap(), b"fine");
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod ahead;
 pub mod backup;
+mod ctime;
 mod hardlinks;
 mod huge;
 pub mod linux;

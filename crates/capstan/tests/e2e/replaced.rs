@@ -142,3 +142,67 @@ fn no_name_becomes_a_link_to_another_file_that_was_kept() {
         lab.sh("test tree/a -ef tree/b -a tree/a -ef tree/c -a tree/p -ef tree/q");
     }
 }
+
+/// Contents may lie in an earlier version than the time that a file has in this one.
+#[test]
+fn what_exists_is_held_against_the_version_that_is_restored() {
+    let lab = Lab::new();
+    // In one piece, and over several segments.
+    lab.file("tree/f", noise(1, 5000));
+    lab.file("tree/big", noise(2, 3_000_000));
+    lab.sh("touch -d 2021-01-01 tree/f tree/big");
+    let args =
+        ["tree", "--to", "medium", "--name", "t", "--segment-size", "1M", "--compress", "off"];
+    lab.backed_up(args);
+    let restore = |when: &str, live: &str| {
+        lab.sh(&format!("touch -d {when} tree/f tree/big"));
+        assert_eq!(lab.backed_up(args)["moved"], 2);
+        lab.sh("rm -rf kept; mv tree kept; mkdir tree; echo live > tree/f; echo live > tree/big");
+        lab.sh(&format!("touch -d {live} tree/f tree/big"));
+        lab.restored(["t", "--in-place", "--overwrite", "if-newer"]);
+        let replaced = lab.succeeds("diff -r kept tree");
+        assert!(replaced || lab.sh("cat tree/f tree/big") == "live\nlive\n");
+        lab.sh("rm -rf tree; mv kept tree");
+        replaced
+    };
+    assert!(!restore("2010-01-01", "2015-01-01"));
+    assert!(restore("2025-01-01", "2023-01-01"));
+}
+
+/// In a container each restore is process 1.
+#[test]
+fn what_a_killed_restore_left_beside_is_in_nobodys_way() {
+    let lab = Lab::new();
+    for n in 0..12 {
+        lab.file(&format!("tree/.capstan-1-{n}"), noise(n, 700));
+        lab.file(&format!("tree/f{n}"), noise(n + 50, 3000 + n as usize));
+    }
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("cp -a tree ref; touch tree/* tree/.capstan*; rm tree/.capstan-1-3");
+    let binary = env!("CARGO_BIN_EXE_capstan");
+    lab.sh(&format!(
+        "unshare --fork --pid --mount-proc '{binary}' --home home restore t --in-place"
+    ));
+    lab.sh("diff -r ref tree");
+}
+
+#[test]
+fn two_files_that_would_have_one_path_are_refused() {
+    let lab = Lab::new();
+    for path in ["tree/p1/x", "tree/p2/x", "tree/p1/only", "tree/p2/deep/x"] {
+        lab.file(path, path);
+    }
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let strip = lab.path("tree/p1").components().count() - 1;
+    let strip = strip.to_string();
+    for to in [["--into", "out"], ["--to-tar", "t.tar"]] {
+        let run = lab.run(["restore", "t", "--strip", &strip, to[0], to[1]]);
+        run.refused(&["/tree/p2/x", "one path", "strip less"]);
+    }
+    // Directories may meet.
+    let deep = lab.path("tree/p2/deep");
+    let only = lab.path("tree/p1");
+    let (only, deep) = (only.to_str().unwrap(), deep.to_str().unwrap());
+    lab.restored(["t", only, deep, "--strip", &strip, "--into", "out"]);
+    assert_eq!(lab.sh("cd out; find . -type f | sort"), "./deep/x\n./only\n./x\n");
+}

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::Path;
 
@@ -139,12 +140,38 @@ impl Check<'_> {
                 }
             })?;
         }
-        if longest == 0 || longest > strip {
+        if longest > strip {
+            return self.meeting(strip);
+        }
+        if longest == 0 {
             return Ok(());
         }
         Err(CellError::BadInput(format!(
             "--strip {strip} leaves nothing to restore: no path has more than {longest} components; strip {} at most",
             longest - 1
+        )))
+    }
+
+    /// Stripping after which two files have one path.
+    fn meeting(&self, strip: usize) -> Result<()> {
+        if strip == 0 {
+            return Ok(());
+        }
+        // By hash, for there may be millions.
+        let (hasher, mut seen) = (RandomState::new(), HashSet::new());
+        let mut met: Option<Vec<u8>> = None;
+        each_path(self.view, self.overview, self.scope, &mut |path, is_dir| {
+            let at = path.iter().enumerate().filter(|(_, b)| **b == b'/').nth(strip - 1);
+            if let Some((at, _)) = at.filter(|_| !is_dir && self.chosen.has(path, is_dir))
+                && !seen.insert(hasher.hash_one(&path[at + 1..]))
+            {
+                met.get_or_insert_with(|| path.to_vec());
+            }
+        })?;
+        let Some(path) = met else { return Ok(()) };
+        Err(CellError::BadInput(format!(
+            "with --strip {strip}, /{} and another file would have one path; strip less, or name what is to be restored",
+            path_text(&path)
         )))
     }
 

@@ -294,12 +294,13 @@ impl Restore<'_> {
         self.overview.is_first(stream, row) && !self.overview.is_replaced(path, row.ordinal)
     }
 
-    /// The row with owners as they are here.
+    /// The row with owners as they are here. One that has the data of a later row has that one's time: what exists is held against it.
     pub(super) fn here(&self, row: &Row) -> Entry {
         let ids = self.target.ids();
         Entry {
             uid: ids.uid(row.entry.uid, row.user.as_deref()),
             gid: ids.gid(row.entry.gid, row.group.as_deref()),
+            mtime: self.overview.carried_mtime(row.ordinal).unwrap_or(row.entry.mtime),
             ..row.entry.clone()
         }
     }

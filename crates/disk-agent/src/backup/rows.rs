@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use capstan_engine::message::Code;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Timestamp, join};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, join};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::reader::{Opened, StreamReader};
 use super::rest::Rest;
 use super::{KEPT, Locked, text};
+use crate::ctime;
 use crate::huge::{HUGE, HugeFile};
 use crate::linux::{locks, source};
 use crate::walk::{BaseRow, WalkItem};
@@ -19,35 +20,8 @@ use crate::walk::{BaseRow, WalkItem};
 /// A file that was changed this short a time ago may still be open for writing.
 const RECENT: Duration = Duration::from_secs(120);
 
-/// By how much a file system's clock may stand behind the system's: a tick of the kernel's, at most 100 a second.
-const TICK: Duration = Duration::from_millis(12);
-/// The same where times have no fractions: whole seconds (ext3, ext4 with small inodes), or two (FAT).
-const COARSE_TICK: Duration = Duration::from_secs(2);
-
 /// How often a name is looked at once more that was something else each time.
 const CHANGES: usize = 3;
-
-/// The time of change that is recorded of what is read from now on, whatever its kind. One that is so new that the next change may have
-/// the same is recorded as a nanosecond earlier: the next incremental does not trust it, and reads what it is of.
-fn recorded_ctime(ctime: Timestamp, now: SystemTime) -> Timestamp {
-    let changed = u64::try_from(ctime.sec).ok().map(|sec| Duration::new(sec, ctime.nsec));
-    let tick = if ctime.nsec == 0 { COARSE_TICK } else { TICK };
-    let Some(changed) = changed.map(|changed| SystemTime::UNIX_EPOCH + changed) else {
-        return ctime;
-    };
-    if now.duration_since(changed).is_ok_and(|age| age > tick) {
-        return ctime;
-    }
-    earlier(ctime)
-}
-
-/// A nanosecond before.
-fn earlier(ctime: Timestamp) -> Timestamp {
-    match ctime.nsec.checked_sub(1) {
-        Some(nsec) => Timestamp { nsec, ..ctime },
-        None => Timestamp { sec: ctime.sec - 1, nsec: 999_999_999 },
-    }
-}
 
 /// The row that says that a name of the base is gone.
 fn tombstone(item: &WalkItem) -> Entry {
@@ -77,7 +51,7 @@ impl StreamReader<'_> {
         let mut sum = None;
         self.first_of = None;
         let mut result = match item.listed.kind {
-            Some(Kind::File) => self.open_file(item, index, held, opened, &mut sum),
+            Some(Kind::File) => self.open_file(item, index, (retry, held), opened, &mut sum),
             Some(Kind::Dir) => self.open_dir(item),
             _ => self.open_node(item),
         };
@@ -85,7 +59,7 @@ impl StreamReader<'_> {
             if !matches!(result, Err(Errno::AGAIN)) {
                 break;
             }
-            result = self.open_file(item, index, None, opened, &mut sum);
+            result = self.open_file(item, index, (retry, None), opened, &mut sum);
         }
         let name = &item.listed.name;
         let is_as_met = match &result {
@@ -100,7 +74,7 @@ impl StreamReader<'_> {
             Ok(Some(entry)) if entry.kind == Kind::Tombstone => rows.push((entry, None)),
             Ok(Some(mut entry)) => {
                 entry.replaces = retry || item.base.is_some();
-                entry.ctime = recorded_ctime(entry.ctime, self.now);
+                entry.ctime = ctime::recorded(entry.ctime, self.now);
                 match entry.kind {
                     Kind::Dir => _ = self.backup.counters.dirs.fetch_add(1, Relaxed),
                     // What has contents counts when they were read.
@@ -156,7 +130,7 @@ impl StreamReader<'_> {
         self.forget_first();
         let inode = (stat.st_dev, stat.st_ino);
         let born = || source::born_at(&item.dir, &item.listed.name, stat);
-        match self.links.first(stat, path, born) {
+        match self.links.first(stat, path, self.now, born) {
             Ok(first) => {
                 let first = first.filter(|first| first != path);
                 self.first_of = first.is_none().then_some(inode);
@@ -179,12 +153,13 @@ impl StreamReader<'_> {
         }
     }
 
-    /// `sum` is set to the checksum of contents that lie elsewhere, where that is known.
+    /// `sum` is set to the checksum of contents that lie elsewhere, where that is known. What is read again has a row whatever the base
+    /// has: it takes the place of that of the first reading.
     fn open_file(
         &mut self,
         item: &WalkItem,
         index: usize,
-        held: Option<OwnedFd>,
+        (retry, held): (bool, Option<OwnedFd>),
         opened: &mut Vec<Opened>,
         sum: &mut Option<u64>,
     ) -> Result<Option<Entry>, Errno> {
@@ -193,7 +168,8 @@ impl StreamReader<'_> {
         let fd = match held {
             Some(fd) => fd,
             None => {
-                match self.glance(item)? {
+                let glance = if retry { Glance::Open } else { self.glance(item)? };
+                match glance {
                     Glance::Kept { bytes } => {
                         self.count_kept(bytes);
                         return Ok(None);
@@ -245,15 +221,15 @@ impl StreamReader<'_> {
                 entry.link = true;
                 entry.target = first;
                 let same = item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry));
-                return Ok(self.unless_kept(same, entry));
+                return Ok(self.unless_kept(same && !retry, entry));
             }
         }
-        if item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry)) {
+        if !retry && item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry)) {
             return Ok(self.unless_kept(true, entry));
         }
         if in_use && self.is_recent(&before) {
             // Who has it mapped may change a page again that is not written back yet, and no time shows that: it is read the next time.
-            entry.ctime = earlier(entry.ctime);
+            entry.ctime = ctime::earlier(entry.ctime);
         }
         self.details(&fd, &mut entry);
         if options.lock_files {
@@ -482,20 +458,6 @@ fn is_alike(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
 mod tests {
     use super::*;
     use crate::walk::Access;
-
-    #[test]
-    fn a_time_that_the_next_change_may_have_is_not_trusted() {
-        let at = |sec, nsec| SystemTime::UNIX_EPOCH + Duration::new(sec, nsec);
-        let time = |sec, nsec| Timestamp { sec, nsec };
-        let of = |ctime, now| recorded_ctime(ctime, now);
-        assert_eq!(of(time(100, 5), at(100, 12_000_006)), time(100, 5));
-        assert_eq!(of(time(100, 5), at(100, 12_000_005)), time(100, 4));
-        assert_eq!(of(time(100, 0), at(101, 900_000_000)), time(99, 999_999_999));
-        assert_eq!(of(time(100, 0), at(102, 1)), time(100, 0));
-        // The clock of a server may be ahead.
-        assert_eq!(of(time(200, 7), at(100, 0)), time(200, 6));
-        assert_eq!(of(time(-5, 7), at(100, 0)), time(-5, 7));
-    }
 
     #[test]
     fn what_stat_gives_anyway_is_held_against_the_base() {

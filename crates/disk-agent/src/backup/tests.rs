@@ -14,6 +14,8 @@ use capstan_format::codec::Decompressor;
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 
+use rustix::fs::Stat;
+
 use super::*;
 use crate::linux::source::{DirHandle, Listed};
 use crate::squeeze::{Compression, Ladder, Squeeze};
@@ -229,40 +231,95 @@ fn a_name_that_is_another_files_when_it_is_opened_is_nobodys_first() {
     let long_ago = SystemTime::now() - Duration::from_secs(3600);
     fs::File::open(dir.join("a")).unwrap().set_modified(long_ago).unwrap();
     fs::hard_link(dir.join("a"), dir.join("z")).unwrap();
-    let handle = Arc::new(DirHandle {
-        fd: fs::File::open(&dir).unwrap().into(),
-        path: dir.as_os_str().as_bytes()[1..].to_vec(),
-    });
+    let handle = directory(&dir);
     let stat = source::stat_at(&handle, b"a").unwrap();
     // Further names of what is not among the names of this version: each is to be opened.
-    let base = BaseRow {
+    let item = |name| item(&handle, name, stat, base_of(&stat));
+    let group = Group { items: vec![item("a"), item("z")], ..Group::default() };
+    fs::write(dir.join("new"), "new").unwrap();
+    fs::rename(dir.join("new"), dir.join("a")).unwrap();
+    let (rows, _) = read_group(group, None);
+    assert_eq!(rows["a"].0.size, 3);
+    let z = &rows["z"].0;
+    assert_eq!((z.link, z.size), (false, 12), "what is at /a is another file");
+}
+
+/// What stat said before a file was read tells nothing of it when it is read again.
+#[test]
+fn what_is_read_again_is_not_held_against_the_base_by_an_old_stat() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let path = dir.join("f");
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).unwrap();
+        let long_ago = SystemTime::now() - Duration::from_secs(3600 + text.len() as u64);
+        fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+    };
+    write(&path, "old");
+    let handle = directory(&dir);
+    let stat = source::stat_at(&handle, b"f").unwrap();
+    let group = Group {
+        items: vec![item(&handle, "f", stat, BaseRow { link_to: None, ..base_of(&stat) })],
+        ..Group::default()
+    };
+    write(&path, "changed");
+    // It is locked when it is read, changes, and is free when it is read again.
+    let holder = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let change = move || {
+        write(&path, "changed again");
+        drop(holder);
+    };
+    let (rows, said) = read_group(group, Some(Box::new(change)));
+    let (f, times) = &rows["f"];
+    assert_eq!((f.size, *times), (13, 2), "{said:?}");
+}
+
+fn directory(dir: &Path) -> Arc<DirHandle> {
+    Arc::new(DirHandle {
+        fd: fs::File::open(dir).unwrap().into(),
+        path: dir.as_os_str().as_bytes()[1..].to_vec(),
+    })
+}
+
+/// A name of which stat was asked ahead.
+fn item(dir: &Arc<DirHandle>, name: &str, stat: Stat, base: BaseRow) -> WalkItem {
+    WalkItem {
+        dir: dir.clone(),
+        listed: Listed { name: name.as_bytes().to_vec(), kind: Some(Kind::File), ino: stat.st_ino },
+        base: Some(base),
+        gone: false,
+        left_out: None,
+        ours: AtomicBool::new(false),
+        stat: OnceLock::from(Box::new(stat)),
+    }
+}
+
+/// A base's row of the file that stat describes; a further name of one that is not among the names of the version.
+fn base_of(stat: &Stat) -> BaseRow {
+    BaseRow {
         complete: true,
         sum: None,
         kind: Kind::File,
         access: None,
-        size: source::size_of(Kind::File, &stat),
-        mtime: source::mtime_of(&stat),
-        ctime: source::ctime_of(&stat),
+        size: source::size_of(Kind::File, stat),
+        mtime: source::mtime_of(stat),
+        ctime: source::ctime_of(stat),
         ino: stat.st_ino,
         dev: stat.st_dev,
         data: None,
         link_to: Some(b"elsewhere".to_vec()),
         saved: Vec::new(),
-    };
-    let item = |name: &str| WalkItem {
-        dir: handle.clone(),
-        listed: Listed { name: name.as_bytes().to_vec(), kind: Some(Kind::File), ino: stat.st_ino },
-        base: Some(base.clone()),
-        gone: false,
-        left_out: None,
-        ours: AtomicBool::new(false),
-        stat: OnceLock::from(Box::new(stat)),
-    };
-    let group = Group { items: vec![item("a"), item("z")], ..Group::default() };
-    fs::write(dir.join("new"), "new").unwrap();
-    fs::rename(dir.join("new"), dir.join("a")).unwrap();
-    let port = Arc::new(Port { change: Mutex::default(), rows: Mutex::default() });
-    let (rows, _) = rows_of(&port, |backup, stream| {
+    }
+}
+
+/// Reads names; the tree changes when the first ones are opened.
+fn read_group(
+    group: Group,
+    change: Option<Change>,
+) -> (BTreeMap<String, (Entry, usize)>, Vec<Code>) {
+    let port = Arc::new(Port { change: Mutex::new(change), rows: Mutex::default() });
+    rows_of(&port, |backup, stream| {
         let queues = [Queue::new(1)];
         assert!(queues[0].give(Arc::new(group)).is_ok());
         queues[0].close();
@@ -270,8 +327,5 @@ fn a_name_that_is_another_files_when_it_is_opened_is_nobodys_first() {
         let writer = backup.open_stream(stream);
         let reader = StreamReader::new(backup, writer, &queues[0], &pieces, &ahead, true);
         reader.run(&busy).unwrap();
-    });
-    assert_eq!(rows["a"].0.size, 3);
-    let z = &rows["z"].0;
-    assert_eq!((z.link, z.size), (false, 12), "what is at /a is another file");
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
+use std::hash::BuildHasher;
 
 use parking_lot::Mutex;
 
@@ -15,9 +16,10 @@ use crate::linux::restore::{self as sys, Errno};
 /// Files that are written and not in their places: by path below the target, the name in the same directory that they have meanwhile.
 pub(super) type Beside = Mutex<HashMap<Vec<u8>, CString>>;
 
-/// A name for what is written beside something. It may be taken.
+/// A name for what is written beside something. What an earlier restore left that was killed has others: a number of a process comes
+/// again, in a container with each.
 pub(super) fn temporary_name(target: &Target) -> Result<CString, Errno> {
-    let name = format!(".capstan-{}-{}", std::process::id(), target.next_temporary());
+    let name = format!(".capstan-{:016x}", target.hasher.hash_one(target.next_temporary()));
     CString::new(name).map_err(|_| Errno::INVAL)
 }
 

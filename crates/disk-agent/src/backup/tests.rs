@@ -99,6 +99,7 @@ impl Listener for Said {
 /// Lets `run` have a backup, by way of `port`. The newest row of each name, how many rows there were of it, and what was said.
 fn rows_of(
     port: &Arc<Port>,
+    retry_wait: Duration,
     run: impl FnOnce(&Backup<'_>, StreamOptions),
 ) -> (BTreeMap<String, (Entry, usize)>, Vec<Code>) {
     let said = Said::default();
@@ -107,7 +108,7 @@ fn rows_of(
         lock_files: false,
         hard_links_as_files: false,
         retries: 2,
-        retry_wait: Duration::ZERO,
+        retry_wait,
         mode: ReadMode::Auto,
     };
     let (selection, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
@@ -151,7 +152,7 @@ fn back_up(
 ) -> (BTreeMap<String, (Entry, usize)>, Vec<Code>) {
     let port = Arc::new(Port { change: Mutex::new(Some(change)), rows: Mutex::default() });
     let root = dir.as_os_str().as_bytes()[1..].to_vec();
-    rows_of(&port, |backup, stream| {
+    rows_of(&port, Duration::ZERO, |backup, stream| {
         backup.run(&[root], Some(&mut base), vec![stream]).unwrap();
     })
 }
@@ -319,7 +320,8 @@ fn read_group(
     change: Option<Change>,
 ) -> (BTreeMap<String, (Entry, usize)>, Vec<Code>) {
     let port = Arc::new(Port { change: Mutex::new(change), rows: Mutex::default() });
-    rows_of(&port, |backup, stream| {
+    // So long as a reading of the kernel's locks is believed.
+    rows_of(&port, Duration::from_millis(2100), |backup, stream| {
         let queues = [Queue::new(1)];
         assert!(queues[0].give(Arc::new(group)).is_ok());
         queues[0].close();

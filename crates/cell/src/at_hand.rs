@@ -2,21 +2,22 @@
 
 use std::collections::HashMap;
 
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::open::is_by_hand;
 use capstan_devices::operator;
+use capstan_devices::storage::Recorded;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
-use capstan_idb::Idb;
+use capstan_idb::{Idb, Segment};
 use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_tape::TapeError;
 use rustix::io::Errno;
 
 use crate::error::{CellError, Result, chain, plain};
 use crate::media::{at_other_host, lacking_tapes};
-use crate::places::{Place, SegmentPlace, recall};
 use crate::session::{Ears, now_us};
 use crate::version::VersionView;
 
@@ -237,6 +238,17 @@ impl VersionView<'_> {
         }
         Ok(wanted.iter().filter_map(|id| tried.remove(id)?).collect())
     }
+}
+
+/// Tells a tape where its segments lie, as far as its drive said so when they were written or imported.
+pub(crate) fn recall(idb: &Idb, address: &Address, medium: &FileMedium) -> Result<()> {
+    if !address.is_sequential() {
+        return Ok(());
+    }
+    let segments = idb.segments_of_medium(medium.header().medium)?;
+    let place = |s: Segment| Some(Recorded { number: s.number, segment: s.id, object: s.object? });
+    medium.recall(segments.into_iter().filter_map(place).collect());
+    Ok(())
 }
 
 /// Whether a segment is not where it was listed or recorded.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::operator::{self, Asked};
 use capstan_format::id::MediumId;
@@ -13,7 +14,6 @@ use capstan_idb::Idb;
 use crate::Cell;
 use crate::error::Result;
 use crate::media::{exported, lacking_tapes, tape_away};
-use crate::places::{Place, SegmentPlace};
 use crate::sides::{OnTapes, Side, fewest};
 use crate::version::VersionView;
 

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
+use capstan_catalog::row::Row;
 use capstan_format::entry::{Entry, Kind, OutcomeCode, path_order};
 
 use crate::error::Result;
 use crate::merged::Merged;
 use crate::query::{Listed, listed};
-use crate::version::Row;
 
 /// What became of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::os::fd::AsFd;
 
+use capstan_catalog::row::Row;
 use capstan_disk_agent::linux::source::{self, DirHandle};
 use capstan_disk_agent::look::{look, same_inode};
 use capstan_disk_agent::owners::OwnerNames;
@@ -26,7 +27,7 @@ use crate::request::CompareRequest;
 use crate::restore::{clean, is_below, selected};
 use crate::same_bytes::{Same, same_bytes};
 use crate::session::{Ears, writes_versions};
-use crate::version::{Row, VersionView};
+use crate::version::VersionView;
 
 /// What a comparison came to.
 #[derive(Debug, Clone, Copy)]

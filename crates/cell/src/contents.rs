@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use capstan_catalog::row::Row;
 use capstan_engine::meter::Meters;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::StreamId;
@@ -10,7 +11,7 @@ use capstan_format::id::StreamId;
 use crate::elsewhere::{Elsewhere, Found, Spans};
 use crate::error::{CellError, Result};
 use crate::overview::Overview;
-use crate::version::{Row, VersionView};
+use crate::version::VersionView;
 
 /// A range of a file's data: where its bytes are; nowhere if no part has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use capstan_catalog::keys::VersionKeys;
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::open::{self, Writable};
@@ -22,7 +23,7 @@ use crate::media::{MediumInfo, MediumState};
 use crate::request::{BackupRequest, Encrypt};
 use crate::session::Ears;
 use crate::tapes::is_of;
-use crate::version::{VersionKeys, VersionView};
+use crate::version::VersionView;
 
 /// Whether the tapes that a session takes are encrypted by their drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::StreamContents;
 use capstan_format::codec::Decompressor;
@@ -13,7 +14,6 @@ use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::FrameReader;
 
 use crate::error::{CellError, Result};
-use crate::places::{Place, SegmentPlace};
 use crate::spare::Spares;
 use crate::version::VersionView;
 

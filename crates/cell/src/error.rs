@@ -1,5 +1,6 @@
 //! Why a session cannot begin or go on, with what to do about it.
 
+use capstan_catalog::CatalogError;
 use capstan_devices::DeviceError;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
@@ -87,6 +88,18 @@ pub enum CellError {
     /// A restore's target has no room left.
     #[error("{0}")]
     TargetFull(String),
+}
+
+impl From<CatalogError> for CellError {
+    fn from(e: CatalogError) -> Self {
+        match e {
+            CatalogError::Idb(e) => Self::Idb(e),
+            CatalogError::Format { what, source } => Self::Format { what, source },
+            CatalogError::Key(e) => Self::Key(e),
+            CatalogError::Io { action, path, source } => Self::Io { action, path, source },
+            CatalogError::NotJson { .. } => Self::BadInput(e.to_string()),
+        }
+    }
 }
 
 impl CellError {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, Stdout, Write};
 use std::path::PathBuf;
 
+use capstan_catalog::row::Row;
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_format::id::MediumId;
 use capstan_idb::table::{ColumnKind, TableWriter, Value};
@@ -15,7 +16,7 @@ use crate::error::{CellError, Result};
 use crate::merged::Merged;
 use crate::query::state;
 use crate::request::VersionName;
-use crate::version::{Row, VersionView};
+use crate::version::VersionView;
 use crate::whole_file::WholeFile;
 
 /// Rows between two looks at whether to go on.

@@ -5,6 +5,7 @@ use std::io::BufReader;
 use std::sync::Arc;
 use std::time::Instant;
 
+use capstan_catalog::keys::VersionKeys;
 use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_devices::held::FoundLock;
@@ -36,7 +37,6 @@ use crate::request::Level;
 use crate::restore::is_complete_by;
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
 use crate::status::lost_text;
-use crate::version::VersionKeys;
 
 /// What an import does without keys.
 const WITHOUT: &str = "import without names";

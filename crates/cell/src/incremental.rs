@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::address::{Address, LibraryName};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
@@ -16,7 +17,7 @@ use crate::request::Level;
 use crate::restore::is_complete_by;
 use crate::resume::Cursor;
 use crate::session::Ears;
-use crate::version::{SegmentPlace, VersionView};
+use crate::version::VersionView;
 
 /// What makes incrementals run where no secret is at hand.
 const NAMES_KEY_HELPS: &str = "; `capstan key names`, with a secret at hand, makes or completes the key with which incrementals run \

@@ -1,17 +1,19 @@
 //! What a version's view reads by sparse indexes and tables of outlines: batches one by one, and what each segment has.
 
+use capstan_catalog::batch::{BatchOpener, rows_of_batch};
+use capstan_catalog::places::SegmentPlace;
+use capstan_catalog::row::{PathKey, Row};
+use capstan_catalog::sparse::{
+    self, Batches, CatalogBatches, Outline, Saved, SavedBatches, Source, StreamIndex, Table,
+    TableMaker, state_of,
+};
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
 use capstan_format::record::SessionLabel;
 use capstan_format::sums::Sums;
 
 use crate::error::Result;
-use crate::places::SegmentPlace;
-use crate::sparse::{
-    self, Batches, CatalogBatches, Outline, PathKey, Saved, SavedBatches, Source, StreamIndex,
-    Table, TableMaker, state_of,
-};
-use crate::version::{BatchOpener, From, Row, VersionView, rows_of_batch};
+use crate::version::{From, VersionView};
 
 /// What a segment has, as its sparse index says.
 struct Indexed {

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use capstan_catalog::batch::rows_of_stream;
+use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::row::Row;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::FormatError;
 use capstan_format::catalog::Contents;
@@ -16,10 +19,11 @@ use capstan_media_agent::scan::Scan;
 use crate::away_files::AwayFiles;
 use crate::error::{Result, chain};
 use crate::losses::{Lost, Range, of_link, of_link_away, of_link_found};
+use crate::outcome::of_outcome;
 use crate::overview::Overview;
 use crate::restore::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::session::Ears;
-use crate::version::{Row, VersionKeys, VersionView, of_outcome, rows_of_stream};
+use crate::version::VersionView;
 
 /// Opens the encrypted frames of a segment where their keys are at hand.
 pub(crate) struct Frames<'a> {

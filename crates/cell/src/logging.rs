@@ -4,6 +4,8 @@
 //! and read only to list names where no medium of the segment is at hand: restores and whatever needs attributes read the
 //! medium.
 
+use capstan_catalog::batch::batches_of;
+use capstan_catalog::keys::VersionKeys;
 use capstan_engine::message::shell_word;
 use capstan_format::FormatError;
 use capstan_format::batch::BatchEncoder;
@@ -19,7 +21,6 @@ use capstan_idb::{Idb, LogLevel};
 use capstan_media_agent::writer::Committed;
 
 use crate::error::{CellError, Result, chain};
-use crate::version::{VersionKeys, batches_of};
 
 /// Set in the sequence of a listing's batches: under the same key no sequence seals two texts.
 const LISTING: u64 = 1 << 63;
@@ -55,7 +56,7 @@ fn batches(s: &StreamContents, level: LogLevel, keys: &VersionKeys) -> Result<Ve
     let sealer = keys.sealer(Purpose::Names, label, s.stream)?;
     let (mut encoder, mut compressor) = (BatchEncoder::new(), Compressor::default());
     let mut poorer = Vec::new();
-    batches_of(keys, s, 0..s.batches.len(), &mut |index, batch, mut start| {
+    batches_of(keys, s, 0..s.batches.len(), &mut |index, batch, mut start| -> Result<()> {
         for entry in &batch.entries {
             let len = entry.logical_len();
             // One whose data begin in the next segment comes again there.

@@ -4,14 +4,16 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
+use capstan_catalog::batch::BatchOpener;
+use capstan_catalog::row::{PathKey, Row, is_after, is_ordered};
+use capstan_catalog::sparse::Batches;
 use capstan_format::entry::{Kind, join, path_order};
 use capstan_format::id::StreamId;
 
 use crate::error::Result;
 use crate::overview::Overview;
 use crate::restore::split;
-use crate::sparse::{Batches, PathKey, is_after, is_ordered};
-use crate::version::{BatchOpener, Row, VersionView};
+use crate::version::VersionView;
 
 /// Most rows that are gathered; beyond that they are merged one by one.
 const FOUND_MAX: usize = 200_000;

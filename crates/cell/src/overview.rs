@@ -5,6 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_catalog::batch::BatchOpener;
+use capstan_catalog::places::SegmentPlace;
+use capstan_catalog::row::{Ordinal, PathKey, Row, is_after, is_ordered};
+use capstan_catalog::sparse::{Aside, Outline};
 use capstan_disk_agent::walk::Saved;
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{
@@ -15,8 +19,7 @@ use capstan_format::sums::combined;
 
 use crate::error::Result;
 use crate::merged::Heads;
-use crate::sparse::{self, Aside, Outline, PathKey};
-use crate::version::{BatchOpener, Ordinal, Row, SegmentPlace, VersionView};
+use crate::version::VersionView;
 
 /// What a version's rows have in common.
 #[derive(Default)]
@@ -183,11 +186,11 @@ impl Overview {
             let any = view.batch(&mut batches, number, &mut opener, &mut |row| {
                 let e = &row.entry;
                 let counts = e.logical_len() == 0 || row.start < end;
-                if !sparse::is_ordered(e.kind) || !counts || !sparse::is_after(last.as_ref(), e) {
+                if !is_ordered(e.kind) || !counts || !is_after(last.as_ref(), e) {
                     return Ok(());
                 }
                 last = Some((e.dir.clone(), e.name.clone()));
-                if sparse::is_after(Some(before), e) {
+                if is_after(Some(before), e) {
                     others = true;
                 } else {
                     late.push(row);

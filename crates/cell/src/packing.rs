@@ -3,6 +3,8 @@
 use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::sparse::{self, StreamIndex};
 use capstan_format::catalog::Contents;
 use capstan_format::catalog::{can_be_packed, packed};
 use capstan_format::id::SegmentId;
@@ -10,8 +12,6 @@ use capstan_format::id::SegmentId;
 use crate::Cell;
 use crate::error::Result;
 use crate::observe::Stop;
-use crate::sparse::{self, StreamIndex};
-use crate::version::VersionKeys;
 
 /// How many segments are looked up at once.
 const SEGMENTS_AT_ONCE: u32 = 1000;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use capstan_catalog::row::Row;
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
 use capstan_format::id::{KeyId, SessionId, VersionId};
 use capstan_format::keys::KeyRecord;
@@ -15,7 +16,7 @@ use crate::names::sessions_hint;
 use crate::request::VersionName;
 use crate::restore::selected;
 use crate::session::writes_versions;
-use crate::version::{Row, VersionView};
+use crate::version::VersionView;
 
 /// A row of a version, as it is shown.
 #[derive(Debug, Clone)]

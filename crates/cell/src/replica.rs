@@ -1,9 +1,9 @@
 //! What was read elsewhere than where it was looked for first: whose turn comes because a medium is damaged, or away, is said.
 
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId};
 
-use crate::places::{Place, SegmentPlace};
 use crate::report::{Replica, Report};
 use crate::session::Ears;
 use crate::version::VersionView;

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use capstan_catalog::row::Row;
 use capstan_disk_agent::walk::{BaseCursor, BaseRow};
 use capstan_engine::message::Code;
 use capstan_format::entry::{ExtentKind, Kind, path_order};
@@ -14,7 +15,7 @@ use crate::contents::data_ranges;
 use crate::error::Result;
 use crate::merged::Merged;
 use crate::session::Ears;
-use crate::version::{Row, VersionView};
+use crate::version::VersionView;
 
 /// Looks names up in what an incomplete session committed.
 pub(crate) struct Cursor<'a> {

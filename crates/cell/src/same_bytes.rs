@@ -3,13 +3,13 @@
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::row::Row;
 use capstan_disk_agent::linux::source::{self, Reader};
 use rustix::io::Errno;
 
 use crate::contents::{FileContents, data_ranges};
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
-use crate::version::Row;
 
 /// Bytes compared at a time.
 const CHUNK: usize = 256 << 10;

@@ -4,6 +4,7 @@
 use std::io::BufReader;
 use std::sync::Arc;
 
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::frame::FrameHeader;
@@ -12,7 +13,6 @@ use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan_of;
 
 use crate::error::{CellError, Result, chain};
-use crate::places::{Place, SegmentPlace};
 use crate::session::Ears;
 use crate::version::{From, VersionView};
 

@@ -3,13 +3,13 @@
 
 use std::collections::HashSet;
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_format::id::{MediumId, VersionId};
 
 use crate::Cell;
 use crate::consolidate::refuse_lacking;
 use crate::error::{CellError, Result, chain};
 use crate::media::is_elsewhere;
-use crate::places::SegmentPlace;
 use crate::version::VersionView;
 
 /// In whose place a full is to stand.

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 
+use capstan_catalog::keys::VersionKeys;
 use capstan_format::keys::{
     KeyError, KeyRecord, KeyRing, NamesKey, PairId, Purpose, Secret, Unlocked,
 };
@@ -13,7 +14,6 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::keyring;
 use crate::names_key;
-use crate::version::VersionKeys;
 
 /// What was opened so far, and the rings that may open more.
 #[derive(Default)]
@@ -189,10 +189,8 @@ impl Opener {
     ) -> Result<Option<KeyError>> {
         match keys.add(record, &self.unlocked, contents) {
             Ok(()) => Ok(None),
-            Err(CellError::Key(
-                e @ (KeyError::NotARecipient { .. } | KeyError::NamesOnly { .. }),
-            )) => Ok(Some(e)),
-            Err(e) => Err(e),
+            Err(e @ (KeyError::NotARecipient { .. } | KeyError::NamesOnly { .. })) => Ok(Some(e)),
+            Err(e) => Err(e.into()),
         }
     }
 

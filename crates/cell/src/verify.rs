@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
 use capstan_devices::operator;
@@ -29,7 +30,6 @@ use crate::judge::{self, Frames};
 use crate::lease::Reading;
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
-use crate::places::SegmentPlace;
 use crate::report::Report;
 use crate::request::VerifyRequest;
 use crate::restore::files_known;

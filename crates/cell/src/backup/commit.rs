@@ -1,5 +1,6 @@
 //! What a commit leaves in the internal database.
 
+use capstan_catalog::keys::VersionKeys;
 use capstan_format::id::SegmentId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::StreamExtent;
@@ -8,7 +9,6 @@ use capstan_media_agent::writer::{Committed, CommittedAt};
 
 use crate::error::{CellError, Result};
 use crate::logging;
-use crate::version::VersionKeys;
 
 /// The wrapped keys of a session, as its segments carry them.
 pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<serde_json::Value>> {

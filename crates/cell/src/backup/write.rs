@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use capstan_catalog::keys::VersionKeys;
 use capstan_devices::WAYS_TO_ROOM;
 use capstan_devices::address::Address;
 use capstan_devices::held::HeldMedium;
@@ -35,7 +36,6 @@ use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Source};
 use crate::session::{Ears, now_us};
-use crate::version::VersionKeys;
 use crate::watch::{self, Watched};
 
 /// A slow source is committed this often.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -20,7 +21,6 @@ use super::live::{Live, Units};
 use crate::Cell;
 use crate::error::Result;
 use crate::observe::Stop;
-use crate::places::{Place, SegmentPlace};
 use crate::session::Ears;
 use crate::spare::Spares;
 use crate::version::VersionView;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::row::Row;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::stream::StreamWriter;
 use capstan_engine::link::LinkClosed;
@@ -19,7 +20,6 @@ use crate::merged::Merged;
 use crate::observe::Stop;
 use crate::overview::Overview;
 use crate::session::Ears;
-use crate::version::Row;
 
 /// Rows that are sent together, and bytes of contents after which they are.
 const ROWS: usize = 512;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use capstan_catalog::keys::VersionKeys;
 use capstan_devices::address::LibraryName;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::squeeze::{Compression, Ladder, Squeeze};
@@ -45,7 +46,7 @@ use crate::session::{Ears, begun, now_us, peak_rss, rfc3339};
 use crate::spare::Spares;
 use crate::tapes::Supply;
 use crate::transfers::{Moved, watched};
-use crate::version::{VersionKeys, VersionView};
+use crate::version::VersionView;
 use crate::watch::Seen;
 
 /// Most bytes after which a segment ends; on a small tape one does so sooner.

@@ -9,6 +9,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::open::refuse_no_drive;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
@@ -25,7 +27,6 @@ use crate::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
 use crate::media::check_location;
 use crate::observe::{Observer, Stop};
-use crate::places::SegmentPlace;
 use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
@@ -33,7 +34,7 @@ use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::stage::Target;
 use crate::tapes::Supply;
 use crate::transfers::Moved;
-use crate::version::{self, VersionKeys, VersionView};
+use crate::version::{self, VersionView};
 
 /// What is to be copied.
 struct Plan {

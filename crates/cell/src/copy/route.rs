@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Meters;
 use capstan_format::id::MediumId;
@@ -18,7 +19,6 @@ use crate::away_files::AwayReport;
 use crate::error::{Result, chain};
 use crate::media::WriteFailure;
 use crate::observe::Stop;
-use crate::places::SegmentPlace;
 use crate::report::Replica;
 use crate::session::Ears;
 use crate::tapes::Supply;

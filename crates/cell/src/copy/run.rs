@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::meter::Meters;
 use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_format::record::{OtherEnd, SessionEnd};
@@ -20,12 +22,11 @@ use crate::backup::{record_commit, say_all_lost};
 use crate::error::Result;
 use crate::moves::Moves;
 use crate::observe::Stop;
-use crate::places::{Place, SegmentPlace};
 use crate::report::Replica;
 use crate::session::Ears;
 use crate::tapes::Supply;
 use crate::transfers::watched;
-use crate::version::{VersionKeys, VersionView};
+use crate::version::VersionView;
 use crate::watch::Seen;
 
 /// A segment to copy.

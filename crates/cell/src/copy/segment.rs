@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::batch::rows_of_stream;
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -22,10 +24,9 @@ use crate::away_files::AwaySegments;
 use crate::error::{CellError, Result};
 use crate::losses::{Lost, Range};
 use crate::observe::Stop;
-use crate::places::{Place, SegmentPlace};
 use crate::session::Ears;
 use crate::spare::Spares;
-use crate::version::{VersionView, rows_of_stream};
+use crate::version::VersionView;
 
 /// Copies segments.
 pub(super) struct Copier<'a> {
@@ -174,7 +175,7 @@ impl<'a> Copier<'a> {
 
     /// Names the files that lack something in the copy, where their names can be read.
     fn say_lost(&self, view: &VersionView<'_>, contents: &Contents, lost: &[Range]) {
-        let mut keys = crate::version::VersionKeys::default();
+        let mut keys = capstan_catalog::keys::VersionKeys::default();
         if self.cell.secrets.are_given()
             && let Ok(records) = self.cell.key_records(view)
             && let Ok(opened) = self.cell.open_keys_if_given(&records, false, "it", "copy")

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::row::Row;
 use capstan_disk_agent::linux::source::{self, Buffers, DirHandle};
 use capstan_disk_agent::look::row_of;
 use capstan_disk_agent::owners::OwnerNames;
@@ -22,7 +23,6 @@ use crate::observe::Stop;
 use crate::query::Listed;
 use crate::report::DrillReport;
 use crate::session::Ears;
-use crate::version::Row;
 
 /// Bytes compared at a time.
 const CHUNK: usize = 256 << 10;

@@ -6,6 +6,7 @@ mod table;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use capstan_catalog::row::Row;
 use capstan_disk_agent::backup::KnownFiles;
 use capstan_disk_agent::walk::{BaseRow, Saved};
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
@@ -18,7 +19,7 @@ use crate::contents::data_ranges;
 use crate::error::{CellError, Result, chain};
 use crate::merged::Merged;
 use crate::overview::rows_at;
-use crate::version::{Row, VersionView};
+use crate::version::VersionView;
 
 /// Looks files up by inode in what a version has.
 pub(crate) struct ByInode<'a> {

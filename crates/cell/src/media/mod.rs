@@ -61,10 +61,10 @@ pub(crate) use self::life::{BLOCK_SIZE, check_location};
 pub(crate) use self::owner::{exported, identity, recorded};
 pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
 use crate::Cell;
+use crate::at_hand::recall;
 use crate::cleaning::DRIVES_MAX;
 use crate::error::{CellError, Result, plain};
 use crate::hold::wanted;
-use crate::places::recall;
 use crate::session::now_us;
 
 /// Least space that a medium's file system must have for a session to begin.

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
@@ -18,11 +20,10 @@ use crate::away_files::AwaySegments;
 use crate::error::{CellError, Result, chain};
 use crate::judge::{Frames, Losses, Named};
 use crate::losses::{Lost, Range, unreadable};
-use crate::places::{Place, SegmentPlace};
 use crate::report::Report;
 use crate::stage::is_whole;
 use crate::transfers::watched;
-use crate::version::{VersionKeys, VersionView};
+use crate::version::VersionView;
 
 /// A segment that is not whole on the medium.
 pub(super) struct Broken {

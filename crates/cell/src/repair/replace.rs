@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::places::Place;
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
@@ -21,7 +23,6 @@ use crate::error::{CellError, Result, chain};
 use crate::judge::Frames;
 use crate::losses::{Lost, Range, unreadable};
 use crate::observe::Silent;
-use crate::places::Place;
 use crate::protect::say_not_locked;
 use crate::prune::remove_from;
 use crate::report::Report;
@@ -29,7 +30,7 @@ use crate::request::Encrypt;
 use crate::session::now_us;
 use crate::stage::{has_all_of, is_whole};
 use crate::tapes::Supply;
-use crate::version::{VersionKeys, VersionView};
+use crate::version::VersionView;
 
 impl Repair<'_> {
     /// Writes what can be mended anew; whether that failed, and the bytes that were written.

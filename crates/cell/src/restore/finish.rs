@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::row::Row;
 use capstan_disk_agent::target::{Made, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Stage};
@@ -12,7 +13,6 @@ use super::split;
 use super::tree::{Loss, Restore};
 use crate::error::Result;
 use crate::losses::{of_link, of_link_away};
-use crate::version::Row;
 
 impl Restore<'_> {
     /// Metadata of files written in parts, links, directories, inode flags: in this order, when all data are there.

@@ -4,6 +4,7 @@ mod referred;
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::row::Row;
 use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::catalog::{Contents, StreamContents};
@@ -21,8 +22,8 @@ use super::split;
 use super::tree::{NOT_THERE, PART_ALONE, Restore, Slice};
 use crate::elsewhere::{Elsewhere, Found};
 use crate::error::{CellError, Result};
+use crate::outcome::of_outcome;
 use crate::spare::Spares;
-use crate::version::{Row, of_outcome};
 
 /// Writes bytes at an offset of a file.
 type WriteAt<'f> = dyn FnMut(u64, &[u8]) -> std::result::Result<(), TargetError> + 'f;

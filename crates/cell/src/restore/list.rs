@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use capstan_catalog::row::Row;
 use capstan_format::entry::{Entry, Kind};
 
 use super::check;
@@ -16,7 +17,7 @@ use crate::overview::Overview;
 use crate::query::{Listed, listed};
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
-use crate::version::{Row, VersionView};
+use crate::version::VersionView;
 
 /// What a restore would bring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -25,6 +25,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::tape;
 use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
@@ -56,7 +57,6 @@ use crate::error::{CellError, Result};
 use crate::names::sessions_hint;
 use crate::observe::{Observer, Stop};
 use crate::overview::Overview;
-use crate::places::SegmentPlace;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};

@@ -5,6 +5,9 @@
 
 use std::collections::{BinaryHeap, HashMap};
 
+use capstan_catalog::batch::BatchOpener;
+use capstan_catalog::row::{Row, batch_of, row_number};
+use capstan_catalog::sparse::Batches;
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::id::StreamId;
@@ -13,8 +16,7 @@ use parking_lot::Mutex;
 use super::tree::{OpenedData, Restore};
 use crate::elsewhere::Spans;
 use crate::error::Result;
-use crate::sparse::{Batches, batch_of, row_number};
-use crate::version::{BatchOpener, Row, VersionView};
+use crate::version::VersionView;
 
 /// A batch of rows: its segment, its stream, and its number there.
 type BatchAt = (u32, StreamId, usize);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::operator;
 use capstan_format::id::{MediumId, SegmentNumber};
 
@@ -10,7 +11,6 @@ use super::pace::Station;
 use super::tree::Restore;
 use crate::Cell;
 use crate::error::Result;
-use crate::places::SegmentPlace;
 use crate::version::VersionView;
 
 /// Segments that are read together: those of a tape, in its order; or, without a tape, all others.

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use capstan_catalog::row::{Ordinal, PathKey, Row, batch_of};
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::path_order;
 use capstan_format::id::StreamId;
@@ -11,8 +12,7 @@ use capstan_format::id::StreamId;
 use super::chosen::Chosen;
 use super::{is_below, split};
 use crate::error::Result;
-use crate::sparse::{PathKey, batch_of};
-use crate::version::{Ordinal, Row, VersionView};
+use crate::version::VersionView;
 
 /// Most paths of which each is held against each batch: of more, all batches are looked into once.
 const PATHS_MAX: usize = 1000;

@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, hash_map};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use capstan_catalog::row::{Ordinal, Row};
 use capstan_devices::tape::WINDOW as TAPE_WINDOW;
 use capstan_devices::waits;
 use capstan_disk_agent::target::{Created, Target, TargetError, Worker};
@@ -32,7 +33,7 @@ use crate::observe::Stop;
 use crate::overview::Overview;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
-use crate::version::{Ordinal, Row, VersionView};
+use crate::version::VersionView;
 
 /// Takes a live row, its stored path, and its path below the target.
 type EachLive<'f> = dyn FnMut(&Row, &[u8], &[u8]) -> Result<()> + 'f;

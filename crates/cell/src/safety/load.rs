@@ -3,6 +3,7 @@
 use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::catalog::rebuild;
@@ -15,7 +16,7 @@ use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::request::VersionName;
 use crate::session::Ears;
-use crate::version::{SegmentPlace, VersionView};
+use crate::version::VersionView;
 use capstan_devices::file::FileMedium;
 
 /// Of what the catalogs are loaded.

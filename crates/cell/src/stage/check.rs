@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -18,7 +19,6 @@ use super::target::Target;
 use crate::Cell;
 use crate::error::{Result, chain};
 use crate::observe::Stop;
-use crate::places::{Place, SegmentPlace};
 use crate::session::{Ears, now_us};
 use crate::transfers::watched;
 use crate::version::VersionView;

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_catalog::places::Place;
 use capstan_devices::held::HeldMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
@@ -11,7 +12,6 @@ use super::candidates::{Candidate, Owned};
 use super::source::{Source, Sources};
 use crate::Cell;
 use crate::error::{Result, chain};
-use crate::places::Place;
 use crate::prune::remove_from;
 use crate::report::Staged;
 use crate::session::{Ears, now_us};

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::address::Address;
 use capstan_devices::open;
 use capstan_engine::message::Code;
@@ -25,7 +26,6 @@ use crate::error::{CellError, Result, chain};
 use crate::hold::wanted;
 use crate::media::{MediumInfo, lacking_tapes};
 use crate::observe::{Observer, Stop};
-use crate::places::{Place, SegmentPlace};
 use crate::protect::say_not_locked;
 use crate::report::Report;
 use crate::request::Encrypt;

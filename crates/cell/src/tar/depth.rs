@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use capstan_catalog::row::Row;
 use capstan_format::entry::Kind;
 
 use crate::error::Result;
 use crate::merged::path_of;
-use crate::version::Row;
 
 /// So many directories are held back until it is their turn. Beyond that they come early, and once more at the end.
 const HELD_MAX: usize = 100_000;
@@ -67,10 +67,9 @@ fn by_component(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_catalog::row::Ordinal;
     use capstan_format::entry::Entry;
     use capstan_format::id::StreamId;
-
-    use crate::version::Ordinal;
 
     /// Rows of these paths, in the order of the walk; those that end with a slash are directories.
     fn ordered(paths: &[&str], most: usize) -> (Vec<String>, bool) {

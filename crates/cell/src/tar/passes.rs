@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use capstan_catalog::row::Row;
 use capstan_format::entry::Kind;
 use capstan_format::id::MediumId;
 
@@ -10,7 +11,7 @@ use crate::contents::FileContents;
 use crate::elsewhere::Spans;
 use crate::error::Result;
 use crate::restore::Tapes;
-use crate::version::{Row, VersionView};
+use crate::version::VersionView;
 
 /// What of all rows is written in one pass over them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

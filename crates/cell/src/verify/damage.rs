@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io::BufReader;
 
+use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::places::Place;
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
@@ -14,9 +16,8 @@ use crate::Cell;
 use crate::error::Result;
 use crate::judge::{Frames, Losses, Named};
 use crate::losses::{Lost, Range, unreadable};
-use crate::places::Place;
 use crate::session::Ears;
-use crate::version::{VersionKeys, VersionView};
+use crate::version::VersionView;
 
 /// What was found so far.
 pub(super) struct Damage<'a> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use capstan_format::entry::Entry;
 use capstan_format::id::{KeyId, ObjectId, SessionId, VersionId};
 use capstan_format::keys::{Cipher, Key32};
 use capstan_format::record::SessionLabel;

@@ -17,7 +17,7 @@ use capstan_idb::CatalogFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{CellError, Result};
+use crate::error::{CatalogError, Result};
 
 const PREFIX: usize = 16;
 /// Most bytes of the JSON header: it names streams and sessions, tens of them and not thousands.
@@ -119,8 +119,8 @@ pub(super) struct SectionWriter {
 
 impl SectionWriter {
     pub fn new() -> Result<Self> {
-        let entropy = Entropy::system().map_err(CellError::io("read", "/dev/urandom"))?;
-        let id = StreamId(entropy.id().map_err(CellError::io("read", "/dev/urandom"))?);
+        let entropy = Entropy::system().map_err(CatalogError::io("read", "/dev/urandom"))?;
+        let id = StreamId(entropy.id().map_err(CatalogError::io("read", "/dev/urandom"))?);
         Ok(Self { id, sequence: 0, bytes: Vec::new(), compressor: Compressor::default() })
     }
 
@@ -174,7 +174,7 @@ impl SectionWriter {
     /// The file's bytes.
     pub fn finish(self, form: &Form, header: &impl Serialize) -> Result<Vec<u8>> {
         let json = serde_json::to_vec(header)
-            .map_err(|e| CellError::BadInput(format!("a {} is not JSON: {e}", form.what)))?;
+            .map_err(|source| CatalogError::NotJson { what: form.what, source })?;
         let mut out = Vec::with_capacity(PREFIX + json.len() + self.bytes.len());
         out.extend_from_slice(form.magic);
         for word in [form.version, json.len() as u32, crc32c_of(&[&json])] {
@@ -187,6 +187,6 @@ impl SectionWriter {
 }
 
 /// The error of what cannot be read of such a file.
-pub(super) fn bad(what: &'static str) -> impl Fn(FormatError) -> CellError {
-    move |source| CellError::Format { what: what.to_owned(), source }
+pub(super) fn bad(what: &'static str) -> impl Fn(FormatError) -> CatalogError {
+    move |source| CatalogError::Format { what: what.to_owned(), source }
 }

@@ -8,7 +8,7 @@ use capstan_format::frame::FRAME_PLAIN_DEFAULT;
 use capstan_format::id::StreamId;
 use capstan_format::record::SessionLabel;
 
-use super::PathKey;
+use crate::row::PathKey;
 
 /// Rows encoded together.
 const CHUNK: usize = 4096;
@@ -16,29 +16,35 @@ const WHAT: &str = "outline of a segment";
 
 /// A row that is not found by the order of paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Aside {
-    /// Its place in the stream's part of the segment, as in [`crate::version::Ordinal`].
+pub struct Aside {
+    /// Its place in the stream's part of the segment, as in [`crate::row::Ordinal`].
     pub row: u32,
     /// The stream's logical offset at which its data begin.
     pub start: u64,
     /// The checksum of the data that it has here.
     pub sum: Option<u64>,
+    /// The row.
     pub entry: Entry,
 }
 
 /// What a segment has of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Outline {
+pub struct Outline {
+    /// The stream.
     pub stream: StreamId,
+    /// Its label.
     pub label: Option<SessionLabel>,
-    /// The stream's logical bytes in this segment.
+    /// Where the stream's logical bytes in this segment begin.
     pub begin: u64,
+    /// Where they end.
     pub end: u64,
-    /// Rows that are further names, and rows with inode flags.
+    /// How many rows are further names.
     pub links: u64,
+    /// How many rows have inode flags.
     pub flagged: u64,
-    /// The first and the last path of the rows that count here and are in order.
+    /// The first path of the rows that count here and are in order.
     pub first: Option<PathKey>,
+    /// The last one.
     pub last: Option<PathKey>,
     /// Rows whose data begin in a later segment, if they came: their places, and where their data begin.
     pub ahead: Vec<(u32, u64)>,

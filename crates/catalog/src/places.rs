@@ -2,9 +2,6 @@
 
 use std::collections::HashMap;
 
-use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
-use capstan_devices::storage::Recorded;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId};
 use capstan_idb::{Idb, Segment, StreamPart, Version};
 
@@ -12,7 +9,8 @@ use crate::error::Result;
 
 /// A segment that the version has rows or data in.
 #[derive(Debug, Clone)]
-pub(crate) struct SegmentPlace {
+pub struct SegmentPlace {
+    /// Its identity.
     pub segment: SegmentId,
     /// Media it lies on, each with its number there.
     pub media: Vec<(MediumId, SegmentNumber)>,
@@ -37,7 +35,7 @@ pub(crate) struct SegmentPlace {
 }
 
 /// One place of a segment's data: itself on a medium, or a copy of it.
-pub(crate) type Place = (SegmentId, MediumId, SegmentNumber);
+pub type Place = (SegmentId, MediumId, SegmentNumber);
 
 impl SegmentPlace {
     /// Leaves out places on other media than these.
@@ -98,17 +96,6 @@ impl SegmentPlace {
     }
 }
 
-/// Tells a tape where its segments lie, as far as its drive said so when they were written or imported.
-pub(crate) fn recall(idb: &Idb, address: &Address, medium: &FileMedium) -> Result<()> {
-    if !address.is_sequential() {
-        return Ok(());
-    }
-    let segments = idb.segments_of_medium(medium.header().medium)?;
-    let place = |s: Segment| Some(Recorded { number: s.number, segment: s.id, object: s.object? });
-    medium.recall(segments.into_iter().filter_map(place).collect());
-    Ok(())
-}
-
 /// A segment with all that is known of where it is, while they are gathered.
 struct Known {
     place: SegmentPlace,
@@ -121,11 +108,7 @@ type Order = (i64, u64);
 
 /// The segments of a version and what it builds on (`chain`, newest first), oldest first; `with_ends` also those with no more than
 /// the end of a session that wrote no data.
-pub(crate) fn places_of(
-    idb: &Idb,
-    chain: &[Version],
-    with_ends: bool,
-) -> Result<Vec<SegmentPlace>> {
+pub fn places_of(idb: &Idb, chain: &[Version], with_ends: bool) -> Result<Vec<SegmentPlace>> {
     let mut sessions: Vec<SessionId> = Vec::new();
     let mut all: Vec<Known> = Vec::new();
     let mut by_origin: HashMap<SegmentId, usize> = HashMap::new();
@@ -289,8 +272,26 @@ mod tests {
                 created_us: 1,
                 stands_for: None,
             };
-            let begun = crate::session::begun(SessionId(id(1)), "backup", "there".to_owned(), 1);
-            let session = Session { version: Some(version.id), ..begun };
+            let session = Session {
+                id: SessionId(id(1)),
+                kind: "backup".to_owned(),
+                object: None,
+                version: Some(version.id),
+                parent: None,
+                status: Status::Running,
+                host: "here".to_owned(),
+                device: "there".to_owned(),
+                started_us: 1,
+                ended_us: None,
+                files: 0,
+                dirs: 0,
+                bytes_read: 0,
+                bytes_written: 0,
+                tags: Vec::new(),
+                report: None,
+                pid: 1,
+                birth: String::new(),
+            };
             idb.begin_session(&session, Some(&version)).unwrap();
             for n in [1, 2] {
                 idb.put_medium(&Medium {

@@ -15,7 +15,7 @@ use super::outline::{named, paths, put_rows};
 use super::sections::{Form, Section, SectionFile, SectionWriter, bad};
 use super::{BatchPlace, Outline, StreamIndex};
 use crate::error::Result;
-use crate::version::VersionKeys;
+use crate::keys::VersionKeys;
 
 const WHAT: &str = "sparse index";
 const FORM: Form = Form { magic: b"CpSx", version: 2, what: WHAT };
@@ -42,16 +42,18 @@ struct Stream {
 }
 
 /// A sparse index on disk, open, with its catalog.
-pub(crate) struct Saved {
+pub struct Saved {
     file: SectionFile<Header>,
     catalog: CatalogFile,
 }
 
 /// What it has of a stream to read its batches.
-pub(crate) struct SavedBatches {
+pub struct SavedBatches {
+    /// Its label.
     pub label: Option<SessionLabel>,
     /// The stream's logical offset at the segment's end.
     pub end: u64,
+    /// Its batches, in order.
     pub places: Vec<BatchPlace>,
     /// The catalog file.
     pub catalog: CatalogFile,
@@ -110,7 +112,7 @@ impl Saved {
 }
 
 /// Keeps a segment's sparse index beside its catalog.
-pub(crate) fn save(
+pub fn save(
     idb: &Idb,
     segment: SegmentId,
     catalog: u64,

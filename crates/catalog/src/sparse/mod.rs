@@ -12,59 +12,49 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use capstan_format::catalog::{Contents, CopyPlace, RawFrame, StreamContents, read_copies};
-use capstan_format::entry::{Entry, Kind, path_order};
+use capstan_format::entry::{Kind, path_order};
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_idb::CatalogFile;
 
+use crate::batch::{BatchOpener, batches_of};
 use crate::error::Result;
-use crate::version::{BatchOpener, VersionKeys, batches_of};
+use crate::keys::VersionKeys;
+use crate::row::{PathKey, is_after, is_ordered, row_number};
 use names::NameGatherer;
 
-pub(crate) use file::{Saved, SavedBatches, save};
-pub(crate) use outline::{Aside, Outline};
-pub(crate) use table::{Table, TableMaker, state_of};
-
-/// A directory's path and a name in it: what rows are ordered by.
-pub(crate) type PathKey = (Vec<u8>, Vec<u8>);
+pub use file::{Saved, SavedBatches, save};
+pub use outline::{Aside, Outline};
+pub use table::{Table, TableMaker, state_of};
 
 /// A batch: where it is copied in the catalog, and the first path of those of its rows that count and are in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BatchPlace {
+pub struct BatchPlace {
+    /// Where it is copied.
     pub copy: CopyPlace,
     /// Where the checksums of its rows' contents are copied.
     pub sums: Option<CopyPlace>,
+    /// That path.
     pub first: Option<PathKey>,
 }
 
 /// The sparse index of one stream in a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StreamIndex {
+pub struct StreamIndex {
+    /// All but its batches.
     pub outline: Outline,
+    /// Its batches, in order.
     pub batches: Vec<BatchPlace>,
     /// The filter of the names of its rows.
     pub names: Vec<u8>,
 }
 
-/// Whether a row has its place in the order of paths.
-pub(crate) fn is_ordered(kind: Kind) -> bool {
-    kind.is_inode() || kind == Kind::Tombstone
-}
-
-/// Whether a path comes after the last one.
-pub(crate) fn is_after(last: Option<&PathKey>, entry: &Entry) -> bool {
-    last.is_none_or(|(dir, name)| {
-        path_order((dir, name), (&entry.dir, &entry.name)) == Ordering::Less
-    })
-}
-
 /// Makes the sparse index of a segment from what its catalog has.
-pub(crate) fn of(contents: &Contents, keys: &VersionKeys) -> Result<Vec<StreamIndex>> {
+pub fn of(contents: &Contents, keys: &VersionKeys) -> Result<Vec<StreamIndex>> {
     contents.streams.iter().map(|s| of_stream(s, keys)).collect()
 }
 
@@ -84,7 +74,7 @@ fn of_stream(s: &StreamContents, keys: &VersionKeys) -> Result<StreamIndex> {
     let mut names = NameGatherer::default();
     let mut batches = Vec::with_capacity(s.batches.len());
     let sums = sums_of(s, keys)?;
-    batches_of(keys, s, 0..s.batches.len(), &mut |index, batch, mut start| {
+    batches_of(keys, s, 0..s.batches.len(), &mut |index, batch, mut start| -> Result<()> {
         let mut first: Option<PathKey> = None;
         let found = s.batches.get(index).and_then(|raw| sums.get(&raw.header.sequence));
         let mut sums = found.into_iter().flat_map(|(sums, _)| sums).copied();
@@ -137,31 +127,24 @@ fn sums_of(
     Ok(all)
 }
 
-/// A row's number in its stream's part of a segment: a batch has at most 2^16 rows.
-pub(crate) fn row_number(batch: usize, at: usize) -> u32 {
-    (batch as u32) << 16 | at as u32
-}
-
-/// The batch that a row of that number is in.
-pub(crate) fn batch_of(row: u32) -> usize {
-    (row >> 16) as usize
-}
-
 /// A stream's batches in a segment, to be read one by one.
-pub(crate) struct Batches {
+pub struct Batches {
     /// The number of the version's session, that of the segment, and the stream.
     pub of: (u32, u32, StreamId),
+    /// The segment.
     pub segment: SegmentId,
     /// The stream's logical offset at the segment's end.
     pub end: u64,
+    /// What opens them, where they are encrypted.
     pub sealer: Option<FrameSealer>,
     /// Whether the checksums of contents are wanted.
     pub with_sums: bool,
+    /// Where they are read from.
     pub source: Source,
 }
 
 /// Where batches are read from.
-pub(crate) enum Source {
+pub enum Source {
     /// The catalog file.
     Catalog(CatalogBatches),
     /// What was read of the medium.
@@ -169,14 +152,17 @@ pub(crate) enum Source {
 }
 
 /// The batches of a stream in a catalog file.
-pub(crate) struct CatalogBatches {
+pub struct CatalogBatches {
+    /// The file.
     pub catalog: CatalogFile,
+    /// Its batches, in order.
     pub places: Vec<BatchPlace>,
     /// The frames read last, with their place: those of batches and of checksums. Some are packed together.
     last: [Option<(u64, Vec<RawFrame>)>; 2],
 }
 
 impl CatalogBatches {
+    /// Those at these places of a file.
     pub fn new(catalog: CatalogFile, places: Vec<BatchPlace>) -> Self {
         Self { catalog, places, last: [None, None] }
     }

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::Outline;
 use super::sections::{Form, Section, SectionFile, SectionWriter, bad};
 use crate::error::Result;
+use crate::keys::VersionKeys;
 use crate::places::SegmentPlace;
-use crate::version::VersionKeys;
 
 const WHAT: &str = "table of outlines";
 const FORM: Form = Form { magic: b"CpSt", version: 1, what: WHAT };
@@ -39,7 +39,7 @@ struct Header {
 
 /// What a table of these segments is made of, as one number: which they are, their streams, and their catalog files as they
 /// are now. `None` if one has no catalog file, or there is no more than one.
-pub(crate) fn state_of(idb: &Idb, places: &[SegmentPlace]) -> Option<u64> {
+pub fn state_of(idb: &Idb, places: &[SegmentPlace]) -> Option<u64> {
     if places.len() < 2 {
         return None;
     }
@@ -57,7 +57,7 @@ pub(crate) fn state_of(idb: &Idb, places: &[SegmentPlace]) -> Option<u64> {
 }
 
 /// A table, open.
-pub(crate) struct Table(SectionFile<Header>);
+pub struct Table(SectionFile<Header>);
 
 impl Table {
     /// Opens the table of a session's segments, if there is one and it was made of what there is now.
@@ -83,7 +83,7 @@ impl Table {
 }
 
 /// The outlines of a table.
-pub(crate) struct TableRows {
+pub struct TableRows {
     labels: Vec<SessionLabel>,
     plain: Vec<u8>,
     at: usize,
@@ -117,7 +117,7 @@ impl TableRows {
 }
 
 /// Gathers a table.
-pub(crate) struct TableMaker {
+pub struct TableMaker {
     state: u64,
     labels: Vec<SessionLabel>,
     /// The key of all streams that have rows; those before the first are of none.

@@ -210,6 +210,28 @@ fn prune_consolidates_a_base_that_is_mostly_dead() {
     }
 }
 
+/// Quiet nights build on what became a synthetic full; each is no more than the end of its session.
+#[test]
+fn quiet_nights_after_a_synthetic_full_come_back_from_the_medium_alone() {
+    let lab = Lab::new();
+    let backup = ["tree", "--to", "medium", "--name", "t", "--incr"];
+    for day in 0..5 {
+        lab.file("tree/changes", noise(10 + day, 1_000_000));
+        lab.backed_up(backup);
+    }
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    lab.backed_up(backup);
+    let quiet: Vec<Value> = (0..2).map(|_| lab.backed_up(backup)).collect();
+    assert_eq!(quiet[0]["bytes_read"], 0, "{:#}", quiet[0]);
+    let done = prune(&lab, &["t", "--keep-last", "2"]);
+    assert!(done["consolidated"][0]["session"].is_string(), "{done:#}");
+    lab.sh("rm -r home");
+    lab.run(["import", "medium"]).ok();
+    for version in &quiet {
+        comes_back_as(&lab, &format!("t@{}", session_of(version)), "tree");
+    }
+}
+
 /// What is locked, in more than one place, or needed as it is stays as it is.
 #[test]
 fn prune_consolidates_nothing_that_it_must_not() {

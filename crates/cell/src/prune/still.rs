@@ -136,7 +136,10 @@ impl Cell {
         if others.is_empty() {
             return Ok(HashSet::new());
         }
-        let torn = torn(&self.idb.claims()?, |claim| others.contains(&claim.medium));
+        let mut claims = self.idb.claims()?;
+        // A night in which nothing changed has no more than its end there.
+        claims.extend(self.idb.claims_of_ends()?);
+        let torn = torn(&claims, |claim| others.contains(&claim.medium));
         Ok(torn.into_iter().map(|(version, _)| version).collect())
     }
 }

@@ -17,6 +17,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use crate::ahead::Ahead;
+use crate::entered::Entered;
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::listing::{Gather, Sorted};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
@@ -53,6 +54,8 @@ pub struct WalkItem {
     pub ours: AtomicBool,
     /// What stat said of it, where that was asked ahead.
     pub stat: OnceLock<Box<Stat>>,
+    /// Of a directory that is entered: as what.
+    pub entered: Option<Arc<Entered>>,
 }
 
 impl WalkItem {
@@ -65,6 +68,7 @@ impl WalkItem {
             left_out: None,
             ours: AtomicBool::new(false),
             stat: OnceLock::new(),
+            entered: None,
         }
     }
 }
@@ -240,9 +244,9 @@ pub struct Walker<'a> {
 /// A subdirectory to enter.
 enum Sub {
     /// With all that is in it.
-    Whole(Vec<u8>),
+    Whole(Vec<u8>, Arc<Entered>),
     /// An ancestor of roots: only these paths below it.
-    Towards(Vec<u8>, Vec<Vec<u8>>),
+    Towards(Vec<u8>, Arc<Entered>, Vec<Vec<u8>>),
 }
 
 struct Level {
@@ -295,20 +299,22 @@ impl Walker<'_> {
                 continue;
             };
             let device = level.device;
-            let (Sub::Whole(name) | Sub::Towards(name, _)) = &sub;
-            match (source::open_dir(&level.dir, name), &sub) {
-                (Ok(dir), Sub::Whole(_)) => {
-                    levels.extend(self.enter(Arc::new(dir), device, whole, deal));
-                }
-                (Ok(dir), Sub::Towards(_, roots)) => {
-                    levels.push(self.towards(Arc::new(dir), roots, deal));
+            let (Sub::Whole(name, entered) | Sub::Towards(name, entered, _)) = &sub;
+            let opened = source::open_dir(&level.dir, name).map(Arc::new);
+            if let Ok(dir) = &opened {
+                deal.entered(&level.dir, name, dir, entered);
+            }
+            match (opened, &sub) {
+                (Ok(dir), Sub::Whole(..)) => levels.extend(self.enter(dir, device, whole, deal)),
+                (Ok(dir), Sub::Towards(_, _, roots)) => {
+                    levels.push(self.towards(dir, roots, deal));
                 }
                 // Above the roots there is no device yet: what is to be entered whole there is one.
-                (Err(e), Sub::Whole(_)) if device.is_none() => {
+                (Err(e), Sub::Whole(..)) if device.is_none() => {
                     deal.no_root(&join(&level.dir.path, name), e);
                 }
-                (Err(e), Sub::Whole(_)) => deal.failed(&join(&level.dir.path, name), e),
-                (Err(e), Sub::Towards(_, roots)) => {
+                (Err(e), Sub::Whole(..)) => deal.failed(&join(&level.dir.path, name), e),
+                (Err(e), Sub::Towards(_, _, roots)) => {
                     deal.no_roots(&join(&level.dir.path, name), roots, e);
                 }
             }
@@ -339,15 +345,14 @@ impl Walker<'_> {
                 deal.no_roots(&join(&dir.path, name), &rest, Errno::NOTDIR);
                 continue;
             }
-            deal.give(dir.clone(), Listed { name: name.to_vec(), kind, ino: stat.st_ino });
-            if kind == Some(Kind::Dir) {
-                let name = name.to_vec();
-                subdirs.push(if rest.is_empty() {
-                    Sub::Whole(name)
-                } else {
-                    Sub::Towards(name, rest)
-                });
-            }
+            let listed = Listed { name: name.to_vec(), kind, ino: stat.st_ino };
+            let Some(entered) = deal.give(dir.clone(), listed) else { continue };
+            let name = name.to_vec();
+            subdirs.push(if rest.is_empty() {
+                Sub::Whole(name, entered)
+            } else {
+                Sub::Towards(name, entered, rest)
+            });
         }
         subdirs.reverse();
         Level { dir, subdirs, device: None }
@@ -436,10 +441,10 @@ impl Walker<'_> {
                     continue;
                 }
             }
-            if is_dir {
-                subdirs.push(Sub::Whole(listed.name.clone()));
+            let name = if is_dir { listed.name.clone() } else { Vec::new() };
+            if let Some(entered) = deal.give(dir.clone(), listed) {
+                subdirs.push(Sub::Whole(name, entered));
             }
-            deal.give(dir.clone(), listed);
         }
         subdirs.reverse();
         Some(Level { dir, subdirs, device: device.or(Some(id.0)) })
@@ -514,7 +519,8 @@ impl Deal<'_, '_> {
         }
     }
 
-    fn give(&mut self, dir: Arc<DirHandle>, listed: Listed) {
+    /// Deals a name. Of a directory: where to say that it is entered.
+    fn give(&mut self, dir: Arc<DirHandle>, listed: Listed) -> Option<Arc<Entered>> {
         let mut base = None;
         if let Some(cursor) = &mut self.base {
             let mut passed = Vec::new();
@@ -522,7 +528,29 @@ impl Deal<'_, '_> {
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
         }
         self.walker.found.fetch_add(1, Relaxed);
-        self.push(WalkItem::new(dir, listed, base, false));
+        let entered = (listed.kind == Some(Kind::Dir)).then(Arc::<Entered>::default);
+        let mut item = WalkItem::new(dir, listed, base, false);
+        item.entered.clone_from(&entered);
+        self.push(item);
+        entered
+    }
+
+    /// A directory is entered that was dealt. If its stream did not find it, it is dealt again.
+    fn entered(
+        &mut self,
+        parent: &Arc<DirHandle>,
+        name: &[u8],
+        dir: &Arc<DirHandle>,
+        entered: &Arc<Entered>,
+    ) {
+        // Without it there is nothing to list either, and that says so.
+        let Ok(stat) = source::stat(&dir.fd) else { return };
+        if entered.enter(dir, stat) {
+            let listed = Listed { name: name.to_vec(), kind: Some(Kind::Dir), ino: stat.st_ino };
+            let mut item = WalkItem::new(parent.clone(), listed, None, false);
+            item.entered = Some(entered.clone());
+            self.push(item);
+        }
     }
 
     /// Deals a name that is left out, where that is asked for.

@@ -326,7 +326,28 @@ impl StreamReader<'_> {
         self.backup.counters.moved_bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// A directory's row: of what has its name, or else of what was entered by that name.
     fn open_dir(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
+        let e = match self.open_dir_by_name(item) {
+            Err(e) => e,
+            found => return found,
+        };
+        let Some(found) = item.entered.as_ref().and_then(|entered| entered.not_found()) else {
+            return Err(e);
+        };
+        let entry = source::entry_of(&item.dir, &item.listed.name, &found.stat);
+        let Some(mut entry) = entry else { return Err(e) };
+        let path = entry.path();
+        let why = format!("{} after it was entered; it is backed up as it was then", text(e));
+        self.backup.say(Code::Vanished, &path, why);
+        match found.dir.upgrade() {
+            Some(dir) => self.details(&dir.fd, &mut entry),
+            None => self.no_metadata(&entry, e),
+        }
+        Ok(Some(entry))
+    }
+
+    fn open_dir_by_name(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
         let name = &item.listed.name;
         if let Some(base) = item.base.as_ref().filter(|b| b.complete && b.link_to.is_none())
             && base.kind == Kind::Dir

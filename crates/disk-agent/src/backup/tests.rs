@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -70,21 +70,27 @@ impl BlockPort for Port {
     fn close_stream(&self, _: StreamId) {}
 }
 
-/// A base that has some rows, and changes the tree when it is asked for one of a name: that is listed then, and not opened.
+/// A base that has some rows, and changes the tree when it is asked for some names: each is listed then, and not opened.
 #[derive(Default)]
 struct Base {
     rows: BTreeMap<Vec<u8>, BaseRow>,
-    change: Option<(Vec<u8>, Change)>,
+    changes: BTreeMap<&'static str, Change>,
 }
 
 impl BaseCursor for Base {
     fn find(&mut self, _: &[u8], name: &[u8], _: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Option<BaseRow> {
-        if let Some((_, change)) = self.change.take_if(|(at, _)| at == name) {
+        if let Some(change) = str::from_utf8(name).ok().and_then(|name| self.changes.remove(name)) {
             change();
         }
         self.rows.get(name).cloned()
     }
     fn rest(&mut self, _: &mut Vec<(Vec<u8>, Vec<u8>)>) {}
+}
+
+impl Base {
+    fn changing(name: &'static str, change: impl FnOnce() + Send + 'static) -> Self {
+        Self { changes: BTreeMap::from([(name, Box::new(change) as Change)]), ..Self::default() }
+    }
 }
 
 #[derive(Default)]
@@ -215,7 +221,7 @@ fn a_link_or_a_node_that_became_a_file_is_backed_up_as_one() {
         fs::remove_file(&to_change).unwrap();
         fs::write(&to_change, "a file").unwrap();
     };
-    let base = Base { change: Some((b"link".to_vec(), Box::new(change))), ..Base::default() };
+    let base = Base::changing("link", change);
     let (rows, said) = back_up(&dir, base, Box::new(|| {}));
     let row = rows.get("link").map(|(row, _)| (row.kind, row.size));
     assert_eq!(row, Some((Kind::File, 6)), "{said:?}");
@@ -293,6 +299,7 @@ fn item(dir: &Arc<DirHandle>, name: &str, stat: Stat, base: BaseRow) -> WalkItem
         left_out: None,
         ours: AtomicBool::new(false),
         stat: OnceLock::from(Box::new(stat)),
+        entered: None,
     }
 }
 
@@ -330,4 +337,53 @@ fn read_group(
         let reader = StreamReader::new(backup, writer, &queues[0], &pieces, &ahead, true);
         reader.run(&busy).unwrap();
     })
+}
+
+#[test]
+fn a_directory_that_is_moved_while_it_is_walked_has_a_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    fs::create_dir(dir.join("sub")).unwrap();
+    fs::write(dir.join("sub/x"), "contents").unwrap();
+    let mode = fs::Permissions::from_mode(0o751);
+    fs::set_permissions(dir.join("sub"), mode).unwrap();
+    let to_change = dir.clone();
+    let change = move || fs::rename(to_change.join("sub"), to_change.join("new")).unwrap();
+    // What is in it is listed, and it has no row yet.
+    let base = Base::changing("x", change);
+    let (rows, said) = back_up(&dir, base, Box::new(|| {}));
+    assert_eq!(rows["x"].0.size, 8);
+    let row = rows.get("sub").map(|(row, times)| (row.kind, row.mode, *times));
+    assert_eq!(row, Some((Kind::Dir, 0o751, 1)), "{said:?}");
+    assert_eq!(said, [Code::Vanished]);
+}
+
+/// A directory is put in the place of another, and is entered after its row was asked for.
+#[test]
+fn a_directory_that_comes_back_before_it_is_entered_has_a_row() {
+    let (dir, aside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = dir.path().canonicalize().unwrap();
+    fs::create_dir(dir.join("a")).unwrap();
+    fs::write(dir.join("a/x"), "contents").unwrap();
+    for n in 0..crate::walk::GROUP {
+        fs::write(dir.join(format!("m{n}")), "").unwrap();
+    }
+    fs::write(dir.join("z"), "").unwrap();
+    let (at, away) = (dir.join("a"), aside.path().join("away"));
+    let take_away = {
+        let (at, away) = (at.clone(), away.clone());
+        move || fs::rename(at, away).unwrap()
+    };
+    let (is_back, back) = std::sync::mpsc::channel();
+    let put_back = move || {
+        fs::rename(away, at).unwrap();
+        is_back.send(()).unwrap();
+    };
+    let mut base = Base::changing("m0", take_away);
+    // The directory comes first in the first group. The others are listed when that was opened.
+    base.changes.insert("z", Box::new(move || back.recv().unwrap()));
+    let (rows, said) = back_up(&dir, base, Box::new(put_back));
+    assert_eq!(rows["x"].0.size, 8);
+    let row = rows.get("a").map(|(row, times)| (row.kind, *times));
+    assert_eq!(row, Some((Kind::Dir, 1)), "{said:?}");
 }

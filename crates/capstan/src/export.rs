@@ -58,9 +58,7 @@ fn export(global: &Global, args: &ExportArgs) -> Result<u8, Failure> {
         let error = "interrupted, so no table was written".to_owned();
         return Err(Failure::of(FAILED, error, None));
     }
-    if !global.quiet {
-        warn(&done);
-    }
+    tell(global, &done);
     say(args, &done)?;
     Ok(if done.left_out.is_empty() { COMPLETED } else { COMPLETED_WITH_ERRORS })
 }
@@ -86,19 +84,16 @@ fn failure(error: CellError) -> Failure {
     }
 }
 
-/// Says what is not in the table.
-fn warn(done: &Exported) {
+/// Says what is not in the table. What the exit code tells of is an error.
+fn tell(global: &Global, done: &Exported) {
     let mut stderr = io::stderr().lock();
-    // Where nobody reads warnings, the exit code and the column `state` remain.
+    // Where nobody reads them, the exit code and the column `state` remain.
     for (called, why) in &done.left_out {
         let why = one_line(&why.to_string());
-        let _ = writeln!(
-            stderr,
-            "capstan: warning: {} is left out: {why}",
-            path_text(called.as_bytes())
-        );
+        let _ =
+            writeln!(stderr, "capstan: error: {} is left out: {why}", path_text(called.as_bytes()));
     }
-    if done.poor > 0 {
+    if done.poor > 0 && !global.quiet {
         let _ = writeln!(
             stderr,
             "capstan: warning: {} rows have less than was backed up, as the column state says: more is not kept of these \

@@ -39,6 +39,7 @@ pub fn run(global: &Global, args: &KeyArgs) -> Result<u8, Failure> {
     let keys = Keys {
         home: home::home(global)?,
         json: args.json,
+        notes: Notes { quiet: global.quiet },
         documents: RefCell::default(),
         public: RefCell::default(),
     };
@@ -90,6 +91,7 @@ struct Keys {
     home: PathBuf,
     /// One JSON object is asked for: what would be printed goes into it.
     json: bool,
+    notes: Notes,
     documents: RefCell<Vec<Zeroizing<String>>>,
     public: RefCell<Option<String>>,
 }
@@ -155,11 +157,11 @@ impl Keys {
         let now = Timestamp::now().as_second();
         if let Some(to) = recipient {
             keyring::save(&self.home, &KeyRing::of_recipient(*to, now))?;
-            say(&format!("backups are encrypted for key {} from now on", to.id()));
-            say("this machine cannot read them; keep the key ring that can");
+            self.notes.say(&format!("backups are encrypted for key {} from now on", to.id()));
+            self.notes.say("this machine cannot read them; keep the key ring that can");
             return self.names_key_if(names_key);
         }
-        let openers = openers(args, true)?;
+        let openers = openers(args, true, self.notes)?;
         let (first, rest) = openers.split_first().ok_or_else(no_lock)?;
         let label = label(args);
         let (mut ring, unlocked) =
@@ -168,11 +170,12 @@ impl Keys {
             draw(|rng| ring.add_lock(&unlocked, &opener.lock(Scope::All, label), rng))?;
         }
         keyring::save(&self.home, &ring)?;
-        say(&format!("backups are encrypted from now on; the key ring is {}", path.display()));
+        self.notes
+            .say(&format!("backups are encrypted from now on; the key ring is {}", path.display()));
         self.names_key_if(names_key)?;
         self.print_sheets(&ring, &openers, None)?;
         if !openers.iter().any(|o| matches!(o, Opener::Code(_))) {
-            say(
+            self.notes.say(
                 "without what opens it no backup can be read: `capstan key recovery` prints a sheet to lock away",
             );
         }
@@ -192,7 +195,7 @@ impl Keys {
         let mut new = match recipient {
             // A passphrase is the default only where nothing else is asked for.
             Some(_) if args.is_empty() => Vec::new(),
-            _ => openers(args, false)?,
+            _ => openers(args, false, self.notes)?,
         };
         new.extend(recipient.map(|to| Opener::Recipient(*to)));
         let mut ids = Vec::new();
@@ -200,7 +203,7 @@ impl Keys {
             ids.push(draw(|rng| ring.add_lock(&unlocked, &opener.lock(scope, label(args)), rng))?);
         }
         keyring::save(&self.home, &ring)?;
-        ids.iter().for_each(|id| say(&format!("lock {id} is added")));
+        ids.iter().for_each(|id| self.notes.say(&format!("lock {id} is added")));
         if scope == Scope::All {
             self.print_sheets(&ring, &new, None)?;
         } else {
@@ -226,11 +229,11 @@ impl Keys {
         let id = ring.active().map_err(CellError::from)?.id();
         keyring::save(&self.home, &ring)?;
         let path = self.home.join(FILE_NAME);
-        say(&format!(
+        self.notes.say(&format!(
             "backups are encrypted for key {id} from now on; the key ring is {}",
             path.display()
         ));
-        say(
+        self.notes.say(
             "what you gave opens this key itself, so only who knows it can have made it; compare the id with your recovery sheet or with `capstan key list` of another machine",
         );
         self.names_key_if(names_key)?;
@@ -245,7 +248,9 @@ impl Keys {
     fn names_key_if(&self, wanted: bool) -> Result<(), Failure> {
         if !wanted {
             names_key::remove(&self.home)?;
-            say("there is no names key: where no secret is at hand, each backup is a full one");
+            self.notes.say(
+                "there is no names key: where no secret is at hand, each backup is a full one",
+            );
             return Ok(());
         }
         names_key::make(&self.home, Timestamp::now().as_second())?;
@@ -254,7 +259,7 @@ impl Keys {
     }
 
     fn say_names_key(&self) {
-        say(&format!(
+        self.notes.say(&format!(
             "{} opens the names of this home's backups, not their contents, so that incrementals run unattended; \
              `capstan key names --remove` removes it",
             self.home.join(names_key::FILE_NAME).display()
@@ -274,7 +279,7 @@ impl Keys {
         match keyring::unlock_if_given(&ring, &self.secrets(secret)?, without) {
             Ok(Some(unlocked)) => self.rewrap_with(&ring, &unlocked),
             Ok(None) | Err(CellError::Key(KeyError::PublicOnly)) => {
-                say(
+                self.notes.say(
                     "it opens backups from now on, not those before: the next one is a full one; with a secret, `capstan key rewrap` gives it those too",
                 );
                 Ok(())
@@ -291,7 +296,7 @@ impl Keys {
                 "`capstan key names` makes one",
             ));
         }
-        say(
+        self.notes.say(
             "the names key is removed: where no secret is at hand, each backup is a full one from now on",
         );
         Ok(())
@@ -317,7 +322,7 @@ impl Keys {
         let mut ring = self.ring()?;
         ring.remove_lock(lock).map_err(CellError::from)?;
         keyring::save(&self.home, &ring)?;
-        say(&format!("lock {lock} is removed; media that are written keep it"));
+        self.notes.say(&format!("lock {lock} is removed; media that are written keep it"));
         Ok(())
     }
 
@@ -359,7 +364,7 @@ impl Keys {
         let _lock = keyring::lock(&self.home)?;
         let mut ring = self.ring()?;
         let mut unlocked = self.unlock(&ring, secret)?;
-        let openers = openers(args, false)?;
+        let openers = openers(args, false, self.notes)?;
         let (first, rest) = openers.split_first().ok_or_else(no_lock)?;
         let (now, label) = (Timestamp::now().as_second(), label(args));
         let id = draw(|rng| ring.rotate(&mut unlocked, &first.lock(Scope::All, label), now, rng))?;
@@ -368,8 +373,8 @@ impl Keys {
         }
         // The ring comes first: with it, both what is wrapped anew and what is not can be read.
         keyring::save(&self.home, &ring)?;
-        say(&format!("key {id} is active; older keys are kept for reading"));
-        say(
+        self.notes.say(&format!("key {id} is active; older keys are kept for reading"));
+        self.notes.say(
             "locks of older keys, recovery sheets among them, do not open what is written from now on: add them again",
         );
         self.print_sheets(&ring, &openers, None)?;
@@ -388,7 +393,7 @@ impl Keys {
         let names = names_key::load(&self.home)?;
         let Rewrapped { changed, current, foreign } =
             keyring::rewrap(cell.idb(), unlocked, ring, names.as_ref())?;
-        say(&format!(
+        self.notes.say(&format!(
             "keys of {} backups are wrapped anew, {} were as they should be, {} are of other key rings",
             grouped(changed),
             grouped(current),
@@ -415,7 +420,7 @@ impl Keys {
             draw(|rng| ring.add_lock(&unlocked, &code.lock(Scope::All, "recovery sheet"), rng))?;
         keyring::save(&self.home, &ring)?;
         self.print_sheets(&ring, &[code], name)?;
-        say(&format!("lock {id} is added; print the sheet and lock it away"));
+        self.notes.say(&format!("lock {id} is added; print the sheet and lock it away"));
         Ok(())
     }
 
@@ -446,23 +451,23 @@ impl Keys {
 }
 
 /// What is to open the new locks, in the order in which they are named.
-fn openers(args: &LockArgs, is_first: bool) -> Result<Vec<Opener>, Failure> {
+fn openers(args: &LockArgs, is_first: bool, notes: Notes) -> Result<Vec<Opener>, Failure> {
     let mut openers = Vec::new();
     if args.passphrase || args.is_empty() {
-        openers.push(Opener::Passphrase(new_passphrase(is_first)?));
+        openers.push(Opener::Passphrase(new_passphrase(is_first, notes)?));
     } else if args.recovery_code
         && args.key_file.is_none()
         && args.new_key_file.is_none()
         && is_first
     {
         // A ring that only a sheet of paper opens is of no use for daily work.
-        openers.push(Opener::Passphrase(new_passphrase(is_first)?));
+        openers.push(Opener::Passphrase(new_passphrase(is_first, notes)?));
     }
     if let Some(file) = &args.key_file {
         openers.push(Opener::KeyFile(keyring::read_key_file(file)?));
     }
     if let Some(file) = &args.new_key_file {
-        openers.push(Opener::KeyFile(make_key_file(file)?));
+        openers.push(Opener::KeyFile(make_key_file(file, notes)?));
     }
     if args.recovery_code {
         openers.push(Opener::Code(draw(|rng| Ok(RecoveryCode::draw(rng)))?));
@@ -471,12 +476,12 @@ fn openers(args: &LockArgs, is_first: bool) -> Result<Vec<Opener>, Failure> {
 }
 
 /// A new passphrase, from the environment or asked for twice.
-fn new_passphrase(is_first: bool) -> Result<Zeroizing<String>, Failure> {
+fn new_passphrase(is_first: bool, notes: Notes) -> Result<Zeroizing<String>, Failure> {
     let names: &[&str] =
         if is_first { &[ENV_NEW_PASSPHRASE, ENV_PASSPHRASE] } else { &[ENV_NEW_PASSPHRASE] };
     for name in names {
         if let Some(text) = environment::secret_text(name)? {
-            return Ok(checked(text));
+            return Ok(checked(text, notes));
         }
     }
     let ask = |question: &str| -> Result<Zeroizing<String>, Failure> {
@@ -496,12 +501,12 @@ fn new_passphrase(is_first: bool) -> Result<Zeroizing<String>, Failure> {
             "type the same twice; nothing was changed",
         ));
     }
-    Ok(checked(first))
+    Ok(checked(first, notes))
 }
 
-fn checked(passphrase: Zeroizing<String>) -> Zeroizing<String> {
+fn checked(passphrase: Zeroizing<String>, notes: Notes) -> Zeroizing<String> {
     if passphrase.chars().count() < SHORT_PASSPHRASE {
-        say(
+        notes.say(
             "warning: the passphrase is short; who has a medium can try many, so use several words",
         );
     }
@@ -509,7 +514,7 @@ fn checked(passphrase: Zeroizing<String>) -> Zeroizing<String> {
 }
 
 /// Makes a key file that only its owner can read.
-fn make_key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+fn make_key_file(path: &Path, notes: Notes) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let content = draw(|rng| {
         let mut content = Zeroizing::new(vec![0; KEY_FILE_LEN]);
         rng(&mut content);
@@ -527,7 +532,7 @@ fn make_key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
             "name a file that does not exist, in a directory that does",
         )
     })?;
-    say(&format!("{} is made; keep a copy where the media are not", path.display()));
+    notes.say(&format!("{} is made; keep a copy where the media are not", path.display()));
     Ok(content)
 }
 
@@ -592,7 +597,17 @@ fn print(text: &str) -> Result<(), Failure> {
     out.finish()
 }
 
-/// Says something that is no output.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "capstan: {text}");
+/// What is said beside the output: with `--quiet` nothing.
+#[derive(Clone, Copy)]
+struct Notes {
+    quiet: bool,
+}
+
+impl Notes {
+    fn say(self, text: &str) {
+        if !self.quiet {
+            // Where nobody reads it, what was done remains.
+            let _ = writeln!(std::io::stderr().lock(), "capstan: {text}");
+        }
+    }
 }

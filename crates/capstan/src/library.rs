@@ -106,7 +106,7 @@ fn scan(hosts: &[String], as_json: bool) -> Result<u8, Failure> {
     }
     out.finish()?;
     for why in &failed {
-        eprintln!("capstan: warning: {}", one_line(why));
+        eprintln!("capstan: error: {}", one_line(why));
     }
     Ok(if failed.is_empty() { COMPLETED } else { COMPLETED_WITH_ERRORS })
 }

@@ -119,6 +119,10 @@ fn quiet_sessions_print_errors_only() {
         let run = lab.run(args);
         assert_eq!((run.ok().stdout.as_str(), run.stderr.as_str()), ("", ""), "{args:?}");
     }
+    let mut key = lab.command();
+    key.args(["-q", "key", "init", "--home", "locked"]).env("CAPSTAN_NEW_PASSPHRASE", "short");
+    let key = finish(&mut key);
+    assert_eq!((key.ok().stdout.as_str(), key.stderr.as_str()), ("", ""));
     // What is asked for is printed.
     assert!(lab.run([&backup[..], &["--json"]].concat()).ok().stdout.contains("\"completed\""));
     assert!(lab.run([&backup[..], &["--dry-run"]].concat()).ok().stdout.contains("Files"));

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::exit::{FAILED, Failure, one_line};
 use crate::output::local_time;
+use crate::session::DRY_RUN;
 use crate::sizes::{bytes_text, grouped, seconds_text};
 use crate::table::{Align, columns};
 
@@ -147,7 +148,9 @@ impl View {
         line("Files", &grouped(self.files));
         line("Directories", &grouped(self.dirs));
         match self.method.as_str() {
-            "restore" => line("Left alone", &format!("{} that existed", grouped(self.skipped))),
+            _ if self.restores() => {
+                line("Left alone", &format!("{} that existed", grouped(self.skipped)))
+            }
             _ => line("Skipped", &grouped(self.skipped)),
         }
         line("In use", &grouped(self.in_use));
@@ -251,9 +254,16 @@ impl View {
         out
     }
 
+    /// Whether it is of a restore, or of one that would be made: a backup that would be made writes nothing.
+    fn restores(&self) -> bool {
+        let would = self.bytes_read == 0 && (self.bytes_written > 0 || !self.pick.is_empty());
+        self.method == "restore" || self.method == DRY_RUN && would
+    }
+
     fn size(&self) -> String {
         let (read, written) = (bytes_text(self.bytes_read), bytes_text(self.bytes_written));
         match self.method.as_str() {
+            DRY_RUN if self.restores() => format!("{written} would be restored"),
             "restore" | "drill" => format!("{read} from the media, {written} restored"),
             "copy" | "stage" | "retire" | "repair" | "synthetic full" => {
                 format!("{read} from the media, {written} on the medium")

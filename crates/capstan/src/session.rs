@@ -24,7 +24,7 @@ use crate::progress::Console;
 use crate::report_text::View;
 
 /// The method of a report that says what would be done.
-const DRY_RUN: &str = "dry run";
+pub const DRY_RUN: &str = "dry run";
 
 /// How a session shows its report.
 pub struct Show {

@@ -19,7 +19,7 @@ fn lab() -> (Lab, PathBuf) {
 }
 
 /// Changes what lies in the target: one file older than in the backup, one newer, one untouched, one gone.
-fn changed(lab: &Lab, overwrite: &str) -> serde_json::Value {
+fn changed(lab: &Lab, overwrite: &str) -> (serde_json::Value, serde_json::Value) {
     lab.restored(["t", "--into", "out", "--overwrite", "always"]);
     let there = below(&lab.path("out"), &lab.path("tree"));
     fs::write(there.join("older"), "target").unwrap();
@@ -29,7 +29,9 @@ fn changed(lab: &Lab, overwrite: &str) -> serde_json::Value {
         "cd '{}'; touch -d 2010-01-01 older; touch -d 2030-01-01 newer",
         there.display()
     ));
-    lab.restored(["t", "--into", "out", "--overwrite", overwrite])
+    let restore = ["t", "--into", "out", "--overwrite", overwrite];
+    let foreseen = lab.restored(restore.iter().chain(&["--dry-run"]));
+    (foreseen, lab.restored(restore))
 }
 
 #[test]
@@ -42,7 +44,10 @@ fn overwrite_policies() {
         ("if-newer", "backup older", "target", 2),
         ("always", "backup older", "backup newer", 0),
     ] {
-        let report = changed(&lab, overwrite);
+        let (foreseen, report) = changed(&lab, overwrite);
+        for field in ["files", "dirs", "skipped", "bytes_written"] {
+            assert_eq!(foreseen[field], report[field], "{field} of a dry run, {overwrite}");
+        }
         assert_eq!(
             (content("older").as_str(), content("newer").as_str()),
             (older, newer),
@@ -57,6 +62,17 @@ fn overwrite_policies() {
     same_by_rsync(&lab.path("tree"), &there);
     let run = lab.run(["restore", "t", "--into", "out", "--overwrite", "never"]);
     assert!(run.ok().stdout.contains("Left alone  4 that existed"), "{}", run.stdout);
+    let dry =
+        |options: &[&str]| lab.run(["restore", "t", "--dry-run"].iter().chain(options)).stdout;
+    let said = dry(&["--into", "out", "--overwrite", "never"]);
+    assert!(said.contains("Left alone  4 that existed"), "{said}");
+    assert!(said.contains("0 B would be restored") && !said.contains("on the medium"), "{said}");
+    let said = dry(&["--into", "new"]);
+    assert!(said.contains("53 B would be restored"), "{said}");
+    assert!(!lab.path("new").exists(), "a dry run makes nothing");
+    // In place nothing differs.
+    let said = dry(&["--in-place"]);
+    assert!(said.contains("Left alone  4 that existed"), "{said}");
 }
 
 #[test]

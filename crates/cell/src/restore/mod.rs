@@ -612,11 +612,28 @@ fn dry_run(
     let mut tally = Tally::new(run.request, chosen);
     let mut report = Report { status: "completed".to_owned(), ..run.report() };
     report.method = "dry run".to_owned();
+    let RestoreRequest { to, strip, overwrite, numeric_ids, .. } = run.request;
+    let options = TargetOptions { overwrite: *overwrite, numeric_ids: *numeric_ids };
+    let target = match to {
+        RestoreTo::Into(dir) => Target::open_existing(dir, options)?,
+        RestoreTo::InPlace => Some(Target::in_place(options)?),
+        RestoreTo::Tar(_) => None,
+    };
+    let mut worker = target.as_ref().map(Target::worker);
     each_live(view, overview, scope, &mut |entry, path| {
-        if tally.takes(entry, path) {
-            tally.count(entry);
+        if !tally.takes(entry, path) {
+            return;
         }
+        if entry.kind != Kind::Dir
+            && let (Some(worker), Some(to)) = (&mut worker, stripped(path, *strip))
+            && let (dir, name) = split(to)
+            && worker.would_keep(entry, dir, name)
+        {
+            return;
+        }
+        tally.count(entry);
     })?;
+    report.skipped = target.as_ref().map_or(0, |t| t.tally().totals().skipped_existing);
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.bytes);
     report.pick = pick::list(view, overview, scope, &tally)?;
     report.media = report.pick.iter().map(|of| of.label.clone()).collect();
@@ -634,6 +651,16 @@ pub(crate) fn is_below(path: &[u8], root: &[u8]) -> bool {
     root.is_empty()
         || path == root
         || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// A path without its first components; `None` if nothing is left.
+fn stripped(path: &[u8], strip: usize) -> Option<&[u8]> {
+    let mut rest = path;
+    for _ in 0..strip {
+        let at = rest.iter().position(|b| *b == b'/')?;
+        rest = &rest[at + 1..];
+    }
+    (!rest.is_empty()).then_some(rest)
 }
 
 /// A path split into its directory and its name.

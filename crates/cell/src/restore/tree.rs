@@ -23,7 +23,7 @@ use super::pace::Turn;
 use super::referred::{Home, Lent, Referred};
 use super::route::Tapes;
 use super::scope::{Scope, Wanted};
-use super::split;
+use super::{split, stripped};
 use crate::away_files::AwayFiles;
 use crate::drill::Arc;
 use crate::elsewhere::Spans;
@@ -151,12 +151,7 @@ pub(super) struct Restore<'a> {
 impl Restore<'_> {
     /// The path below the target, or `None` if all its components are stripped.
     pub(super) fn stripped<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
-        let mut rest = path;
-        for _ in 0..self.request.strip {
-            let at = rest.iter().position(|b| *b == b'/')?;
-            rest = &rest[at + 1..];
-        }
-        (!rest.is_empty()).then_some(rest)
+        stripped(path, self.request.strip)
     }
 
     /// Whether the path of a file, of whatever kind, is asked for.

@@ -116,6 +116,11 @@ impl Target {
         })
     }
 
+    /// Opens `root` as a target where it is there; nothing is made.
+    pub fn open_existing(root: &Path, options: TargetOptions) -> Result<Option<Self>, TargetError> {
+        if root.is_dir() { Self::open(root, options).map(Some) } else { Ok(None) }
+    }
+
     /// Opens the root of the file system: everything goes back where it was.
     pub fn in_place(options: TargetOptions) -> Result<Self, TargetError> {
         Self::open(Path::new("/"), options)

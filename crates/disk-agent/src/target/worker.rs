@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 
-use super::Target;
 use super::beside::temporary_name;
 use super::dirs::{Dir, DirCache, Missing, a};
 use super::error::{ShownPath, TargetError};
@@ -14,6 +13,7 @@ use super::meta::{self, Now};
 use super::names;
 use super::policy::{self, TRIES, Way};
 use super::tally::count;
+use super::{Overwrite, Target};
 use crate::linux::flags;
 use crate::linux::restore::{self as sys, Errno, Handle};
 
@@ -57,6 +57,19 @@ impl<'t> Worker<'t> {
     /// The target it works on.
     pub fn target(&self) -> &'t Target {
         self.target
+    }
+
+    /// Whether something exists where a file is to be that is kept by the policy, which is counted. Nothing is made.
+    pub fn would_keep(&mut self, entry: &Entry, dir: &[u8], name: &[u8]) -> bool {
+        // A further name is made anew unless it is one of that very file, which stays a name of it.
+        let is_replaced =
+            matches!(self.target.overwrite, Overwrite::IfDifferent | Overwrite::Always);
+        if entry.link && is_replaced {
+            return false;
+        }
+        let Ok(dir) = self.dirs.get(self.target, dir, Missing::Fail) else { return false };
+        let Ok(name) = names::component(&dir.path, name) else { return false };
+        policy::existing(self.target, &dir, &name, entry).is_ok_and(|way| way == Way::Keep)
     }
 
     /// Creates the regular file `name` in `dir` (made if missing), empty. What exists is treated by the policy. What is to be

@@ -1,21 +1,31 @@
 //! Sending a letter: by a mail server, or by the machine's own sendmail.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
+use capstan_cell::wait_for_command_at_most;
+use capstan_engine::threads;
 use lettre::address::Envelope;
 use lettre::message::{Mailbox, header::ContentType};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls as Encrypted, TlsParameters};
-use lettre::{Message, SendmailTransport, SmtpTransport, Transport as _};
+use lettre::{Message, SmtpTransport, Transport as _};
 use zeroize::Zeroizing;
 
-use crate::exit::{FAILED, Failure};
+use crate::exit::{FAILED, Failure, one_line};
 use crate::spec::{Notify, Smtp, Tls, Way};
 
 /// Most bytes of a file with a password or a certificate.
 const FILE_MAX: u64 = 1 << 20;
+/// Most bytes of what a program says of a letter that it does not take.
+const WORDS_MAX: u64 = 4096;
+/// How long its last words are waited for.
+const WORDS_WAIT: Duration = Duration::from_secs(1);
 
 /// What is sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +52,7 @@ pub fn send(notify: &Notify, letter: &Letter) -> Result<(), String> {
         .body(letter.body.clone())
         .map_err(|e| format!("it cannot be written: {e}"))?;
     match &notify.way {
-        Way::Sendmail(program) => by_program(program, &message),
+        Way::Sendmail(program) => by_program(program, &message, notify.timeout),
         Way::Smtp(smtp) => {
             let transport = transport(smtp, notify)?;
             let refused =
@@ -72,15 +82,60 @@ fn to_one(transport: &SmtpTransport, message: &Message, to: &Mailbox) -> Result<
     sent.map(drop).map_err(|e| failed(Failure::new(FAILED, &e).error))
 }
 
-fn by_program(program: &Path, message: &Message) -> Result<(), String> {
-    SendmailTransport::new_with_command(program).send(message).map_err(|e| {
-        let why = Failure::new(FAILED, &e).error;
+/// By sendmail or what stands for it. One that takes longer than the timeout is ended: nobody else would.
+fn by_program(program: &Path, message: &Message, timeout: Duration) -> Result<(), String> {
+    given_to(program, message, timeout).map_err(|why| {
         let hint = match program.exists() {
             true => "look into its log",
             false => "install a mail server that has it, or name one with smtp",
         };
         format!("{} did not take it: {why}; {hint}", program.display())
     })
+}
+
+fn given_to(program: &Path, message: &Message, timeout: Duration) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.arg("-i");
+    if let Some(from) = message.envelope().from() {
+        command.arg("-f").arg(from);
+    }
+    command.arg("--").args(message.envelope().to());
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let plain = |e: std::io::Error| one_line(&e.to_string()).to_string();
+    let mut child = command.spawn().map_err(plain)?;
+    // It may read slowly, or not at all, and write more than a pipe holds: each has a thread of its own, which ends with it.
+    let (done, written) = mpsc::channel();
+    let (said, heard) = mpsc::channel();
+    let text = message.formatted();
+    if let (Some(mut stdin), Some(stderr)) = (child.stdin.take(), child.stderr.take()) {
+        let write = move || drop(done.send(stdin.write_all(&text)));
+        let read = move || {
+            let mut words = Vec::new();
+            // What came until then is what is told.
+            let _ = stderr.take(WORDS_MAX).read_to_end(&mut words);
+            let _ = said.send(words);
+        };
+        let started = threads::start("letter", write).and(threads::start("words", read));
+        started.map_err(|e| e.to_string())?;
+    }
+    let ended = wait_for_command_at_most(&mut child, timeout).map_err(plain)?;
+    let Some(status) = ended else {
+        return Err(format!("it took longer than {} s", timeout.as_secs_f64()));
+    };
+    if !status.success() {
+        let words = heard.recv_timeout(WORDS_WAIT).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).trim().to_owned();
+        return Err(if words.is_empty() {
+            status.to_string()
+        } else {
+            one_line(&words).to_string()
+        });
+    }
+    // One that did not read all of it has not sent it.
+    match written.recv_timeout(WORDS_WAIT) {
+        Ok(Err(e)) => Err(plain(e)),
+        _ => Ok(()),
+    }
 }
 
 fn transport(smtp: &Smtp, notify: &Notify) -> Result<SmtpTransport, String> {

@@ -1,4 +1,5 @@
-//! Input that is no file: standard input, or a command's output. Neither is waited for once the session is to end.
+//! Input that is no file: standard input, or a command's output. Neither is waited for once the session is to end, or what it gives
+//! cannot be written any more.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -65,15 +66,23 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Waits until there is something to read; an error where the session is to end before.
+    /// What it gives cannot be written: a command is told to end, and made to.
+    pub fn give_up(self) {
+        if let From::Command(mut child, _) = self.from {
+            drop(child.stdout.take());
+            // The session failed, which is said.
+            let _ = end_command(&mut child);
+        }
+    }
+
+    /// Waits for something to read; an error where the session is to end, or where nothing came for a while.
     fn wait(&self, input: &impl AsFd) -> io::Result<()> {
-        loop {
-            if self.stop.0.load(Relaxed) {
-                return Err(io::Error::other("the session was stopped"));
-            }
-            if readable(input, NAP)? {
-                return Ok(());
-            }
+        if self.stop.0.load(Relaxed) {
+            return Err(io::Error::other("the session was stopped"));
+        }
+        match readable(input, NAP)? {
+            true => Ok(()),
+            false => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 }
@@ -81,17 +90,37 @@ impl<'a> Input<'a> {
 /// Waits for a command's end. Where the session is to end before, the command and all that it started are told to end, and a second
 /// later made to.
 pub fn wait_for_command(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
+    match wait_until(child, &|| stop.0.load(Relaxed))? {
+        Some(status) => Ok(status),
+        None => end_command(child),
+    }
+}
+
+/// Waits for a command's end, for so long at most. `None`: it takes longer; it and all that it started were told to end, and a second
+/// later made to.
+pub fn wait_for_command_at_most(
+    child: &mut Child,
+    most: Duration,
+) -> io::Result<Option<ExitStatus>> {
+    let begun = Instant::now();
+    let status = wait_until(child, &|| begun.elapsed() >= most)?;
+    if status.is_none() {
+        end_command(child)?;
+    }
+    Ok(status)
+}
+
+/// Waits for a command's end; `None` where the wait is over before.
+fn wait_until(child: &mut Child, is_over: &dyn Fn() -> bool) -> io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_millis(1);
-    loop {
-        if stop.0.load(Relaxed) {
-            return end_command(child);
-        }
+    while !is_over() {
         if let Some(status) = child.try_wait()? {
-            return Ok(status);
+            return Ok(Some(status));
         }
         thread::sleep(pause);
         pause = (pause * 2).min(NAP);
     }
+    Ok(None)
 }
 
 fn end_command(child: &mut Child) -> io::Result<ExitStatus> {

@@ -121,7 +121,7 @@ pub use cleaning::{DirtyDrive, Uses};
 pub use compare::Compared;
 pub use error::{CellError, Result};
 pub use export::{ExportRequest, Exported};
-pub use input::wait_for_command;
+pub use input::{wait_for_command, wait_for_command_at_most};
 pub use lock::Locked;
 pub use object_detail::ObjectDetail;
 pub use protect::VersionRef;

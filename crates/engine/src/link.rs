@@ -84,6 +84,8 @@ pub trait BlockPort: Send + Sync {
     fn give_back(&self, stream: StreamId, grant: Grant);
     /// Whether the segment is to end: a stream without data ends its block early when it sees this.
     fn is_closing(&self, segment: SegmentOrdinal) -> bool;
+    /// Whether nothing can be written any more: a stream that waits for what it reads need not wait longer.
+    fn is_closed(&self) -> bool;
     /// The stream holds no grant and has nothing more for the segment it was in.
     fn leave_segment(&self, stream: StreamId);
     /// The stream has ended.

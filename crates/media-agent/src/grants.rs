@@ -245,6 +245,11 @@ impl Grants {
         at.is_some_and(|s| s.closing)
     }
 
+    /// Whether nothing is granted any more.
+    pub fn is_failed(&self) -> bool {
+        self.lock().failed
+    }
+
     /// Lets the segment being written end as soon as its streams can.
     pub fn close_current(&self) {
         let mut state = self.lock();

@@ -434,6 +434,9 @@ impl BlockPort for Port<'_> {
     fn is_closing(&self, segment: SegmentOrdinal) -> bool {
         self.0.grants.is_closing(segment)
     }
+    fn is_closed(&self) -> bool {
+        self.0.grants.is_failed()
+    }
     fn leave_segment(&self, stream: StreamId) {
         self.0.grants.leave(stream);
         let _ = self.0.give(Message::Poke);

@@ -128,3 +128,19 @@ fn without_another_tape_it_fails_and_says_so() {
     let said = failed["errors"].to_string();
     assert!(said.contains("medium error") && said.contains("no medium to go on on"), "{said}");
 }
+
+#[test]
+fn a_command_ends_where_what_it_gives_cannot_be_written() {
+    let lab = Lab::new();
+    let library = library(&lab, 1, 1);
+    let input = lab.file("input", noise(4, 25_000_000));
+    library.plan_faults(Some(1), "write:30=error").unwrap();
+    let line = format!("echo $$ >pid; cat {}; sleep 300; :", input.display());
+    let args = ["backup", "--from-command", &line, "--name", "t", "--to", "vtape:vtl", "--json"];
+    let failed = report(lab.run(args));
+    assert_eq!(failed["status"], "failed", "{failed:#}");
+    let pid = std::fs::read_to_string(lab.path("pid")).unwrap();
+    let is_there = PathBuf::from(format!("/proc/{}", pid.trim())).exists();
+    lab.sh(&format!("kill {} 2>/dev/null || true", pid.trim()));
+    assert!(!is_there, "the command goes on");
+}

@@ -246,3 +246,26 @@ fn no_password_goes_in_the_clear_with_the_letter_that_says_so() {
     assert!(lines.contains("RCPT TO:<ann@example.org>"), "{lines}");
     assert!(!lines.to_uppercase().contains("AUTH"), "{lines}");
 }
+
+/// It is ended, with what it started; and what a program says that refuses a letter is told.
+#[test]
+fn a_sendmail_that_hangs_is_waited_for_as_long_as_the_timeout() {
+    let lab = Lab::new();
+    lab.file("tree/x", noise(1, 10_000));
+    let notify = format!(
+        "{OBJECTS}[notify]\nmail = \"root\"\nsendmail = \"LAB/sendmail\"\ntimeout = \"1s\"\n"
+    );
+    for (program, words) in [
+        ("cd $(dirname $0); echo $$ >pid; sleep 100; touch late", "took longer than 1 s"),
+        ("echo 'no such queue' >&2; exit 75", "no such queue"),
+        ("exit 75", "exit status: 75"),
+    ] {
+        lab.file("sendmail", format!("#!/bin/sh\n{program}\n"));
+        lab.sh("chmod 755 sendmail");
+        let said = run(&lab, &notify).stderr;
+        assert!(said.contains(words), "{program}: {said}");
+    }
+    let pid = lab.sh("cat pid");
+    assert!(!PathBuf::from(format!("/proc/{}", pid.trim())).exists(), "it goes on");
+    assert!(!lab.path("late").exists(), "it was waited for");
+}

@@ -512,7 +512,10 @@ fn run_source(
         Err(e) => return failed(e.to_string()),
     };
     match backup.run_input(path.as_bytes(), &mut input, stream) {
-        Err(closed) => HandedOver { whole: Err(closed), input_failed: None },
+        Err(closed) => {
+            input.give_up();
+            HandedOver { whole: Err(closed), input_failed: None }
+        }
         Ok(read) => {
             let read = read.map_err(|e| format!("cannot read the input: {e}"));
             HandedOver { whole: Ok(()), input_failed: read.err().or(input.end().err()) }

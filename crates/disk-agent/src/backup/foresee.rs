@@ -225,6 +225,10 @@ impl BlockPort for Nowhere {
         false
     }
 
+    fn is_closed(&self) -> bool {
+        true
+    }
+
     fn leave_segment(&self, _stream: StreamId) {}
 
     fn close_stream(&self, _stream: StreamId) {}

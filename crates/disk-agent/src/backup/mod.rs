@@ -233,7 +233,8 @@ impl<'a> Backup<'a> {
         StreamWriter::open(self.port.clone(), self.meters.clone(), self.owners.clone(), options)
     }
 
-    /// Saves what a reader gives as one file of that name. Its length is not known before, so it is stored in parts.
+    /// Saves what a reader gives as one file of that name. Its length is not known before, so it is stored in parts. A reader that has
+    /// nothing yet says now and then that it would block: it is waited for as long as what it gives can be written.
     pub fn run_input(
         &self,
         path: &[u8],
@@ -254,6 +255,7 @@ impl<'a> Backup<'a> {
                     Ok(0) => break Ok(()),
                     Ok(n) => filled += n,
                     Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => writer.idle()?,
                     Err(e) => break Err(e),
                 }
                 if filled == buffer.len() || self.stop.load(Relaxed) {

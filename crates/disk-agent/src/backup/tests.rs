@@ -28,7 +28,9 @@ type Change = Box<dyn FnOnce() + Send>;
 
 /// A media agent of one segment that never ends. It keeps the rows, and changes the tree when the stream asks for its first block: its
 /// first names are opened then, and nothing is read.
+#[derive(Default)]
 struct Port {
+    is_closed: AtomicBool,
     change: Mutex<Option<Change>>,
     rows: Mutex<Vec<Entry>>,
 }
@@ -65,6 +67,9 @@ impl BlockPort for Port {
     fn give_back(&self, _: StreamId, _: Grant) {}
     fn is_closing(&self, _: SegmentOrdinal) -> bool {
         false
+    }
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Relaxed)
     }
     fn leave_segment(&self, _: StreamId) {}
     fn close_stream(&self, _: StreamId) {}
@@ -156,7 +161,7 @@ fn back_up(
     mut base: Base,
     change: Change,
 ) -> (BTreeMap<String, (Entry, usize)>, Vec<Code>) {
-    let port = Arc::new(Port { change: Mutex::new(Some(change)), rows: Mutex::default() });
+    let port = Arc::new(Port { change: Mutex::new(Some(change)), ..Port::default() });
     let root = dir.as_os_str().as_bytes()[1..].to_vec();
     rows_of(&port, Duration::ZERO, |backup, stream| {
         backup.run(&[root], Some(&mut base), vec![stream]).unwrap();
@@ -326,7 +331,7 @@ fn read_group(
     group: Group,
     change: Option<Change>,
 ) -> (BTreeMap<String, (Entry, usize)>, Vec<Code>) {
-    let port = Arc::new(Port { change: Mutex::new(change), rows: Mutex::default() });
+    let port = Arc::new(Port { change: Mutex::new(change), ..Port::default() });
     // So long as a reading of the kernel's locks is believed.
     rows_of(&port, Duration::from_millis(2100), |backup, stream| {
         let queues = [Queue::new(1)];
@@ -386,4 +391,20 @@ fn a_directory_that_comes_back_before_it_is_entered_has_a_row() {
     assert_eq!(rows["x"].0.size, 8);
     let row = rows.get("a").map(|(row, times)| (row.kind, *times));
     assert_eq!(row, Some((Kind::Dir, 1)), "{said:?}");
+}
+
+/// The device fails while nothing comes.
+#[test]
+fn an_input_that_gives_nothing_is_not_waited_for_where_nothing_can_be_written() {
+    struct Silent(Arc<Port>);
+    impl std::io::Read for Silent {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            assert!(!self.0.is_closed.swap(true, Relaxed), "it is waited for still");
+            Err(std::io::ErrorKind::WouldBlock.into())
+        }
+    }
+    let port = Arc::new(Port::default());
+    rows_of(&port, Duration::ZERO, |backup, stream| {
+        assert!(backup.run_input(b"f", &mut Silent(port.clone()), stream).is_err());
+    });
 }

@@ -324,8 +324,11 @@ impl<'p> StreamWriter<'p> {
         Ok(())
     }
 
-    /// Called by a stream that waits for input: lets a segment end that is to end.
+    /// Called by a stream that waits for input: lets a segment end that is to end. An error where nothing can be written any more.
     pub fn idle(&mut self) -> Result<(), LinkClosed> {
+        if self.port.is_closed() {
+            return Err(LinkClosed);
+        }
         let before = self.segment;
         let closing = before.is_some_and(|s| self.port.is_closing(s));
         if closing {

@@ -134,6 +134,9 @@ mod tests {
         fn is_closing(&self, _: SegmentOrdinal) -> bool {
             false
         }
+        fn is_closed(&self) -> bool {
+            false
+        }
         fn leave_segment(&self, _: StreamId) {}
         fn close_stream(&self, _: StreamId) {}
     }

@@ -295,6 +295,11 @@ fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_
         WalkEvent::Skipped(_)
         | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR, _)
         | WalkEvent::NoRoot(_, Errno::NOENT | Errno::NOTDIR, _) => {}
+        WalkEvent::OwnRoot(path) => {
+            closed.lock().push(path.to_vec());
+            let why = "not compared: it is capstan's own medium or home".to_owned();
+            ears.say(Code::LeftOut, "disk agent", &shown(path), why);
+        }
         WalkEvent::LeftOut(path, why) => {
             closed.lock().push(path.to_vec());
             ears.say(Code::LeftOut, "disk agent", &shown(path), format!("not compared: {why}"));

@@ -186,6 +186,8 @@ pub enum LeftOut {
     InUse,
     /// By itself, and why.
     Itself(&'static str),
+    /// It was named, and cannot be backed up, which a message says.
+    Failed,
 }
 
 impl LeftOut {
@@ -204,6 +206,7 @@ impl LeftOut {
             Self::Size => "--files-of-size".to_owned(),
             Self::InUse => "--locked skip".to_owned(),
             Self::Itself(why) => (*why).to_owned(),
+            Self::Failed => String::new(),
         }
     }
 }
@@ -219,6 +222,8 @@ pub enum WalkEvent<'a> {
     Failed(&'a [u8], Errno, bool),
     /// A root is not there, or cannot be reached; whether what the base has of it is kept.
     NoRoot(&'a [u8], Errno, bool),
+    /// A root is what is written to, or the home.
+    OwnRoot(&'a [u8]),
 }
 
 /// Lists the source and deals names to streams.
@@ -374,6 +379,12 @@ impl Walker<'_> {
                 return None;
             }
         };
+        // What was named and is not backed up is no note.
+        if self.selection.never.contains(&id) && device.is_none() {
+            (self.event)(WalkEvent::OwnRoot(&dir.path));
+            deal.failed_root(&dir.path);
+            return None;
+        }
         if self.selection.never.contains(&id) {
             return self.leave(dir, "it is capstan's own medium or home", deal);
         }
@@ -496,9 +507,25 @@ impl Deal<'_, '_> {
     fn no_root(&mut self, path: &[u8], e: Errno) {
         let kept = self.base.is_some();
         (self.walker.event)(WalkEvent::NoRoot(path, e, kept));
+        self.failed_root(path);
         if kept {
             self.failed.push(path.to_vec());
             self.absent.push(path.to_vec());
+        }
+    }
+
+    /// Deals a root that cannot be backed up, where it is asked for what is left out.
+    fn failed_root(&mut self, path: &[u8]) {
+        if self.walker.names_left_out
+            && let Ok(top) = source::open_root()
+        {
+            let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
+                Some(at) => (&path[..at], &path[at + 1..]),
+                None => (&[][..], path),
+            };
+            let dir = Arc::new(DirHandle { fd: top.fd, path: dir.to_vec() });
+            let listed = Listed { name: name.to_vec(), kind: None, ino: 0 };
+            self.left_out(&dir, listed, LeftOut::Failed);
         }
     }
 

@@ -156,3 +156,35 @@ fn another_medium_is_foreseen_as_it_comes() {
         assert_eq!(foreseen["kept"], real["kept"], "{options:?}: {foreseen:#}");
     }
 }
+
+#[test]
+fn a_path_that_is_named_and_not_backed_up_has_a_line_and_an_error() {
+    let lab = lab();
+    let last = |line: &str, code: u8| {
+        let done = run(&lab, line);
+        assert_eq!(i64::from(done.code), i64::from(code), "{line}: {}{}", done.stdout, done.stderr);
+        assert!(done.stderr.contains("path-missing"), "{line}: {}", done.stderr);
+        done.stdout.clone()
+    };
+    for named in ["tree nowhere", "tree nowhere/below", "tree m", "tree home"] {
+        lab.sh("mkdir -p m home");
+        let to = format!("--to {}", if named == "tree home" { "m2" } else { "m" });
+        let home = if named == "tree home" { "--home home" } else { "" };
+        let line = format!("{home} backup {named} {to} --name t");
+        let path = lab.path(named.strip_prefix("tree ").unwrap());
+        let said = last(&format!("{line} --dry-run --list"), 3);
+        let is_it = |l: &str| l.starts_with("failed ") && l.ends_with(&path.display().to_string());
+        assert_eq!(said.lines().filter(|l| is_it(l)).count(), 1, "{named}: {said}");
+        last(&line, 3);
+    }
+    // Where nothing else is named nothing is done, whether the medium is there or is to be made.
+    lab.sh("mkdir empty");
+    for medium in ["m", "empty"] {
+        let line = format!("backup {medium} --to {medium} --name own");
+        run(&lab, &line).refused(&["nothing of it is backed up"]);
+        run(&lab, &format!("{line} --dry-run")).refused(&["nothing of it is backed up"]);
+    }
+    assert_eq!(lab.sh("ls empty"), "", "it became a medium");
+    // A medium that is not written to is backed up like anything else.
+    run(&lab, "backup m --to m3 --name other").ok();
+}

@@ -54,6 +54,7 @@ impl Cell {
             }
             Source::Paths(paths) => {
                 let roots = self.roots(paths, ears)?;
+                refuse_own(self, request, &roots)?;
                 let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
                 let name = names.collect::<Vec<_>>().join(",");
                 (roots, name)
@@ -195,20 +196,40 @@ fn check_given(request: &BackupRequest) -> Result<()> {
     names::check_tags(&request.tags)
 }
 
+/// Refuses what can only come to nothing: every path is what is written to, or the home. One of several is an error of the session.
+fn refuse_own(cell: &Cell, request: &BackupRequest, roots: &[Vec<u8>]) -> Result<()> {
+    let devices = std::iter::once(&request.device).chain(&request.mirrors);
+    let mut own: Vec<_> = devices.flat_map(Address::directories).collect();
+    own.push(cell.home.clone());
+    let own: Vec<_> = own.iter().filter_map(|path| identity(path)).collect();
+    let is_own = |root: &Vec<u8>| identity_of(root).is_some_and(|id| own.contains(&id));
+    match roots.first().filter(|_| roots.iter().all(is_own)) {
+        Some(first) => Err(CellError::BadInput(format!(
+            "/{} is what the backup is written to, or capstan's home: nothing of it is backed up; name other paths",
+            path_text(first)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What tells a directory from all others; of what is none there is nothing: to open a FIFO would wait for its other end.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    source::identity(&dir).ok()
+}
+
+fn identity_of(root: &[u8]) -> Option<(u64, u64)> {
+    identity(Path::new(OsStr::from_bytes(&[b"/", root].concat())))
+}
+
 /// Directories never to enter: our own media and home, unless they are roots.
 pub(crate) fn never_entered(
     cell: &Cell,
     roots: &[Vec<u8>],
     device: Option<&Address>,
 ) -> Result<Vec<(u64, u64)>> {
-    let identity = |path: &Path| {
-        // Directories only: to open a FIFO would wait for its other end.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-        source::identity(&dir).ok()
-    };
-    let root = |r: &Vec<u8>| identity(Path::new(OsStr::from_bytes(&[b"/", &r[..]].concat())));
-    let roots: Vec<_> = roots.iter().filter_map(root).collect();
+    let roots: Vec<_> = roots.iter().filter_map(|root| identity_of(root)).collect();
     let others = cell.idb.media()?.into_iter().flat_map(|known| {
         let address = known.device.parse::<Address>().ok();
         let directories = address.as_ref().map(Address::directories).unwrap_or_default();

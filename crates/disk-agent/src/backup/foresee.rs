@@ -153,6 +153,9 @@ impl Seen {
 impl StreamReader<'_> {
     /// What becomes of a name.
     fn foresee(&mut self, item: &WalkItem, index: usize, path: Vec<u8>) -> Foreseen {
+        if item.left_out.as_deref() == Some(&LeftOut::Failed) {
+            return Foreseen { path, fate: Fate::Failed, bytes: 0, rule: None, contents: false };
+        }
         if let Some(why) = &item.left_out {
             let rule = Some(why.text(self.backup.selection));
             let contents = item.listed.name.is_empty() && !item.dir.path.is_empty();

@@ -346,6 +346,10 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
         WalkEvent::NoRoot(path, e, kept) => {
             say(listener, Code::PathMissing, path, format!("{}: {}", text(e), below(kept)));
         }
+        WalkEvent::OwnRoot(path) => {
+            let why = "it is what is written to, or capstan's home: this version has nothing of it";
+            say(listener, Code::PathMissing, path, why.to_owned());
+        }
         WalkEvent::Failed(path, e, kept) => {
             let why = format!("cannot list the directory: {}; {}", text(e), below(kept));
             say(listener, Code::NotListed, path, why);

@@ -53,7 +53,7 @@ struct Imports {
     /// Keys of the names, as far as they are open.
     keys: VersionKeys,
     /// The media that sessions wrote before they went on on this one.
-    follows: Vec<(SessionId, Follows)>,
+    follows: Vec<Before>,
     /// Locks that are attached to a tape.
     locks: Vec<(VersionId, i64)>,
     /// Segments that are cut short, and of which more is known than is left: that stays.
@@ -61,6 +61,17 @@ struct Imports {
     /// Not what sessions wrote that were gone on with since, elsewhere: what they were not told to have committed was read and
     /// written again, and is not taken for a part of their versions.
     but_gone_on: bool,
+}
+
+/// A medium that a session left.
+#[derive(Debug)]
+pub(crate) struct Before {
+    /// The session.
+    pub session: SessionId,
+    /// What it left.
+    pub medium: Follows,
+    /// When it went on on the next one, in microseconds since 1970.
+    pub at_us: i64,
 }
 
 /// What a segment has of a stream.
@@ -177,6 +188,7 @@ impl Cell {
     ) -> Result<Report> {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
+        let _booked = self.book_drives_of(&[device])?;
         capstan_devices::open::wait_for(device);
         let opened = capstan_devices::open::medium(device);
         // One that was imported before, and is not on its tape any more, is marked; what is there now is imported.
@@ -231,6 +243,7 @@ impl Cell {
             self.warn_without_ring(device, &header.label, &ears)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
+        self.note_room(device, &header)?;
         let versions: Vec<VersionId> = sessions.iter().map(|s| s.label.version).collect();
         if opened.opened > 0 {
             self.grant_to_names_key()?;
@@ -283,6 +296,7 @@ impl Cell {
                         shell_word(device)
                     )
                 }));
+                self.note_left(&found.follows)?;
                 report.notes.extend(self.wanted_before(&found.follows)?);
             }
         }
@@ -342,9 +356,9 @@ impl Cell {
     }
 
     /// Which media are wanted besides: sessions that were imported wrote them before, and they are not known.
-    pub(crate) fn wanted_before(&self, follows: &[(SessionId, Follows)]) -> Result<Vec<String>> {
+    pub(crate) fn wanted_before(&self, follows: &[Before]) -> Result<Vec<String>> {
         let mut wanted: BTreeMap<[u8; 16], (&Follows, Vec<String>)> = BTreeMap::new();
-        for (session, before) in follows {
+        for Before { session, medium: before, .. } in follows {
             if self.idb.medium(before.medium)?.is_none() {
                 let (_, sessions) = wanted.entry(before.medium.0).or_insert((before, Vec::new()));
                 sessions.push(session.short());
@@ -507,7 +521,11 @@ impl Cell {
                 return Ok(reader.len()?);
             }
         }
-        follows.extend(header.follows.clone().map(|before| (label.session, before)));
+        follows.extend(header.follows.clone().map(|medium| Before {
+            session: label.session,
+            medium,
+            at_us: header.written_us,
+        }));
         for key in &header.keys {
             let json = key.to_string();
             let record = KeyRecord::from_json(json.as_bytes())?;

@@ -9,12 +9,12 @@ use capstan_devices::open::{header_on, is_by_hand, refuse_no_drive, wait_for};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_devices::tape::done_reading;
 use capstan_engine::message::{Code, shell_word};
-use capstan_format::id::{SessionId, VersionId};
-use capstan_format::record::Follows;
+use capstan_format::id::VersionId;
 use capstan_idb::Status;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::import::Before;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, now_us, rfc3339};
@@ -26,7 +26,7 @@ pub(crate) struct Later {
     /// Versions of which something was imported.
     pub versions: Vec<VersionId>,
     /// Media that may be wanted besides.
-    pub follows: Vec<(SessionId, Follows)>,
+    pub follows: Vec<Before>,
     /// How many belong to another cell.
     pub others_media: u64,
 }
@@ -321,6 +321,7 @@ impl All {
             report.error_count += said.error_count;
             with_errors(&mut report);
         }
+        cell.note_left(&later.follows)?;
         report.notes.extend(cell.wanted_before(&later.follows)?);
         if later.others_media > 0 {
             let mut adopt: Vec<String> = Vec::new();

@@ -410,8 +410,8 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn room(&mut self) -> Option<u64> {
-        self.tape.as_ref()?;
-        Some(self.room_from(self.at).max(0.0) as u64)
+        let end = self.tape.as_ref()?.len();
+        Some(self.room_from(end).max(0.0) as u64)
     }
 
     fn is_write_protected(&self) -> bool {

@@ -459,3 +459,35 @@ fn a_copy_to_a_library_goes_on_and_one_file_loads_its_tapes_only() {
     assert!(media_of(&one).len() < on, "{one:#}");
     comes_back(&lab, "t", &lab.path("tree"));
 }
+
+/// An import has each tape in a drive, and keeps what it saw: no backup loads a full one again to learn it.
+#[test]
+fn an_import_keeps_which_tapes_are_full() {
+    let lab = Lab::new();
+    let dir = library(&lab, 1, 8);
+    tree(&lab, 100);
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    let before = media(&lab);
+    let full: Vec<&str> =
+        before.iter().filter(|of| of.1 == "full").map(|of| of.0.as_str()).collect();
+    assert!(full.len() >= 2 && before.len() > full.len(), "{before:?}");
+    std::fs::remove_dir_all(lab.path("home/catalogs")).unwrap();
+    lab.lose_tables();
+    lab.run(["import", "vtape:vtl"]).ok();
+    lab.run(["media", "adopt", "vtape:vtl"]).ok();
+    assert_eq!(media(&lab), before);
+    let listed = lab.run(["media", "list", "--json"]);
+    assert!(listed.ok().rows().iter().all(|medium| medium["capacity_bytes"] == 40_000_000));
+    let loads = || -> Vec<u64> {
+        let of = |label: &&str| {
+            let text = std::fs::read_to_string(dir.join(format!("tapes/{label}.json"))).unwrap();
+            serde_json::from_str::<Value>(&text).unwrap()["loads"].as_u64().unwrap()
+        };
+        full.iter().map(of).collect()
+    };
+    let loaded = loads();
+    lab.file("tree/new", noise(77, 1_000_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    assert_eq!(loads(), loaded);
+    comes_back(&lab, "t", &lab.path("tree"));
+}

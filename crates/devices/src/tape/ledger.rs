@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use capstan_format::id::MediumId;
 
-use crate::address::LibraryName;
+use super::mount::Tape;
+use crate::address::{Address, LibraryName};
 
 /// Something that happened to a tape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +19,8 @@ pub enum Event {
         /// What is on its sticker.
         barcode: String,
     },
-    /// A session that wrote to it is done.
-    Written {
+    /// A session that wrote to it, or imported what is on it, is done.
+    Used {
         /// The medium on it.
         medium: MediumId,
         /// Its library.
@@ -45,4 +46,22 @@ pub(super) fn note(event: impl FnOnce() -> Event) {
     if let Some(keep) = KEEP.get() {
         keep(event());
     }
+}
+
+/// Tells of the tapes of a medium that this process has in drives how much of them is written, as their drives say it.
+pub fn note_use(medium: MediumId, device: &Address) {
+    for tape in device.tapes().iter().map(Tape::of).filter(|tape| tape.is_loaded()) {
+        if let Ok(room) = tape.with(|deck| Ok(deck.capacity().zip(deck.room()))) {
+            note_used(medium, &tape, room);
+        }
+    }
+}
+
+pub(super) fn note_used(medium: MediumId, tape: &Tape, room: Option<(u64, u64)>) {
+    note(|| Event::Used {
+        medium,
+        library: tape.library().clone(),
+        barcode: tape.barcode().map(str::to_owned),
+        room,
+    });
 }

@@ -9,7 +9,7 @@ use capstan_format::record::{MediumHeader, encode_record};
 use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
 
 use super::keys::key_of;
-use super::ledger::{self, Event};
+use super::ledger;
 use super::mount::Tape;
 use super::storage::TapeStorage;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
@@ -352,12 +352,7 @@ impl Device for TapeDevice {
             Ok((deck.session(), room))
         });
         let Ok((session, room)) = done else { return Vec::new() };
-        ledger::note(|| Event::Written {
-            medium: self.medium.header().medium,
-            library: self.tape.library().clone(),
-            barcode: self.tape.barcode().map(str::to_owned),
-            room,
-        });
+        ledger::note_used(self.medium.header().medium, &self.tape, room);
         vec![session]
     }
 }

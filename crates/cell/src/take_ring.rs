@@ -20,6 +20,7 @@ use crate::unlock::more_helpful;
 /// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
 /// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
 pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<(KeyRing, Unlocked)> {
+    capstan_devices::open::wait_for(device);
     let medium = capstan_devices::open::medium(device)?;
     let mut rings: Vec<KeyRing> = Vec::new();
     let records = match medium.header().drive_key_record() {

@@ -217,7 +217,7 @@ impl Cell {
                     }
                 }
             }
-            Err(unfit.error(|found| {
+            Err(unfit.error(&format!("tape of {}", library.library), |found| {
                 format!(
                     "no array of tapes can be written, and {} has too few tapes for a new one of {} ({found}); put blank tapes \
                      into mail slots and `capstan library import {2}` them, or recycle an array",

@@ -124,7 +124,7 @@ impl Cell {
                 }
             }
         }
-        Err(unfit.error(|found| {
+        Err(unfit.error(&format!("tape of {}", library.library), |found| {
             format!(
                 "no tape of {} can be written ({found}); put a blank tape into a mail slot and `capstan library import {}` \
                  it, or recycle one",
@@ -455,7 +455,6 @@ impl Unfit {
             let why = chain(&e);
             // What to do is said once.
             let why = why.split("; ").next().unwrap_or_default().to_owned();
-            self.said.push(format!("{name}: {why}"));
             if !self.busy.contains(&why) {
                 self.busy.push(why);
             }
@@ -465,13 +464,20 @@ impl Unfit {
         Ok(())
     }
 
-    /// The error that nothing does. What others have is all there is to say as long as that is waited for.
-    pub fn error(&self, text: impl FnOnce(&str) -> String) -> CellError {
-        let found = if self.said.is_empty() { "it has none" } else { &self.said.join(", ") };
-        match self.busy.is_empty() {
-            false => CellError::InUse(format!("{}; {}", self.busy.join(", "), text(found))),
-            true => CellError::NoTape(text(found)),
+    /// The error that none of these tapes does, and what to do then. What others have does, as soon as they are done with it.
+    pub fn error(&self, of: &str, to_do: impl FnOnce(&str) -> String) -> CellError {
+        let found = self.said.join(", ");
+        if self.busy.is_empty() {
+            return CellError::NoTape(to_do(if found.is_empty() { "it has none" } else { &found }));
         }
+        let others = match found.is_empty() {
+            true => String::new(),
+            false => format!("; no other {of} can be written ({found})"),
+        };
+        CellError::InUse(format!(
+            "{}{others}; have it waited for longer (--wait), or end that session",
+            self.busy.join(", ")
+        ))
     }
 }
 

@@ -107,3 +107,70 @@ fn a_tape_that_is_being_written_is_waited_for_and_that_is_said() {
     all_completed([restore]);
     same_by_rsync(&lab.path("t"), &below(&lab.path("out"), &lab.path("t")));
 }
+
+/// Starts it while another process has the one drive, and lets it have that when it says that it waits.
+fn waits_for_the_drive(lab: &Lab, line: &str) {
+    let drive = File::create(lab.path("vtl/drive-1")).unwrap();
+    drive.lock().unwrap();
+    let mut waiting = patient(lab, line);
+    let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("waiting: ")), "{line}");
+    drop(drive);
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{line}: {:?}", said.collect::<Vec<_>>());
+}
+
+#[test]
+fn who_makes_or_erases_media_waits_for_a_drive_too() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 4);
+    waits_for_the_drive(&lab, "media init vtape:vtl --barcodes V0000[12]L9");
+    waits_for_the_drive(&lab, "media init vtape:vtl?tape=V00003L9");
+    let media = lab.run(["media", "list"]).ok().stdout.clone();
+    assert_eq!(media.matches("free").count(), 3, "{media}");
+    waits_for_the_drive(&lab, "media erase vtape:vtl?tape=V00004L9 --foreign");
+}
+
+#[test]
+fn a_drive_that_is_in_use_is_no_lack_of_tapes() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 3);
+    lab.file("t/file", noise(1, 1_000));
+    let drive = File::create(lab.path("vtl/drive-1")).unwrap();
+    drive.lock().unwrap();
+    let refused = lab.run(["backup", "t", "--to", "vtape:vtl", "--wait", "0"]);
+    refused.refused(&["in use by process", "--wait", "end that session"]);
+    assert!(!refused.stderr.contains("blank tape"), "{}", refused.stderr);
+}
+
+/// Each reads three tapes at a time, and there are three drives: one after the other, whole arrays, and not tape by tape by turns.
+#[test]
+fn who_reads_arrays_of_tapes_has_all_drives_for_one_at_a_time() {
+    let lab = Lab::new();
+    let dir = crate::tape::library(&lab, 3, 12);
+    let names = ["a", "b"];
+    for (n, name) in names.iter().enumerate() {
+        lab.file(&format!("{name}/file"), noise(n as u64, 30_000_000));
+        let array = "rait5:vtape:vtl,vtape:vtl,vtape:vtl";
+        lab.backed_up([name, "--to", array, "--name", name]);
+    }
+    let loads = || -> u64 {
+        let tapes = std::fs::read_dir(dir.join("tapes")).unwrap().map(|of| of.unwrap().path());
+        let labels = tapes.filter(|path| path.extension().is_some_and(|end| end == "json"));
+        let of = |path| std::fs::read_to_string(path).unwrap();
+        let label = |path| serde_json::from_str::<serde_json::Value>(&of(path)).unwrap();
+        labels.map(|path| label(path)["loads"].as_u64().unwrap()).sum()
+    };
+    let restore = |name: &str| patient(&lab, &format!("restore {name} --into out-{name}"));
+    let verify = |name: &str| patient(&lab, &format!("verify {name}"));
+    for start in [&restore as &dyn Fn(&str) -> Child, &verify] {
+        let before = loads();
+        all_completed(names.map(start));
+        let more = loads() - before;
+        // Each array once, and the last one that the other had in the drives.
+        assert!(more <= 18, "{more}");
+    }
+    for name in names {
+        same_by_rsync(&lab.path(name), &below(&lab.path(format!("out-{name}")), &lab.path(name)));
+    }
+}

@@ -12,6 +12,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::Silent;
 use crate::session::Ears;
+use crate::waited::patiently;
 
 /// What erasing a medium gave up.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ impl Cell {
                 )));
             }
         };
-        let on_it = match open::member(&tape) {
+        let on_it = match patiently(|| Ok(open::member(&tape)?)) {
             Ok(medium) => {
                 self.refuse_known(&tape, Some(medium.header()))?;
                 // Of one whose drive encrypts it, without the key nobody knows whether it is locked.
@@ -61,15 +62,17 @@ impl Cell {
                 refuse_lock_attached(&medium)?;
                 Foreign::Medium(medium.header().label.clone())
             }
-            Err(DeviceError::NoMedium(_)) if open::is_blank(&Address::Tape(tape.clone()))? => {
+            Err(CellError::Device(DeviceError::NoMedium(_)))
+                if open::is_blank(&Address::Tape(tape.clone()))? =>
+            {
                 self.refuse_known(&tape, None)?;
                 Foreign::Blank
             }
-            Err(e) if e.is_no_medium() => {
+            Err(CellError::Device(e)) if e.is_no_medium() => {
                 self.refuse_known(&tape, None)?;
                 Foreign::Other
             }
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(e),
         };
         capstan_devices::tape::erase(&tape, secure)?;
         self.remember_blank(&tape)?;
@@ -132,7 +135,7 @@ impl Cell {
         }
         let holds_nothing = self.idb.holdings(medium.id)?.segments == 0;
         match &address {
-            Address::Tape(tape) if open::is_blank(&address).unwrap_or(false) => {
+            Address::Tape(tape) if patiently(|| Ok(open::is_blank(&address)?)).unwrap_or(false) => {
                 // What another time began is brought to its end: it may have been interrupted in the middle of the tape.
                 let erased = self.erasable(&medium, secure)?;
                 if secure {

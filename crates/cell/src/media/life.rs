@@ -14,6 +14,7 @@ use super::{LabelRule, MediumInfo, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::session::now_us;
+use crate::waited::patiently;
 
 /// Block size of new media: 512 KiB. Two frames fill it, and a few blocks stay in a core's cache.
 pub(crate) const BLOCK_SIZE: u32 = 512 << 10;
@@ -88,6 +89,15 @@ pub(crate) fn check_location(to: &str) -> Result<()> {
 impl Cell {
     /// Makes a medium in an empty or new directory, or on a blank tape.
     pub fn media_init(&self, address: &Address, wanted: &Initialise) -> Result<MediumInfo> {
+        patiently(|| self.media_init_now(address, wanted))
+    }
+
+    /// The same, at once: what others have is an error.
+    pub(super) fn media_init_now(
+        &self,
+        address: &Address,
+        wanted: &Initialise,
+    ) -> Result<MediumInfo> {
         let size = wanted.block_size.unwrap_or(BLOCK_SIZE);
         if !is_block_size(size) {
             return Err(CellError::BadInput(format!(
@@ -247,7 +257,7 @@ impl Cell {
             }
         }
         // A tape that has another medium is none to erase.
-        match open::member(tape) {
+        match patiently(|| Ok(open::member(tape)?)) {
             Ok(there) if there.header().medium == medium.id => {
                 return Err(CellError::BadInput(format!(
                     "{called} is on its tape; leave --foreign out"
@@ -262,8 +272,8 @@ impl Cell {
                     medium.label
                 )));
             }
-            Err(e) if e.is_no_medium() => {}
-            Err(e) => return Err(e.into()),
+            Err(CellError::Device(e)) if e.is_no_medium() => {}
+            Err(e) => return Err(e),
         }
         self.refuse_read(medium.id)?;
         capstan_devices::tape::refuse_worm(tape)?;

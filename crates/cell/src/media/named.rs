@@ -42,6 +42,7 @@ impl Cell {
                 return known.min_by_key(|(rank, _)| *rank).map(|of| of.1).ok_or_else(unknown);
             }
             Address::Array(_) => {
+                open::wait_for(&address);
                 let id = open::medium(&address)?.header().medium;
                 return self.idb.medium(id)?.ok_or_else(unknown);
             }

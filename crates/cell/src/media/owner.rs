@@ -165,6 +165,7 @@ impl Cell {
         unencrypted: bool,
         observer: &dyn Observer,
     ) -> Result<Medium> {
+        open::wait_for(address);
         let medium = open::medium(address)?;
         if self.other_cell(medium.header())?.is_none() && medium.header().cell.is_some() {
             let name = shown(medium.header().medium, &medium.header().label);

@@ -1,6 +1,7 @@
 //! Blank tapes of libraries: what a pool takes that may, and many made media at once.
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_devices::tape::done_reading;
 use capstan_idb::{Medium, Pool, RotationSet};
 use globset::GlobBuilder;
 
@@ -22,6 +23,16 @@ pub enum Made {
     Is(String),
     /// It cannot be one.
     Failed(String),
+}
+
+/// How several media are made.
+struct Making<'a> {
+    wanted: &'a Initialise,
+    dry_run: bool,
+    /// The labels that were given so far.
+    given: Vec<String>,
+    /// Whether drives and tapes that others have are waited for.
+    is_patient: bool,
 }
 
 impl Cell {
@@ -68,7 +79,7 @@ impl Cell {
                     });
                 }
                 let wanted = Initialise { pool: Some(pool.name.clone()), ..Initialise::default() };
-                match self.media_init(&address, &wanted) {
+                match self.media_init_now(&address, &wanted) {
                     Ok(info) => {
                         if set.is_some() {
                             self.idb.set_medium_pool(info.medium.id, Some(&pool.name), set)?;
@@ -87,7 +98,7 @@ impl Cell {
                 "it takes blank tapes, and no library is known to take them from; `capstan pool set {} --library LIBRARY` names one",
                 pool.name
             )),
-            false => unfit.error(|found| format!("of blank tapes: {found}")),
+            false => unfit.error("blank tape", |found| format!("of blank tapes: {found}")),
         })
     }
 
@@ -165,7 +176,8 @@ impl Cell {
             .map_err(capstan_devices::DeviceError::from)?;
         let mut known: Vec<Candidate> =
             self.tapes_in_order(&library.resolved(), ByDrive::default())?;
-        let (mut matched, mut failed, mut given) = (0, 0, Vec::new());
+        let (mut matched, mut failed) = (0, 0);
+        let mut making = Making { wanted, dry_run, given: Vec::new(), is_patient: true };
         for tape in held.iter().filter(|tape| pattern.is_match(&tape.barcode)) {
             let barcode = tape.barcode.as_str();
             let Some(at) = known.iter().position(|c| c.barcode == barcode && !barcode.is_empty())
@@ -174,7 +186,7 @@ impl Cell {
             };
             let candidate = known.swap_remove(at);
             matched += 1;
-            let made = self.make_one(library, candidate, wanted, dry_run, &mut given);
+            let made = self.make_one(library, candidate, &mut making);
             failed += u64::from(matches!(made, Made::Failed(_)));
             each(barcode, &made);
         }
@@ -190,9 +202,7 @@ impl Cell {
         &self,
         library: &TapeAddress,
         Candidate { barcode, known, why_not }: Candidate,
-        wanted: &Initialise,
-        dry_run: bool,
-        given: &mut Vec<String>,
+        Making { wanted, dry_run, given, is_patient }: &mut Making<'_>,
     ) -> Made {
         if let Some((id, _)) = known {
             let label = self.idb.medium(id).ok().flatten().map(|medium| medium.label);
@@ -203,7 +213,7 @@ impl Cell {
         }
         let tape = TapeAddress { drive: library.drive, ..library.with_tape(&barcode) };
         let address = Address::Tape(tape.clone());
-        if dry_run {
+        if *dry_run {
             return match self.label_by_rule(&address, wanted, given) {
                 Ok(label) => {
                     given.push(label.clone());
@@ -212,16 +222,25 @@ impl Cell {
                 Err(e) => Made::Failed(chain(&e)),
             };
         }
-        match self.media_init(&address, wanted) {
+        let made = match *is_patient {
+            true => self.media_init(&address, wanted),
+            false => self.media_init_now(&address, wanted),
+        };
+        let made = match made {
             Ok(info) => Made::Medium(Box::new(info)),
             Err(e) => {
+                // Who was waited for in vain is not waited for again for each of them.
+                *is_patient &= !e.is_busy();
                 // What could not be remembered is found again.
                 let seen = self.remember_unfit(&tape, &e).ok().flatten();
                 Made::Failed(
                     seen.and_then(|seen| crate::seen::why_not(&seen)).unwrap_or_else(|| chain(&e)),
                 )
             }
-        }
+        };
+        // Others get its drive.
+        done_reading(&address);
+        made
     }
 
     /// What a new medium is called: by its own rule, else by that of its pool, else as its directory or tape. Labels that were `given`

@@ -353,6 +353,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<(MediumId, RecoveredMedium)> {
+        capstan_devices::open::wait_for(device);
         let there = capstan_devices::open::medium(device)?;
         let id = there.header().medium;
         let known = self.idb.management(id)?;

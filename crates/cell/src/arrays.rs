@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
+use capstan_devices::open::wait_for;
 use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::half_made;
 use capstan_devices::rait::open::{self as arrays, Opened};
@@ -104,6 +105,7 @@ impl Cell {
             members: Vec::new(),
             broken: None,
         };
+        wait_for(&Address::Array(address.clone()));
         let opened = match arrays::open(&address) {
             Ok(opened) => opened,
             Err(e) => {
@@ -161,7 +163,11 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<(Rebuilt, ArrayInfo)> {
-        let opened = arrays::open(&self.array_of(name)?)?;
+        let address = self.array_of(name)?;
+        let array = Address::Array(address.clone());
+        let _booked = self.book_drives_of(&[&array, onto])?;
+        wait_for(&array);
+        let opened = arrays::open(&address)?;
         let place = place_of(&opened.address, member)?;
         let header = opened.storage.header();
         self.open_drive_key(&header)?;

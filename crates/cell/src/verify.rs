@@ -33,6 +33,7 @@ use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::VerifyRequest;
 use crate::restore::files_known;
+use crate::robots::Booked;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::version::VersionView;
 use crate::watch::{self, Watched};
@@ -46,6 +47,8 @@ struct Asked<'a> {
     changed: Vec<String>,
     /// Tapes that somebody has to bring.
     _wanted: Option<operator::Asked>,
+    /// The drives of an array of tapes.
+    _booked: Vec<Booked>,
     _reading: Option<Reading>,
 }
 
@@ -60,7 +63,7 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         self.check_pages(&ears);
-        let Asked { name, planned, version: mut view, changed, _wanted, _reading } =
+        let Asked { name, planned, version: mut view, changed, _wanted, _booked, _reading } =
             self.parts(request)?;
         let version = view.as_ref().map(|view| view.version);
         for text in changed {
@@ -340,6 +343,7 @@ impl Cell {
                 let mut view = VersionView::open(self, version.id)?;
                 let to_bring = view.bring(&|_, _| true)?;
                 let wanted = Some(Self::ask_for(&to_bring));
+                let booked = self.book_drives_of_versions(std::slice::from_ref(&view))?;
                 let mut tapes: HashMap<MediumId, Places> = HashMap::new();
                 let mut others: Vec<(MediumId, Part)> = Vec::new();
                 let mut away: Vec<CellError> = Vec::new();
@@ -417,18 +421,29 @@ impl Cell {
                     planned.push(Planned::Tape(TapeToRead { medium, recorded, passed }));
                 }
                 let (name, version) = (name.name.clone(), Some(view));
-                Ok(Asked { name, planned, version, changed, _wanted: wanted, _reading: reading })
+                Ok(Asked {
+                    name,
+                    planned,
+                    version,
+                    changed,
+                    _wanted: wanted,
+                    _booked: booked,
+                    _reading: reading,
+                })
             }
             VerifyRequest::Medium(text) => {
                 // By itself: what is recorded of where its segments lie is no help here, but what others will not have.
+                let booked;
                 let (address, medium) = match self.known_medium(text)? {
                     Some(known) => {
                         let address = known.device.parse()?;
+                        booked = self.book_drives_of(&[&address])?;
                         let medium = self.open_known(&known, &address)?;
                         (address, medium)
                     }
                     None => {
                         let address = text.parse()?;
+                        booked = self.book_drives_of(&[&address])?;
                         let opened = open::medium(&address);
                         self.refuse_overwritten(&address, opened.as_ref().map(FileMedium::header))?;
                         (address, opened?)
@@ -450,7 +465,15 @@ impl Cell {
                 let name = part.medium.header().label.clone();
                 let planned = vec![Planned::Open(Box::new(part))];
                 let (version, _wanted) = (None, None);
-                Ok(Asked { name, planned, version, changed, _wanted, _reading: reading })
+                Ok(Asked {
+                    name,
+                    planned,
+                    version,
+                    changed,
+                    _wanted,
+                    _booked: booked,
+                    _reading: reading,
+                })
             }
         }
     }

@@ -151,10 +151,12 @@ fn pause(begun: Instant, pause: Duration) {
 }
 
 /// Looks into a library until a tape is in it, as [`insist`] looks into a drive. What was asked for beforehand is not asked for again.
+/// `idle` is called before it is waited for, which may take long.
 pub fn insist_on_tape<T, E>(
     device: &str,
     library: &str,
     barcode: &str,
+    idle: &dyn Fn(),
     attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
 ) -> Result<T, E> {
     let known = WISHES.lock().get(device).cloned();
@@ -162,7 +164,8 @@ pub fn insist_on_tape<T, E>(
     // What did not come while all were waited for is not waited for again.
     let wanted_before = GIVEN_UP.lock().iter().find(|(of, _)| of == device).cloned();
     let wanted = wanted_before.map_or(wanted, |(_, wanted)| wanted);
-    let ask = Ask { board: device, told_as: library, is_told: known.is_some(), by_robot: true };
+    let ask =
+        Ask { board: device, told_as: library, is_told: known.is_some(), by_robot: true, idle };
     let done = insist_as(&ask, &wanted, attempt);
     withdraw(device);
     done
@@ -174,7 +177,8 @@ pub fn insist_on_library<T, E>(
     wanted: &str,
     attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
 ) -> Result<T, E> {
-    let ask = Ask { board: library, told_as: library, is_told: false, by_robot: true };
+    let ask =
+        Ask { board: library, told_as: library, is_told: false, by_robot: true, idle: &|| () };
     insist_as(&ask, wanted, attempt)
 }
 
@@ -187,6 +191,8 @@ struct Ask<'a> {
     /// He was told already.
     is_told: bool,
     by_robot: bool,
+    /// What is done before it is waited for.
+    idle: &'a dyn Fn(),
 }
 
 /// Why what is in a drive will not do, with the error where nobody is there to change it.
@@ -205,7 +211,7 @@ pub fn insist<T, E>(
     wanted: &str,
     attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
 ) -> Result<T, E> {
-    let ask = Ask { board: drive, told_as: drive, is_told: false, by_robot: false };
+    let ask = Ask { board: drive, told_as: drive, is_told: false, by_robot: false, idle: &|| () };
     insist_as(&ask, wanted, attempt)
 }
 
@@ -243,6 +249,9 @@ fn insist_as<T, E>(
                 (operator.tell)(&format!("{}: put in {wanted}", ask.told_as));
             }
             None => {}
+        }
+        if waiting.is_none() {
+            (ask.idle)();
         }
         waiting.get_or_insert_with(|| Waiting {
             drive,

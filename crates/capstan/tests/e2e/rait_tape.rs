@@ -570,3 +570,49 @@ fn what_was_reported_completed_restores_whatever_fails_of_an_array() {
         all_come_back();
     }
 }
+
+/// The tapes of the other members stay in their drives while the one that is away is looked for.
+#[test]
+fn a_member_that_is_away_has_no_tape_loaded_twice() {
+    let lab = Lab::new();
+    library(&lab, "vtl", 3, 12);
+    tree(&lab, 6);
+    let arrays = labels(&backed_up(&lab, ONE, &[]));
+    assert!(arrays.len() >= 2, "{arrays:?}");
+    let unload = || {
+        for drive in 1..=3 {
+            let _ = run(&lab, &format!("library unload vtape:vtl drive:{drive}"));
+        }
+    };
+    let mut tapes = Vec::new();
+    for label in &arrays {
+        let members = members(&lab, label);
+        unload();
+        for (place, member) in members.iter().enumerate() {
+            let barcode = member.split_once("?tape=").unwrap().1.to_owned();
+            match place {
+                1 => drop(run(&lab, &format!("vtl take vtl {barcode}")).ok()),
+                _ => tapes.push(barcode),
+            }
+        }
+    }
+    let loads = || -> Vec<u64> {
+        let of = |barcode: &String| {
+            let path = lab.path(format!("vtl/tapes/{barcode}.json"));
+            let label: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+            label["loads"].as_u64().unwrap()
+        };
+        tapes.iter().map(of).collect()
+    };
+    let once = |before: &[u64]| {
+        let more: Vec<u64> = loads().iter().zip(before).map(|(now, was)| now - was).collect();
+        assert!(more.iter().all(|n| *n <= 1), "{tapes:?} {more:?}");
+        unload();
+    };
+    let before = loads();
+    lab.run(["restore", "t", "--into", "out"]).ok();
+    once(&before);
+    let before = loads();
+    run(&lab, "verify t");
+    once(&before);
+}

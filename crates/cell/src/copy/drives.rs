@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::library;
 use capstan_format::id::MediumId;
@@ -11,6 +12,7 @@ use crate::Cell;
 use crate::enough_drives::{Needs, tapes_in};
 use crate::error::{CellError, Result};
 use crate::robots::Booked;
+use crate::version::VersionView;
 
 impl Cell {
     /// Books the drives that a session needs at a time to write to a device, or to media of a pool, what is read meanwhile. Refuses
@@ -78,6 +80,19 @@ impl Cell {
     pub(crate) fn book_drives_of(&self, devices: &[&Address]) -> Result<Vec<Booked>> {
         let tapes: Vec<_> = devices.iter().flat_map(|device| device.tapes()).collect();
         self.book(tapes_in(&tapes))
+    }
+
+    /// Books the drives that a session needs at a time to read versions, when what is read has its order: those of the largest of the
+    /// arrays of tapes. Single tapes are read one after the other.
+    pub(crate) fn book_drives_of_versions(
+        &self,
+        versions: &[VersionView<'_>],
+    ) -> Result<Vec<Booked>> {
+        let segments = versions.iter().flat_map(|view| &view.segments);
+        let first = |place: &SegmentPlace| place.places().first().map(|at| at.1);
+        let media: HashSet<MediumId> = segments.filter_map(first).collect();
+        let tapes = media.into_iter().map(|medium| self.tapes_of(medium));
+        self.book(most_tapes(tapes.filter(|tapes| tapes.len() > 1)))
     }
 
     fn book(&self, needs: Needs) -> Result<Vec<Booked>> {

@@ -305,6 +305,11 @@ impl Cell {
             return Ok(report.into());
         }
         let _asked = Self::ask_for(&to_bring);
+        // Those that are restored together have theirs together.
+        let _booked = match turn {
+            None => self.book_drives_of_versions(std::slice::from_ref(&view))?,
+            Some(_) => Vec::new(),
+        };
         if let RestoreTo::Tar(_) = &request.to {
             return Ok(self.restore_to_tar(view, &run, &chosen, ears, stop)?.into());
         }

@@ -11,6 +11,7 @@ use crate::observe::{Observer, Progress, Stop};
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
+use crate::version::VersionView;
 
 impl Cell {
     /// Restores several versions at once. Gives for each its report, or why it was not restored.
@@ -43,6 +44,14 @@ impl Cell {
             let one = |request| self.restore(request, observer, stop);
             return Ok(requests.iter().map(one).collect());
         }
+        let mut views = Vec::new();
+        for id in versions {
+            let mut view = VersionView::open(self, id)?;
+            view.bring(&|_, _| true)?;
+            views.push(view);
+        }
+        let _booked = self.book_drives_of_versions(&views)?;
+        drop(views);
         let pace = Pace::of(requests.len());
         Ok(std::thread::scope(|scope| {
             let start = |(number, request)| {

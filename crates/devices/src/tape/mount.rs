@@ -361,13 +361,11 @@ impl Tape {
             return self.load_if_there();
         };
         let library = self.library.to_string();
-        operator::insist_on_tape(&self.name(), &library, barcode, &mut || {
+        // It may take a day until somebody brings it. Where nobody does, what this process has stays in its drives: the other members
+        // of an array are read without it.
+        operator::insist_on_tape(&self.name(), &library, barcode, &give_back_idle, &mut || {
             self.load_if_there().map_err(|e| match e {
-                e @ TapeError::Away { .. } => {
-                    // It may take a day until somebody brings it.
-                    give_back_idle();
-                    Refused::Empty(e)
-                }
+                e @ TapeError::Away { .. } => Refused::Empty(e),
                 e => Refused::Failed(e),
             })
         })

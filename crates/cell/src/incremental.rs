@@ -7,7 +7,7 @@ use capstan_catalog::places::SegmentPlace;
 use capstan_devices::address::{Address, LibraryName};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
-use capstan_idb::{Object, Version};
+use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -59,7 +59,10 @@ impl Cell {
             ears.say(Code::NoBase, "cell", &object.name, text);
         };
         let Some(base) = versions.iter().find(|v| is_base(v, level)) else {
-            match (versions.is_empty(), asked) {
+            // One that failed said so then: what the next one did instead, maybe at once, surprises nobody.
+            let is_first =
+                versions.iter().all(|v| matches!(v.status, Status::Failed | Status::Running));
+            match (is_first, asked) {
                 // The first, or one after all were given up.
                 (true, None) => {}
                 (true, Some(_)) => {

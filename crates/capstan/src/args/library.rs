@@ -29,7 +29,7 @@ Examples:
 
 States are those of `capstan media list`; what is `unknown` holds nothing of this cell, as far as it is recorded. Tapes that a
 search looked at and could not take are shown with what they are (foreign, another cell's, write-protected, unreadable, blank) and
-since when; no search loads them again until they move. --rescan forgets that.";
+since when; no search loads them again until they move. --rescan forgets that. It takes back exported media whose tapes are in slots.";
 const AFTER_MOVE: &str = "\
 Example:
   capstan library move scsi:/dev/sg3 slot:4 mail:1

@@ -175,3 +175,13 @@ fn a_sticker_that_says_something_else_than_the_drive_is_said() {
     let right = lab.backed_up(["tree", "--to", "vtape:vtl?tape=A00004L9", "--name", "r"]);
     assert!(!right["errors"].to_string().contains("mislabelled"), "{right}");
 }
+
+/// What a prune leaves on a tape that is written once stays there: no command is named that refuses it.
+#[test]
+fn a_prune_names_no_command_that_refuses_worm_tapes() {
+    let lab = Lab::new();
+    library(&lab, "lto-8", &["A00001LY"]);
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    let pruned = run(&lab, "prune t --give-up").ok().stdout.clone();
+    assert!(pruned.contains("WORM") && !pruned.contains("media recycle"), "{pruned}");
+}

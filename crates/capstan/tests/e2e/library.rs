@@ -602,3 +602,23 @@ fn a_tape_that_cleans_is_not_taken_for_data() {
     }
     run(&lab, "library clean vtape:vtl drive:1").ok();
 }
+
+/// Tapes that come back are not always put into mail slots.
+#[test]
+fn exported_tapes_that_are_put_into_slots_are_back() {
+    let lab = Lab::new();
+    vtl(&lab, "--drives 1 --slots 3 --tapes 1 --mail-slots 0");
+    lab.file("tree/file", noise(1, 100_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    run(&lab, "library unload vtape:vtl 1").ok();
+    run(&lab, "media export V00001L9").ok();
+    run(&lab, "vtl take vtl V00001L9").ok();
+    run(&lab, "library inventory vtape:vtl --rescan").ok();
+    assert!(run(&lab, "media list").ok().stdout.contains("exported"));
+    run(&lab, "vtl insert vtl V00001L9").ok();
+    // One that was only just exported lies in its slot, too, until somebody takes it.
+    run(&lab, "library inventory vtape:vtl").ok();
+    assert!(run(&lab, "media list").ok().stdout.contains("exported"));
+    run(&lab, "library inventory vtape:vtl --rescan").ok();
+    assert!(run(&lab, "media list").ok().stdout.contains("appendable"));
+}

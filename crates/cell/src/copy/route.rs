@@ -131,7 +131,7 @@ impl Cell {
             copied.drives.append(&mut run.drives);
             copied.replicas.append(&mut run.replicas);
             // What was away before is so still.
-            copied.away = std::mem::take(&mut run.away);
+            copied.away = std::mem::replace(&mut run.away, Ok(Vec::new()))?;
             copied.degraded |= run.degraded || run.lost_frames > 0;
             copied.written_to.push(medium.medium);
             copied.written_to.extend(run.moves.ids());

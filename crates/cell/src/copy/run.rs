@@ -86,7 +86,7 @@ pub(crate) struct CopyRun {
     /// Of what other places stood in for the first ones.
     pub replicas: Vec<Replica>,
     /// The media that are away of which something was to be copied.
-    pub away: Vec<AwayReport>,
+    pub away: Result<Vec<AwayReport>>,
     /// Members of the target were lost.
     pub degraded: bool,
     /// The media on which it went on.
@@ -146,7 +146,7 @@ impl Cell {
             }
             (copier.lost_frames, copier.closed, copier.away)
         });
-        let away = away.say(self, ears).unwrap_or_default();
+        let away = away.say(self, ears);
         // Without the media: what holds them would keep us from locking.
         let (lost_members, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish().map(|(_, written)| written);

@@ -53,7 +53,8 @@ pub struct Exported {
 }
 
 impl Cell {
-    /// All tapes of a library by place; where asked for, after the library has looked into every slot.
+    /// All tapes of a library by place; where asked for, after the library has looked into every slot. Media that are recorded as
+    /// exported and are found in slots then are back.
     pub fn library_inventory(&self, name: &LibraryName, rescan: bool) -> Result<Vec<Inventoried>> {
         let mut library = open(name)?;
         if rescan {
@@ -68,6 +69,12 @@ impl Cell {
         drop(library);
         let of = name.resolved().to_string();
         let known = self.tapes_known(name)?;
+        let in_slots = held.iter().filter(|tape| rescan && matches!(tape.place, Place::Slot(_)));
+        for medium in in_slots.filter_map(|tape| known.of_barcode(&tape.barcode)) {
+            if self.exported(medium.id)?.is_some() {
+                self.idb.set_medium_exported(medium.id, None)?;
+            }
+        }
         let mut seen = self.seen_in(name, &held)?;
         let inventoried = held.into_iter().map(|tape| {
             let (known, among) = match &known.among(&tape.barcode)[..] {

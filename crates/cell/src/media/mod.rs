@@ -278,7 +278,7 @@ impl Cell {
 }
 
 /// Whether a medium has a tape that is only appended to, by their barcodes.
-fn is_worm(medium: &Medium) -> bool {
+pub(crate) fn is_worm(medium: &Medium) -> bool {
     let tapes = medium.device.parse::<Address>().map(|device| device.tapes()).unwrap_or_default();
     let media = tapes.iter().filter_map(|tape| Media::of_barcode(tape.tape.as_deref()?));
     media.into_iter().any(|media| media.worm)

@@ -26,7 +26,7 @@ use self::decide::{Asked, Decision, MediumLock};
 pub use self::rules::{Count, KeepRules};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::media::AwayMedium;
+use crate::media::{AwayMedium, is_worm};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
@@ -412,7 +412,9 @@ impl Cell {
             for (id, ..) in sizes.get(&row.version.id).into_iter().flatten() {
                 media.entry(*id).or_insert_with(|| match to_read {
                     _ if self.is_on_tape(*id)? => {
-                        Err(CellError::BadInput(GIVEN_UP_AS_A_WHOLE.to_owned()))
+                        let worm = self.idb.medium(*id)?.is_some_and(|medium| is_worm(&medium));
+                        let why = if worm { STAYS_ON_WORM } else { GIVEN_UP_AS_A_WHOLE };
+                        Err(CellError::BadInput(why.to_owned()))
                     }
                     _ if self.idb.management(*id)?.changed_us.is_some() => {
                         Err(CellError::Changed(NOT_AS_WRITTEN.to_owned()))
@@ -547,6 +549,10 @@ fn gone(rows: &[PruneRow], decisions: &[Decision]) -> HashSet<VersionId> {
 /// Why nothing of a tape is removed.
 const GIVEN_UP_AS_A_WHOLE: &str =
     "a tape is given up as a whole: `capstan media recycle` does it when nothing on it must stay";
+
+/// Why nothing of a tape that is written once is removed.
+const STAYS_ON_WORM: &str =
+    "the tape is WORM: what is on it cannot be overwritten or erased, and goes with the tape";
 
 /// Why nothing is removed from a medium that was changed.
 const NOT_AS_WRITTEN: &str = "it is not as it was last written; `capstan import` takes it as it is";

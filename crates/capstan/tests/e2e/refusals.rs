@@ -115,3 +115,25 @@ fn a_name_may_look_like_one_with_a_session() {
     lab.restored(["a@b", "--into", "out"]);
     lab.run(["ls", "a@c"]).refused(&["no object is called"]);
 }
+
+/// A pool is a place like any other.
+#[test]
+fn a_backup_to_a_pool_that_is_refused_is_on_record() {
+    let lab = Lab::new();
+    lab.file("tree/f", "one");
+    lab.run(["pool", "create", "disks"]).ok();
+    lab.run(["media", "init", "medium", "--pool", "disks"]).ok();
+    let args = ["tree", "--to", "pool:disks", "--name", "t"];
+    lab.backed_up(args);
+    lab.sh("mv tree away");
+    assert_eq!(lab.run(["backup"].iter().chain(&args)).code, 2);
+    let status = lab.run(["status"]);
+    assert!(
+        status.stdout.contains("WARNING") && status.stdout.contains("refused"),
+        "{}",
+        status.stdout
+    );
+    lab.sh("mv away tree");
+    lab.backed_up(args);
+    lab.run(["status"]).ok();
+}

@@ -44,7 +44,9 @@ pub fn medium_header(site: &Site<'_>, dice: &mut Dice) -> Option<String> {
         tape.write();
         return Some(what);
     }
-    let path = dice.pick(&listed(&site.dirs, "medium.capstan")).clone();
+    let all = listed(&site.dirs, "medium.capstan");
+    // A change before this one may have taken it away.
+    let path = (!all.is_empty()).then(|| dice.pick(&all).clone())?;
     let mut block = contents(&path)?;
     let what = change_record(&mut block, dice)?;
     fs::write(path, block).ok()?;

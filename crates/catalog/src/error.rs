@@ -22,6 +22,34 @@ pub enum CatalogError {
     /// Keys.
     #[error("{0}")]
     Key(#[from] KeyError),
+    /// A version builds on one that is not recorded.
+    #[error(
+        "version {version}, which this one builds on, is not known; import the medium that has it"
+    )]
+    UnknownBase {
+        /// The version that is not known.
+        version: String,
+    },
+    /// A version is complete, and no segment of it is recorded.
+    #[error("nothing of session {session} is on any known medium; import the medium that has it")]
+    OnNoMedium {
+        /// The session that wrote it last.
+        session: String,
+    },
+    /// What a segment holds is neither in the internal database nor to be had from a medium.
+    #[error(
+        "the catalog file of segment {segment} {problem}, and {away}; `capstan catalog load {load}` makes it again once its medium is there"
+    )]
+    NoCatalog {
+        /// The segment.
+        segment: String,
+        /// What is wrong with its catalog file.
+        problem: String,
+        /// What to give to `capstan catalog load`.
+        load: String,
+        /// Why its media do not give it.
+        away: NotOnMedia,
+    },
     /// The header of a file that is made of catalogs cannot be written.
     #[error("a {what} is not JSON: {source}")]
     NotJson {
@@ -51,6 +79,21 @@ impl CatalogError {
     ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_string();
         move |source| Self::Io { action, path, source }
+    }
+}
+
+/// Why media do not give what a segment holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotOnMedia {
+    /// What is wrong, in one line.
+    pub why: String,
+    /// Whether a medium is at hand and damaged, or has something else in its place: to ask in another way is of no help.
+    pub is_damage: bool,
+}
+
+impl std::fmt::Display for NotOnMedia {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)
     }
 }
 

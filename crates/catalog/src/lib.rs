@@ -12,5 +12,6 @@ pub mod keys;
 pub mod places;
 pub mod row;
 pub mod sparse;
+pub mod version;
 
-pub use error::{CatalogError, Result};
+pub use error::{CatalogError, NotOnMedia, Result};

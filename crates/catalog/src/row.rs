@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use capstan_format::entry::{Entry, ExtentKind, Kind, path_order};
+use capstan_format::entry::{Entry, ExtentKind, Kind, join, path_order};
 use capstan_format::id::StreamId;
 
 /// The order of rows in a version: session, segment, then place in its stream there.
@@ -53,6 +53,12 @@ impl Row {
     pub fn is_as_in(&self) -> bool {
         self.entry.extents.iter().any(|x| matches!(x.kind, ExtentKind::AsIn(_)))
     }
+}
+
+/// `dir/name`, for messages.
+#[inline]
+pub fn path_of(row: &Row) -> Vec<u8> {
+    join(&row.entry.dir, &row.entry.name)
 }
 
 /// A directory's path and a name in it: what rows are ordered by.

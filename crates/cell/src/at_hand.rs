@@ -10,21 +10,66 @@ use capstan_devices::open::is_by_hand;
 use capstan_devices::operator;
 use capstan_devices::storage::Recorded;
 use capstan_engine::message::shell_word;
-use capstan_format::id::MediumId;
+use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::{Idb, Segment};
 use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_tape::TapeError;
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
+use crate::Cell;
 use crate::error::{CellError, Result, chain, plain};
+use crate::lease::Reading;
 use crate::media::{at_other_host, lacking_tapes};
+use crate::replica::Stood;
 use crate::session::{Ears, now_us};
 use crate::version::VersionView;
 
-impl VersionView<'_> {
+/// The media of a version that is read, each opened once, and what became of them.
+pub(crate) struct OpenMedia<'a> {
+    cell: &'a Cell,
+    pub(crate) idb: &'a Idb,
+    open: Mutex<HashMap<MediumId, FileMedium>>,
+    /// Media that others have, and why they were given up.
+    pub(crate) in_use: Mutex<HashMap<MediumId, String>>,
+    /// What was read elsewhere than where it was looked for first.
+    pub(crate) replicas: Mutex<Vec<Stood>>,
+    /// Segments of which names are lost: no place at hand has all of them.
+    pub(crate) poor: Mutex<Vec<SegmentId>>,
+    /// Places at which damage was found, and recorded.
+    hurt: Mutex<Vec<Place>>,
+    /// Media that segments were opened on, in that order.
+    used: Mutex<Vec<MediumId>>,
+    /// Nothing of the version is removed meanwhile.
+    _reading: Option<Reading>,
+}
+
+impl<'a> OpenMedia<'a> {
+    /// None yet.
+    pub fn of(cell: &'a Cell) -> Self {
+        Self {
+            cell,
+            idb: &cell.idb,
+            open: Mutex::default(),
+            in_use: Mutex::default(),
+            replicas: Mutex::default(),
+            poor: Mutex::default(),
+            hurt: Mutex::default(),
+            used: Mutex::default(),
+            _reading: None,
+        }
+    }
+
+    /// None yet; the version is held as long as this is there.
+    pub fn held(cell: &'a Cell, reading: Reading) -> Self {
+        Self { _reading: Some(reading), ..Self::of(cell) }
+    }
+}
+
+impl OpenMedia<'_> {
     /// The medium, opened once.
     pub fn medium(&self, id: MediumId) -> Result<FileMedium> {
-        let mut media = self.media.lock();
+        let mut media = self.open.lock();
         if let Some(medium) = media.get(&id) {
             return Ok(medium.clone());
         }
@@ -97,8 +142,8 @@ impl VersionView<'_> {
 
     /// Says what had to be made up for on the media that were read.
     pub fn say_problems(&self, ears: &Ears<'_>) {
-        self.media.lock().values().for_each(|medium| {
-            crate::Cell::say_problems(medium, ears);
+        self.open.lock().values().for_each(|medium| {
+            Cell::say_problems(medium, ears);
         });
     }
 
@@ -123,6 +168,22 @@ impl VersionView<'_> {
         }
     }
 
+    /// Whether a medium is on tape, and can be expected to come when it is needed.
+    fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
+        let device = self.idb.medium(medium)?.map(|row| row.device);
+        match device.map(|d| d.parse::<Address>()) {
+            Some(Ok(address)) if address.is_sequential() => is_to_be_had(&address),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a medium is on tapes that are not in their libraries, and somebody is there to bring them.
+    fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
+        Ok(operator::is_there() && !self.cell.tapes_away(medium)?.is_empty())
+    }
+}
+
+impl VersionView<'_> {
     /// Refuses a segment that is not at hand as a whole. Tapes are not loaded for it: that they are in their library has to do.
     pub fn require(&self, place: &SegmentPlace) -> Result<()> {
         let places = place.whole_places();
@@ -133,7 +194,7 @@ impl VersionView<'_> {
             )));
         }
         for (_, medium, _) in places.iter().copied() {
-            if self.is_tape_to_be_had(medium)? {
+            if self.media.is_tape_to_be_had(medium)? {
                 return Ok(());
             }
         }
@@ -168,20 +229,6 @@ impl VersionView<'_> {
         }
     }
 
-    /// Whether a medium is on tape, and can be expected to come when it is needed.
-    fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
-        let device = self.idb.medium(medium)?.map(|row| row.device);
-        match device.map(|d| d.parse::<Address>()) {
-            Some(Ok(address)) if address.is_sequential() => is_to_be_had(&address),
-            _ => Ok(false),
-        }
-    }
-
-    /// Whether a medium is on tapes that are not in their libraries, and somebody is there to bring them.
-    fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
-        Ok(operator::is_there() && !self.cell.tapes_away(medium)?.is_empty())
-    }
-
     /// Refuses a version of which no medium is at hand. Tapes are not loaded for it.
     pub fn require_a_medium(&self) -> Result<()> {
         let mut away = Vec::new();
@@ -192,12 +239,12 @@ impl VersionView<'_> {
             }
             tried.push(id);
             // The tape of a drive that stands alone is asked for now: it may be that nobody is there.
-            if self.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id)
-                || self.is_to_be_brought(id)?
+            if self.media.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id)
+                || self.media.is_to_be_brought(id)?
             {
                 return Ok(());
             }
-            match self.medium(id) {
+            match self.media.medium(id) {
                 Ok(_) => return Ok(()),
                 Err(e) => away.push(e),
             }
@@ -223,8 +270,9 @@ impl VersionView<'_> {
             }
             for (_, id, _) in &places {
                 if !tried.contains_key(id) {
-                    let to_be_had = self.is_tape_to_be_had(*id)? || self.is_to_be_brought(*id)?;
-                    let away = if to_be_had { None } else { self.medium(*id).err() };
+                    let to_be_had =
+                        self.media.is_tape_to_be_had(*id)? || self.media.is_to_be_brought(*id)?;
+                    let away = if to_be_had { None } else { self.media.medium(*id).err() };
                     tried.insert(*id, away);
                 }
             }

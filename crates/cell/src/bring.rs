@@ -100,14 +100,14 @@ impl AtHand {
             if self.looked.contains_key(&medium) {
                 continue;
             }
-            let is_tape = view.is_sequential(medium)?;
+            let is_tape = view.media.is_sequential(medium)?;
             self.looked.insert(medium, is_tape);
             let tapes = view.cell.tapes_away(medium)?;
             if !tapes.is_empty() {
                 self.absent.insert(medium, tapes);
                 self.gone.push(medium);
             // A tape can be brought; a disk that is not mounted is none to read from.
-            } else if !is_tape && view.medium(medium).is_err() {
+            } else if !is_tape && view.media.medium(medium).is_err() {
                 self.gone.push(medium);
             }
         }

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_catalog::version::chain;
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentNumber, StreamId, VersionId};
@@ -13,7 +14,6 @@ use capstan_media_agent::reader::SegmentReader;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::session::Ears;
-use crate::version::chain;
 
 impl Cell {
     /// The same where nobody holds the medium yet. Where somebody does, who may be about to remove them, they stay given up: they would be

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use capstan_catalog::row::Row;
+use capstan_catalog::version::Merged;
 use capstan_format::entry::{Entry, Kind, OutcomeCode, path_order};
 
 use crate::error::Result;
-use crate::merged::Merged;
 use crate::query::{Listed, listed};
 
 /// What became of a path.

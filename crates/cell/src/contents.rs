@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use capstan_catalog::row::Row;
+use capstan_catalog::version::Overview;
 use capstan_engine::meter::Meters;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 
 use crate::elsewhere::{Elsewhere, Found, Spans};
 use crate::error::{CellError, Result};
-use crate::overview::Overview;
 use crate::version::VersionView;
 
 /// A range of a file's data: where its bytes are; nowhere if no part has them.
@@ -101,7 +101,7 @@ impl<'a> FileContents<'a> {
             for s in contents.streams.iter().filter(|s| place.streams.contains(&s.stream)) {
                 // Parts that continue a file begun in an earlier segment are in that file's own range already.
                 let mut promised: HashMap<StreamId, u64> = HashMap::new();
-                view.rows(index as u32, s, &mut |row| {
+                view.rows(index as u32, s, &mut |row| -> Result<()> {
                     let e = &row.entry;
                     let first = row.start >= promised.get(&s.stream).copied().unwrap_or(0);
                     promised.insert(s.stream, row.start.saturating_add(e.logical_len()));

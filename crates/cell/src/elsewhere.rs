@@ -185,7 +185,8 @@ impl<'a> Elsewhere<'a> {
         let mut first = || -> Result<FrameHeader> {
             let found = index.partition_point(|p| p.logical <= at).checked_sub(1);
             let place = index.get(found.ok_or_else(missing)?).ok_or_else(missing)?;
-            let (header, stored) = frames.frame(place).inspect_err(|_| view.note_damage(from))?;
+            let (header, stored) =
+                frames.frame(place).inspect_err(|_| view.media.note_damage(from))?;
             if at >= header.logical.saturating_add(header.length) {
                 return Err(missing());
             }

@@ -97,7 +97,14 @@ impl From<CatalogError> for CellError {
             CatalogError::Format { what, source } => Self::Format { what, source },
             CatalogError::Key(e) => Self::Key(e),
             CatalogError::Io { action, path, source } => Self::Io { action, path, source },
-            CatalogError::NotJson { .. } => Self::BadInput(e.to_string()),
+            // What is at hand and damaged, or another one, is not put right by asking in another way.
+            CatalogError::NoCatalog { ref away, .. } if away.is_damage => {
+                Self::Unfinished(e.to_string())
+            }
+            CatalogError::UnknownBase { .. }
+            | CatalogError::OnNoMedium { .. }
+            | CatalogError::NoCatalog { .. }
+            | CatalogError::NotJson { .. } => Self::BadInput(e.to_string()),
         }
     }
 }

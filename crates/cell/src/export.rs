@@ -6,6 +6,7 @@ use std::io::{self, Stdout, Write};
 use std::path::PathBuf;
 
 use capstan_catalog::row::Row;
+use capstan_catalog::version::Merged;
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_format::id::MediumId;
 use capstan_idb::table::{ColumnKind, TableWriter, Value};
@@ -13,7 +14,6 @@ use capstan_idb::{Object, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::merged::Merged;
 use crate::query::state;
 use crate::request::VersionName;
 use crate::version::VersionView;
@@ -202,7 +202,7 @@ impl Cell {
         let mut view = VersionView::open(self, version.id)?;
         view.listings = true;
         self.add_keys(&mut view, false)?;
-        Merged::with_sums(view)
+        Ok(Merged::with_sums(view.into_rows())?)
     }
 }
 

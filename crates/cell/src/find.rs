@@ -1,11 +1,11 @@
 //! Finding files in versions: by path, name, size, time and kind.
 
+use capstan_catalog::version::NameLike;
 use capstan_disk_agent::select::Selection;
 use capstan_format::entry::{Entry, Kind};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::merged::NameLike;
 use crate::query::{Among, Found, PassedOver};
 use crate::request::FindRequest;
 

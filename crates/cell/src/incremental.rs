@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::places::SegmentPlace;
+use capstan_catalog::version::Merged;
 use capstan_devices::address::{Address, LibraryName};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
@@ -11,7 +12,6 @@ use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::merged::Merged;
 use crate::names_key;
 use crate::request::Level;
 use crate::restore::is_complete_by;
@@ -231,7 +231,7 @@ impl Cell {
         Ok(Based {
             version: base.id,
             session: session.unwrap_or(SessionId(base.id.0)),
-            cursor: Cursor::new(Merged::with_sums(view)?),
+            cursor: Cursor::new(Merged::with_sums(view.into_rows())?),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use capstan_catalog::batch::rows_of_stream;
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::row::Row;
+use capstan_catalog::version::Overview;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::FormatError;
 use capstan_format::catalog::Contents;
@@ -20,7 +21,6 @@ use crate::away_files::AwayFiles;
 use crate::error::{Result, chain};
 use crate::losses::{Lost, Range, of_link, of_link_away, of_link_found};
 use crate::outcome::of_outcome;
-use crate::overview::Overview;
 use crate::restore::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::session::Ears;
 use crate::version::VersionView;
@@ -249,7 +249,7 @@ pub(crate) fn version(
     let mut named = Named::default();
     // Parts, until what they are a part of is found.
     let (mut parts, mut files) = (BTreeSet::new(), BTreeSet::new());
-    view.all_rows(&mut |stream, row| {
+    view.all_rows(&mut |stream, row| -> Result<()> {
         let path = row.entry.path();
         let counts = row.entry.kind.is_inode() || row.entry.kind == Kind::Part;
         if !counts || overview.is_replaced(&path, row.ordinal) {
@@ -283,7 +283,7 @@ pub(crate) fn version(
     }
     passed.away = std::mem::take(&mut named.away);
     passed.lost = named.say(ears);
-    if let Some(e) = view.names_lost() {
+    if let Some(e) = view.media.names_lost() {
         ears.say(Code::Damaged, "media agent", "", chain(&e));
     }
     Ok(passed)

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_catalog::version::chain;
 use capstan_devices::address::Address;
 use capstan_devices::held::HeldMedium;
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
@@ -15,7 +16,6 @@ use crate::error::{CellError, Result};
 use crate::media::{lacking_tapes, shown};
 use crate::protect::{VersionRef, local, not_past};
 use crate::session::now_us;
-use crate::version::chain;
 
 /// What was locked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

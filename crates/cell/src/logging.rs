@@ -6,8 +6,6 @@
 
 use capstan_catalog::batch::batches_of;
 use capstan_catalog::keys::VersionKeys;
-use capstan_engine::message::shell_word;
-use capstan_format::FormatError;
 use capstan_format::batch::BatchEncoder;
 use capstan_format::catalog::rebuild;
 use capstan_format::catalog::{Contents, RawFrame, StreamContents};
@@ -15,12 +13,11 @@ use capstan_format::codec::{Codec, Compressor, Method};
 use capstan_format::crc::payload_crc;
 use capstan_format::entry::{Entry, Kind};
 use capstan_format::frame::{FrameHeader, FrameType, TAG_LEN};
-use capstan_format::id::SegmentId;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_idb::{Idb, LogLevel};
 use capstan_media_agent::writer::Committed;
 
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Result};
 
 /// Set in the sequence of a listing's batches: under the same key no sequence seals two texts.
 const LISTING: u64 = 1 << 63;
@@ -124,39 +121,4 @@ fn sealed(
 /// What to say of a row that comes from a listing.
 pub(crate) fn state_of(entry: &Entry) -> &'static str {
     if entry.ino == 0 { "name only" } else { "files not listed" }
-}
-
-/// The error for a segment whose catalog is not to be had, neither here nor on a medium (`away` says why not there).
-pub(crate) fn no_catalog(
-    idb: &Idb,
-    segment: SegmentId,
-    damage: Option<FormatError>,
-    away: CellError,
-) -> CellError {
-    // Who wrote it is for the hint: without, a medium can be named as well.
-    let session = idb.version_of_segment(segment).ok().flatten().map(|(_, session)| session);
-    let row = session.and_then(|session| idb.session(session).ok().flatten());
-    let object = row.as_ref().and_then(|s| idb.object(s.object?).ok().flatten());
-    let load = match (&row, object) {
-        (Some(row), Some(object)) if !object.name.is_empty() => {
-            shell_word(format!("{}@{}", object.name, row.id.short()))
-        }
-        _ => "--medium MEDIUM".to_owned(),
-    };
-    let level = session.map(|session| idb.log_level_of(segment, session));
-    let problem = match damage {
-        Some(e) => format!("is damaged ({e})"),
-        None if matches!(level, Some(Ok(LogLevel::All)) | None) => "is missing".to_owned(),
-        None => "is not kept".to_owned(),
-    };
-    let text = format!(
-        "the catalog file of segment {} {problem}, and {}; `capstan catalog load {load}` makes it again once its medium is there",
-        segment.short(),
-        chain(&away)
-    );
-    // What is at hand and damaged, or another one, is not put right by asking in another way.
-    match away {
-        CellError::Read(_) | CellError::Unfinished(_) => CellError::Unfinished(text),
-        _ => CellError::BadInput(text),
-    }
 }

@@ -13,7 +13,6 @@ use crate::Cell;
 use crate::error::Result;
 use crate::session::Ears;
 use crate::tape_arrays::libraries_for;
-use crate::version;
 
 /// What has all of a version or not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,7 +35,7 @@ impl Cell {
     /// there. Where what it builds on has as many places, whichever they are, nothing is lacking; where its original was given back
     /// after a copy, somebody wanted it so. Retired media count for nothing.
     pub(crate) fn mirrors_behind(&self, version: VersionId) -> Result<Vec<String>> {
-        let chain = version::chain(&self.idb, version)?;
+        let chain = capstan_catalog::version::chain(&self.idb, version)?;
         let Some((_, below)) = chain.split_first().filter(|(_, below)| !below.is_empty()) else {
             return Ok(Vec::new());
         };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use capstan_catalog::row::Row;
+use capstan_catalog::row::{Row, path_of};
+use capstan_catalog::version::{Merged, NameLike};
 use capstan_format::entry::{Entry, Kind, OutcomeCode};
 use capstan_format::id::{KeyId, SessionId, VersionId};
 use capstan_format::keys::KeyRecord;
@@ -11,7 +12,6 @@ use capstan_idb::{Described, Keeping, Object, Session, SessionsOf, Status, Versi
 use crate::Cell;
 use crate::clock;
 use crate::error::{CellError, Result};
-use crate::merged::{Merged, NameLike, path_of};
 use crate::names::sessions_hint;
 use crate::request::VersionName;
 use crate::restore::selected;
@@ -231,14 +231,14 @@ impl Cell {
         let mut view = VersionView::open_rows(self, version.id)?;
         view.listings = true;
         self.add_keys(&mut view, false)?;
-        Merged::new(view)
+        Ok(Merged::new(view.into_rows())?)
     }
 
     /// The rows of a version, to be read in order.
     pub(crate) fn merged(&self, version: &Version) -> Result<Merged<'_>> {
         let mut view = VersionView::open(self, version.id)?;
         self.add_keys(&mut view, false)?;
-        Merged::new(view)
+        Ok(Merged::new(view.into_rows())?)
     }
 
     fn each_row(
@@ -254,7 +254,7 @@ impl Cell {
             }
         };
         let found = match among {
-            Among::Path(path) => return merged.each_below(path, Some(0), &mut take),
+            Among::Path(path) => return Ok(merged.each_below(path, Some(0), &mut take)?),
             Among::Named(like) => merged.with_names_like(like)?,
             Among::All => None,
         };

@@ -4,9 +4,9 @@ use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId};
 
+use crate::at_hand::OpenMedia;
 use crate::report::{Replica, Report};
 use crate::session::Ears;
-use crate::version::VersionView;
 
 /// Of a segment, a place that could not give all, and the place that gave what it lacks.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Stood {
     frames: u64,
 }
 
-impl VersionView<'_> {
+impl OpenMedia<'_> {
     /// Takes note that a segment, or a frame of it, was had at `used`, and why not where it was looked for first.
     pub(crate) fn note_replica(
         &self,

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use capstan_catalog::row::Row;
-use capstan_disk_agent::walk::{BaseCursor, BaseRow};
+use capstan_catalog::version::{Merged, Overview, SavedRange};
+use capstan_disk_agent::walk::{BaseCursor, BaseRow, Saved};
 use capstan_engine::message::Code;
 use capstan_format::entry::{ExtentKind, Kind, path_order};
 use capstan_format::id::SessionId;
@@ -13,7 +14,6 @@ use crate::Cell;
 use crate::consolidate::is_consolidation;
 use crate::contents::data_ranges;
 use crate::error::Result;
-use crate::merged::Merged;
 use crate::session::Ears;
 use crate::version::VersionView;
 
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         let e = &row.entry;
         let mut saved = Vec::new();
         if !complete && self.can_be_gone_on_with(row) {
-            saved = overview.saved_of(row);
+            saved = saved_ranges(overview, row);
         }
         BaseRow {
             saved,
@@ -77,6 +77,14 @@ impl<'a> Cursor<'a> {
             link_to: e.link.then(|| e.target.clone()),
         }
     }
+}
+
+/// What of a row's contents is on media, as a disk agent takes it.
+pub(crate) fn saved_ranges(overview: &Overview, row: &Row) -> Vec<Saved> {
+    let ranges = overview.saved_of(row).into_iter();
+    let saved =
+        |SavedRange { offset, len, stream, logical }| Saved { offset, len, stream, logical };
+    ranges.map(saved).collect()
 }
 
 impl BaseCursor for Cursor<'_> {
@@ -153,7 +161,7 @@ pub(crate) fn resumable<'a>(
     if view.segments.is_empty() {
         return Ok(None);
     }
-    let opened = cell.add_keys(&mut view, false).and_then(|()| Merged::new(view));
+    let opened = cell.add_keys(&mut view, false).and_then(|()| Ok(Merged::new(view.into_rows())?));
     match opened {
         Ok(merged) => {
             let mut cursor = Cursor::new(merged);

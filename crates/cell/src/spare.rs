@@ -4,7 +4,9 @@
 use std::io::BufReader;
 use std::sync::Arc;
 
+use capstan_catalog::NotOnMedia;
 use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::version::{ContentsFrom, ContentsOnMedia};
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::frame::FrameHeader;
@@ -12,9 +14,10 @@ use capstan_format::id::{SegmentId, StreamId};
 use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan_of;
 
+use crate::at_hand::OpenMedia;
 use crate::error::{CellError, Result, chain};
 use crate::session::Ears;
-use crate::version::{From, VersionView};
+use crate::version::VersionView;
 
 impl VersionView<'_> {
     /// Opens the first place of a segment's data that can be, and says what lies where there.
@@ -32,7 +35,7 @@ impl VersionView<'_> {
             match self.open_place(place, at) {
                 Ok((reader, contents)) => {
                     if let Some(e) = &failed {
-                        self.note_replica(place, at, &|| chain(e), 0);
+                        self.media.note_replica(place, at, &|| chain(e), 0);
                     }
                     return Ok((at, reader, contents));
                 }
@@ -52,15 +55,15 @@ impl VersionView<'_> {
         place: &SegmentPlace,
         (segment, medium, number): Place,
     ) -> Result<(SegmentReader, Arc<Contents>)> {
-        let there = self.medium_once(medium)?;
-        let reader = self.open_segment(&there, (segment, medium, number))?;
+        let there = self.media.medium_once(medium)?;
+        let reader = self.media.open_segment(&there, (segment, medium, number))?;
         // A tape would have to go there; frames of another stream do not pass their checks there either.
-        if !self.is_sequential(medium)?
+        if !self.media.is_sequential(medium)?
             && there.segment_at(number).is_some_and(|found| found != segment)
         {
             return Err(reader.another(segment).into());
         }
-        self.note_used(medium);
+        self.media.note_used(medium);
         if segment == place.segment {
             let contents = self.contents(place)?;
             // Rows may have been taken from a copy, where frames lie elsewhere.
@@ -68,7 +71,8 @@ impl VersionView<'_> {
                 return Ok((reader, contents));
             }
         }
-        let read = || Ok((self.contents_of(segment, &reader)?, From::Medium));
+        let read =
+            || -> Result<_> { Ok((self.contents_of(segment, &reader)?, ContentsFrom::Medium)) };
         let contents = self.kept_contents(segment, read)?.0;
         Ok((reader, contents))
     }
@@ -76,7 +80,7 @@ impl VersionView<'_> {
     /// What a segment holds by one of its places.
     pub fn contents_at(&self, place: &SegmentPlace, at: Place) -> Result<Arc<Contents>> {
         if at.0 == place.segment {
-            return self.contents(place);
+            return Ok(self.contents(place)?);
         }
         if let Some(file) = self.idb.read_catalog(at.0)?
             && let Ok(contents) = Contents::from_catalog(at.0, BufReader::new(file))
@@ -99,10 +103,21 @@ impl VersionView<'_> {
             Err(_) => Ok(scan_of(reader, segment)?.contents),
         }
     }
+}
 
+impl ContentsOnMedia for OpenMedia<'_> {
+    fn contents(&self, place: &SegmentPlace) -> std::result::Result<Contents, NotOnMedia> {
+        self.contents_on_media(place).map_err(|e| NotOnMedia {
+            why: chain(&e),
+            is_damage: matches!(e, CellError::Read(_) | CellError::Unfinished(_)),
+        })
+    }
+}
+
+impl OpenMedia<'_> {
     /// What a segment holds, from the first medium whose catalog can be read; else by reading all that is there of it, where that has
     /// all names. What lies in its place and is another segment is nothing of it.
-    pub fn contents_on_media(&self, place: &SegmentPlace) -> Result<Contents> {
+    fn contents_on_media(&self, place: &SegmentPlace) -> Result<Contents> {
         let mut readers: Vec<(Place, SegmentReader)> = Vec::new();
         let mut failed: Option<CellError> = None;
         let mut fail = |at: Place, e: CellError| {
@@ -188,9 +203,6 @@ impl VersionView<'_> {
             first.short()
         )))
     }
-}
-
-impl VersionView<'_> {
     /// Says it of a version where names of it are lost.
     pub fn say_names_lost(&self, name: &str, ears: &Ears<'_>) {
         if let Some(e) = self.names_lost() {
@@ -248,7 +260,7 @@ impl Spares {
             let mut frames = reader.frames(contents, stream);
             let frame = frames.frame(found);
             if frame.is_err() {
-                view.note_damage(at_place);
+                view.media.note_damage(at_place);
             }
             if let Ok((header, bytes)) = frame
                 && at < header.logical.saturating_add(header.length)
@@ -256,7 +268,7 @@ impl Spares {
             {
                 stored.clear();
                 stored.extend_from_slice(bytes);
-                view.note_replica(place, at_place, why, 1);
+                view.media.note_replica(place, at_place, why, 1);
                 return Some(header);
             }
         }

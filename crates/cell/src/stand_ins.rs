@@ -128,8 +128,8 @@ impl Cell {
             return Err(CellError::BadInput(format!("medium '{}' {fault}", row.label)));
         }
         // Nobody loads a tape for it.
-        if !may_be_others && !view.is_sequential(id)? {
-            let there = view.medium(id)?;
+        if !may_be_others && !view.media.is_sequential(id)? {
+            let there = view.media.medium(id)?;
             self.refuse_other_cells(there.header(), there.path())?;
         }
         Ok(())

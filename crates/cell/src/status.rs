@@ -331,7 +331,7 @@ impl Cell {
         if lacking.is_empty() {
             return Ok(Vec::new());
         }
-        let chain = crate::version::chain(&self.idb, version.id)?;
+        let chain = capstan_catalog::version::chain(&self.idb, version.id)?;
         let is_of_it = |of: &&(VersionId, MediumId)| chain.iter().any(|v| v.id == of.0);
         let mut media: Vec<MediumId> = lacking.iter().filter(is_of_it).map(|of| of.1).collect();
         media.sort_unstable();
@@ -353,7 +353,7 @@ impl Cell {
     /// The media that have something of a version, or of what it builds on.
     fn media_of(&self, version: &Version) -> Result<Vec<MediumId>> {
         let mut media: Vec<MediumId> = Vec::new();
-        for version in crate::version::chain(&self.idb, version.id)? {
+        for version in capstan_catalog::version::chain(&self.idb, version.id)? {
             for (segment, _) in self.idb.segments_of_version(version.id)? {
                 if !media.contains(&segment.medium) {
                     media.push(segment.medium);

@@ -13,6 +13,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use capstan_catalog::row::path_of;
+use capstan_catalog::version::{Merged, Overview};
 use capstan_disk_agent::target::{TargetError, check_link_text, check_path};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -25,9 +27,7 @@ use crate::away_files::AwayFiles;
 use crate::contents::{Chunk, FileContents, Piece, Plan};
 use crate::error::{CellError, Result};
 use crate::losses::{of_link, of_link_away};
-use crate::merged::{Merged, path_of};
 use crate::observe::Stop;
-use crate::overview::Overview;
 use crate::request::RestoreRequest;
 use crate::restore::Chosen;
 use crate::session::Ears;
@@ -95,7 +95,7 @@ pub(crate) fn write(
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let mut broken: HashSet<Vec<u8>> = HashSet::new();
     let mut broken_away: HashSet<Vec<u8>> = HashSet::new();
-    let mut merged = Merged::new(view)?;
+    let mut merged = Merged::new(view.into_rows())?;
     let mut passes = Passes::new(files_of)?;
     while let Some(pass) = passes.next()? {
         merged.rewind();
@@ -103,7 +103,7 @@ pub(crate) fn write(
         let mut rows = DepthFirst::new(pass == Pass::All, || {
             let (mut lap, row) = (Lap::start(), merged.next());
             lap.busy(counts.meters.of(Stage::Metadata));
-            row
+            Ok(row?)
         });
         while let Some(row) = rows.next()? {
             if stop.0.load(Relaxed) {

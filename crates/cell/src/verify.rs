@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_catalog::places::SegmentPlace;
+use capstan_catalog::version::Overview;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
 use capstan_devices::operator;
@@ -29,7 +30,6 @@ use crate::error::{CellError, Result};
 use crate::judge::{self, Frames};
 use crate::lease::Reading;
 use crate::observe::{Observer, Stop};
-use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::VerifyRequest;
 use crate::restore::files_known;
@@ -355,12 +355,12 @@ impl Cell {
                         if here && is_away {
                             continue;
                         }
-                        if view.is_sequential(medium)? && (!is_away || operator::is_there()) {
+                        if view.media.is_sequential(medium)? && (!is_away || operator::is_there()) {
                             here = true;
                             tapes.entry(medium).or_default().insert(number, id);
                             continue;
                         }
-                        let opened = match view.medium(medium) {
+                        let opened = match view.media.medium(medium) {
                             Ok(opened) => opened,
                             Err(e) => {
                                 failed = failed.or(Some(e));

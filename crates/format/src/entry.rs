@@ -256,6 +256,21 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
+/// Whether a stored path is another, or below it.
+pub fn is_below(path: &[u8], root: &[u8]) -> bool {
+    root.is_empty()
+        || path == root
+        || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// A path split into its directory and its name.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
+    }
+}
+
 /// The order of rows: directory path by component, then name, bytewise.
 pub fn path_order(a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> std::cmp::Ordering {
     // Neighbours are mostly in one directory.

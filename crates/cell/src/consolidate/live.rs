@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use capstan_catalog::version::Overview;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
@@ -9,7 +10,6 @@ use capstan_format::index::FramePlace;
 use super::referred::Referred;
 use crate::elsewhere::Spans;
 use crate::error::Result;
-use crate::overview::Overview;
 use crate::version::VersionView;
 
 /// Live bytes are counted in units of this many, rounded up: two bytes for each frame.
@@ -182,7 +182,7 @@ pub(super) fn look(
     referred: Referred,
 ) -> Result<Live> {
     let mut live = Live { referred, ..Live::default() };
-    view.all_rows(&mut |s, row| {
+    view.all_rows(&mut |s, row| -> Result<()> {
         let e = &row.entry;
         let path = e.path();
         let counts = overview.is_first(s, &row) && !overview.is_replaced(&path, row.ordinal);

@@ -162,7 +162,7 @@ impl Pass<'_> {
                 Err(e) => {
                     let mut good = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
                     let view = self.view;
-                    view.note_damage(from);
+                    view.media.note_damage(from);
                     let spare = self.spares.frame_at(
                         view,
                         place,

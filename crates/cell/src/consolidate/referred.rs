@@ -61,7 +61,7 @@ impl Cell {
             };
             let mut above = VersionView::open_alone(self, version)?;
             self.add_keys(&mut above, false)?;
-            above.all_rows(&mut |_, row| {
+            above.all_rows(&mut |_, row| -> Result<()> {
                 if row.entry.kind != Kind::File {
                     return Ok(());
                 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
+use capstan_catalog::version::{Merged, Overview};
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::stream::StreamWriter;
 use capstan_engine::link::LinkClosed;
@@ -16,9 +17,7 @@ use capstan_format::id::StreamId;
 use super::live::{Frames, Live};
 use crate::contents::{Chunk, FileContents, Piece, up_to};
 use crate::error::{CellError, Result, chain};
-use crate::merged::Merged;
 use crate::observe::Stop;
-use crate::overview::Overview;
 use crate::session::Ears;
 
 /// Rows that are sent together, and bytes of contents after which they are.

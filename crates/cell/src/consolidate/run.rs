@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::version::{Merged, Overview};
 use capstan_devices::address::LibraryName;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::squeeze::{Compression, Ladder, Squeeze};
@@ -36,10 +37,8 @@ use crate::drive_key::of_target;
 use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
 use crate::media::WriteFailure;
-use crate::merged::Merged;
 use crate::moves::Moves;
 use crate::observe::Stop;
-use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::Encrypt;
 use crate::session::{Ears, begun, now_us, peak_rss, rfc3339};
@@ -189,7 +188,7 @@ impl<'a> Run<'a> {
         let live = live::look(&view, &overview, &mut frames, referred)?;
         drop(frames);
         // A full without them would stand for the version, and they would be gone.
-        if let Some(e) = view.names_lost() {
+        if let Some(e) = view.media.names_lost() {
             return Err(e);
         }
         Ok(Going { view, overview, spans, live, positions: HashMap::new() })
@@ -307,7 +306,7 @@ impl<'a> Run<'a> {
         let keys = self.keys.as_ref();
         let stream = self.cell.stream_options(&self.names, &on.label, keys, true, squeeze)?;
         let view = self.view(true).or_else(|_| self.view(false))?;
-        let mut merged = Merged::with_sums(view)?;
+        let mut merged = Merged::with_sums(view.into_rows())?;
         let mut rows = Rows {
             overview: &going.overview,
             live: &going.live,

@@ -96,7 +96,7 @@ impl Cell {
     pub(super) fn tapes_read(&self, view: &VersionView<'_>) -> Result<Vec<MediumId>> {
         let mut tapes: Vec<MediumId> = Vec::new();
         for (_, medium, _) in view.segments.iter().flat_map(|segment| segment.places()) {
-            if !tapes.contains(&medium) && view.is_sequential(medium)? {
+            if !tapes.contains(&medium) && view.media.is_sequential(medium)? {
                 tapes.push(medium);
             }
         }

@@ -1,5 +1,6 @@
 //! What a consolidation would leave behind and what it would take, worked out from catalogs alone.
 
+use capstan_catalog::version::Overview;
 use capstan_format::block::{BLOCK_ALIGN, PAYLOAD_AT};
 use capstan_format::catalog::{RawFrame, StreamContents};
 use capstan_format::frame::{FRAME_HEADER_LEN, FRAME_PLAIN_MAX, padded};
@@ -10,7 +11,6 @@ use super::live::{self, Frames, Live};
 use super::run::SEGMENT_SIZE;
 use crate::elsewhere::Spans;
 use crate::error::Result;
-use crate::overview::Overview;
 use crate::version::VersionView;
 
 /// Most bytes that sealing adds to a frame.

@@ -14,7 +14,7 @@ use crate::version::VersionView;
 pub(crate) fn refuse_lacking(view: &VersionView<'_>, last: &Session) -> Result<()> {
     let mut frames = Frames::new(view, Spans::of(&view.segments));
     let (mut rows, mut lacking) = (0_u64, 0_u64);
-    view.all_rows(&mut |s, row| {
+    view.all_rows(&mut |s, row| -> Result<()> {
         let e = &row.entry;
         // What begins in the next segment comes again there.
         let is_first = e.logical_len() == 0 || row.start < s.logical_end;

@@ -34,7 +34,7 @@ use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::stage::Target;
 use crate::tapes::Supply;
 use crate::transfers::Moved;
-use crate::version::{self, VersionView};
+use crate::version::VersionView;
 
 /// What is to be copied.
 struct Plan {
@@ -312,8 +312,11 @@ impl Cell {
 
     fn plan_of_version(&self, name: String, version: Version, only: bool) -> Result<Plan> {
         let object = Some(version.object);
-        let mut versions =
-            if only { vec![version] } else { version::chain(&self.idb, version.id)? };
+        let mut versions = if only {
+            vec![version]
+        } else {
+            capstan_catalog::version::chain(&self.idb, version.id)?
+        };
         versions.reverse();
         Ok(Plan { name, object, bases: versions.len() - 1, versions, only_on: None })
     }

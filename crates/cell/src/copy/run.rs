@@ -157,7 +157,7 @@ impl Cell {
         let committed = committed.load(Relaxed);
         let mut replicas = Vec::new();
         for work in works {
-            replicas.append(&mut work.view.take_replicas(ears));
+            replicas.append(&mut work.view.media.take_replicas(ears));
         }
         CopyRun {
             finished,

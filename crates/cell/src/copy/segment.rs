@@ -132,7 +132,8 @@ impl<'a> Copier<'a> {
         let Opened { view, place, reader, contents, .. } = opened;
         let streams: Vec<_> = contents.streams.iter().filter(|s| !s.index.is_empty()).collect();
         let first = place.places().first().map(|(_, medium, _)| *medium);
-        let on_tape = first.is_some_and(|medium| view.is_sequential(medium).is_ok_and(|on| on));
+        let on_tape =
+            first.is_some_and(|medium| view.media.is_sequential(medium).is_ok_and(|on| on));
         let read = |s: &StreamContents, reader: &SegmentReader| {
             let mut hand = Hand {
                 of: self,
@@ -248,7 +249,7 @@ impl Hand<'_> {
                 }
                 Err(e) => {
                     if !self.of.stop.0.load(Relaxed) {
-                        view.note_damage(*from);
+                        view.media.note_damage(*from);
                     }
                     let why = || e.to_string();
                     let Some(header) = self.mended(view, place, s, frame, &why) else {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_catalog::version::Merged;
 use capstan_disk_agent::target::Overwrite;
 use capstan_engine::message::Code;
 use capstan_format::entry::Kind;
@@ -19,7 +20,6 @@ pub(crate) use self::sample::Arc;
 use crate::Cell;
 use crate::change::LiveRows;
 use crate::error::{CellError, Result, plain};
-use crate::merged::Merged;
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report, ReportError};
 use crate::request::{DrillRequest, RestoreRequest, RestoreTo};

@@ -7,6 +7,7 @@ mod table;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_catalog::row::Row;
+use capstan_catalog::version::Merged;
 use capstan_disk_agent::backup::KnownFiles;
 use capstan_disk_agent::walk::{BaseRow, Saved};
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
@@ -17,8 +18,7 @@ use self::table::{Known, Place, Table};
 use crate::Cell;
 use crate::contents::data_ranges;
 use crate::error::{CellError, Result, chain};
-use crate::merged::Merged;
-use crate::overview::rows_at;
+use crate::resume::saved_ranges;
 use crate::version::VersionView;
 
 /// Looks files up by inode in what a version has.
@@ -88,7 +88,7 @@ impl<'a> Index<'a> {
     fn of(cell: &'a Cell, version: VersionId, stop: &AtomicBool) -> Result<Self> {
         let mut view = VersionView::open(cell, version)?;
         cell.add_keys(&mut view, false)?;
-        let merged = Merged::with_sums(view)?;
+        let merged = Merged::with_sums(view.into_rows())?;
         let mut index = Self { merged, table: Table::default(), streams: Vec::new() };
         let mut added = Ok(());
         while let Some(row) = index.merged.next()? {
@@ -160,10 +160,10 @@ impl<'a> Index<'a> {
                 let Some(stream) = stream(number) else { return Ok(None) };
                 let mut found = None;
                 let view = &self.merged.view;
-                rows_at(view, segment, stream, vec![row], &mut |row| found = Some(row))?;
+                view.rows_at(segment, stream, vec![row], &mut |row| found = Some(row))?;
                 let Some(row) = found else { return Ok(None) };
                 let data = data_ranges(&row.entry);
-                let saved = self.merged.overview.saved_of(&row);
+                let saved = saved_ranges(&self.merged.overview, &row);
                 let (all, there): (u64, u64) =
                     (data.iter().map(|d| d.1).sum(), saved.iter().map(|s| s.len).sum());
                 if all != there {

@@ -19,7 +19,6 @@ use crate::Cell;
 use crate::damaged::Unsound;
 use crate::error::{Result, chain};
 use crate::restore::is_complete_by;
-use crate::version;
 
 /// A medium that is not where it was last seen, though nobody is on record as having taken it away; or that lacks something of what
 /// was written to it.
@@ -186,7 +185,9 @@ impl Cell {
             let mut versions = self.idb.versions_of(object.id)?;
             versions.retain(|v| !v.null_device && is_complete_by(v, None));
             if let Some(newest) = self.whole_of(&versions)?.first() {
-                last.extend(version::chain(&self.idb, newest.id)?.iter().map(|v| v.id));
+                last.extend(
+                    capstan_catalog::version::chain(&self.idb, newest.id)?.iter().map(|v| v.id),
+                );
             }
         }
         Ok(last)
@@ -202,7 +203,7 @@ impl Cell {
         if away.is_empty() {
             return Ok(false);
         }
-        for version in version::chain(&self.idb, version)? {
+        for version in capstan_catalog::version::chain(&self.idb, version)? {
             let origins = self.idb.copies_of_version(version.id)?;
             let mut is_there: HashMap<SegmentId, bool> = HashMap::new();
             for (segment, _) in self.idb.segments_of_version(version.id)? {

@@ -124,7 +124,7 @@ impl Repair<'_> {
     ) -> Option<String> {
         let (segment, id, number) = at;
         let lacks = place.lacks_at(at);
-        let on_tape = view.is_sequential(id).unwrap_or(false);
+        let on_tape = view.media.is_sequential(id).unwrap_or(false);
         if !on_tape && medium.segment_at(number).is_some_and(|found| found != segment) {
             return Some("another segment lies in its place".to_owned());
         }
@@ -166,7 +166,7 @@ impl Repair<'_> {
             if lost.is_empty() {
                 break;
             }
-            match view.medium_once(other.1) {
+            match view.media.medium_once(other.1) {
                 Err(e) if e.away().is_some() => away.push(e),
                 _ => lost = lost.and(&lost_at(other)),
             }

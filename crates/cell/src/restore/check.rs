@@ -6,17 +6,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::Path;
 
+use capstan_catalog::version::Overview;
 use capstan_disk_agent::target::Target;
 use capstan_engine::message::{Code, path_text};
-use capstan_format::entry::Kind;
+use capstan_format::entry::{Kind, split};
 
 use super::chosen::Chosen;
 use super::outgoing::Outgoing;
 use super::scope::Scope;
-use super::split;
 use crate::error::{CellError, Result, plain};
 use crate::observe::Stop;
-use crate::overview::Overview;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
 use crate::version::VersionView;

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_disk_agent::select::{Pattern, Selection};
+use capstan_format::entry::split;
 use parking_lot::Mutex;
 
-use super::split;
 use crate::error::{CellError, Result};
 
 /// What is restored.

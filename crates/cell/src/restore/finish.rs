@@ -7,9 +7,8 @@ use capstan_catalog::row::Row;
 use capstan_disk_agent::target::{Made, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Stage};
-use capstan_format::entry::{Entry, Kind};
+use capstan_format::entry::{Entry, Kind, split};
 
-use super::split;
 use super::tree::{Loss, Restore};
 use crate::error::Result;
 use crate::losses::{of_link, of_link_away};

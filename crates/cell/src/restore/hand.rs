@@ -9,7 +9,7 @@ use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::codec::Decompressor;
-use capstan_format::entry::{Entry, ExtentKind, Kind, OutcomeCode};
+use capstan_format::entry::{Entry, ExtentKind, Kind, OutcomeCode, split};
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
@@ -18,7 +18,6 @@ use capstan_media_agent::reader::FrameReader;
 
 use super::referred::{Home, Stretch};
 use super::scope::runs;
-use super::split;
 use super::tree::{NOT_THERE, PART_ALONE, Restore, Slice};
 use crate::elsewhere::{Elsewhere, Found};
 use crate::error::{CellError, Result};

@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use capstan_catalog::row::Row;
-use capstan_format::entry::{Entry, Kind};
+use capstan_catalog::row::{Row, path_of};
+use capstan_catalog::version::{Merged, Overview};
+use capstan_format::entry::{Entry, Kind, split};
 
 use super::check;
 use super::chosen::Chosen;
 use super::scope::Scope;
-use super::split;
 use crate::Cell;
 use crate::error::Result;
-use crate::merged::{Merged, path_of};
 use crate::observe::Observer;
-use crate::overview::Overview;
 use crate::query::{Listed, listed};
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
@@ -120,7 +118,7 @@ impl Cell {
         let overview = Overview::with_replaced(&view)?;
         check::choose(&view, &overview, &mut chosen, &scope, &ears, name)?;
         let mut tally = Tally::new(request, &chosen);
-        let mut merged = Merged::new(view)?;
+        let mut merged = Merged::new(view.into_rows())?;
         let mut take = |merged: &Merged<'_>, row: &Row| {
             if row.entry.kind.is_inode() && tally.takes(&row.entry, &path_of(row)) {
                 let bytes = tally.count(&row.entry);

@@ -26,12 +26,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use capstan_catalog::places::SegmentPlace;
+use capstan_catalog::version::Overview;
 use capstan_devices::tape;
 use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::entry::{Entry, Kind};
+use capstan_format::entry::{Entry, Kind, is_below, split};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
@@ -56,7 +57,6 @@ use crate::elsewhere::Spans;
 use crate::error::{CellError, Result};
 use crate::names::sessions_hint;
 use crate::observe::{Observer, Stop};
-use crate::overview::Overview;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
@@ -215,9 +215,9 @@ impl Cell {
     fn note_damage(view: &VersionView<'_>, hurt: &HashSet<usize>) {
         let first = |segment: &usize| {
             let place = view.segments.get(*segment)?;
-            place.places().into_iter().find(|(_, id, _)| view.medium(*id).is_ok())
+            place.places().into_iter().find(|(_, id, _)| view.media.medium(*id).is_ok())
         };
-        hurt.iter().filter_map(first).for_each(|at| view.note_damage(at));
+        hurt.iter().filter_map(first).for_each(|at| view.media.note_damage(at));
     }
 
     /// Restores.
@@ -389,7 +389,7 @@ impl Cell {
         if stop.0.load(Relaxed) {
             ears.stopped(&request.version.name);
         }
-        view.say_names_lost(&request.version.name, ears);
+        view.media.say_names_lost(&request.version.name, ears);
         let away = restore.away.say(self, ears)?;
         let status = match (&result, stop.0.load(Relaxed)) {
             (Err(_), _) => Status::Failed,
@@ -407,7 +407,7 @@ impl Cell {
             corrupt: restore.counts.lost.load(Relaxed),
             bytes_read: restore.bytes_read.load(Relaxed),
             bytes_written: bytes,
-            media: view.used_media(),
+            media: view.media.used_media(),
             elapsed_s: elapsed,
             rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
@@ -418,8 +418,8 @@ impl Cell {
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
-        view.say_problems(ears);
-        view.say_replicas(ears, &mut report);
+        view.media.say_problems(ears);
+        view.media.say_replicas(ears, &mut report);
         report.set_drives_read(&turn.map_or_else(tape::take_sessions, Turn::drives));
         ears.fill(&mut report);
         if arc.is_none() {
@@ -477,7 +477,7 @@ impl Cell {
         } else if let Err(e) = &result {
             ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
         }
-        files_of.say_names_lost(&run.request.version.name, ears);
+        files_of.media.say_names_lost(&run.request.version.name, ears);
         let status = match (&result, stopped) {
             (_, true) => Status::Incomplete,
             (Err(_), _) => Status::Failed,
@@ -492,7 +492,7 @@ impl Cell {
             corrupt: counts.corrupt.load(Relaxed),
             bytes_read: counts.bytes_read.load(Relaxed),
             bytes_written: bytes,
-            media: files_of.used_media(),
+            media: files_of.media.used_media(),
             elapsed_s: elapsed,
             rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
@@ -503,7 +503,7 @@ impl Cell {
         if let Some(seen) = &seen {
             report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
         }
-        files_of.say_replicas(ears, &mut report);
+        files_of.media.say_replicas(ears, &mut report);
         report.set_drives_read(&tape::take_sessions());
         ears.fill(&mut report);
         run.record_end(status, &report)?;
@@ -651,13 +651,6 @@ pub(crate) fn selected(paths: &[Vec<u8>], path: &[u8]) -> bool {
     paths.is_empty() || paths.iter().any(|p| is_below(path, p))
 }
 
-/// Whether a stored path is another, or below it.
-pub(crate) fn is_below(path: &[u8], root: &[u8]) -> bool {
-    root.is_empty()
-        || path == root
-        || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/"))
-}
-
 /// A path without its first components; `None` if nothing is left.
 fn stripped(path: &[u8], strip: usize) -> Option<&[u8]> {
     let mut rest = path;
@@ -666,12 +659,4 @@ fn stripped(path: &[u8], strip: usize) -> Option<&[u8]> {
         rest = &rest[at + 1..];
     }
     (!rest.is_empty()).then_some(rest)
-}
-
-/// A path split into its directory and its name.
-pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|b| *b == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (b"", path),
-    }
 }

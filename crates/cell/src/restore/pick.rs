@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_catalog::version::Overview;
 use capstan_devices::address::Address;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::{MediumId, StreamId};
@@ -13,7 +14,6 @@ use super::tree::is_in_parts;
 use crate::elsewhere::Spans;
 use crate::error::Result;
 use crate::media::place_shown;
-use crate::overview::Overview;
 use crate::version::VersionView;
 
 /// A medium that a restore reads.
@@ -104,7 +104,7 @@ pub(super) fn list(
     let mut order: Vec<MediumId> = Vec::new();
     let mut others: Vec<MediumId> = Vec::new();
     for medium in first.into_iter().flatten().filter(|medium| counted.contains_key(medium)) {
-        let of = if view.is_sequential(medium)? { &mut order } else { &mut others };
+        let of = if view.media.is_sequential(medium)? { &mut order } else { &mut others };
         if !of.contains(&medium) {
             of.push(medium);
         }

@@ -40,10 +40,10 @@ impl Tapes {
 /// The tape that a segment is read from, if it is one: of its media the first that is at hand.
 fn tape_of(view: &VersionView<'_>, place: &SegmentPlace) -> Result<Option<MediumId>> {
     for (_, medium, _) in place.places() {
-        if view.is_sequential(medium)? {
+        if view.media.is_sequential(medium)? {
             return Ok(Some(medium));
         }
-        if view.medium(medium).is_ok() {
+        if view.media.medium(medium).is_ok() {
             return Ok(None);
         }
     }

@@ -6,11 +6,10 @@ use std::ops::Range;
 
 use capstan_catalog::row::{Ordinal, PathKey, Row, batch_of};
 use capstan_format::catalog::StreamContents;
-use capstan_format::entry::path_order;
+use capstan_format::entry::{is_below, path_order, split};
 use capstan_format::id::StreamId;
 
 use super::chosen::Chosen;
-use super::{is_below, split};
 use crate::error::Result;
 use crate::version::VersionView;
 

@@ -45,7 +45,7 @@ fn own_places(view: &VersionView<'_>, place: &SegmentPlace) -> Result<Vec<Segmen
     let mut opened = Vec::new();
     for (medium, number) in &place.media {
         let open = |m: FileMedium| Ok(SegmentReader::open(&m, *number)?);
-        match view.medium(*medium).and_then(open) {
+        match view.media.medium(*medium).and_then(open) {
             Ok(reader) => opened.push(reader),
             Err(e) => failed = failed.or(Some(e)),
         }

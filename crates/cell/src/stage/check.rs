@@ -17,7 +17,7 @@ use super::Reasons;
 use super::source::Sources;
 use super::target::Target;
 use crate::Cell;
-use crate::error::{Result, chain};
+use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
 use crate::session::{Ears, now_us};
 use crate::transfers::watched;
@@ -203,7 +203,7 @@ impl Check<'_> {
         let other = self.originals.iter().find(|at| at.0 != segment);
         let original = match other {
             Some(at) if self.place.segment == segment => self.view.contents_at(self.place, *at),
-            _ => self.view.contents(self.place),
+            _ => self.view.contents(self.place).map_err(CellError::from),
         };
         let original = original.map_err(|e| Flaw::OfCopy(chain(&e)))?;
         let is_known = original.header.as_ref().is_none_or(|h| h.segment != segment);
@@ -226,7 +226,7 @@ impl Check<'_> {
 
     fn is_original_there(&self) -> bool {
         self.originals.iter().any(|(segment, medium, number)| {
-            let medium = self.view.medium(*medium);
+            let medium = self.view.media.medium(*medium);
             medium.map_or(true, |m| m.segment_at(*number) == Some(*segment))
         })
     }

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use capstan_catalog::row::Row;
+use capstan_catalog::row::{Row, path_of};
 use capstan_format::entry::Kind;
 
 use crate::error::Result;
-use crate::merged::path_of;
 
 /// So many directories are held back until it is their turn. Beyond that they come early, and once more at the end.
 const HELD_MAX: usize = 100_000;

@@ -70,13 +70,13 @@ impl Planned {
                 return Err(CellError::BadInput(text));
             }
         };
-        let opened = view.medium(tape.medium).and_then(|medium| {
+        let opened = view.media.medium(tape.medium).and_then(|medium| {
             let changed = view.cell.note_changed_known(&medium)?;
             Ok((medium, changed))
         });
         let (medium, changed) = opened.inspect_err(|e| {
             if e.away().is_none() {
-                view.in_use.lock().insert(tape.medium, crate::error::chain(e));
+                view.media.in_use.lock().insert(tape.medium, crate::error::chain(e));
             }
         })?;
         if let Some(text) = changed {
@@ -173,7 +173,7 @@ pub(super) fn records_of(planned: &[Planned], view: Option<&VersionView<'_>>) ->
     let of = |planned: &Planned| match planned {
         Planned::Open(part) => key_records(&part.medium, &part.segments),
         Planned::Tape(tape) => {
-            let medium = view.and_then(|view| view.medium(tape.medium).ok());
+            let medium = view.and_then(|view| view.media.medium(tape.medium).ok());
             medium.map(|medium| key_records(&medium, &planned.segments())).unwrap_or_default()
         }
     };

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_catalog::row::Row;
 use capstan_disk_agent::target::TargetError;
 use capstan_engine::meter::Stage;
+use capstan_format::entry::split;
 use capstan_format::id::StreamId;
 
-use super::{Data, GAP, Hand, split};
+use super::{Data, GAP, Hand};
 use crate::error::Result;
 use crate::outcome::of_outcome;
 use crate::restore::referred::{Home, Lent, RowsAt, Stretch, stretches};

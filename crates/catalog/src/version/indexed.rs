@@ -1,19 +1,19 @@
 //! What a version's view reads by sparse indexes and tables of outlines: batches one by one, and what each segment has.
 
-use capstan_catalog::batch::{BatchOpener, rows_of_batch};
-use capstan_catalog::places::SegmentPlace;
-use capstan_catalog::row::{PathKey, Row};
-use capstan_catalog::sparse::{
-    self, Batches, CatalogBatches, Outline, Saved, SavedBatches, Source, StreamIndex, Table,
-    TableMaker, state_of,
-};
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
 use capstan_format::record::SessionLabel;
 use capstan_format::sums::Sums;
 
-use crate::error::Result;
-use crate::version::{From, VersionView};
+use super::{ContentsFrom, VersionRows};
+use crate::batch::{BatchOpener, rows_of_batch};
+use crate::error::{CatalogError, Result};
+use crate::places::SegmentPlace;
+use crate::row::{PathKey, Row};
+use crate::sparse::{
+    self, Batches, CatalogBatches, Outline, Saved, SavedBatches, Source, StreamIndex, Table,
+    TableMaker, state_of,
+};
 
 /// What a segment has, as its sparse index says.
 struct Indexed {
@@ -25,7 +25,7 @@ struct Indexed {
     is_of_catalog: bool,
 }
 
-impl VersionView<'_> {
+impl VersionRows<'_> {
     /// The labels of all streams of its segments, some of them more than once.
     pub fn labels(&self) -> Result<Vec<SessionLabel>> {
         let mut all = Vec::new();
@@ -123,7 +123,7 @@ impl VersionView<'_> {
             None => {
                 let (index, from) = self.make_index(place)?;
                 let outlines = index.into_iter().map(|s| s.outline).collect();
-                (outlines, matches!(from, From::Catalog(_)))
+                (outlines, matches!(from, ContentsFrom::Catalog(_)))
             }
         };
         let labels = all.iter().filter_map(|o: &Outline| o.label.clone()).collect();
@@ -132,10 +132,10 @@ impl VersionView<'_> {
     }
 
     /// Makes a segment's sparse index and, where it is of a catalog file, keeps it.
-    fn make_index(&self, place: &SegmentPlace) -> Result<(Vec<StreamIndex>, From)> {
+    fn make_index(&self, place: &SegmentPlace) -> Result<(Vec<StreamIndex>, ContentsFrom)> {
         let (contents, from) = self.contents_from(place)?;
         let index = sparse::of(&contents, &self.keys)?;
-        if let From::Catalog(len) = from {
+        if let ContentsFrom::Catalog(len) = from {
             // Who may not write here, or has no room, makes it anew each time.
             let _ = sparse::save(self.idb, place.segment, len, &index, &self.keys);
         }
@@ -178,7 +178,7 @@ impl VersionView<'_> {
         let saved = || Saved::open(self.idb, place.segment)?.into_batches(stream, &self.keys).ok();
         saved().or_else(|| {
             let (_, from) = self.contents_from(place).ok()?;
-            if !matches!(from, From::Catalog(_)) {
+            if !matches!(from, ContentsFrom::Catalog(_)) {
                 return None;
             }
             self.make_index(place).ok()?;
@@ -187,13 +187,13 @@ impl VersionView<'_> {
     }
 
     /// The rows of one batch; `false` if there is none of that number.
-    pub fn batch(
+    pub fn batch<E: From<CatalogError>>(
         &self,
         batches: &mut Batches,
         number: usize,
         opener: &mut BatchOpener,
-        each: &mut dyn FnMut(Row) -> Result<()>,
-    ) -> Result<bool> {
+        each: &mut dyn FnMut(Row) -> std::result::Result<(), E>,
+    ) -> std::result::Result<bool, E> {
         let stream = batches.of.2;
         if let Source::Catalog(catalog) = &mut batches.source {
             let Some(place) = catalog.places.get(number) else { return Ok(false) };
@@ -229,7 +229,7 @@ impl VersionView<'_> {
     ) -> Result<Option<bool>> {
         let Source::Catalog(catalog) = &mut batches.source else {
             let mut any = false;
-            let is_there = self.batch(batches, number, opener, &mut |row| {
+            let is_there = self.batch(batches, number, opener, &mut |row| -> Result<()> {
                 any |= wanted(&row.entry.name);
                 Ok(())
             })?;
@@ -244,5 +244,31 @@ impl VersionView<'_> {
             !any
         })?;
         Ok(Some(any))
+    }
+
+    /// Rows by their numbers in one stream's part of a segment. Each batch is read once, however many of its rows are asked for.
+    pub fn rows_at(
+        &self,
+        index: u32,
+        stream: StreamId,
+        mut numbers: Vec<u32>,
+        each: &mut dyn FnMut(Row),
+    ) -> Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        numbers.sort_unstable();
+        let mut batches = self.batches(index, stream, true)?;
+        let mut opener = BatchOpener::default();
+        for wanted in numbers.chunk_by(|a, b| a >> 16 == b >> 16) {
+            let batch = wanted.first().map_or(0, |number| number >> 16) as usize;
+            self.batch(&mut batches, batch, &mut opener, &mut |row| -> Result<()> {
+                if wanted.binary_search(&row.ordinal.row).is_ok() {
+                    each(row);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 }

@@ -3,27 +3,26 @@
 //! It comes from the sparse indexes, so it costs no pass over the rows; only who reads them segment by segment, instead of
 //! in the order of paths, needs to know of each one whether a later version replaced it.
 
+mod data;
+
 use std::collections::{HashMap, HashSet};
 
-use capstan_catalog::batch::BatchOpener;
-use capstan_catalog::places::SegmentPlace;
-use capstan_catalog::row::{Ordinal, PathKey, Row, is_after, is_ordered};
-use capstan_catalog::sparse::{Aside, Outline};
-use capstan_disk_agent::walk::Saved;
 use capstan_format::catalog::StreamContents;
-use capstan_format::entry::{
-    Extent, ExtentKind, Kind, Outcome, OutcomeCode, Timestamp, path_order,
-};
+use capstan_format::entry::{Kind, Outcome, OutcomeCode, Timestamp, path_order};
 use capstan_format::id::StreamId;
-use capstan_format::sums::combined;
 
+use super::{Heads, VersionRows};
+use crate::batch::BatchOpener;
 use crate::error::Result;
-use crate::merged::Heads;
-use crate::version::VersionView;
+use crate::places::SegmentPlace;
+use crate::row::{Ordinal, PathKey, Row, is_after, is_ordered};
+use crate::sparse::{Aside, Outline};
+
+pub use data::SavedRange;
 
 /// What a version's rows have in common.
 #[derive(Default)]
-pub(crate) struct Overview {
+pub struct Overview {
     /// The newest row of a path, where not only the order of paths shows it: of files that came late, or in parts.
     newest: HashMap<Vec<u8>, Ordinal>,
     /// Rows that a later session's replaced or removed, ascending, by segment and stream.
@@ -42,7 +41,9 @@ pub(crate) struct Overview {
     pub loose: Vec<Row>,
     /// The last path of each stream in each segment.
     lasts: HashMap<(u32, StreamId), PathKey>,
+    /// How many rows are further names.
     pub links: u64,
+    /// How many rows have inode flags.
     pub flagged: u64,
 }
 
@@ -67,7 +68,7 @@ struct Ahead {
 
 impl Overview {
     /// For who reads the rows in the order of paths, the newest of each.
-    pub fn of(view: &VersionView<'_>) -> Result<Self> {
+    pub fn of(view: &VersionRows<'_>) -> Result<Self> {
         let mut o = Self::default();
         // Of each stream the last path so far: rows that do not come after it are late.
         let mut last: HashMap<StreamId, PathKey> = HashMap::new();
@@ -95,7 +96,7 @@ impl Overview {
                 for aside in &outline.aside {
                     o.take_aside(index, place, &outline, aside, &mut late);
                 }
-                rows_at(view, index, stream, late, &mut |row| o.add_late(row))?;
+                view.rows_at(index, stream, late, &mut |row| o.add_late(row))?;
                 let rows = outline.ahead.into_iter();
                 ahead.extend(rows.map(|(row, start)| Ahead { index, stream, row, start }));
                 if let Some(key) = outline.last {
@@ -121,7 +122,7 @@ impl Overview {
         for of in ahead.chunk_by(|a, b| (a.index, a.stream) == (b.index, b.stream)) {
             let Some(Ahead { index, stream, .. }) = of.first() else { continue };
             let rows = of.iter().map(|a| a.row).collect();
-            rows_at(view, *index, *stream, rows, &mut |row| o.loose.push(row))?;
+            view.rows_at(*index, *stream, rows, &mut |row| o.loose.push(row))?;
         }
         o.loose.sort_by(|a, b| {
             path_order((&a.entry.dir, &a.entry.name), (&b.entry.dir, &b.entry.name))
@@ -130,7 +131,7 @@ impl Overview {
     }
 
     /// For who reads the rows in the order of the media.
-    pub fn with_replaced(view: &VersionView<'_>) -> Result<Self> {
+    pub fn with_replaced(view: &VersionRows<'_>) -> Result<Self> {
         let mut o = Self::of(view)?;
         if view.segments.iter().all(|s| s.session == 0) {
             return Ok(o);
@@ -138,7 +139,7 @@ impl Overview {
         let mut heads = Heads::new(view, false);
         let mut dead: Vec<Ordinal> = Vec::new();
         let mut newest: HashMap<Vec<u8>, Ordinal> = HashMap::new();
-        while let Some(row) = heads.next(view, &o, &mut |loser| dead.push(loser.ordinal))? {
+        while let Some(row) = heads.next(view, &o.loose, &mut |loser| dead.push(loser.ordinal))? {
             if row.is_as_in() {
                 o.orphans.insert(row.entry.path());
             } else if row.data != row.ordinal {
@@ -171,7 +172,7 @@ impl Overview {
     /// Rows at the begin of a stream's part of a segment that do not come after the last one before it.
     fn take_late(
         &mut self,
-        view: &VersionView<'_>,
+        view: &VersionRows<'_>,
         index: u32,
         stream: StreamId,
         before: &PathKey,
@@ -183,7 +184,7 @@ impl Overview {
         let mut last: Option<PathKey> = None;
         for number in 0.. {
             let (mut late, mut others) = (Vec::new(), false);
-            let any = view.batch(&mut batches, number, &mut opener, &mut |row| {
+            let any = view.batch(&mut batches, number, &mut opener, &mut |row| -> Result<()> {
                 let e = &row.entry;
                 let counts = e.logical_len() == 0 || row.start < end;
                 if !is_ordered(e.kind) || !counts || !is_after(last.as_ref(), e) {
@@ -321,181 +322,6 @@ impl Overview {
         !self.carriers.is_empty()
     }
 
-    /// Whether all data that the row promises are on media.
-    pub fn is_whole(&self, row: &Row) -> bool {
-        let e = &row.entry;
-        let stream = row.data.stream;
-        let elsewhere = |x: &Extent| match x.kind {
-            ExtentKind::At(stream, at) => self.is_on_media(stream, at, x.len),
-            ExtentKind::AsIn(_) => false,
-            _ => true,
-        };
-        let own = self.is_on_media(stream, row.start, e.logical_len());
-        if !own || !e.extents.iter().all(elsewhere) {
-            return false;
-        }
-        let parts = e.extents.iter().filter(|x| x.kind == ExtentKind::Parts);
-        let parts: u64 = parts.map(|x| x.len).sum();
-        let there = self.parts_of(row).fold(0_u64, |sum, p| sum.saturating_add(p.len));
-        parts == 0 || there >= parts
-    }
-
-    /// The file's length as far as media bear it out: all that the row says where all of it is on media, else up to the last
-    /// byte that is, or the last hole.
-    pub fn believed_len(&self, row: &Row) -> u64 {
-        let e = &row.entry;
-        if self.is_whole(row) {
-            return e.size;
-        }
-        let stream = row.data.stream;
-        if e.extents.is_empty() {
-            return self.covered_to(stream, row.start, e.size);
-        }
-        let (mut end, mut offset, mut logical) = (0_u64, 0_u64, row.start);
-        for x in &e.extents {
-            let here = match x.kind {
-                ExtentKind::Data => {
-                    let here = self.covered_to(stream, logical, x.len);
-                    logical = logical.saturating_add(x.len);
-                    here
-                }
-                ExtentKind::At(stream, at) => self.covered_to(stream, at, x.len),
-                ExtentKind::Hole => x.len,
-                ExtentKind::Parts => {
-                    let ends = self.parts_of(row).map(|p| p.offset.saturating_add(p.len));
-                    ends.max().unwrap_or(0).saturating_sub(offset).min(x.len)
-                }
-                ExtentKind::AsIn(_) | ExtentKind::Unknown(_) => 0,
-            };
-            if here > 0 {
-                end = offset.saturating_add(here);
-            }
-            offset = offset.saturating_add(x.len);
-        }
-        end.min(e.size)
-    }
-
-    /// How many of so many bytes of a stream there are up to the last one that is on media.
-    fn covered_to(&self, stream: StreamId, start: u64, len: u64) -> u64 {
-        let end = start.saturating_add(len);
-        let spans = self.spans.get(&stream).map(Vec::as_slice).unwrap_or_default();
-        let ends = spans.iter().filter(|(from, to)| *from < end && start < *to);
-        ends.map(|(_, to)| (*to).min(end) - start).max().unwrap_or(0)
-    }
-
-    /// The parts of the row's file. Those of an earlier session's try do not count.
-    fn parts_of<'o>(&'o self, row: &'o Row) -> impl Iterator<Item = &'o PartOf> {
-        let path = row.entry.path();
-        let parts = self.parts.get(&path).map(Vec::as_slice).unwrap_or_default();
-        let is_carried = row.data != row.ordinal;
-        parts.iter().filter(move |part| {
-            let of_this =
-                part.ordinal.stream == row.data.stream || !row.data.is_newer_than(&part.ordinal);
-            of_this
-                && match is_carried {
-                    true => part.ordinal.session <= row.data.session,
-                    false => !self.is_replaced(&path, part.ordinal),
-                }
-        })
-    }
-
-    /// The checksum of the contents of a file that [`Self::is_whole`], holes left out, where all of it is known.
-    pub fn content_sum(&self, row: &Row) -> Option<u64> {
-        let e = &row.entry;
-        let is_elsewhere = |x: &Extent| matches!(x.kind, ExtentKind::At(..) | ExtentKind::Hole);
-        if !e.extents.is_empty() && e.extents.iter().all(is_elsewhere) {
-            // Where all of it was passed on by a consolidation, that said what it is.
-            return row.sum;
-        }
-        // Of what was passed on in part nothing is known.
-        if !e
-            .extents
-            .iter()
-            .all(|x| matches!(x.kind, ExtentKind::Data | ExtentKind::Hole | ExtentKind::Parts))
-        {
-            return None;
-        }
-        let mut pieces: Vec<(u64, u64, u64)> = Vec::new();
-        let mut len: u64 = e.logical_len();
-        if len > 0 {
-            let ends = self.spans.get(&row.data.stream)?.iter().map(|span| span.1);
-            let end = ends.filter(|end| *end > row.start).min()?;
-            pieces.push((0, len.min(end - row.start), row.sum?));
-        }
-        len += e.extents.iter().filter(|x| x.kind == ExtentKind::Parts).map(|x| x.len).sum::<u64>();
-        for part in self.parts_of(row) {
-            pieces.push((part.offset, part.len, part.sum?));
-        }
-        pieces.sort_unstable();
-        let (_, first_len, first) = *pieces.first()?;
-        let (sum, summed) = pieces[1..].iter().fold((first, first_len), |(sum, summed), piece| {
-            (combined(sum, piece.2, piece.1), summed.saturating_add(piece.1))
-        });
-        // Something twice, or missing, shows in the length.
-        (summed == len).then_some(sum)
-    }
-
-    /// Whether not even the begin of the data that the row promises is on media: the row does not come again.
-    pub fn is_unkept(&self, stream: StreamId, row: &Row) -> bool {
-        row.entry.logical_len() > 0 && !self.is_on_media(stream, row.start, 1)
-    }
-
-    fn is_on_media(&self, stream: StreamId, start: u64, len: u64) -> bool {
-        self.up_to(stream, start) >= start.saturating_add(len)
-    }
-
-    /// Up to where a stream's bytes are on media from `start` on.
-    fn up_to(&self, stream: StreamId, start: u64) -> u64 {
-        let mut at = start;
-        for (from, to) in self.spans.get(&stream).map(Vec::as_slice).unwrap_or_default() {
-            if (*from..*to).contains(&at) {
-                at = *to;
-            }
-        }
-        at
-    }
-
-    /// What of the contents that the row promises is on media, ascending and apart.
-    pub fn saved_of(&self, row: &Row) -> Vec<Saved> {
-        let e = &row.entry;
-        let mut saved = Vec::new();
-        let mut add = |offset, stream, logical, len: u64| {
-            let len = len.min(self.up_to(stream, logical).saturating_sub(logical));
-            if len > 0 {
-                saved.push(Saved { offset, len, stream, logical });
-            }
-        };
-        let whole = [Extent { len: e.size, kind: ExtentKind::Data }];
-        let extents = if e.extents.is_empty() { &whole[..] } else { &e.extents };
-        let (mut offset, mut logical): (u64, _) = (0, row.start);
-        for x in extents {
-            match x.kind {
-                ExtentKind::Data => {
-                    add(offset, row.data.stream, logical, x.len);
-                    logical = logical.saturating_add(x.len);
-                }
-                ExtentKind::At(stream, at) => add(offset, stream, at, x.len),
-                ExtentKind::Parts => {
-                    let end = offset.saturating_add(x.len);
-                    for part in self.parts_of(row).filter(|p| (offset..end).contains(&p.offset)) {
-                        add(part.offset, part.ordinal.stream, part.start, part.len);
-                    }
-                }
-                ExtentKind::Hole => {}
-                ExtentKind::AsIn(_) | ExtentKind::Unknown(_) => return Vec::new(),
-            }
-            offset = offset.saturating_add(x.len);
-        }
-        saved.sort_by_key(|s| s.offset);
-        let mut end = 0;
-        saved.retain(|s| {
-            let apart = s.offset >= end;
-            end = end.max(s.offset.saturating_add(s.len));
-            apart
-        });
-        saved
-    }
-
     /// Whether all of a row's file can be restored as it was at one time.
     pub fn is_complete(&self, row: &Row) -> bool {
         let path = row.entry.path();
@@ -510,30 +336,4 @@ impl Overview {
         let outcome = self.outcome(path, ordinal).map(|o| o.code);
         !matches!(outcome, Some(Changed | Short | Unreadable | Vanished))
     }
-}
-
-/// Rows by their numbers in one stream's part of a segment. Each batch is read once, however many of its rows are asked for.
-pub(crate) fn rows_at(
-    view: &VersionView<'_>,
-    index: u32,
-    stream: StreamId,
-    mut numbers: Vec<u32>,
-    each: &mut dyn FnMut(Row),
-) -> Result<()> {
-    if numbers.is_empty() {
-        return Ok(());
-    }
-    numbers.sort_unstable();
-    let mut batches = view.batches(index, stream, true)?;
-    let mut opener = BatchOpener::default();
-    for wanted in numbers.chunk_by(|a, b| a >> 16 == b >> 16) {
-        let batch = wanted.first().map_or(0, |number| number >> 16) as usize;
-        view.batch(&mut batches, batch, &mut opener, &mut |row| {
-            if wanted.binary_search(&row.ordinal.row).is_ok() {
-                each(row);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
 }

@@ -50,6 +50,25 @@ pub enum CatalogError {
         /// Why its media do not give it.
         away: NotOnMedia,
     },
+    /// A catalog has neither the begin nor the end of its segment.
+    #[error("a segment has neither begin nor end")]
+    NoBeginOrEnd,
+    /// A path to be compared is in neither version.
+    #[error("/{path} is in neither version; `capstan ls` shows what is")]
+    InNeither {
+        /// The path, as it is shown.
+        path: String,
+    },
+    /// A file cannot be written where it was asked for.
+    #[error(
+        "cannot write to {path}: {why}; name a file in a directory that exists and in which you may write, or - for standard output"
+    )]
+    NotWritable {
+        /// The file.
+        path: String,
+        /// Why not.
+        why: String,
+    },
     /// The header of a file that is made of catalogs cannot be written.
     #[error("a {what} is not JSON: {source}")]
     NotJson {

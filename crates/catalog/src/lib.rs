@@ -7,8 +7,14 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 pub mod batch;
+pub mod diff;
 mod error;
+pub mod export;
+pub mod find;
 pub mod keys;
+pub mod listed;
+pub mod listing;
+pub mod packing;
 pub mod places;
 pub mod row;
 pub mod sparse;

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::os::fd::AsFd;
 
+use capstan_catalog::diff::{Aspect, Change, ChangeTotals, LiveRows, differences, order};
+use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::linux::source::{self, DirHandle};
@@ -11,20 +13,18 @@ use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::select::{Pattern, Selection};
 use capstan_disk_agent::walk::WalkEvent;
 use capstan_engine::message::{Code, path_text};
-use capstan_format::entry::{Entry, Kind, is_below};
+use capstan_format::entry::{Entry, Kind, is_below, selected};
 use capstan_idb::Version;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::Cell;
-use crate::change::{Aspect, Change, ChangeTotals, LiveRows, differences, order};
 use crate::contents::FileContents;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
-use crate::query::Listed;
 use crate::report::Selected;
 use crate::request::CompareRequest;
-use crate::restore::{clean, selected};
+use crate::restore::clean;
 use crate::same_bytes::{Same, same_bytes};
 use crate::session::{Ears, writes_versions};
 use crate::version::VersionView;

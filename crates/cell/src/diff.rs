@@ -1,15 +1,11 @@
-//! What differs between two versions: both are read in the order of the walk, side by side, so that memory stays flat.
+//! What differs between two versions that were named.
 
-use std::cmp::Ordering;
-
-use capstan_engine::message::path_text;
+use capstan_catalog::diff::{Change, ChangeTotals, LiveRows, diff};
 
 use crate::Cell;
-use crate::change::{Change, ChangeTotals, LiveRows, differences, order};
-use crate::error::{CellError, Result};
-use crate::query::Listed;
+use crate::error::Result;
 use crate::request::VersionName;
-use crate::restore::{clean, selected};
+use crate::restore::clean;
 
 impl Cell {
     /// Calls with each path that differs between two versions, in order: those of `paths` and below, or all. A path that
@@ -22,39 +18,7 @@ impl Cell {
         each: &mut dyn FnMut(&Change),
     ) -> Result<ChangeTotals> {
         let paths: Vec<_> = paths.iter().map(|p| clean(p)).collect();
-        let mut missing: Vec<_> = paths.iter().collect();
-        let (mut a, mut b) = (Side::open(self, before)?, Side::open(self, after)?);
-        let mut totals = ChangeTotals::default();
-        loop {
-            let pair = next(&mut a, &mut b)?;
-            let Some(row) = pair.0.as_ref().or(pair.1.as_ref()) else { break };
-            let path = row.entry.path();
-            if !selected(&paths, &path) {
-                continue;
-            }
-            missing.retain(|p| !selected(std::slice::from_ref(p), &path));
-            let change = match pair {
-                (Some(before), Some(after)) => {
-                    let what = differences(&before, &after);
-                    Change::of(before, after, what, false)
-                }
-                (Some(row), None) => Some(Change::removed(row)),
-                (None, row) => row.map(Change::added),
-            };
-            match change {
-                Some(change) => {
-                    totals.count(&change);
-                    each(&change);
-                }
-                None => totals.unchanged += 1,
-            }
-        }
-        missing.first().map_or(Ok(totals), |path| {
-            Err(CellError::BadInput(format!(
-                "/{} is in neither version; `capstan ls` shows what is",
-                path_text(path)
-            )))
-        })
+        Ok(diff(self.live_rows(before)?, self.live_rows(after)?, &paths, each)?)
     }
 
     /// The rows of a version, with the keys that open its names.
@@ -62,40 +26,4 @@ impl Cell {
         let version = self.version(name)?;
         Ok(LiveRows::new(self.merged(&version)?))
     }
-}
-
-/// A version with the row that comes next.
-struct Side<'a> {
-    rows: LiveRows<'a>,
-    head: Option<Listed>,
-}
-
-impl<'a> Side<'a> {
-    fn open(cell: &'a Cell, name: &VersionName) -> Result<Self> {
-        let mut side = Self { rows: cell.live_rows(name)?, head: None };
-        side.take()?;
-        Ok(side)
-    }
-
-    /// The row at hand; the one after it is read.
-    fn take(&mut self) -> Result<Option<Listed>> {
-        let next = self.rows.next()?.map(|(_, listed)| listed);
-        Ok(std::mem::replace(&mut self.head, next))
-    }
-}
-
-/// A path's rows on both sides; where there is none on either, the end.
-type Pair = (Option<Listed>, Option<Listed>);
-
-fn next(a: &mut Side<'_>, b: &mut Side<'_>) -> Result<Pair> {
-    let first = match (&a.head, &b.head) {
-        (Some(x), Some(y)) => order(&x.entry, &y.entry),
-        (Some(_), None) => Ordering::Less,
-        (None, _) => Ordering::Greater,
-    };
-    Ok(match first {
-        Ordering::Less => (a.take()?, None),
-        Ordering::Greater => (None, b.take()?),
-        Ordering::Equal => (a.take()?, b.take()?),
-    })
 }

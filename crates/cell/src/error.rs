@@ -2,6 +2,7 @@
 
 use capstan_catalog::CatalogError;
 use capstan_devices::DeviceError;
+pub(crate) use capstan_engine::message::plain;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
@@ -104,6 +105,9 @@ impl From<CatalogError> for CellError {
             CatalogError::UnknownBase { .. }
             | CatalogError::OnNoMedium { .. }
             | CatalogError::NoCatalog { .. }
+            | CatalogError::NotWritable { .. }
+            | CatalogError::InNeither { .. }
+            | CatalogError::NoBeginOrEnd
             | CatalogError::NotJson { .. } => Self::BadInput(e.to_string()),
         }
     }
@@ -173,11 +177,6 @@ impl CellError {
 
 /// A result with [`CellError`].
 pub type Result<T> = std::result::Result<T, CellError>;
-
-/// What the system said, without its number.
-pub(crate) fn plain(e: &std::io::Error) -> String {
-    e.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
-}
 
 /// An error with all that caused it, in one line, without saying anything twice.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

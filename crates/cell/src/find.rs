@@ -1,12 +1,12 @@
 //! Finding files in versions: by path, name, size, time and kind.
 
-use capstan_catalog::version::NameLike;
+use capstan_catalog::find::{Among, name_like};
 use capstan_disk_agent::select::Selection;
 use capstan_format::entry::{Entry, Kind};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::query::{Among, Found, PassedOver};
+use crate::query::{Found, PassedOver};
 use crate::request::FindRequest;
 
 impl Cell {
@@ -17,18 +17,6 @@ impl Cell {
         let among = like.map_or(Among::All, Among::Named);
         self.each_found(request.which, among, &mut |path, entry| wanted.matches(path, entry), each)
     }
-}
-
-/// What every name that a pattern matches is or contains: its last component, or the longest run of letters there that mean
-/// themselves. `None` where there is none, or where that is hard to say.
-fn name_like(pattern: &str) -> Option<NameLike<'_>> {
-    if pattern.starts_with(['!', '#']) || pattern.contains(['[', '{', '\\']) {
-        return None;
-    }
-    let last = pattern.trim_end().trim_end_matches('/').rsplit('/').next()?;
-    let part = last.split(['*', '?']).max_by_key(|part| part.len())?;
-    let like = if part == last { NameLike::Whole } else { NameLike::Part };
-    (!part.is_empty()).then(|| like(part.as_bytes()))
 }
 
 struct Wanted<'a> {
@@ -105,30 +93,6 @@ mod tests {
         };
         change(&mut entry);
         Wanted::new(request).unwrap().matches(path.as_bytes(), &entry)
-    }
-
-    #[test]
-    fn names_are_narrowed_only_by_what_they_must_contain() {
-        let (whole, part) = (NameLike::Whole, NameLike::Part);
-        let cases = [
-            ("mail.pst", Some(whole(b"mail.pst"))),
-            ("*.pst", Some(part(b".pst"))),
-            ("/home/**/a*longer?x", Some(part(b"longer"))),
-            ("/home/ann/", Some(whole(b"ann"))),
-            ("**/ann", Some(whole(b"ann"))),
-            ("cache/", Some(whole(b"cache"))),
-            ("trailing ", Some(whole(b"trailing"))),
-            ("a?", Some(part(b"a"))),
-            ("*", None),
-            ("/home/**", None),
-            ("[ab]c", None),
-            ("!x", None),
-            ("a\\*b", None),
-            ("", None),
-        ];
-        for (pattern, like) in cases {
-            assert_eq!(name_like(pattern), like, "{pattern}");
-        }
     }
 
     #[test]

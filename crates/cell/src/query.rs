@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use capstan_catalog::find::{Among, each_among};
+use capstan_catalog::listed::{Listed, listed};
 use capstan_catalog::row::{Row, path_of};
-use capstan_catalog::version::{Merged, NameLike};
-use capstan_format::entry::{Entry, Kind, OutcomeCode};
+use capstan_catalog::version::Merged;
+use capstan_format::entry::{Entry, Kind, selected};
 use capstan_format::id::{KeyId, SessionId, VersionId};
 use capstan_format::keys::KeyRecord;
 use capstan_idb::{Described, Keeping, Object, Session, SessionsOf, Status, Version};
@@ -14,22 +16,8 @@ use crate::clock;
 use crate::error::{CellError, Result};
 use crate::names::sessions_hint;
 use crate::request::VersionName;
-use crate::restore::selected;
 use crate::session::writes_versions;
 use crate::version::VersionView;
-
-/// A row of a version, as it is shown.
-#[derive(Debug, Clone)]
-pub struct Listed {
-    /// The row.
-    pub entry: Entry,
-    /// The owner's name where it came from.
-    pub user: Option<String>,
-    /// The group's name where it came from.
-    pub group: Option<String>,
-    /// What is wrong with it, in a word.
-    pub state: Option<String>,
-}
 
 /// A row found in a version.
 #[derive(Debug, Clone)]
@@ -73,17 +61,6 @@ pub enum Which {
     AsOf(i64),
     /// All.
     All,
-}
-
-/// Which rows can match: the others need not be read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Among<'a> {
-    /// All.
-    All,
-    /// That of a path.
-    Path(&'a [u8]),
-    /// Those whose names are like that.
-    Named(NameLike<'a>),
 }
 
 /// What a session committed.
@@ -241,33 +218,6 @@ impl Cell {
         Ok(Merged::new(view.into_rows())?)
     }
 
-    fn each_row(
-        &self,
-        version: &Version,
-        among: Among<'_>,
-        each: &mut dyn FnMut(&Row, &Listed),
-    ) -> Result<()> {
-        let mut merged = self.named(version)?;
-        let mut take = |merged: &Merged<'_>, row: &Row| {
-            if row.entry.kind != Kind::Tombstone {
-                each(row, &listed(merged, row));
-            }
-        };
-        let found = match among {
-            Among::Path(path) => return Ok(merged.each_below(path, Some(0), &mut take)?),
-            Among::Named(like) => merged.with_names_like(like)?,
-            Among::All => None,
-        };
-        if let Some(found) = found {
-            found.iter().for_each(|row| take(&merged, row));
-            return Ok(());
-        }
-        while let Some(row) = merged.next()? {
-            take(&merged, &row);
-        }
-        Ok(())
-    }
-
     /// Calls with each version of a path, newest first within its object: of the objects of that name, or of all. Returns what
     /// was passed over.
     pub fn versions_of_path(
@@ -319,7 +269,7 @@ impl Cell {
             for version in versions {
                 let session = self.writer_of(version.id)?.map(|s| s.id.to_string());
                 let kept = self.idb.keeping(version.id)?;
-                let result = self.each_row(&version, among, &mut |row, listed| {
+                let mut take = |row: &Row, listed: &Listed| {
                     if matches(&path_of(row), &row.entry) {
                         each(&Found {
                             name: object.name.clone(),
@@ -330,7 +280,10 @@ impl Cell {
                             listed: listed.clone(),
                         });
                     }
-                });
+                };
+                let result = self
+                    .named(&version)
+                    .and_then(|mut rows| Ok(each_among(&mut rows, among, &mut take)?));
                 match result {
                     Ok(()) => read += 1,
                     // Keys are opened before the first row is given.
@@ -492,34 +445,4 @@ impl Cell {
 pub(crate) fn has_totals(s: &Session) -> bool {
     let ended = matches!(s.status, Status::Completed | Status::CompletedWithErrors);
     ended || s.report.is_some() || s.files + s.dirs + s.bytes_read > 0
-}
-
-/// A row as it is shown.
-pub(crate) fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
-    let text = |name: &Option<std::sync::Arc<[u8]>>| {
-        name.as_ref().map(|n| String::from_utf8_lossy(n).into_owned())
-    };
-    Listed {
-        entry: row.entry.clone(),
-        user: text(&row.user),
-        group: text(&row.group),
-        state: state(merged, row).map(str::to_owned),
-    }
-}
-
-/// What is wrong with a row, in a word.
-pub(crate) fn state(merged: &Merged<'_>, row: &Row) -> Option<&'static str> {
-    if merged.view.is_listed(row.ordinal.segment) {
-        return Some(crate::logging::state_of(&row.entry));
-    }
-    if !merged.overview.is_whole(row) {
-        return Some("incomplete");
-    }
-    merged.overview.outcome(&path_of(row), row.data).map(|o| match o.code {
-        OutcomeCode::Changed => "changed",
-        OutcomeCode::Short => "short",
-        OutcomeCode::Unreadable => "unreadable",
-        OutcomeCode::Replaced | OutcomeCode::Vanished => "gone",
-        OutcomeCode::InUse => "in use",
-    })
 }

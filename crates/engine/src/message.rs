@@ -516,6 +516,11 @@ pub fn safe_text(text: &str) -> String {
     path_text(text.as_bytes())
 }
 
+/// What the system said, without its number.
+pub fn plain(e: &std::io::Error) -> String {
+    e.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
 /// A word of a command line that a message suggests: in quotes where a shell would take it for something else, as it would an
 /// address with `?` and `&`.
 pub fn shell_word(word: impl fmt::Display) -> String {

@@ -256,6 +256,11 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
+/// Whether a stored path is one of these, or below one; any is, where there are none.
+pub fn selected(paths: &[Vec<u8>], path: &[u8]) -> bool {
+    paths.is_empty() || paths.iter().any(|p| is_below(path, p))
+}
+
 /// Whether a stored path is another, or below it.
 pub fn is_below(path: &[u8], root: &[u8]) -> bool {
     root.is_empty()

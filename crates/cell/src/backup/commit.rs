@@ -1,6 +1,7 @@
 //! What a commit leaves in the internal database.
 
 use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::listing;
 use capstan_format::id::SegmentId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::StreamExtent;
@@ -8,7 +9,6 @@ use capstan_idb::{Idb, LogLevel, Segment, StreamPart};
 use capstan_media_agent::writer::{Committed, CommittedAt};
 
 use crate::error::{CellError, Result};
-use crate::logging;
 
 /// The wrapped keys of a session, as its segments carry them.
 pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<serde_json::Value>> {
@@ -25,7 +25,7 @@ pub(crate) fn record_commit(
     level: LogLevel,
     names: &VersionKeys,
 ) -> Result<()> {
-    logging::keep(idb, c, level, names)?;
+    listing::keep(idb, c.header.segment, &c.catalog, level, names)?;
     if let Some(origin) = c.header.copy_of {
         idb.put_copy(c.header.segment, origin, c.end.lacks)?;
         idb.set_log_level_of_copy(c.header.segment, level)?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_catalog::diff::LiveRows;
 use capstan_catalog::version::Merged;
 use capstan_disk_agent::target::Overwrite;
 use capstan_engine::message::Code;
@@ -18,7 +19,6 @@ use capstan_idb::{Session, Status, Totals, Version};
 use self::proof::Proof;
 pub(crate) use self::sample::Arc;
 use crate::Cell;
-use crate::change::LiveRows;
 use crate::error::{CellError, Result, plain};
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report, ReportError};

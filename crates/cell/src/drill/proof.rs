@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::diff::{Aspect, LiveRows, differences};
+use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
 use capstan_disk_agent::linux::source::{self, Buffers, DirHandle};
 use capstan_disk_agent::look::row_of;
@@ -17,10 +19,8 @@ use capstan_format::sums::ContentSum;
 use rustix::fs::{Mode, OFlags};
 
 use super::Arc;
-use crate::change::{Aspect, LiveRows, differences};
 use crate::error::{CellError, Result, plain};
 use crate::observe::Stop;
-use crate::query::Listed;
 use crate::report::DrillReport;
 use crate::session::Ears;
 

@@ -11,7 +11,9 @@ mod rules;
 mod still;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_catalog::packing::pack_catalogs;
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::{FoundLock, HeldMedium};
 use capstan_engine::message::Code;
@@ -232,7 +234,7 @@ impl Cell {
             return Ok(pruned);
         }
         // Nothing is held any more that others could wait for.
-        let packed = self.pack_catalogs(stop)?;
+        let packed = pack_catalogs(&self.idb, &|| stop.0.load(Relaxed))?;
         (pruned.packed_catalogs, pruned.packed_bytes) = (packed.catalogs, packed.saved);
         Ok(pruned)
     }

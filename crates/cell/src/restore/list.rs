@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use capstan_catalog::listed::{Listed, listed};
 use capstan_catalog::row::{Row, path_of};
 use capstan_catalog::version::{Merged, Overview};
 use capstan_format::entry::{Entry, Kind, split};
@@ -12,7 +13,6 @@ use super::scope::Scope;
 use crate::Cell;
 use crate::error::Result;
 use crate::observe::Observer;
-use crate::query::{Listed, listed};
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
 use crate::version::VersionView;

@@ -32,7 +32,7 @@ use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::entry::{Entry, Kind, is_below, split};
+use capstan_format::entry::{Entry, Kind, split};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
@@ -644,11 +644,6 @@ fn dry_run(
     report.media = report.pick.iter().map(|of| of.label.clone()).collect();
     ears.fill(&mut report);
     Ok(report)
-}
-
-/// Whether a stored path is one of those asked for, or below one.
-pub(crate) fn selected(paths: &[Vec<u8>], path: &[u8]) -> bool {
-    paths.is_empty() || paths.iter().any(|p| is_below(path, p))
 }
 
 /// A path without its first components; `None` if nothing is left.

@@ -6,11 +6,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use capstan_engine::durable;
+use capstan_engine::message::plain;
 
-use crate::error::{CellError, Result, plain};
+use crate::error::{CatalogError, Result};
 
 /// A file being written beside the place it is for; removed again unless [`Self::commit`] is called.
-pub(crate) struct WholeFile {
+pub struct WholeFile {
     file: File,
     temporary: PathBuf,
     target: PathBuf,
@@ -20,11 +21,9 @@ pub(crate) struct WholeFile {
 impl WholeFile {
     /// Begins the file that `target` will be, readable by its owner alone. What is there is replaced, if it is a file.
     pub fn create(target: &Path) -> Result<Self> {
-        let bad = |why: &str| {
-            CellError::BadInput(format!(
-                "cannot write to {}: {why}; name a file in a directory that exists and in which you may write, or - for standard output",
-                target.display()
-            ))
+        let bad = |why: &str| CatalogError::NotWritable {
+            path: target.display().to_string(),
+            why: why.to_owned(),
         };
         // Renaming would replace a link, not what it leads to.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
@@ -52,7 +51,7 @@ impl WholeFile {
             self.file.sync_all()?;
             durable::rename(&self.temporary, &self.target)
         };
-        named().map_err(CellError::io("write", self.target.display()))?;
+        named().map_err(CatalogError::io("write", self.target.display()))?;
         self.committed = true;
         Ok(())
     }
@@ -105,7 +104,10 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"");
         for bad in [dir.path(), Path::new("/dev/null"), &dir.path().join("no/file"), Path::new("/")]
         {
-            assert!(matches!(WholeFile::create(bad), Err(CellError::BadInput(_))), "{bad:?}");
+            assert!(
+                matches!(WholeFile::create(bad), Err(CatalogError::NotWritable { .. })),
+                "{bad:?}"
+            );
         }
     }
 }

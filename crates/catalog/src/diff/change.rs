@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use capstan_catalog::row::Row;
-use capstan_catalog::version::Merged;
 use capstan_format::entry::{Entry, Kind, OutcomeCode, path_order};
 
 use crate::error::Result;
-use crate::query::{Listed, listed};
+use crate::listed::{Listed, listed};
+use crate::row::Row;
+use crate::version::Merged;
 
 /// What became of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,21 +103,18 @@ pub struct Change {
 }
 
 impl Change {
-    pub(crate) fn removed(before: Listed) -> Self {
+    /// Of a path that is in the first state only.
+    pub fn removed(before: Listed) -> Self {
         Self { kind: ChangeKind::Removed, what: Vec::new(), before: Some(before), after: None }
     }
 
-    pub(crate) fn added(after: Listed) -> Self {
+    /// Of a path that is in the second state only.
+    pub fn added(after: Listed) -> Self {
         Self { kind: ChangeKind::Added, what: Vec::new(), before: None, after: Some(after) }
     }
 
     /// The change that these differences are, `None` where there are none. `compared`: the contents are known to be the same.
-    pub(crate) fn of(
-        before: Listed,
-        after: Listed,
-        what: Vec<Aspect>,
-        compared: bool,
-    ) -> Option<Self> {
+    pub fn of(before: Listed, after: Listed, what: Vec<Aspect>, compared: bool) -> Option<Self> {
         let kind = kind_of(&what, before.entry.kind, compared)?;
         Some(Self { kind, what, before: Some(before), after: Some(after) })
     }
@@ -155,7 +152,8 @@ impl ChangeTotals {
         self.added + self.removed + self.types + self.contents + self.metadata > 0
     }
 
-    pub(crate) fn count(&mut self, change: &Change) {
+    /// Counts a path that differs.
+    pub fn count(&mut self, change: &Change) {
         let bytes = change.entry().map_or(0, |e| if e.link { 0 } else { e.size });
         match change.kind {
             ChangeKind::Added => {
@@ -190,7 +188,7 @@ fn kind_of(what: &[Aspect], kind: Kind, compared: bool) -> Option<ChangeKind> {
 }
 
 /// In what two states of a path differ, as far as their rows say.
-pub(crate) fn differences(a: &Listed, b: &Listed) -> Vec<Aspect> {
+pub fn differences(a: &Listed, b: &Listed) -> Vec<Aspect> {
     let (x, y) = (&a.entry, &b.entry);
     if x.kind != y.kind {
         return vec![Aspect::Type];
@@ -234,14 +232,15 @@ fn another(a: u32, a_name: &Option<String>, b: u32, b_name: &Option<String>) -> 
 }
 
 /// The order of two rows in a catalog.
-pub(crate) fn order(a: &Entry, b: &Entry) -> Ordering {
+pub fn order(a: &Entry, b: &Entry) -> Ordering {
     path_order((&a.dir, &a.name), (&b.dir, &b.name))
 }
 
 /// What a version has, in the order of the walk: without names that are gone, or vanished before they could be read.
-pub(crate) struct LiveRows<'a>(Merged<'a>);
+pub struct LiveRows<'a>(Merged<'a>);
 
 impl<'a> LiveRows<'a> {
+    /// The rows of a version, at the first path.
     pub fn new(merged: Merged<'a>) -> Self {
         Self(merged)
     }
@@ -262,6 +261,8 @@ impl<'a> LiveRows<'a> {
         self.0.rewind();
     }
 
+    /// The next path's row, and as it is shown.
+    #[expect(clippy::should_implement_trait, reason = "reading a row may fail")]
     pub fn next(&mut self) -> Result<Option<(Row, Listed)>> {
         while let Some(row) = self.0.next()? {
             let path = row.entry.path();

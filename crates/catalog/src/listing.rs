@@ -4,8 +4,6 @@
 //! and read only to list names where no medium of the segment is at hand: restores and whatever needs attributes read the
 //! medium.
 
-use capstan_catalog::batch::batches_of;
-use capstan_catalog::keys::VersionKeys;
 use capstan_format::batch::BatchEncoder;
 use capstan_format::catalog::rebuild;
 use capstan_format::catalog::{Contents, RawFrame, StreamContents};
@@ -13,24 +11,31 @@ use capstan_format::codec::{Codec, Compressor, Method};
 use capstan_format::crc::payload_crc;
 use capstan_format::entry::{Entry, Kind};
 use capstan_format::frame::{FrameHeader, FrameType, TAG_LEN};
+use capstan_format::id::SegmentId;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_idb::{Idb, LogLevel};
-use capstan_media_agent::writer::Committed;
 
-use crate::error::{CellError, Result};
+use crate::batch::batches_of;
+use crate::error::{CatalogError, Result};
+use crate::keys::VersionKeys;
 
 /// Set in the sequence of a listing's batches: under the same key no sequence seals two texts.
 const LISTING: u64 = 1 << 63;
 
 /// Keeps of a committed segment's catalog what the level says.
-pub(crate) fn keep(idb: &Idb, c: &Committed, level: LogLevel, keys: &VersionKeys) -> Result<()> {
-    let segment = c.header.segment;
+pub fn keep(
+    idb: &Idb,
+    segment: SegmentId,
+    catalog: &[u8],
+    level: LogLevel,
+    keys: &VersionKeys,
+) -> Result<()> {
     match level {
-        LogLevel::All => Ok(idb.write_catalog(segment, &[&c.catalog])?),
+        LogLevel::All => Ok(idb.write_catalog(segment, &[catalog])?),
         LogLevel::None => Ok(()),
         LogLevel::Files | LogLevel::Directories => {
-            let format = |source| CellError::Format { what: "a catalog".to_owned(), source };
-            let contents = Contents::from_catalog(segment, &c.catalog[..]).map_err(format)?;
+            let format = |source| CatalogError::Format { what: "a catalog".to_owned(), source };
+            let contents = Contents::from_catalog(segment, catalog).map_err(format)?;
             Ok(idb.write_listing(segment, &listing(contents, level, keys)?)?)
         }
     }
@@ -44,8 +49,7 @@ fn listing(mut contents: Contents, level: LogLevel, keys: &VersionKeys) -> Resul
         s.index.clear();
         s.sums.clear();
     }
-    rebuild(&contents)
-        .ok_or_else(|| CellError::BadInput("a segment has neither begin nor end".to_owned()))
+    rebuild(&contents).ok_or(CatalogError::NoBeginOrEnd)
 }
 
 fn batches(s: &StreamContents, level: LogLevel, keys: &VersionKeys) -> Result<Vec<RawFrame>> {
@@ -116,9 +120,4 @@ fn sealed(
     }
     header.payload_crc = Some(payload_crc(s.stream, header.sequence, &stored));
     Ok(RawFrame { header, stored })
-}
-
-/// What to say of a row that comes from a listing.
-pub(crate) fn state_of(entry: &Entry) -> &'static str {
-    if entry.ino == 0 { "name only" } else { "files not listed" }
 }

@@ -132,7 +132,7 @@ fn bad_input_is_told_in_two_lines_and_exits_2() {
         (&["backup", &src, "--to", &m2, "--full", "--resume"], "--resume"),
         (&["backup", &src, "--to", &m2, "--stdin"], "--stdin"),
         (&["backup", &src, "--to", "s3://bucket/prefix"], "not a device"),
-        (&["backup", &src, "--to", &src], "not empty"),
+        (&["backup", &src, "--to", &src], "is what the backup is written to"),
         (&["restore", "desk"], "--into"),
         (&["restore", "desk", "--into", &into, "--in-place"], "--in-place"),
         (&["restore", "nosuch", "--into", &into], "nosuch"),

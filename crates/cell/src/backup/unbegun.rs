@@ -26,9 +26,7 @@ impl Cell {
         code: u8,
         report: &mut Report,
     ) -> Result<()> {
-        // What goes to a pool names no device.
-        let keeps_nothing = request.pool.is_none() && request.device.keeps_nothing();
-        if request.dry_run || keeps_nothing {
+        if request.dry_run || request.keeps_nothing() {
             return Ok(());
         }
         report.name = request.name.clone().unwrap_or_else(|| name_of(&request.source));

@@ -181,6 +181,10 @@ impl Restore<'_> {
             self.target.tally().node_not_restored();
             return Ok(());
         }
+        // A first name that no restore makes is a fault of the row: of the medium, not of this restore.
+        if let Err(e) = check_path(&row.entry.target) {
+            return self.target_error(path, &e);
+        }
         match worker.keeps(&self.here(row), dir, name) {
             Ok(true) => Ok(()),
             Ok(false) => {

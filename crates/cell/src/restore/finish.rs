@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
-use capstan_disk_agent::target::{Made, Worker};
+use capstan_disk_agent::target::{Made, Worker, check_path};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::entry::{Entry, Kind, split};

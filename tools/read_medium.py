@@ -1955,19 +1955,26 @@ class Media:
                 ends[stream] = begin + extent["frames"]
             if not segment.end:
                 ends = dict.fromkeys([*ends, *load(segment, self.report).parts])
-        listed = (session.end or {}).get("segments")
-        if isinstance(listed, list):
-            known = {name for volume in self.volumes for segment in volume.segments for name in (
-                (segment.id or b"").hex(), str((segment.header or {}).get("copy_of")).lower())}
-            missing = [name for name in map(str, listed) if name.lower() not in known]
-            if missing:
-                session.lacks.append("{} of the {} segments before its last, as its end lists them, are on no medium that was "
-                                     "given, as {}".format(len(missing), len(listed), missing[0]))
+        missing, listed = self.listed(session)
+        if missing:
+            session.lacks.append("{} of the {} segments before its last, as its end lists them, are on no medium that was "
+                                 "given, as {}".format(len(missing), listed, missing[0]))
         last = session.segments[-1] if session.segments else None
-        goes_on = any(other.label.get("parent") == session.id for other in self.sessions.values())
+        goes_on = any(other.label["version"] == session.label["version"] and other.label["started_us"] > session.label["started_us"]
+                      for other in self.sessions.values())
         if last and not session.end and not goes_on and last.volume.is_tape and last is last.volume.segments[-1]:
             session.lacks.append(f"it has no end: behind {last.name} it was cut off, or it goes on on a medium that was not given")
         return session.lacks
+
+    def listed(self, session):
+        """Those segments of its version that a session's end lists and no given medium has, and how many it lists. None where
+        it lists none."""
+        listed = (session.end or {}).get("segments")
+        if not isinstance(listed, list):
+            return None, 0
+        known = {name for volume in self.volumes for segment in volume.segments for name in (
+            (segment.id or b"").hex(), str((segment.header or {}).get("copy_of")).lower())}
+        return [name for name in map(str, listed) if name.lower() not in known], len(listed)
 
     def say_lacks(self, session):
         for what in self.lacks(session):
@@ -2045,11 +2052,23 @@ class Media:
         """The sessions of a version up to this one, oldest first."""
         chain = [session]
         while (parent := chain[0].label.get("parent")) and len(chain) <= len(self.sessions):
-            if parent not in self.sessions:
-                self.report.damage(f"session {chain[0].id}", f"the session {parent} that it resumes is on no medium that was given")
-                break
-            chain.insert(0, self.sessions[parent])
+            resumed = self.sessions.get(parent)
+            if resumed is None:
+                # One that ended before it committed anything is on no medium at all: then no segment lacks.
+                if self.listed(session)[0] != []:
+                    self.report.damage(f"session {chain[0].id}", f"the session {parent} that it resumes is on no medium that was given")
+                    break
+                resumed = self.last_before(chain[0])
+                if resumed is None:
+                    break
+            chain.insert(0, resumed)
         return chain
+
+    def last_before(self, session):
+        """The session of the same version that began last before one."""
+        same = [s for s in self.sessions.values() if s.label["version"] == session.label["version"]
+                and s.label["started_us"] < session.label["started_us"]]
+        return max(same, key=lambda s: s.label["started_us"], default=None)
 
     def newest(self, version):
         """The last session of a version, or else of what stands for it."""

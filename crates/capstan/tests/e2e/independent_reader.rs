@@ -327,3 +327,51 @@ fn of_a_medium_and_its_copy_either_serves() {
     assert_eq!((code, wrong), (0, vec![]), "{said}");
     assert!(said.contains("it is taken from copy: 00000003.segment"), "{said}");
 }
+
+/// Starts a backup, and kills it when it has begun that many segments.
+fn killed_at(lab: &Lab, segment_size: &str, segments: usize) {
+    let begun = std::time::SystemTime::now();
+    let mut command = lab.command();
+    command.args([
+        "backup",
+        "tree",
+        "--to",
+        "medium",
+        "--name",
+        "t",
+        "--resume",
+        "--segment-size",
+        segment_size,
+    ]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("segments", || {
+        let all = std::fs::read_dir(lab.path("medium")).into_iter().flatten().flatten();
+        let own = all.filter(|e| e.file_name().to_string_lossy().contains(".segment"));
+        own.filter(|e| e.metadata().is_ok_and(|m| m.modified().unwrap() > begun)).count()
+            >= segments
+    });
+    assert_eq!(child.try_wait().unwrap(), None, "it was too fast to be killed");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_session_that_left_nothing_on_the_medium_is_no_gap() {
+    let Some(reader) = Reader::find() else {
+        return skip("tools/read_medium.py or its venv is missing: make setup");
+    };
+    let lab = Lab::new();
+    for n in 0..60 {
+        lab.file(&format!("tree/{n}"), noise(n + 1, 5_000_000));
+    }
+    killed_at(&lab, "20M", 4);
+    // Its only segment has no end: the next session removes it.
+    killed_at(&lab, "2G", 1);
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--resume", "--segment-size", "20M"]);
+    let (code, said, wrong) = extracted(&lab, &reader, &["medium".to_owned()]);
+    assert_eq!((code, wrong), (0, vec![]), "{said}");
+    // Without a segment of the first session, something does lack.
+    lab.sh("rm medium/00000001.segment");
+    let (code, said, _) = extracted(&lab, &reader, &["medium".to_owned()]);
+    assert!(code == 3 && said.contains("on no medium"), "{said}");
+}

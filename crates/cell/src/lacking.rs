@@ -13,7 +13,8 @@ use crate::Cell;
 use crate::error::Result;
 
 /// What a backup says of a path that it did not find, or could not list or open: of it a version has what its base has.
-const NOT_REACHED: [Code; 3] = [Code::PathMissing, Code::NotListed, Code::NotOpened];
+const NOT_REACHED: [Code; 4] =
+    [Code::PathMissing, Code::PathBecameLink, Code::InputEmpty, Code::NotListed, Code::NotOpened];
 /// What it says of a file of which it has a part only.
 const CUT: [Code; 1] = [Code::Unreadable];
 /// Paths that are recorded of one version; it lacks what cannot be named where there are more.
@@ -40,7 +41,7 @@ impl Paths {
     }
 
     /// Whether it, or what it lies in, is among them.
-    fn have(&self, path: &str) -> bool {
+    pub fn have(&self, path: &str) -> bool {
         let within = path.match_indices('/').map(|(at, _)| &path[..at.max(1)]);
         self.0.contains(path) || within.into_iter().any(|dir| self.0.contains(dir))
     }

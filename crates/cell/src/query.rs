@@ -204,7 +204,7 @@ impl Cell {
 
     /// The rows of a version, to be read in order; of those whose catalogs are not kept and whose media are not at hand, what
     /// is kept of their names.
-    fn named(&self, version: &Version) -> Result<Merged<'_>> {
+    pub(crate) fn named(&self, version: &Version) -> Result<Merged<'_>> {
         let mut view = VersionView::open_rows(self, version.id)?;
         view.listings = true;
         self.add_keys(&mut view, false)?;

@@ -79,6 +79,8 @@ pub struct Selection {
     pub one_file_system: bool,
     /// Directories (device, inode) never to enter: our own media and home.
     pub never: Vec<(u64, u64)>,
+    /// Roots that are not looked at, of which what the base has stays: they were directories and are links.
+    pub kept_roots: Vec<Vec<u8>>,
 }
 
 impl Selection {
@@ -114,6 +116,7 @@ impl Selection {
             sizes: None,
             one_file_system: false,
             never: Vec::new(),
+            kept_roots: Vec::new(),
         })
     }
 

@@ -338,6 +338,11 @@ impl Walker<'_> {
         }
         let mut subdirs = Vec::new();
         for (name, rest) in names {
+            let path = join(&dir.path, name);
+            if rest.is_empty() && self.selection.kept_roots.contains(&path) {
+                deal.kept_root(path);
+                continue;
+            }
             let stat = match source::stat_at(&dir, name) {
                 Ok(stat) => stat,
                 Err(e) => {
@@ -511,6 +516,14 @@ impl Deal<'_, '_> {
         if kept {
             self.failed.push(path.to_vec());
             self.absent.push(path.to_vec());
+        }
+    }
+
+    /// A root is not to be looked at, which was said. What the base has of it stays.
+    fn kept_root(&mut self, path: Vec<u8>) {
+        self.failed_root(&path);
+        if self.base.is_some() {
+            self.failed.push(path);
         }
     }
 

@@ -55,6 +55,10 @@ codes! {
     PathMissing,
     /// A directory could not be listed.
     NotListed,
+    /// A path that was to be backed up is a symbolic link to a directory.
+    PathIsLink,
+    /// A path that was a directory is a symbolic link.
+    PathBecameLink,
     /// Less is taken than in the object's last version.
     LessSelected,
     /// A frame of a medium is damaged.
@@ -211,6 +215,19 @@ impl Code {
                 "not-listed",
                 Error,
                 "run as a user who may list it, check its disk, or exclude it; until then what the last version has of it is kept",
+            ),
+            Self::PathIsLink => (
+                116,
+                "path-is-link",
+                Warning,
+                "name what it leads to, or write PATH/; nothing to do if the link itself is meant",
+            ),
+            Self::PathBecameLink => (
+                117,
+                "path-became-link",
+                Error,
+                "name what it leads to in its place, or write PATH/; if the link itself is meant, back it up under another --name; \
+                 until then what the last version has of it is kept",
             ),
             Self::LessSelected => (
                 112,

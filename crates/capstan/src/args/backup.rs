@@ -53,7 +53,7 @@ session in order: what was read is committed, and --resume goes on from there.";
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct BackupArgs {
-    /// Files and directories to back up
+    /// Files and directories to back up; a symbolic link is stored as a link, and PATH/ is what it leads to
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     #[arg(required_unless_present_any = ["files_from", "stdin", "from_command"])]
     pub paths: Vec<PathBuf>,

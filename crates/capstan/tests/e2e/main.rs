@@ -59,6 +59,7 @@ mod lacking_paths;
 mod last_states;
 mod leases;
 mod library;
+mod linked_paths;
 mod listing;
 mod long_names;
 mod machine;

@@ -161,6 +161,8 @@ impl Cell {
         };
         plan.method = method;
         plan.never(self, request)?;
+        let builds_on = resumed.is_some() || based.is_some();
+        self.look_for_links(known.as_ref(), builds_on, &mut plan, &ears)?;
         let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
         let label = SessionLabel {
             session: SessionId(self.new_id()?),

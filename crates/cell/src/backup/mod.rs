@@ -7,6 +7,7 @@ mod foresee;
 mod job;
 mod keep;
 mod leaves;
+mod linked;
 mod look_back;
 mod medium;
 mod plan;

@@ -1,0 +1,115 @@
+//! Paths that are named and are symbolic links to directories.
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, below, noise, report};
+
+fn said<'a>(report: &'a Value, code: &str) -> Vec<&'a Value> {
+    report["errors"].as_array().unwrap().iter().filter(|e| e["code"] == code).collect()
+}
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    lab.file("www/a", noise(1, 20_000));
+    lab.file("www/dir/b", noise(2, 30_000));
+    lab.file("one/f", noise(3, 1_000));
+    lab
+}
+
+fn backed_up(lab: &Lab, options: &[&str]) -> (i32, Value) {
+    let args = ["backup", "www", "--to", "medium", "--name", "t", "--json"];
+    let run = lab.run([&args[..], options].concat());
+    (run.code, report(run))
+}
+
+/// The version restores what was in the directory.
+fn restores(lab: &Lab, version: &str, kept: &str) {
+    lab.sh("rm -rf out");
+    lab.restored([version, "--into", "out"]);
+    same_by_rsync(&lab.path(kept), &below(&lab.path("out"), &lab.path("www")));
+}
+
+#[test]
+fn a_directory_that_became_a_link_is_an_error_and_what_it_had_stays() {
+    let lab = lab();
+    assert_eq!(backed_up(&lab, &[]).0, 0);
+    lab.sh("mv www bigdisk; ln -s bigdisk www");
+    // Not once only: each incremental, and prunes between them, keep it.
+    for _ in 0..3 {
+        let (code, report) = backed_up(&lab, &["--incr"]);
+        assert_eq!((code, &report["status"]), (3, &"completed_with_errors".into()), "{report:#}");
+        let [error] = said(&report, "path-became-link")[..] else { panic!("{report:#}") };
+        assert_eq!(error["path"], lab.path("www").display().to_string().as_str());
+        let text = error["error"].as_str().unwrap();
+        assert!(text.contains("link to bigdisk now") && text.contains("kept as it was"), "{text}");
+        lab.run(["prune", "t", "--keep-last", "1"]).ok();
+        restores(&lab, "t", "bigdisk");
+    }
+    // A full has nothing of it: the last version that has it stays, whatever follows.
+    let before = backed_up(&lab, &["--incr"]).1["session"].as_str().unwrap().to_owned();
+    for method in ["--full", "--incr", "--full"] {
+        let (code, report) = backed_up(&lab, &[method]);
+        assert_eq!(code, 3, "{report:#}");
+        assert_eq!(said(&report, "path-became-link").len(), 1, "{report:#}");
+    }
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    restores(&lab, &format!("t@{before}"), "bigdisk");
+    let status = lab.run(["status", "t"]);
+    assert!(status.code == 5 && status.stdout.contains(&before[..8]), "{}", status.stdout);
+    // The same is said before it is done.
+    let dry = lab.run(["backup", "www", "--to", "medium", "--name", "t", "--dry-run", "--json"]);
+    assert_eq!(dry.code, 3, "{}", dry.stderr);
+    assert_eq!(said(&report(dry), "path-became-link").len(), 1);
+    // So the message says to go on: the new path has it all, and the old one may go.
+    let moved = lab.backed_up(["www/", "--to", "medium", "--name", "t"]);
+    assert_eq!(moved["files"], 2, "{moved:#}");
+    lab.sh("rm -rf out");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("bigdisk"), &below(&lab.path("out"), &lab.path("bigdisk")));
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    lab.run(["status", "t"]).ok();
+    // Where it leads nowhere, as its disk is not mounted, it is no other case.
+    let lab = self::lab();
+    assert_eq!(backed_up(&lab, &[]).0, 0);
+    lab.sh("mv www bigdisk; ln -s nowhere www");
+    assert_eq!(backed_up(&lab, &[]).0, 3);
+    restores(&lab, "t", "bigdisk");
+}
+
+#[test]
+fn a_link_that_always_was_one_is_a_warning() {
+    let lab = lab();
+    lab.sh("mv www bigdisk; ln -s bigdisk www; mkdir sub; echo x >sub/f; ln -s sub/f file; ln -s sub/f/.. odd");
+    for _ in 0..2 {
+        let (code, report) = backed_up(&lab, &["one", "file"]);
+        assert_eq!((code, &report["status"]), (0, &"completed".into()), "{report:#}");
+        // Links to files are what is meant.
+        let [warning] = said(&report, "path-is-link")[..] else { panic!("{report:#}") };
+        let text = warning["error"].as_str().unwrap();
+        assert!(text.contains("not backed up: bigdisk"), "{text}");
+    }
+    // It goes with what it leads to; and another name is for the link itself.
+    let both = lab.backed_up(["www", "bigdisk", "--to", "medium", "--name", "both"]);
+    assert!(said(&both, "path-is-link").is_empty(), "{both:#}");
+    // Of many the first are named and the others counted.
+    lab.sh("mkdir links; for i in $(seq 9); do ln -s ../bigdisk links/$i; done");
+    let links: Vec<String> = (1..=9).map(|i| format!("links/{i}")).collect();
+    let many =
+        lab.backed_up(links.iter().map(String::as_str).chain(["--to", "medium", "--name", "many"]));
+    let said = said(&many, "path-is-link");
+    assert_eq!(said.len(), 6, "{many:#}");
+    assert!(said[5]["error"].as_str().unwrap().starts_with("4 more"), "{many:#}");
+}
+
+#[test]
+fn a_directory_that_was_moved_into_another_path_is_taken_there() {
+    let lab = lab();
+    assert_eq!(backed_up(&lab, &["one"]).0, 0);
+    lab.sh("mv www one/big; ln -s one/big www");
+    let (code, report) = backed_up(&lab, &["one"]);
+    assert_eq!((code, &report["files"]), (0, &4.into()), "{report:#}");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("one"), &below(&lab.path("out"), &lab.path("one")));
+    lab.sh("test -L out/\"$PWD\"/www");
+}

@@ -30,7 +30,7 @@ pub(crate) fn anomalies(now: &PastReport, past: &[Past], compressed: bool) -> Ve
         out_of_line(what, value(now)?, comparable().filter_map(value).collect())
     };
     let mut found: Vec<Anomaly> = Vec::new();
-    if now.files.saturating_sub(now.kept) >= LEAST_FILES {
+    if now.stored_anew() >= LEAST_FILES {
         found.extend(judge("changed_files", changed));
     }
     if compressed {
@@ -39,10 +39,10 @@ pub(crate) fn anomalies(now: &PastReport, past: &[Past], compressed: bool) -> Ve
     found
 }
 
-/// The share of files that changed; a full backup does not know.
+/// The share of files of which contents were stored: what was moved or touched did not change. A full backup does not know.
 fn changed(r: &PastReport) -> Option<f64> {
     let known = r.method != "full" && r.files > 0;
-    known.then(|| r.files.saturating_sub(r.kept) as f64 / r.files as f64)
+    known.then(|| r.stored_anew() as f64 / r.files as f64)
 }
 
 /// What contents take on the medium for each byte of theirs.
@@ -169,6 +169,17 @@ mod tests {
         let another =
             [990, 990, 990].map(|kept| PastReport { method: "level 1".into(), ..share(kept) });
         assert_eq!(found(&share(0), &another), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_moved_or_touched_did_not_change() {
+        let earlier = [990, 980, 990].map(|kept| report(1000, kept, 0, 0));
+        let moved = PastReport { moved: 995, ..report(1000, 0, 0, 0) };
+        assert_eq!(found(&moved, &earlier), [""; 0]);
+        let with_links = PastReport { no_contents: Some(995), moved: 500, ..moved.clone() };
+        assert_eq!(found(&with_links, &earlier), [""; 0]);
+        let other = PastReport { no_contents: Some(100), ..moved };
+        assert_eq!(found(&other, &earlier), ["changed_files"]);
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub(crate) struct PastReport {
     /// Labels.
     pub media: Vec<String>,
     pub drill: Option<crate::report::DrillReport>,
+    pub moved: u64,
+    /// Nothing in reports of earlier programs, which have `moved` alone.
+    pub no_contents: Option<u64>,
 }
 
 impl Cell {
@@ -76,6 +79,12 @@ impl Past {
 }
 
 impl PastReport {
+    /// Files of which contents were stored.
+    pub fn stored_anew(&self) -> u64 {
+        let as_before = self.kept.saturating_add(self.no_contents.unwrap_or(self.moved));
+        self.files.saturating_sub(as_before)
+    }
+
     /// The kind of its first medium.
     pub fn medium(&self, kinds: &HashMap<String, String>) -> String {
         self.media.first().and_then(|label| kinds.get(label)).cloned().unwrap_or_default()

@@ -287,6 +287,8 @@ pub struct Report {
     pub moved: u64,
     /// Bytes of those contents, which were not stored again.
     pub moved_bytes: u64,
+    /// Files of which no contents were stored: moved or touched ones, empty ones, links.
+    pub no_contents: u64,
     /// What a backup was told to take; nothing where a path is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selected>,
@@ -394,7 +396,7 @@ impl Report {
     /// Says that nothing of the session is on a medium, so that what was read does not pass for what was saved.
     pub(crate) fn nothing_committed(&mut self) {
         (self.files, self.dirs, self.kept) = (0, 0, 0);
-        (self.moved, self.moved_bytes) = (0, 0);
+        (self.moved, self.moved_bytes, self.no_contents) = (0, 0, 0);
         self.notes.push(NOTHING_COMMITTED.to_owned());
     }
 

@@ -61,6 +61,26 @@ fn encryption_by_malware_shows() {
     assert_eq!(whats(&backup(&["--full"])), [""; 0]);
 }
 
+/// Contents that are as they were are encrypted by nobody.
+#[test]
+fn a_tree_that_is_moved_or_touched_is_no_sign_of_malware() {
+    let lab = Lab::new();
+    lab.sh("mkdir -p tree/docs; for i in $(seq 60); do seq $i $((i + 500)) >tree/docs/$i; ln -s $i tree/docs/link$i; done; touch tree/docs/empty{1..60}");
+    let backup = || lab.backed_up(["tree", "--to", "medium", "--name", "t", "--incr"]);
+    for i in 0..4 {
+        lab.file("tree/note", i.to_string());
+        assert_eq!(whats(&backup()), [""; 0]);
+    }
+    for change in ["mv tree/docs tree/papers", "touch tree/papers/*", "chmod -R o-r tree"] {
+        lab.sh(change);
+        let report = backup();
+        assert_eq!(whats(&report), [""; 0], "{change}: {report:#}");
+        lab.run(["status", "t"]).ok();
+    }
+    lab.sh("for i in $(seq 60); do seq $((i + 5)) $((i + 500)) >tree/papers/$i; done");
+    assert_eq!(whats(&backup()), ["changed_files"]);
+}
+
 /// What was left out until now and is taken looks as a wave of changes does: it is said what it is, and nobody is alarmed.
 #[test]
 fn growth_by_another_selection_is_no_sign_of_malware() {

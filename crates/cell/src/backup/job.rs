@@ -430,6 +430,7 @@ impl Job<'_> {
             kept: count.kept.load(Relaxed),
             moved: count.moved.load(Relaxed),
             moved_bytes: count.moved_bytes.load(Relaxed),
+            no_contents: count.no_contents.load(Relaxed),
             selection: Plan::selected(self.request, &plan.roots),
             bytes_read: totals.bytes_read,
             bytes_written: written.bytes,

@@ -38,6 +38,8 @@ impl Cell {
             tape_wait_s: report.tape_wait_s,
             media: report.media.clone(),
             drill: None,
+            moved: report.moved,
+            no_contents: Some(report.no_contents),
         };
         let found = anomalies(&now, &past, request.compression != Compression::Off);
         for anomaly in found {

@@ -126,6 +126,8 @@ pub struct Counters {
     pub moved: AtomicU64,
     /// Bytes of those contents.
     pub moved_bytes: AtomicU64,
+    /// Files of which no contents were stored: moved, touched, empty ones, links.
+    pub no_contents: AtomicU64,
     /// Bytes of contents read.
     pub bytes: AtomicU64,
 }

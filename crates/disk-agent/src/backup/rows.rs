@@ -79,7 +79,10 @@ impl StreamReader<'_> {
                     Kind::Dir => _ = self.backup.counters.dirs.fetch_add(1, Relaxed),
                     // What has contents counts when they were read.
                     _ if entry.logical_len() > 0 || has_parts(&entry) => {}
-                    _ => self.count_file(),
+                    _ => {
+                        self.backup.counters.no_contents.fetch_add(1, Relaxed);
+                        self.count_file();
+                    }
                 }
                 rows.push((entry, sum));
             }

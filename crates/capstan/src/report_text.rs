@@ -228,6 +228,11 @@ impl View {
             line(name, &text);
         }
         for a in &self.anomalies {
+            if a.what == "input_size" {
+                let (value, usual) = (grouped(a.value as u64), grouped(a.median as u64));
+                line("Anomaly", &format!("the input has {value} bytes, usually {usual}"));
+                continue;
+            }
             let percent = |share: f64| format!("{:.1} %", share * 100.0);
             let (value, usual) = (percent(a.value), percent(a.median));
             let what = if a.what == "changed_files" {

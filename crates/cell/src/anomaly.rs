@@ -19,6 +19,12 @@ const LEAST_FILES: u64 = 10;
 /// With fewer bytes, what surrounds contents on a medium counts for too much.
 const LEAST_BYTES: u64 = 1_000_000;
 
+/// What is said of an input that gave little: below this share of the median...
+pub(crate) const INPUT_SIZE: &str = "input_size";
+const SMALL: f64 = 0.1;
+/// ...where that has so many bytes at least.
+const LEAST_INPUT: f64 = 1_000.0;
+
 /// What is out of line in a backup, against earlier ones of the same object (newest first). `compressed`: whether it was to
 /// compress.
 pub(crate) fn anomalies(now: &PastReport, past: &[Past], compressed: bool) -> Vec<Anomaly> {
@@ -36,6 +42,7 @@ pub(crate) fn anomalies(now: &PastReport, past: &[Past], compressed: bool) -> Ve
     if compressed {
         found.extend(judge("stored_size", stored));
     }
+    found.extend(small_input(now, past));
     found
 }
 
@@ -43,6 +50,24 @@ pub(crate) fn anomalies(now: &PastReport, past: &[Past], compressed: bool) -> Ve
 fn changed(r: &PastReport) -> Option<f64> {
     let known = r.method != "full" && r.files > 0;
     known.then(|| r.stored_anew() as f64 / r.files as f64)
+}
+
+/// An input that gave far less than before.
+fn small_input(now: &PastReport, past: &[Past]) -> Option<Anomaly> {
+    let sizes = past.iter().filter(|p| p.kind == "backup" && p.report.is_of_input());
+    let sizes = sizes.map(|p| p.report.bytes_read as f64).filter(|bytes| *bytes > 0.0).take(MOST);
+    let mut sizes: Vec<f64> = sizes.collect();
+    let median = median(&mut sizes);
+    let value = now.bytes_read as f64;
+    // Of one that gave nothing at all that is said.
+    let is_small = now.is_of_input() && value > 0.0 && value < median * SMALL;
+    (is_small && median >= LEAST_INPUT).then_some(Anomaly {
+        what: INPUT_SIZE,
+        value,
+        median,
+        spread: 0.0,
+        sessions: sizes.len(),
+    })
 }
 
 /// What contents take on the medium for each byte of theirs.
@@ -75,6 +100,12 @@ fn median(values: &mut [f64]) -> f64 {
 impl Anomaly {
     /// The sentence that says it, with both numbers.
     pub(crate) fn text(&self) -> String {
+        if self.what == INPUT_SIZE {
+            return format!(
+                "the input has {} bytes, where the median of the last {} is {}: a sign that the command does not give all",
+                self.value, self.sessions, self.median
+            );
+        }
         let (found, meaning) = self.said();
         format!("{found}: a sign of encryption by malware, {meaning}")
     }
@@ -180,6 +211,27 @@ mod tests {
         assert_eq!(found(&with_links, &earlier), [""; 0]);
         let other = PastReport { no_contents: Some(100), ..moved };
         assert_eq!(found(&other, &earlier), ["changed_files"]);
+    }
+
+    #[test]
+    fn an_input_that_gives_far_less_is_out_of_line() {
+        let selection = || Some(crate::history::Taken { paths: Some(Vec::new()) });
+        let of = |bytes| PastReport {
+            method: "full".to_owned(),
+            selection: selection(),
+            ..report(1, 0, bytes, bytes)
+        };
+        assert_eq!(found(&of(99), &[of(1000)]), ["input_size"], "one earlier is enough");
+        assert_eq!(found(&of(100), &[of(1000)]), [""; 0]);
+        assert_eq!(found(&of(20), &[of(20), of(1000), of(1200)]), ["input_size"]);
+        assert_eq!(found(&of(20), &[of(999)]), [""; 0], "small ones vary");
+        assert_eq!(found(&of(0), &[of(1000)]), [""; 0], "that is an error of its own");
+        assert_eq!(found(&of(20), &[of(0), of(0), of(0), of(1000)]), ["input_size"]);
+        let paths = PastReport { selection: None, ..of(20) };
+        assert_eq!(found(&paths, &[of(1000)]), [""; 0]);
+        assert_eq!(found(&of(20), &[PastReport { selection: None, ..of(1000) }]), [""; 0]);
+        let text = anomalies(&of(20), &past(&[of(1000)]), true)[0].text();
+        assert!(text.contains("has 20 bytes") && text.contains("is 1000"), "{text}");
     }
 
     #[test]

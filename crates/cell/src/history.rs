@@ -42,6 +42,14 @@ pub(crate) struct PastReport {
     pub moved: u64,
     /// Nothing in reports of earlier programs, which have `moved` alone.
     pub no_contents: Option<u64>,
+    pub selection: Option<Taken>,
+}
+
+/// What is read of the selection.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Taken {
+    pub paths: Option<Vec<String>>,
 }
 
 impl Cell {
@@ -83,6 +91,12 @@ impl PastReport {
     pub fn stored_anew(&self) -> u64 {
         let as_before = self.kept.saturating_add(self.no_contents.unwrap_or(self.moved));
         self.files.saturating_sub(as_before)
+    }
+
+    /// Whether it is of standard input or a command.
+    pub fn is_of_input(&self) -> bool {
+        let paths = self.selection.as_ref().and_then(|taken| taken.paths.as_ref());
+        paths.is_some_and(Vec::is_empty)
     }
 
     /// The kind of its first medium.

@@ -20,6 +20,9 @@ const NAP: Duration = Duration::from_millis(100);
 /// How long a command that is told to end may take for it.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Shells, the first that has pipefail is taken.
+const SHELLS: [&str; 3] = ["/bin/bash", "bash", "/bin/sh"];
+
 /// Something that is read from begin to end and may fail at the end.
 pub(crate) struct Input<'a> {
     from: From,
@@ -29,6 +32,23 @@ pub(crate) struct Input<'a> {
 enum From {
     Stdin(File),
     Command(Child, String),
+}
+
+/// The shell that runs commands: one in which a pipe fails where any of its commands does, where there is such a shell. Else the end of
+/// `pg_dump shop | gzip` would be gzip's, which is well whatever it was given.
+fn shell() -> Command {
+    let with_pipefail = |shell: &str| {
+        let mut command = Command::new(shell);
+        command.args(["-o", "pipefail"]);
+        command
+    };
+    let can = |shell: &&&str| {
+        let mut command = with_pipefail(shell);
+        command.args(["-c", ":"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let found = SHELLS.iter().find(can);
+    found.map_or_else(|| Command::new("/bin/sh"), |shell| with_pipefail(shell))
 }
 
 impl<'a> Input<'a> {
@@ -41,12 +61,8 @@ impl<'a> Input<'a> {
 
     /// A command's output.
     pub fn command(line: &str, stop: &'a Stop) -> io::Result<Self> {
-        let child = Command::new("/bin/sh")
-            .arg("-c")
-            .arg(line)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let child =
+            shell().arg("-c").arg(line).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         Ok(Self { from: From::Command(child, line.to_owned()), stop })
     }
 

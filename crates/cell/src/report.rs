@@ -57,7 +57,8 @@ pub struct StageReport {
 /// A measure of a backup that is out of line with the object's earlier ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Anomaly {
-    /// `changed_files`: the share of files that changed; `stored_size`: bytes on the medium for each byte read.
+    /// `changed_files`: the share of files that changed; `stored_size`: bytes on the medium for each byte read;
+    /// `input_size`: bytes of standard input or a command.
     pub what: &'static str,
     /// Its value.
     pub value: f64,

@@ -25,7 +25,7 @@ pub enum Source {
     Paths(Vec<PathBuf>),
     /// Standard input, as a file of that name.
     Stdin(String),
-    /// A command's output, as a file of that name; run by `/bin/sh -c`.
+    /// A command's output, as a file of that name; run by a shell with pipefail where there is one.
     Command(String, String),
 }
 

@@ -10,6 +10,7 @@ use capstan_idb::{Loss, LostData, Object, Refused, Session, Status, Version};
 use serde::Deserialize;
 
 use crate::Cell;
+use crate::anomaly::INPUT_SIZE;
 use crate::damaged::{Unsound, UnsoundVersions, damaged_text};
 use crate::error::{CellError, Result};
 use crate::lacking::{Lacking, Said, paths_text, said_of};
@@ -207,7 +208,7 @@ impl Cell {
             last_drill: self.last_of(object.id, "drill")?,
         };
         let refused = known.refusal_of(&object.name, &object.host);
-        status.judge(max_age, kept.is_some_and(has_anomaly), refused);
+        status.judge(max_age, kept.and_then(anomaly), refused);
         if let Some(newest) = newest
             && let Some(paths) = known.lacking.of(newest.id)
         {
@@ -422,7 +423,7 @@ impl ObjectStatus {
         }
     }
 
-    fn judge(&mut self, max_age: Duration, anomaly: bool, refused: Option<&RefusedNow>) {
+    fn judge(&mut self, max_age: Duration, anomaly: Option<&str>, refused: Option<&RefusedNow>) {
         match self.age {
             None => self.say(Health::Critical, "it has no complete version".to_owned()),
             Some(age) if age > max_age => {
@@ -450,9 +451,7 @@ impl ObjectStatus {
             }
             _ => {}
         }
-        if anomaly {
-            let text =
-                "its last backup is out of line with those before, a sign of encryption by malware";
+        if let Some(text) = anomaly {
             self.say(Health::Warning, text.to_owned());
         }
         if let Some(drill) = &self.last_drill {
@@ -511,8 +510,17 @@ fn of_report(session: &Session) -> OfReport {
     report.and_then(std::result::Result::ok).unwrap_or_default()
 }
 
-fn has_anomaly(session: &Session) -> bool {
-    !of_report(session).anomalies.is_empty()
+/// What is out of line in a session.
+fn anomaly(session: &Session) -> Option<&'static str> {
+    let found = of_report(session).anomalies;
+    match found.first()? {
+        first if first["what"] == INPUT_SIZE => {
+            Some("the input of its last backup gave far less than those before")
+        }
+        _ => Some(
+            "its last backup is out of line with those before, a sign of encryption by malware",
+        ),
+    }
 }
 
 fn last(s: &Session) -> LastSession {
@@ -548,7 +556,7 @@ mod tests {
         age: Option<Duration>,
         backup: Status,
         drill: Option<LastSession>,
-        anomaly: bool,
+        is_odd: bool,
     ) -> (Health, usize) {
         let mut status = ObjectStatus {
             name: "t".to_owned(),
@@ -560,7 +568,7 @@ mod tests {
             last_backup: Some(session(backup, 0)),
             last_drill: drill,
         };
-        status.judge(2 * HOUR, anomaly, None);
+        status.judge(2 * HOUR, is_odd.then_some("it is odd"), None);
         (status.health, status.why.len())
     }
 

@@ -51,6 +51,8 @@ codes! {
     LeftOut,
     /// A command or standard input failed.
     InputFailed,
+    /// A command or standard input gave nothing, and gave something before.
+    InputEmpty,
     /// A path that was to be backed up is not there.
     PathMissing,
     /// A directory could not be listed.
@@ -204,6 +206,13 @@ impl Code {
             Self::InputFailed => {
                 (109, "input-failed", Error, "run the command by hand to see why it fails")
             }
+            Self::InputEmpty => (
+                118,
+                "input-empty",
+                Error,
+                "run the command by hand to see why it gives nothing; if that is meant, back it up under another --name; until then \
+                 the last version that has something is kept",
+            ),
             Self::PathMissing => (
                 111,
                 "path-missing",

@@ -129,7 +129,8 @@ pub struct InputArgs {
     /// Back up standard input as one file
     #[arg(long, conflicts_with_all = ["paths", "files_from", "from_command"])]
     pub stdin: bool,
-    /// Back up the output of a command (run by /bin/sh -c) as one file; if it fails, so does the session
+    /// Back up the output of a command as one file; if it fails, so does the session. It is run by bash
+    /// -o pipefail -c, or /bin/sh where there is no bash: with pipefail a pipe fails where any of its commands does
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["paths", "files_from"])]
     pub from_command: Option<String>,
     /// Name or path of that one file; leading slashes are taken off, components . and .. are refused

@@ -228,7 +228,7 @@ fn what_a_command_started_ends_with_the_session() {
                 |e: &fs::DirEntry| fs::read_to_string(e.path().join("comm")).unwrap_or_default();
             all.filter(here)
                 .map(|e| name(&e))
-                .filter(|n| n.trim() == "sleep" || n.trim() == "sh")
+                .filter(|n| ["sleep", "sh", "bash"].contains(&n.trim()))
                 .count()
         };
         wait_for("both to sleep", || of_here() >= 4);

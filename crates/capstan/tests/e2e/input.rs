@@ -181,3 +181,64 @@ fn what_was_no_file_is_not_restored_in_its_place() {
     assert!(!std::path::Path::new("/capstan-test-input").exists());
     lab.run(["restore", "si", "--into", "r"]).ok();
 }
+
+fn shop(lab: &Lab, command: &str) -> (i32, serde_json::Value) {
+    let args = ["--stdin-name", "shop.sql.gz", "--name", "shop", "--to", "medium", "--json"];
+    let run = lab.run([&["backup", "--from-command", command], &args[..]].concat());
+    (run.code, crate::support::report(run))
+}
+
+fn said(report: &serde_json::Value, code: &str) -> usize {
+    report["errors"].as_array().unwrap().iter().filter(|e| e["code"] == code).count()
+}
+
+/// What the end of a pipe was given it does not know.
+#[test]
+fn a_pipe_fails_where_any_of_its_commands_does() {
+    let lab = Lab::new();
+    let whole = shop(&lab, "seq 100000 | gzip").1["session"].as_str().unwrap().to_owned();
+    for _ in 0..2 {
+        let (code, report) = shop(&lab, "sh -c 'echo refused >&2; exit 1' | gzip");
+        assert_eq!((code, &report["status"]), (1, &"failed".into()), "{report:#}");
+        assert_eq!(said(&report, "input-failed"), 1, "{report:#}");
+    }
+    lab.run(["prune", "shop", "--keep-last", "1"]).ok();
+    assert!(lab.run(["versions", "shop"]).ok().stdout.contains(&whole[..8]));
+    lab.restored(["shop", "--into", "out"]);
+    assert!(lab.succeeds("seq 100000 | cmp - <(zcat out/shop.sql.gz)"));
+    // Whoever means it says so.
+    assert_eq!(shop(&lab, "set +o pipefail; false | seq 100000 | gzip").0, 0);
+}
+
+#[test]
+fn an_input_that_is_empty_or_small_now_is_said() {
+    let lab = Lab::new();
+    // That there was never anything is nothing new.
+    assert_eq!(shop(&lab, "true").0, 0);
+    let whole = shop(&lab, "seq 100000").1["session"].as_str().unwrap().to_owned();
+    // Not once only, and the last version that has something stays.
+    for _ in 0..3 {
+        let (code, report) = shop(&lab, "true");
+        assert_eq!((code, &report["status"]), (3, &"completed_with_errors".into()), "{report:#}");
+        assert_eq!(said(&report, "input-empty"), 1, "{report:#}");
+        lab.run(["prune", "shop", "--keep-last", "1"]).ok();
+    }
+    assert!(lab.run(["versions", "shop"]).ok().stdout.contains(&whole[..8]));
+    let status = lab.run(["status", "shop"]);
+    assert!(status.code == 5 && status.stdout.contains(&whole[..8]), "{}", status.stdout);
+    lab.restored([&format!("shop@{whole}"), "--into", "out"]);
+    assert!(lab.succeeds("seq 100000 | cmp - out/shop.sql.gz"));
+    // Little is a warning.
+    let (code, report) = shop(&lab, "seq 1000");
+    assert_eq!((code, &report["anomalies"][0]["what"]), (0, &"input_size".into()), "{report:#}");
+    assert_eq!(said(&report, "anomaly"), 1, "{report:#}");
+    let status = lab.run(["status", "shop"]);
+    assert!(status.code == 5 && status.stdout.contains("far less"), "{}", status.stdout);
+    assert!(!status.stdout.contains("malware"), "{}", status.stdout);
+    // What is as before is well, and then the last version is enough.
+    let (code, report) = shop(&lab, "seq 90000");
+    assert_eq!((code, said(&report, "anomaly")), (0, 0), "{report:#}");
+    lab.run(["status", "shop"]).ok();
+    lab.run(["prune", "shop", "--keep-last", "1"]).ok();
+    assert!(!lab.run(["versions", "shop"]).ok().stdout.contains(&whole[..8]));
+}

@@ -39,7 +39,7 @@ pub(super) struct Job<'a> {
     pub ears: Ears<'a>,
     pub label: SessionLabel,
     /// Whether it was backed up before.
-    is_known: bool,
+    pub is_known: bool,
     /// Whether its version was begun by an earlier session.
     pub goes_on: bool,
     base_session: Option<SessionId>,
@@ -73,6 +73,11 @@ impl HandedOver {
     /// All of it was.
     pub fn all() -> Self {
         Self { whole: Ok(()), input_failed: None }
+    }
+
+    /// Whether all of it was, and its input did not fail.
+    pub fn is_well(&self) -> bool {
+        self.whole.is_ok() && self.input_failed.is_none()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::Cell;
 use crate::anomaly::anomalies;
 use crate::error::Result;
 use crate::expected::expected_restore;
-use crate::history::{Past, PastReport};
+use crate::history::{Past, PastReport, Taken};
 use crate::report::Report;
 use crate::request::{BackupRequest, Compression};
 use crate::session::Ears;
@@ -40,6 +40,7 @@ impl Cell {
             drill: None,
             moved: report.moved,
             no_contents: Some(report.no_contents),
+            selection: report.selection.as_ref().map(|s| Taken { paths: Some(s.paths.clone()) }),
         };
         let found = anomalies(&now, &past, request.compression != Compression::Off);
         for anomaly in found {

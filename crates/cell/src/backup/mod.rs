@@ -2,6 +2,7 @@
 
 mod commit;
 mod dry_run;
+mod empty_input;
 mod feed;
 mod foresee;
 mod job;

@@ -164,7 +164,12 @@ impl Cell {
         let mut endings: Vec<Ending> = jobs
             .iter()
             .zip(&handed_over)
-            .map(|(job, of)| job.ending(self, of, stopped, media_errors))
+            .map(|(job, of)| {
+                if !stopped {
+                    job.look_at_input(self, of)?;
+                }
+                job.ending(self, of, stopped, media_errors)
+            })
             .collect::<Result<_>>()?;
         for (job, ending) in jobs.iter().zip(&mut endings).filter(|(job, _)| job.goes_on) {
             if let Some(end) = &mut ending.end {

@@ -136,8 +136,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
     let m = &mut mistakes;
     let spec = Spec {
         path: path.to_owned(),
-        home: top.text("home", m).map(PathBuf::from),
-        key_file: top.text("key-file", m).map(PathBuf::from),
+        home: absolute(&mut top, "home", m),
+        key_file: absolute(&mut top, "key-file", m),
         objects: options::objects(&mut top, m),
         together: together(&mut top, m),
         keep: top.table("keep", m).map(|t| keep(t, m)),
@@ -164,6 +164,16 @@ pub fn parse(path: &Path, text: &str) -> Result<Spec, Vec<Mistake>> {
     if mistakes.is_empty() { Ok(Spec { pre, post, ..spec }) } else { Err(mistakes) }
 }
 
+/// A path from the root: what is relative means another place in each working directory.
+fn absolute(top: &mut Table<'_>, key: &str, m: &mut Mistakes<'_>) -> Option<PathBuf> {
+    let at = top.begin_of(key)?;
+    let path = PathBuf::from(top.text(key, m)?);
+    if !path.is_absolute() {
+        m.at(at, options::relative(&path.display().to_string()));
+    }
+    Some(path)
+}
+
 /// How many objects are backed up at once; one after the other, if it does not say.
 fn together(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> usize {
     let Some((at, value)) = top.scalar("together", m) else { return 1 };
@@ -181,6 +191,10 @@ fn together(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> usize {
 fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> KeepRules {
     const COUNTS: [&str; 6] = ["last", "hourly", "daily", "weekly", "monthly", "yearly"];
     let begin = t.begin;
+    if t.is_empty() {
+        m.at(begin, "[keep] has no rule; write one, as daily = 7, or take it out".to_owned());
+        return KeepRules::default();
+    }
     let mut rules = Vec::new();
     for key in COUNTS {
         let Some((at, value)) = t.scalar(key, m) else { continue };

@@ -1,8 +1,9 @@
 //! Objects of a specification: their keys are options of `capstan backup`, read by its parser.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use capstan_cell::check_names;
+use capstan_devices::address::{Address, LibraryName};
 use capstan_disk_agent::select::{Pattern, Selection};
 use clap::{Arg, CommandFactory, Parser};
 use toml::de::DeValue;
@@ -78,7 +79,7 @@ fn object(
     let begin = table.begin;
     let paths = table.texts("paths", m);
     for path in paths.iter().filter(|p| !Path::new(p.as_str()).is_absolute()) {
-        m.at(begin, format!("the path '{path}' is relative; write it from the root: there is no working directory"));
+        m.at(begin, relative(path));
     }
     let inputs = INPUTS.iter().any(|key| table.has(key));
     let device = device || table.has("to");
@@ -127,6 +128,12 @@ fn object(
             None
         }
         Ok(line) => {
+            if let Some(place) = written_twice(&line.backup) {
+                let text = format!(
+                    "{place} would be written twice, which makes no copy; name another place as the mirror"
+                );
+                m.at(begin, text);
+            }
             // What the backup would refuse of what it is called.
             if let Err(e) = check_names(&backup::bare(&line.backup)) {
                 m.at(begin, e.to_string());
@@ -162,10 +169,12 @@ fn options(table: &mut Table<'_>, known: &clap::Command, m: &mut Mistakes<'_>) -
                 .get_arguments()
                 .filter_map(Arg::get_long)
                 .find(|long| long.replace('-', "") == key.replace(['-', '_'], ""));
-            let hint = alike.map_or_else(
-                || "`capstan backup --help` lists them, without --".to_owned(),
-                |long| format!("write {long}"),
-            );
+            let hint = match alike {
+                None => "`capstan backup --help` lists them, without --".to_owned(),
+                // It is written as it is called, and has no place here all the same.
+                Some(long) if long == key => "take it out".to_owned(),
+                Some(long) => format!("write {long}"),
+            };
             m.at(at, format!("'{key}' is no option of a backup here; {hint}"));
             continue;
         };
@@ -220,6 +229,9 @@ fn checked(
         if from_stdin.into_iter().any(|file| file.as_os_str() == "-") {
             return Err("there is no standard input here; name a file".to_owned());
         }
+        if let Some(path) = relative_place(key, &line.backup) {
+            return Err(relative(&path));
+        }
         Selection::new(&Pattern::typed(&select.exclude), &Pattern::typed(&select.include))
             .map(|_| ())
             .map_err(|e| e.to_string())
@@ -231,6 +243,51 @@ fn checked(
             None
         }
     }
+}
+
+/// What is said of a relative path.
+pub(super) fn relative(path: &str) -> String {
+    format!("the path '{path}' is relative; write it from the root: there is no working directory")
+}
+
+/// A device, a mirror or a list that this option names by a relative path. A null device stands for one that is not given.
+fn relative_place(key: &str, args: &BackupArgs) -> Option<String> {
+    let of_device = |address: &Address| {
+        let libraries = address.tapes().into_iter().filter_map(|tape| match tape.library {
+            LibraryName::Virtual(path) => Some(path),
+            LibraryName::Scsi(_) => None,
+        });
+        address.directories().into_iter().chain(libraries).collect::<Vec<_>>()
+    };
+    let paths: Vec<PathBuf> = match key {
+        "to" => of_device(&args.to.device()),
+        "mirror" => args.mirror.iter().flat_map(of_device).collect(),
+        "files-from" => args.input.files_from.iter().cloned().collect(),
+        "exclude-from" => args.select.exclude_from.clone(),
+        _ => Vec::new(),
+    };
+    let is_relative = |path: &PathBuf| !path.is_absolute();
+    paths.into_iter().find(is_relative).map(|path| path.display().to_string())
+}
+
+/// A place that an object would be written to twice: its device and a mirror, or two mirrors.
+fn written_twice(args: &BackupArgs) -> Option<String> {
+    let mut known: Vec<String> = Vec::new();
+    let device = Some(args.to.device()).filter(|device| !device.keeps_nothing());
+    for address in device.iter().chain(&args.mirror) {
+        let directories = address.directories().into_iter();
+        // Components: `/m` and `/m/` are one place.
+        let places = directories.map(|path| path.components().collect::<PathBuf>());
+        let libraries = address.tapes().into_iter().filter(|tape| tape.tape.is_some());
+        let places = places.map(|path| path.display().to_string());
+        for place in places.chain(libraries.map(|tape| tape.recorded().to_string())) {
+            if known.contains(&place) {
+                return Some(place);
+            }
+            known.push(place);
+        }
+    }
+    None
 }
 
 /// What the parser says, as one sentence in the words of a specification.

@@ -54,6 +54,16 @@ impl<'a> Table<'a> {
         self.left.contains_key(key)
     }
 
+    /// Whether no key is left.
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Where a key that is left is.
+    pub fn begin_of(&self, key: &str) -> Option<usize> {
+        self.left.get(key).map(|(at, _)| *at)
+    }
+
     /// Takes a key: where it is, and its value.
     pub fn take(&mut self, key: &str) -> Option<(usize, &'a DeValue<'a>)> {
         self.left.remove(key).map(|(at, v)| (at, v.get_ref()))

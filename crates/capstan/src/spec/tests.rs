@@ -164,6 +164,43 @@ fn syntax_and_what_is_missing() {
     assert!(parse(Path::new("/s.toml"), &format!("{listed}name = \"list\"\n")).is_ok());
 }
 
+#[test]
+fn a_place_is_the_same_in_each_working_directory() {
+    let text = "device = \"backup\"\nhome = \"h\"\n[options]\nexclude-from = [\"/x\", \"lists/x\"]\n\
+        [[object]]\npaths = [\"/a\"]\nmirror = [\"/m2\", \"file:m\"]\n\
+        [[object]]\nname = \"b\"\nfiles-from = \"list\"\n\
+        [[object]]\npaths = [\"/c\"]\nto = \"rait1:/a,b\"\n\
+        [[object]]\npaths = [\"/d\"]\nto = \"vtape:vtl?tape=A00001L9\"\n\
+        [[object]]\npaths = [\"/e\"]\nto = \"pool:office\"\n";
+    let found = mistakes(text);
+    let expected = [
+        (1, "'backup'"),
+        (2, "'h'"),
+        (4, "'lists/x'"),
+        (7, "'m'"),
+        (10, "'list'"),
+        (13, "'b'"),
+        (16, "'vtl'"),
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for ((line, text), (expected, path)) in found.iter().zip(expected) {
+        assert_eq!(*line, expected, "{path}: {text}");
+        assert!(text.contains(path) && text.contains("there is no working directory"), "{text}");
+    }
+}
+
+#[test]
+fn a_mirror_is_another_place_and_keep_rules_are_some() {
+    let text = "device = \"/m\"\n[[object]]\npaths = [\"/a\"]\nmirror = \"file:/m/\"\n[keep]\n";
+    let found = mistakes(text);
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found[0].0 == 2 && found[0].1.contains("written twice"), "{found:#?}");
+    assert!(found[1].0 == 5 && found[1].1.contains("has no rule"), "{found:#?}");
+    let json = "device = \"/m\"\n[[object]]\npaths = [\"/a\"]\njson = true\n";
+    let found = mistakes(json);
+    assert!(found[0].1.ends_with("take it out"), "{found:?}");
+}
+
 /// What a run would refuse of a name is a mistake in the file.
 #[test]
 fn names_that_no_object_can_have_are_mistakes() {

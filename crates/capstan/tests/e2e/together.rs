@@ -36,6 +36,7 @@ fn library(lab: &Lab, tapes: u32) {
 /// A specification that backs all of them up together.
 fn spec(lab: &Lab, device: &str, more: &str) -> String {
     let at = lab.path("").to_str().unwrap().trim_end_matches('/').to_owned();
+    let device = device.replace("vtape:", &format!("vtape:{at}/"));
     let options = format!("[options]\nstreams = 1\n{more}\n");
     let mut text = format!("device = \"{device}\"\ntogether = 4\n{options}");
     for name in NAMES {

@@ -25,6 +25,14 @@ pub fn absolute(path: &OsStr) -> Result<Vec<u8>, Failure> {
     Ok(bytes_of(&without_dots(&absolute)))
 }
 
+/// What a relative path would be from the root. Nothing of one that begins with `.` or `..`, which says what is meant, and of one that is
+/// from the root.
+pub fn from_root(path: &OsStr) -> Option<Vec<u8>> {
+    let path = Path::new(path);
+    let is_bare = matches!(path.components().next(), Some(Component::Normal(_)));
+    is_bare.then(|| bytes_of(&without_dots(&Path::new("/").join(path))))
+}
+
 /// Paths of versions. A relative one that none of the versions has there is refused where one has it from the root, and so is one
 /// that is there in both ways.
 pub fn of_versions(

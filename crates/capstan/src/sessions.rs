@@ -1,6 +1,6 @@
 //! `capstan sessions`: the list, and one session's report.
 
-use capstan_cell::SessionInfo;
+use capstan_cell::{Cell, SessionInfo};
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::args::{Global, SessionsArgs};
 use crate::exit::{COMPLETED, Failure};
 use crate::home;
+use crate::ls;
 use crate::output::{JsonList, Output, local_time};
 use crate::protect::{self, kept_text};
 use crate::report_text::View;
@@ -17,6 +18,9 @@ use crate::table::{columns, cut};
 
 /// The longest value that is shown of a session without a report.
 const VALUE_MAX: usize = 4000;
+
+/// So many characters of an id are no name by chance.
+const SHORTEST: usize = 4;
 
 /// Runs `sessions`.
 pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
@@ -32,15 +36,38 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<u8, Failure> {
     } else {
         let kinds = args.kinds();
         let limit = args.limit as usize;
-        let sessions = cell.sessions(args.name.as_deref(), kinds.as_deref(), limit)?;
+        let sessions = cell
+            .sessions(args.name.as_deref(), kinds.as_deref(), limit)
+            .map_err(|e| is_a_session(&cell, args.name.as_deref()).unwrap_or_else(|| e.into()))?;
+        if sessions.is_empty() {
+            let of = args
+                .name
+                .as_ref()
+                .map_or_else(String::new, |name| format!(" of '{}'", path_text(name.as_bytes())));
+            let kinds = kinds
+                .map_or_else(String::new, |kinds| format!(" of the kind {}", kinds.join(" or ")));
+            ls::nothing_found(global, &format!("no session{of}{kinds} is on record"));
+        }
         if !args.json {
-            out.text(&list(&sessions))?;
+            if !sessions.is_empty() {
+                out.text(&list(&sessions))?;
+            }
         } else {
             let of = |s: &SessionInfo| json_of(s, false).into();
             JsonList::all(&mut out, "sessions", &sessions, of)?;
         }
     }
     out.finish().map(|()| COMPLETED)
+}
+
+/// Where what is given as an object's name is a session or a version: what shows it.
+fn is_a_session(cell: &Cell, name: Option<&str>) -> Option<Failure> {
+    let name = name?;
+    let id = name.rsplit_once('@').map_or(name, |(_, id)| id);
+    let session = cell.session(id).ok().filter(|_| id.len() >= SHORTEST)?;
+    let short = session.id.get(..8).unwrap_or(&session.id);
+    let error = format!("'{}' is no object but a session", path_text(name.as_bytes()));
+    Some(Failure::bad_input(error, &format!("`capstan sessions --show {short}` shows it")))
 }
 
 /// A line per session, columns as wide as need be.

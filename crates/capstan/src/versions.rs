@@ -29,10 +29,9 @@ pub fn run(global: &Global, args: &VersionsArgs) -> Result<u8, Failure> {
     }
     match name_and_path(&args.what, &|name| cell.has_object(name).map_err(Failure::from))? {
         Some((name, path)) => {
-            let path = paths::absolute(OsStr::from_bytes(path))?;
-            of_path(global, &cell, Some(name), &path, args.json)
+            of_path(global, &cell, Some(name), OsStr::from_bytes(path), args.json)
         }
-        None => of_path(global, &cell, None, &paths::absolute(&args.what)?, args.json),
+        None => of_path(global, &cell, None, &args.what, args.json),
     }
 }
 
@@ -126,9 +125,10 @@ fn of_path(
     global: &Global,
     cell: &Cell,
     name: Option<&str>,
-    path: &[u8],
+    typed: &OsStr,
     as_json: bool,
 ) -> Result<u8, Failure> {
+    let path = &paths::absolute(typed)?;
     let mut lines = Lines::of(as_json, "versions");
     let found = cell.versions_of_path(name, path, &mut |found| {
         if as_json {
@@ -162,9 +162,23 @@ fn of_path(
             Some(name) => format!("no version of '{name}' has {path}"),
             None => format!("no version has {path}, and no object is called so"),
         };
+        let why = match paths::from_root(typed) {
+            Some(root) if is_in_any(cell, name, &root) => {
+                format!("{why}; {} is there: write that", path_text(&root))
+            }
+            _ => why,
+        };
         ls::nothing_found(global, &why);
     }
     lines.end(ls::passed_over(&passed), None)
+}
+
+/// Whether any version has a path.
+fn is_in_any(cell: &Cell, name: Option<&str>, path: &[u8]) -> bool {
+    let mut is_there = false;
+    // It is asked for a hint alone.
+    let _ = cell.versions_of_path(name, path, &mut |_| is_there = true);
+    is_there
 }
 
 #[cfg(test)]

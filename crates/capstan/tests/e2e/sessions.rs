@@ -217,3 +217,36 @@ fn a_version_in_which_nothing_changed_names_its_medium_and_has_a_catalog() {
     lab.run(["import", "m2"]).ok();
     names_all(&lab);
 }
+
+#[test]
+fn an_id_in_the_place_of_a_name_is_led_to_what_shows_it() {
+    let lab = Lab::new();
+    lab.file("tree/f", "x");
+    let report = lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let id = &report["session"].as_str().unwrap()[..8];
+    for typed in [id.to_owned(), format!("t@{id}")] {
+        lab.run(["sessions", &typed]).refused(&["no object but a session", "sessions --show", id]);
+    }
+    lab.run(["sessions", "nosuch"]).refused(&["no object is called 'nosuch'"]);
+    // Where there is nothing to list, it is said, as elsewhere.
+    let none = lab.run(["sessions", "t", "--kind", "restore"]);
+    assert_eq!(none.ok().stdout, "");
+    assert!(
+        none.stderr.contains("nothing found: no session of 't' of the kind restore"),
+        "{}",
+        none.stderr
+    );
+}
+
+#[test]
+fn a_path_that_is_there_from_the_root_is_named() {
+    let lab = Lab::new();
+    let args = ["--from-command", "echo 1", "--stdin-name", "shop.sql", "--name", "shop"];
+    lab.backed_up(args.iter().chain(&["--to", "medium"]));
+    let run = lab.run(["versions", "shop:shop.sql"]);
+    assert!(run.ok().stderr.contains("; /shop.sql is there: write that"), "{}", run.stderr);
+    let run = lab.run(["versions", "shop:none.sql"]);
+    assert!(!run.ok().stderr.contains("is there"), "{}", run.stderr);
+    let run = lab.run(["versions", "shop:./shop.sql"]);
+    assert!(!run.ok().stderr.contains("is there"), "{}", run.stderr);
+}

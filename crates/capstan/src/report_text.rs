@@ -235,6 +235,10 @@ impl View {
             }
             let percent = |share: f64| format!("{:.1} %", share * 100.0);
             let (value, usual) = (percent(a.value), percent(a.median));
+            if a.what == "no_files" {
+                line("Anomaly", &format!("no file, where the last backup found {}", a.median));
+                continue;
+            }
             let what = if a.what == "changed_files" {
                 "of the files changed"
             } else {

@@ -1,5 +1,5 @@
 //! A backup unlike the object's earlier ones: far more files changed, or what changed no longer compresses. So looks a file
-//! system that malware encrypts.
+//! system that malware encrypts. Or nothing is there where much was.
 
 use crate::history::{Past, PastReport};
 use crate::report::Anomaly;
@@ -18,6 +18,8 @@ const LEAST_JUMP: f64 = 0.2;
 const LEAST_FILES: u64 = 10;
 /// With fewer bytes, what surrounds contents on a medium counts for too much.
 const LEAST_BYTES: u64 = 1_000_000;
+/// What is said where no file is there.
+pub(crate) const NO_FILES: &str = "no_files";
 
 /// What is said of an input that gave little: below this share of the median...
 pub(crate) const INPUT_SIZE: &str = "input_size";
@@ -43,7 +45,21 @@ pub(crate) fn anomalies(now: &PastReport, past: &[Past], compressed: bool) -> Ve
         found.extend(judge("stored_size", stored));
     }
     found.extend(small_input(now, past));
+    found.extend(no_files(now, past));
     found
+}
+
+/// No file is there, and the last backup had many.
+fn no_files(now: &PastReport, past: &[Past]) -> Option<Anomaly> {
+    let last = past.iter().find(|p| p.kind == "backup" && !p.report.media.is_empty())?;
+    let had = last.report.files;
+    (now.files == 0 && had >= LEAST_FILES).then_some(Anomaly {
+        what: NO_FILES,
+        value: 0.0,
+        median: had as f64,
+        spread: 0.0,
+        sessions: 1,
+    })
 }
 
 /// The share of files of which contents were stored: what was moved or touched did not change. A full backup does not know.
@@ -106,6 +122,12 @@ impl Anomaly {
                 self.value, self.sessions, self.median
             );
         }
+        if self.what == NO_FILES {
+            return format!(
+                "no file was found, where the last backup found {}: a sign that something is not mounted, or that all was removed",
+                self.median
+            );
+        }
         let (found, meaning) = self.said();
         format!("{found}: a sign of encryption by malware, {meaning}")
     }
@@ -144,6 +166,20 @@ impl Anomaly {
 mod tests {
     use super::*;
     use capstan_format::id::SessionId;
+
+    #[test]
+    fn that_no_file_is_there_is_out_of_line_with_one_earlier_backup() {
+        let of = |files| PastReport { media: vec!["m".to_owned()], ..report(files, files, 0, 0) };
+        assert_eq!(found(&of(0), &[of(10)]), ["no_files"]);
+        let full = PastReport { method: "full".to_owned(), ..of(10) };
+        assert_eq!(found(&of(0), &[full]), ["no_files"]);
+        assert_eq!(found(&of(1), &[of(10)]), [""; 0]);
+        assert_eq!(found(&of(0), &[of(9)]), [""; 0], "few files may all go");
+        assert_eq!(found(&of(0), &[of(0), of(10)]), [""; 0], "it was said then");
+        assert_eq!(found(&of(0), &[]), [""; 0]);
+        let text = anomalies(&of(0), &past(&[of(1234)]), true)[0].text();
+        assert!(text.contains("the last backup found 1234"), "{text}");
+    }
 
     fn report(files: u64, kept: u64, read: u64, written: u64) -> PastReport {
         PastReport {

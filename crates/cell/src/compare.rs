@@ -294,7 +294,14 @@ fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_
         // What patterns leave out now was left out by the backup.
         WalkEvent::Skipped(_)
         | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR, _)
-        | WalkEvent::NoRoot(_, Errno::NOENT | Errno::NOTDIR, _) => {}
+        | WalkEvent::NoRoot(_, Errno::NOENT | Errno::NOTDIR, _)
+        | WalkEvent::Mounted(_)
+        | WalkEvent::StillMissed(_) => {}
+        WalkEvent::NotMounted(path, ..) | WalkEvent::NotEntered(path, _) => {
+            closed.lock().push(path.to_vec());
+            let why = "cannot be compared: nothing is mounted there".to_owned();
+            ears.say(Code::NotMounted, "disk agent", &shown(path), why);
+        }
         WalkEvent::OwnRoot(path) => {
             closed.lock().push(path.to_vec());
             let why = "not compared: it is capstan's own medium or home".to_owned();

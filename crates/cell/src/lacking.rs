@@ -13,8 +13,14 @@ use crate::Cell;
 use crate::error::Result;
 
 /// What a backup says of a path that it did not find, or could not list or open: of it a version has what its base has.
-const NOT_REACHED: [Code; 5] =
-    [Code::PathMissing, Code::PathBecameLink, Code::InputEmpty, Code::NotListed, Code::NotOpened];
+const NOT_REACHED: [Code; 6] = [
+    Code::PathMissing,
+    Code::PathBecameLink,
+    Code::InputEmpty,
+    Code::NotMounted,
+    Code::NotListed,
+    Code::NotOpened,
+];
 /// What it says of a file of which it has a part only.
 const CUT: [Code; 1] = [Code::Unreadable];
 /// Paths that are recorded of one version; it lacks what cannot be named where there are more.

@@ -54,6 +54,7 @@ mod losses;
 pub mod media;
 mod mirror_gaps;
 pub mod missing;
+mod mount_points;
 mod moves;
 mod names;
 pub mod names_key;

@@ -58,11 +58,11 @@ pub struct StageReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Anomaly {
     /// `changed_files`: the share of files that changed; `stored_size`: bytes on the medium for each byte read;
-    /// `input_size`: bytes of standard input or a command.
+    /// `input_size`: bytes of standard input or a command; `no_files`: no file was found.
     pub what: &'static str,
     /// Its value.
     pub value: f64,
-    /// The median of earlier backups.
+    /// The median of earlier backups; of `no_files` the files that the last one found.
     pub median: f64,
     /// How far they spread about it, as a standard deviation.
     pub spread: f64,
@@ -293,6 +293,9 @@ pub struct Report {
     /// What a backup was told to take; nothing where a path is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selected>,
+    /// Where a backup found something mounted, and something in it, and where it was at the last one and is missing now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mounted: Option<Vec<String>>,
     /// What is out of line with the object's earlier backups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub anomalies: Vec<Anomaly>,

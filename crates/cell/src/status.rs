@@ -10,7 +10,7 @@ use capstan_idb::{Loss, LostData, Object, Refused, Session, Status, Version};
 use serde::Deserialize;
 
 use crate::Cell;
-use crate::anomaly::INPUT_SIZE;
+use crate::anomaly::{INPUT_SIZE, NO_FILES};
 use crate::damaged::{Unsound, UnsoundVersions, damaged_text};
 use crate::error::{CellError, Result};
 use crate::lacking::{Lacking, Said, paths_text, said_of};
@@ -516,6 +516,9 @@ fn anomaly(session: &Session) -> Option<&'static str> {
     match found.first()? {
         first if first["what"] == INPUT_SIZE => {
             Some("the input of its last backup gave far less than those before")
+        }
+        first if first["what"] == NO_FILES => {
+            Some("its last backup found no file, and the one before many")
         }
         _ => Some(
             "its last backup is out of line with those before, a sign of encryption by malware",

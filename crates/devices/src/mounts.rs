@@ -1,9 +1,9 @@
 //! Mount points that this machine has on record, and whether anything is mounted there now.
 //!
 //! What is on record comes from `/etc/fstab` and from systemd's mount units. A disk that is not mounted leaves a directory as
-//! any other, on the disk that has the system: who makes a medium asks here first.
+//! any other, on the disk that has the system: who makes a medium asks here first, and who backs such a directory up.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -55,12 +55,37 @@ impl Default for MountTables {
     }
 }
 
+/// A mount point on record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountPoint {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it is mounted without being asked for: as the machine starts, or as somebody looks.
+    pub by_itself: bool,
+}
+
 impl MountTables {
+    /// The mount points on record, each once, without links in their paths.
+    pub fn points(&self) -> Vec<MountPoint> {
+        let mounted = self.mounted_points();
+        let mut points: Vec<MountPoint> = Vec::new();
+        for MountPoint { path, by_itself } in self.on_record() {
+            // Of what is mounted by that name nothing need be looked at: a server that is away would be waited for.
+            let path = if mounted.contains(&path) { path } else { whole(&path) };
+            match points.iter_mut().find(|known| known.path == path) {
+                Some(known) => known.by_itself |= by_itself,
+                None => points.push(MountPoint { path, by_itself }),
+            }
+        }
+        points
+    }
+
     /// The mount point on record at which nothing is mounted now, if a directory is it or lies below it, and nothing else is in
     /// it. The directory need not be there yet.
     pub fn empty_mount_point(&self, directory: &Path) -> Option<PathBuf> {
         let directory = whole(directory);
-        let mut points: Vec<PathBuf> = self.on_record().iter().map(|p| whole(p)).collect();
+        let mut points: Vec<PathBuf> =
+            self.on_record().iter().map(|point| whole(&point.path)).collect();
         // The innermost is the one that is not mounted.
         points.retain(|point| directory.starts_with(point));
         points.sort_by_key(|point| std::cmp::Reverse(point.components().count()));
@@ -69,7 +94,7 @@ impl MountTables {
         (!is_mounted && is_empty_but_for(&point, &directory)).then_some(point)
     }
 
-    fn on_record(&self) -> Vec<PathBuf> {
+    fn on_record(&self) -> Vec<MountPoint> {
         let mut points = of_fstab(&read(&self.fstab));
         let mut seen: Vec<OsString> = Vec::new();
         for directory in &self.units {
@@ -77,14 +102,31 @@ impl MountTables {
             for entry in names.flatten() {
                 let name = entry.file_name();
                 if name.as_bytes().ends_with(b".mount") && !seen.contains(&name) {
-                    points.extend(of_unit(&read(&entry.path())));
+                    let of = of_unit(&read(&entry.path()));
+                    points.extend(of.map(|Unit { path, is_conditional }| MountPoint {
+                        path,
+                        by_itself: !is_conditional && self.is_wanted(&name),
+                    }));
                     seen.push(name);
                 }
             }
         }
         // Of the root there is nothing to be said, and what is relative is none.
-        points.retain(|point| point.is_absolute() && point.components().count() > 1);
+        points.retain(|point| point.path.is_absolute() && point.path.components().count() > 1);
         points
+    }
+
+    /// Whether something wants a mount unit, or the automount unit of the same name: it is enabled.
+    fn is_wanted(&self, unit: &OsStr) -> bool {
+        let auto = PathBuf::from(unit).with_extension("automount");
+        let wants = |of: &Path| {
+            let is_list = matches!(of.extension(), Some(e) if e == "wants" || e == "requires");
+            // A link, which may lead nowhere from here.
+            let has = |name: &Path| std::fs::symlink_metadata(of.join(name)).is_ok();
+            is_list && (has(Path::new(unit)) || has(&auto))
+        };
+        let lists = self.units.iter().filter_map(|directory| std::fs::read_dir(directory).ok());
+        lists.flatten().flatten().any(|entry| wants(&entry.path()))
     }
 
     fn mounted_points(&self) -> Vec<PathBuf> {
@@ -149,18 +191,34 @@ fn is_empty_but_for(point: &Path, directory: &Path) -> bool {
     }
 }
 
-fn of_fstab(text: &[u8]) -> Vec<PathBuf> {
+fn of_fstab(text: &[u8]) -> Vec<MountPoint> {
     let line = |line: &[u8]| {
         let mut fields = line.split(|b| b.is_ascii_whitespace()).filter(|field| !field.is_empty());
         let first = fields.next().filter(|field| !field.starts_with(b"#"));
         let (point, kind) = first.and_then(|_| Some((fields.next()?, fields.next()?)))?;
-        is_disk(kind).then(|| unescaped(point))
+        let by_itself = is_mounted_by_itself(fields.next().unwrap_or_default());
+        is_disk(kind).then(|| MountPoint { path: unescaped(point), by_itself })
     };
     text.split(|b| *b == b'\n').filter_map(line).collect()
 }
 
-fn of_unit(text: &[u8]) -> Option<PathBuf> {
+/// Whether options of fstab let something be mounted without being asked for.
+fn is_mounted_by_itself(options: &[u8]) -> bool {
+    let has = |option: &[u8]| options.split(|b| *b == b',').any(|o| o == option);
+    !has(b"noauto") || has(b"x-systemd.automount")
+}
+
+/// What a mount unit says.
+#[derive(Debug, PartialEq, Eq)]
+struct Unit {
+    path: PathBuf,
+    /// It is mounted only if something else is so.
+    is_conditional: bool,
+}
+
+fn of_unit(text: &[u8]) -> Option<Unit> {
     let (mut section, mut point, mut kind) = (Vec::new(), None, Vec::new());
+    let mut is_conditional = false;
     for line in text.split(|b| *b == b'\n') {
         let line = line.trim_ascii();
         if line.starts_with(b"[") {
@@ -172,10 +230,11 @@ fn of_unit(text: &[u8]) -> Option<PathBuf> {
         match (&section[..], key) {
             (b"[Mount]", b"Where") => point = Some(unit_path(value)),
             (b"[Mount]", b"Type") => kind = value.to_vec(),
+            (b"[Unit]", key) => is_conditional |= key.starts_with(b"Condition"),
             _ => {}
         }
     }
-    point.filter(|_| is_disk(&kind))
+    point.filter(|_| is_disk(&kind)).map(|path| Unit { path, is_conditional })
 }
 
 /// A path as units have it: in quotes if it likes, and with specifiers, of which only the sign itself is understood.
@@ -228,12 +287,18 @@ mod tests {
     fn fields_and_units_are_read() {
         let fstab = b"# a comment\n\nUUID=1 / ext4 defaults 0 1\n/dev/sdb1\t/mnt/my\\040disk  xfs noauto 0 0\nnone none swap sw\n\
                       tmpfs /tmp tmpfs rw\n/dev/sdc1\nnas:/x /mnt/\\134\\0777 nfs rw\n";
-        let points = ["/", "/mnt/my disk", "/mnt/\\?7"].map(PathBuf::from);
+        let point = |path: &str, by_itself| MountPoint { path: PathBuf::from(path), by_itself };
+        let points = [point("/", true), point("/mnt/my disk", false), point("/mnt/\\?7", true)];
         assert_eq!(of_fstab(fstab), points);
+        assert!(is_mounted_by_itself(b"rw,noauto,x-systemd.automount"));
+        assert!(is_mounted_by_itself(b"") && !is_mounted_by_itself(b"user,noauto"));
         let unit =
             b"[Unit]\nWhere=/no\n[Mount]\nWhat=/dev/sdb1\n Where = /mnt/100%%/ \nType=ext4\n";
-        assert_eq!(of_unit(unit), Some("/mnt/100%".into()));
-        assert_eq!(of_unit(b"[Mount]\nWhere=\"/mnt/a b\"\n"), Some("/mnt/a b".into()));
+        let unit_of = |path: &str, is_conditional| Some(Unit { path: path.into(), is_conditional });
+        assert_eq!(of_unit(unit), unit_of("/mnt/100%", false));
+        assert_eq!(of_unit(b"[Mount]\nWhere=\"/mnt/a b\"\n"), unit_of("/mnt/a b", false));
+        let conditional = b"[Unit]\nConditionPathExists=/x.raw\n[Mount]\nWhere=/x\n";
+        assert_eq!(of_unit(conditional), unit_of("/x", true));
         assert_eq!(of_unit(b"[Mount]\nWhere=/tmp\nType=tmpfs\n"), None);
         assert_eq!(of_unit(b"[Mount\n=\nWhere"), None);
         assert_eq!(unescaped(b"\\9\\04"), Path::new("\\9\\04"));

@@ -3,7 +3,8 @@
 //!
 //! Backup: [`walk`] lists directories in one order and deals names to streams, [`backup`] opens and reads them,
 //! [`ahead`] fetches what comes next
-//! where the source is cold, [`stream`] builds frames and blocks ([`squeeze`] decides how hard to compress). [`select`] says what is left out.
+//! where the source is cold, [`stream`] builds frames and blocks ([`squeeze`] decides how hard to compress). [`select`] says what is left out,
+//! [`mounts`] where a disk is not mounted.
 //! Restore: [`target`]. What is particular to Linux is in [`linux`]; everything else is written against it.
 
 pub mod ahead;
@@ -15,6 +16,7 @@ mod huge;
 pub mod linux;
 mod listing;
 pub mod look;
+pub mod mounts;
 pub mod owners;
 pub mod select;
 pub mod spill;

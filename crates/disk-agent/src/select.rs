@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use crate::mounts::MountPoints;
+
 /// Begin of a cache directory's tag (https://bford.info/cachedir/).
 pub const CACHE_TAG: &str = "CACHEDIR.TAG";
 /// What that file must begin with.
@@ -81,6 +83,8 @@ pub struct Selection {
     pub never: Vec<(u64, u64)>,
     /// Roots that are not looked at, of which what the base has stays: they were directories and are links.
     pub kept_roots: Vec<Vec<u8>>,
+    /// Where something is to be mounted.
+    pub mounts: MountPoints,
 }
 
 impl Selection {
@@ -117,6 +121,7 @@ impl Selection {
             one_file_system: false,
             never: Vec::new(),
             kept_roots: Vec::new(),
+            mounts: MountPoints::default(),
         })
     }
 

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use capstan_engine::message::path_text;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::queue::Queue;
 use capstan_format::entry::{Entry, Kind, Timestamp, join};
@@ -18,8 +19,10 @@ use rustix::io::Errno;
 
 use crate::ahead::Ahead;
 use crate::entered::Entered;
+use crate::linux::mounted::{Mounted, Place};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::listing::{Gather, Sorted};
+use crate::mounts::{Role, Seen, Unmounted, Within, seen};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
 
 /// What a backup of `/` leaves out by itself.
@@ -224,6 +227,14 @@ pub enum WalkEvent<'a> {
     NoRoot(&'a [u8], Errno, bool),
     /// A root is what is written to, or the home.
     OwnRoot(&'a [u8]),
+    /// Something is mounted there, and something is in it.
+    Mounted(&'a [u8]),
+    /// The last version found something mounted there, as messages write it, and this walk did not come there.
+    StillMissed(&'a str),
+    /// Nothing is mounted there, and something is to be; whether what the base has of it is kept.
+    NotMounted(&'a [u8], Unmounted, bool),
+    /// A directory is there and cannot be entered, as what is to be mounted there is not; whether what the base has of it is kept.
+    NotEntered(&'a [u8], bool),
 }
 
 /// Lists the source and deals names to streams.
@@ -247,11 +258,19 @@ pub struct Walker<'a> {
 }
 
 /// A subdirectory to enter.
-enum Sub {
-    /// With all that is in it.
-    Whole(Vec<u8>, Arc<Entered>),
-    /// An ancestor of roots: only these paths below it.
-    Towards(Vec<u8>, Arc<Entered>, Vec<Vec<u8>>),
+struct Sub {
+    name: Vec<u8>,
+    entered: Arc<Entered>,
+    /// What the base says of it.
+    base: Option<Seen>,
+    /// Of an ancestor of roots: only these paths below it. Of all others all that is in it.
+    towards: Option<Vec<Vec<u8>>>,
+}
+
+/// A subdirectory that was dealt and is to be entered.
+struct Given {
+    entered: Arc<Entered>,
+    base: Option<Seen>,
 }
 
 struct Level {
@@ -260,6 +279,20 @@ struct Level {
     subdirs: Vec<Sub>,
     /// The file system the root lies on; `None` above the roots.
     device: Option<u64>,
+    within: Within,
+}
+
+/// How a directory is come to.
+#[derive(Clone, Copy, Default)]
+struct Coming {
+    /// The file system the root lies on; `None` of a root.
+    device: Option<u64>,
+    /// What is known of the directory that it lies in; `None` of the root directory.
+    within: Option<Within>,
+    /// What the base says of it.
+    base: Option<Seen>,
+    /// Whether the walk began at the root directory.
+    whole: bool,
 }
 
 impl Walker<'_> {
@@ -289,45 +322,64 @@ impl Walker<'_> {
     /// Deals the roots' ancestors and the roots with all that is in them, in order.
     fn tree(&self, top: Arc<DirHandle>, roots: &[Vec<u8>], deal: &mut Deal<'_, '_>) {
         let whole = roots.iter().any(Vec::is_empty);
-        let first = if whole {
-            self.enter(top, None, whole, deal)
-        } else {
-            Some(self.towards(top, roots, deal))
+        let coming = Coming { whole, ..Coming::default() };
+        let first = match whole {
+            true => self.enter(top, coming, deal),
+            false => self.towards(top, roots, coming, deal),
         };
         let mut levels: Vec<Level> = first.into_iter().collect();
         while let Some(level) = levels.last_mut() {
             if self.stop.load(Relaxed) || deal.stopped {
                 return;
             }
-            let Some(sub) = level.subdirs.pop() else {
+            let Some(Sub { name, entered, base, towards }) = level.subdirs.pop() else {
                 levels.pop();
                 continue;
             };
-            let device = level.device;
-            let (Sub::Whole(name, entered) | Sub::Towards(name, entered, _)) = &sub;
-            let opened = source::open_dir(&level.dir, name).map(Arc::new);
+            let (device, within) = (level.device, Some(level.within));
+            let coming = Coming { device, within, base, whole };
+            let opened = source::open_dir(&level.dir, &name).map(Arc::new);
             if let Ok(dir) = &opened {
-                deal.entered(&level.dir, name, dir, entered);
+                deal.entered(&level.dir, &name, dir, &entered);
             }
-            match (opened, &sub) {
-                (Ok(dir), Sub::Whole(..)) => levels.extend(self.enter(dir, device, whole, deal)),
-                (Ok(dir), Sub::Towards(_, _, roots)) => {
-                    levels.push(self.towards(dir, roots, deal));
-                }
+            let path = || join(&level.dir.path, &name);
+            match (opened, towards) {
+                (Ok(dir), None) => levels.extend(self.enter(dir, coming, deal)),
+                (Ok(dir), Some(roots)) => levels.extend(self.towards(dir, &roots, coming, deal)),
                 // Above the roots there is no device yet: what is to be entered whole there is one.
-                (Err(e), Sub::Whole(..)) if device.is_none() => {
-                    deal.no_root(&join(&level.dir.path, name), e);
-                }
-                (Err(e), Sub::Whole(..)) => deal.failed(&join(&level.dir.path, name), e),
-                (Err(e), Sub::Towards(_, _, roots)) => {
-                    deal.no_roots(&join(&level.dir.path, name), roots, e);
-                }
+                (Err(e), None) if device.is_none() => deal.no_root(&path(), e),
+                // What mounts a disk as somebody looks says so where that is not there.
+                (Err(Errno::NOENT), None) if is_dir(&level.dir, &name) => deal.not_entered(&path()),
+                (Err(e), None) => deal.failed(&path(), e),
+                (Err(e), Some(roots)) => deal.no_roots(&path(), &roots, e),
             }
         }
     }
 
     /// Deals the names in an ancestor that lead to roots. The roots are given as paths below it.
-    fn towards(&self, dir: Arc<DirHandle>, roots: &[Vec<u8>], deal: &mut Deal<'_, '_>) -> Level {
+    fn towards(
+        &self,
+        dir: Arc<DirHandle>,
+        roots: &[Vec<u8>],
+        coming: Coming,
+        deal: &mut Deal<'_, '_>,
+    ) -> Option<Level> {
+        let place = match Place::of(&dir.fd) {
+            Ok(place) => place,
+            Err(e) => {
+                deal.no_roots(&dir.path, roots, e);
+                return None;
+            }
+        };
+        let mut within = Within { dev: place.dev, ..Within::default() };
+        within.base_dev = coming.base.map(|(dev, _)| dev);
+        if let Some(outer) = &coming.within {
+            let (lost, is_mounted) = self.lost_above(&dir, &place, coming.base, outer);
+            within.lost = lost;
+            if is_mounted {
+                (self.event)(WalkEvent::Mounted(&dir.path));
+            }
+        }
         let mut names: BTreeMap<&[u8], Vec<Vec<u8>>> = BTreeMap::new();
         for root in roots {
             let (name, rest) = match root.iter().position(|b| *b == b'/') {
@@ -356,34 +408,26 @@ impl Walker<'_> {
                 continue;
             }
             let listed = Listed { name: name.to_vec(), kind, ino: stat.st_ino };
-            let Some(entered) = deal.give(dir.clone(), listed) else { continue };
-            let name = name.to_vec();
-            subdirs.push(if rest.is_empty() {
-                Sub::Whole(name, entered)
-            } else {
-                Sub::Towards(name, entered, rest)
-            });
+            let towards = (!rest.is_empty()).then_some(rest);
+            let role = if towards.is_none() { Role::Root } else { Role::Above };
+            if let Some(Given { entered, base }) = deal.give(&dir, listed, &within, role) {
+                subdirs.push(Sub { name: name.to_vec(), entered, base, towards });
+            }
         }
         subdirs.reverse();
-        Level { dir, subdirs, device: None }
+        Some(Level { dir, subdirs, device: None, within })
     }
 
     /// Lists a directory and deals its names; returns it with the subdirectories to enter.
-    /// `whole`: the walk began at the root directory.
-    fn enter(
-        &self,
-        dir: Arc<DirHandle>,
-        device: Option<u64>,
-        whole: bool,
-        deal: &mut Deal<'_, '_>,
-    ) -> Option<Level> {
-        let id = match source::identity(&dir.fd) {
-            Ok(id) => id,
+    fn enter(&self, dir: Arc<DirHandle>, coming: Coming, deal: &mut Deal<'_, '_>) -> Option<Level> {
+        let place = match Place::of(&dir.fd) {
+            Ok(place) => place,
             Err(e) => {
                 deal.failed(&dir.path, e);
                 return None;
             }
         };
+        let (id, device) = ((place.dev, place.ino), coming.device);
         // What was named and is not backed up is no note.
         if self.selection.never.contains(&id) && device.is_none() {
             (self.event)(WalkEvent::OwnRoot(&dir.path));
@@ -397,7 +441,7 @@ impl Walker<'_> {
         if other_device && self.selection.one_file_system {
             return self.leave(dir, "it is another file system", deal);
         }
-        let volatile = whole && VOLATILE.contains(&dir.path.as_slice());
+        let volatile = coming.whole && VOLATILE.contains(&dir.path.as_slice());
         if volatile || (other_device && source::is_pseudo(dir.fd.as_fd())) {
             return self.leave(dir, "it is made by the kernel or lost at boot", deal);
         }
@@ -429,7 +473,9 @@ impl Walker<'_> {
             }
             None => sorted,
         };
-        let mut subdirs = Vec::new();
+        let base_dev = coming.base.map(|(dev, _)| dev);
+        let within = Within { dev: place.dev, base_dev, ..Within::default() };
+        let (mut subdirs, mut is_empty) = (Vec::new(), true);
         loop {
             let mut listed = match sorted.next() {
                 Ok(Some(listed)) => listed,
@@ -457,13 +503,19 @@ impl Walker<'_> {
                     continue;
                 }
             }
+            is_empty = false;
             let name = if is_dir { listed.name.clone() } else { Vec::new() };
-            if let Some(entered) = deal.give(dir.clone(), listed) {
-                subdirs.push(Sub::Whole(name, entered));
+            if let Some(Given { entered, base }) = deal.give(&dir, listed, &within, Role::Below) {
+                subdirs.push(Sub { name, entered, base, towards: None });
             }
         }
+        if let Some(outer) = coming.within.filter(|_| !is_empty)
+            && place.mounted(&dir.fd, outer.dev) == Mounted::Disk
+        {
+            (self.event)(WalkEvent::Mounted(&dir.path));
+        }
         subdirs.reverse();
-        Some(Level { dir, subdirs, device: device.or(Some(id.0)) })
+        Some(Level { dir, subdirs, device: device.or(Some(id.0)), within })
     }
 
     /// Leaves out what is in a directory, as it is to be by itself.
@@ -501,7 +553,7 @@ struct Deal<'a, 'b> {
     lap: Lap,
     stopped: bool,
     base: Option<&'b mut dyn BaseCursor>,
-    /// Directories that are there and could not be listed, where there is a base; and roots that are not there.
+    /// Directories that are there and could not be listed, or lack what is to be mounted there; and roots that are not there.
     failed: Vec<Vec<u8>>,
     /// Those roots: what leads to them stays too.
     absent: Vec<Vec<u8>>,
@@ -513,10 +565,8 @@ impl Deal<'_, '_> {
         let kept = self.base.is_some();
         (self.walker.event)(WalkEvent::NoRoot(path, e, kept));
         self.failed_root(path);
-        if kept {
-            self.failed.push(path.to_vec());
-            self.absent.push(path.to_vec());
-        }
+        self.failed.push(path.to_vec());
+        self.absent.push(path.to_vec());
     }
 
     /// A root is not to be looked at, which was said. What the base has of it stays.
@@ -552,15 +602,27 @@ impl Deal<'_, '_> {
 
     /// A directory could not be listed.
     fn failed(&mut self, path: &[u8], e: Errno) {
-        let kept = self.base.is_some() && !matches!(e, Errno::NOENT | Errno::NOTDIR);
-        (self.walker.event)(WalkEvent::Failed(path, e, kept));
-        if kept {
+        let is_there = !matches!(e, Errno::NOENT | Errno::NOTDIR);
+        (self.walker.event)(WalkEvent::Failed(path, e, is_there && self.base.is_some()));
+        if is_there {
             self.failed.push(path.to_vec());
         }
     }
 
-    /// Deals a name. Of a directory: where to say that it is entered.
-    fn give(&mut self, dir: Arc<DirHandle>, listed: Listed) -> Option<Arc<Entered>> {
+    /// A directory is there and cannot be entered as if it were not. What the base has of it stays.
+    fn not_entered(&mut self, path: &[u8]) {
+        (self.walker.event)(WalkEvent::NotEntered(path, self.base.is_some()));
+        self.failed.push(path.to_vec());
+    }
+
+    /// Deals a name. Of a directory that is to be entered: where to say that it is.
+    fn give(
+        &mut self,
+        dir: &Arc<DirHandle>,
+        listed: Listed,
+        within: &Within,
+        role: Role,
+    ) -> Option<Given> {
         let mut base = None;
         if let Some(cursor) = &mut self.base {
             let mut passed = Vec::new();
@@ -568,11 +630,26 @@ impl Deal<'_, '_> {
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
         }
         self.walker.found.fetch_add(1, Relaxed);
-        let entered = (listed.kind == Some(Kind::Dir)).then(Arc::<Entered>::default);
-        let mut item = WalkItem::new(dir, listed, base, false);
-        item.entered.clone_from(&entered);
+        let is_dir = listed.kind == Some(Kind::Dir);
+        let mut given =
+            is_dir.then(|| Given { entered: Arc::default(), base: seen(base.as_ref()) });
+        if let Some(of) = &given
+            && let Some(found) = self.walker.unmounted(dir, &listed, of.base, within, role)
+        {
+            let (path, kept, has_row) =
+                (join(&dir.path, &listed.name), self.base.is_some(), of.base.is_some());
+            (self.walker.event)(WalkEvent::NotMounted(&path, found, kept));
+            self.failed.push(path);
+            given = given.filter(|_| found.holds);
+            // The base's row is of the disk, this directory is not.
+            if has_row {
+                return given;
+            }
+        }
+        let mut item = WalkItem::new(dir.clone(), listed, base, false);
+        item.entered = given.as_ref().map(|given| given.entered.clone());
         self.push(item);
-        entered
+        given
     }
 
     /// A directory is entered that was dealt. If its stream did not find it, it is dealt again.
@@ -646,6 +723,14 @@ impl Deal<'_, '_> {
             cursor.rest(&mut passed);
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
         }
+        // What was mounted where the walk did not come to is missed by the next one still.
+        let unreached: Vec<_> = self.failed.iter().map(|path| path_text(path)).collect();
+        let last = self.walker.selection.mounts.last.iter().flatten();
+        for path in last.map(|path| path.trim_start_matches('/')) {
+            if unreached.iter().any(|dir| is_inside(path.as_bytes(), dir.as_bytes())) {
+                (self.walker.event)(WalkEvent::StillMissed(path));
+            }
+        }
         (0..self.groups.len()).for_each(|s| self.send(s));
     }
 }
@@ -654,6 +739,12 @@ impl Deal<'_, '_> {
 pub(crate) fn is_inside(path: &[u8], dir: &[u8]) -> bool {
     let rest = path.strip_prefix(dir);
     dir.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// Whether a name is a directory, whether it can be opened or not.
+fn is_dir(dir: &DirHandle, name: &[u8]) -> bool {
+    let found = source::stat_at(dir, name);
+    found.is_ok_and(|stat| source::kind_of_mode(stat.st_mode) == Some(Kind::Dir))
 }
 
 fn errno(e: &std::io::Error) -> Errno {

@@ -61,6 +61,8 @@ codes! {
     PathIsLink,
     /// A path that was a directory is a symbolic link.
     PathBecameLink,
+    /// Nothing is mounted at a mount point that is to be backed up.
+    NotMounted,
     /// Less is taken than in the object's last version.
     LessSelected,
     /// A frame of a medium is damaged.
@@ -237,6 +239,13 @@ impl Code {
                 Error,
                 "name what it leads to in its place, or write PATH/; if the link itself is meant, back it up under another --name; \
                  until then what the last version has of it is kept",
+            ),
+            Self::NotMounted => (
+                114,
+                "not-mounted",
+                Error,
+                "mount it; until then what the last version has of it is kept. If its disk was taken away for good, take it out of \
+                 /etc/fstab or disable its mount unit, and remove the empty directory, put a file into it, or exclude it",
             ),
             Self::LessSelected => (
                 112,

@@ -109,6 +109,7 @@ mod server;
 mod sessions;
 mod several_sessions;
 mod shared_library;
+mod source_disks;
 mod spool;
 mod stage;
 mod stand_ins;

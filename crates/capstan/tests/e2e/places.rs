@@ -1,12 +1,11 @@
 //! Disks that are not mounted: no other medium is made in their place by itself, and nothing of what they hold is given up.
 
 use std::fs;
-use std::process::Command;
 
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, Mount, Run, below, can_mount, finish, loop_devices, noise, skip};
+use crate::support::{Lab, Mount, Run, below, can_mount, loop_devices, noise, skip};
 
 fn lab() -> Lab {
     let lab = Lab::new();
@@ -262,21 +261,7 @@ fn no_medium_is_made_in_an_empty_mount_point() {
     let disk = lab.mkdir("my disk");
     let fstab =
         format!("/dev/none {} ext4 noauto 0 0\n", disk.display().to_string().replace(' ', "\\040"));
-    let fstab = lab.file("fstab", fstab);
-    // In a name space of its own this machine has that table.
-    let run = |args: &[&str]| {
-        let capstan = lab.command();
-        let mut command = Command::new("unshare");
-        command.args(["-m", "bash", "-euc", "mount --bind \"$0\" /etc/fstab; exec \"$@\""]);
-        command.arg(&fstab).arg(capstan.get_program()).args(args);
-        for (name, value) in capstan.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        finish(command.current_dir(lab.path("")))
-    };
+    let run = |args: &[&str]| lab.run_with_fstab(&fstab, args);
     run(&["backup", "tree", "--to", "my disk"]).refused(&[
         "nothing is mounted at",
         "my disk",

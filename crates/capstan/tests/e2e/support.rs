@@ -205,6 +205,22 @@ impl Lab {
         finish(self.command().args(args))
     }
 
+    /// Runs the binary in a name space of its own, where that is the table of file systems.
+    pub fn run_with_fstab(&self, fstab: &str, args: &[&str]) -> Run {
+        let fstab = self.file("fstab", fstab);
+        let capstan = self.command();
+        let mut command = Command::new("unshare");
+        command.args(["-m", "bash", "-euc", "mount --bind \"$0\" /etc/fstab; exec \"$@\""]);
+        command.arg(fstab).arg(capstan.get_program()).args(args);
+        for (name, value) in capstan.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        finish(command.current_dir(self.path("")))
+    }
+
     /// Runs a shell script with `set -eu` here; panics with what it said if it fails.
     pub fn sh(&self, script: &str) -> String {
         let run = finish(self.program("bash").args(["-euc", script]));

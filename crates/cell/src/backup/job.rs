@@ -168,6 +168,9 @@ impl Cell {
         plan.never(self, request)?;
         let builds_on = resumed.is_some() || based.is_some();
         self.look_for_links(known.as_ref(), builds_on, &mut plan, &ears)?;
+        if !plan.roots.is_empty() {
+            plan.selection.mounts = self.mount_points(known.as_ref().map(|o| o.id))?;
+        }
         let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
         let label = SessionLabel {
             session: SessionId(self.new_id()?),
@@ -437,6 +440,8 @@ impl Job<'_> {
             moved_bytes: count.moved_bytes.load(Relaxed),
             no_contents: count.no_contents.load(Relaxed),
             selection: Plan::selected(self.request, &plan.roots),
+            mounted: (!plan.roots.is_empty())
+                .then(|| count.mounted.lock().iter().cloned().collect()),
             bytes_read: totals.bytes_read,
             bytes_written: written.bytes,
             media: if plan.null { Vec::new() } else { written.media.to_vec() },

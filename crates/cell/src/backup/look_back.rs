@@ -5,7 +5,7 @@ use capstan_format::record::SessionLabel;
 
 use super::plan::Plan;
 use crate::Cell;
-use crate::anomaly::anomalies;
+use crate::anomaly::{NO_FILES, anomalies};
 use crate::error::Result;
 use crate::expected::expected_restore;
 use crate::history::{Past, PastReport, Taken};
@@ -44,8 +44,13 @@ impl Cell {
         };
         let found = anomalies(&now, &past, request.compression != Compression::Off);
         for anomaly in found {
+            let is_empty = anomaly.what == NO_FILES;
+            // What could not be reached was said.
+            if is_empty && !ears.said().is_empty() {
+                continue;
+            }
             // What is explained alarms nobody.
-            if !joins.is_empty() {
+            if !is_empty && !joins.is_empty() {
                 report.notes.push(anomaly.explained_by(&joins));
                 continue;
             }

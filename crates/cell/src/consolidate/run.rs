@@ -393,6 +393,7 @@ impl<'a> Run<'a> {
             end: rfc3339(now_us()),
             files: counted.files,
             dirs: counted.dirs,
+            mounted: self.cell.mounted_by(self.source)?,
             media: on.moves.with(vec![ended.first.label]),
             media_change_s: on.moves.seconds(),
             peak_rss_bytes: peak_rss(),

@@ -10,6 +10,7 @@ mod taste;
 mod tests;
 
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -31,6 +32,7 @@ pub use self::taste::{Taste, Work, taste};
 use crate::ahead::{Ahead, FETCHERS};
 use crate::huge::Pieces;
 use crate::linux::source;
+use crate::mounts::Unmounted;
 use crate::owners::OwnerNames;
 use crate::select::Selection;
 use crate::stream::{StreamOptions, StreamWriter};
@@ -118,6 +120,9 @@ pub struct Counters {
     pub corrupt: AtomicU64,
     /// Of those, the paths, as messages write them; not more than a report names.
     pub cut: Mutex<Vec<String>>,
+    /// Where something was mounted and something was in it, or was at the last backup, as messages write paths; not more than
+    /// [`MOUNTED_LISTED`].
+    pub mounted: Mutex<BTreeSet<String>>,
     /// Files that an earlier run of the version has.
     pub kept: AtomicU64,
     /// Bytes of contents of those.
@@ -135,7 +140,17 @@ pub struct Counters {
 /// Paths of files with unreadable parts that are kept: one more than a report lists.
 const CUT_LISTED: usize = 10_001;
 
+/// Mount points that are kept in mind.
+pub const MOUNTED_LISTED: usize = 10_000;
+
 impl Counters {
+    fn add_mounted(&self, path: &str) {
+        let mut mounted = self.mounted.lock();
+        if mounted.len() < MOUNTED_LISTED {
+            mounted.insert(format!("/{path}"));
+        }
+    }
+
     fn add_cut(&self, path: &[u8]) {
         let mut cut = self.cut.lock();
         if cut.len() < CUT_LISTED {
@@ -352,6 +367,20 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
             let why = "it is what is written to, or capstan's home: this version has nothing of it";
             say(listener, Code::PathMissing, path, why.to_owned());
         }
+        WalkEvent::Mounted(path) => counters.add_mounted(&path_text(path)),
+        WalkEvent::StillMissed(path) => counters.add_mounted(path),
+        WalkEvent::NotMounted(path, found, kept) => {
+            // Until it is mounted or given up the next backup is to know of it, too.
+            if found.why.had {
+                counters.add_mounted(&path_text(path));
+            }
+            say(listener, Code::NotMounted, path, not_mounted(found, kept));
+        }
+        WalkEvent::NotEntered(path, kept) => {
+            let why =
+                format!("it is there and cannot be entered, as if it were not: {}", below(kept));
+            say(listener, Code::NotMounted, path, why);
+        }
         WalkEvent::Failed(path, e, kept) => {
             let why = format!("cannot list the directory: {}; {}", text(e), below(kept));
             say(listener, Code::NotListed, path, why);
@@ -368,6 +397,20 @@ fn below(kept: bool) -> &'static str {
     match kept {
         true => "what the last version has of it, if anything, is kept as it was",
         false => "this version has nothing of it",
+    }
+}
+
+fn not_mounted(found: Unmounted, kept: bool) -> String {
+    let why = match found.why.on_record {
+        true => "which is a mount point by /etc/fstab or a mount unit",
+        false => "and the last backup found another file system there",
+    };
+    match found.holds {
+        true => format!(
+            "nothing is mounted there, {why}: what is in it now is backed up, and {}",
+            below(kept)
+        ),
+        false => format!("nothing is mounted there, {why}: {}", below(kept)),
     }
 }
 

@@ -1,0 +1,447 @@
+//! Disks of a source that are not mounted: their empty mount points are not taken for directories of which all was removed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Mount, Run, below, loop_devices, noise, report, skip};
+
+/// A disk with files, at `srv/data`, and something beside it.
+struct Disk {
+    lab: Lab,
+    image: String,
+    at: PathBuf,
+    mount: Option<Mount>,
+}
+
+impl Disk {
+    fn new() -> Option<Self> {
+        if !loop_devices() {
+            skip("loop devices cannot be mounted here");
+            return None;
+        }
+        let lab = Lab::new();
+        lab.sh("truncate -s 32M image; mkfs.ext4 -q image");
+        lab.file("srv/other", noise(1, 5_000));
+        let at = lab.mkdir("srv/data");
+        let image = lab.path("image").display().to_string();
+        let mut disk = Self { lab, image, at, mount: None };
+        disk.mount();
+        for n in 0..12 {
+            disk.lab.file(&format!("srv/data/dir{}/f{n}", n % 3), noise(n + 10, 20_000));
+        }
+        // What is below is another directory.
+        disk.lab.sh("chmod 700 srv/data; touch -d 2020-01-01 srv/data");
+        disk.keep();
+        Some(disk)
+    }
+
+    fn mount(&mut self) {
+        self.mount = Some(Mount::new(&["-o", "loop", &self.image], &self.at));
+    }
+
+    fn unmount(&mut self) {
+        self.mount = None;
+        assert_eq!(fs::read_dir(&self.at).unwrap().count(), 0);
+    }
+
+    /// Remembers the disk as it is.
+    fn keep(&self) {
+        self.lab.sh("rm -rf kept; cp -a srv/data kept");
+    }
+
+    fn path(&self) -> String {
+        self.at.display().to_string()
+    }
+
+    /// The newest version has the disk as it was remembered.
+    fn restores(&self, version: &str) {
+        self.lab.sh("rm -rf out");
+        self.lab.restored([version, "--into", "out"]);
+        same_by_rsync(&self.lab.path("kept"), &below(&self.lab.path("out"), &self.at));
+    }
+
+    fn backup(&self, path: &str, options: &[&str]) -> Value {
+        let args = ["backup", path, "--to", "medium", "--name", name_of(path), "--json"];
+        let run = self.lab.run([&args[..], options].concat());
+        let code = run.code;
+        let mut report = report(run);
+        report["code"] = code.into();
+        report
+    }
+
+    /// A backup that says that the disk is not mounted, and nothing else.
+    fn says(&self, path: &str, options: &[&str], words: &[&str]) -> Value {
+        let report = self.backup(path, options);
+        assert_not_mounted(&report, &self.path(), words);
+        report
+    }
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap()
+}
+
+fn assert_not_mounted(report: &Value, path: &str, words: &[&str]) {
+    assert_eq!(report["code"], 3, "{report:#}");
+    let errors = report["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 1, "{report:#}");
+    assert_eq!((&errors[0]["code"], &errors[0]["path"]), (&"not-mounted".into(), &path.into()));
+    let text = errors[0]["error"].as_str().unwrap();
+    words.iter().for_each(|word| assert!(text.contains(word), "'{word}' is not in: {text}"));
+}
+
+fn assert_good(report: &Value) {
+    assert_eq!(
+        (&report["code"], &report["status"]),
+        (&0.into(), &"completed".into()),
+        "{report:#}"
+    );
+}
+
+fn with_code(run: Run) -> Value {
+    let code = run.code;
+    let mut report = report(run);
+    report["code"] = code.into();
+    report
+}
+
+#[test]
+fn incrementals_keep_what_a_disk_had_that_is_not_mounted() {
+    let Some(mut disk) = Disk::new() else { return };
+    let ways = ["srv/data", "srv"];
+    for path in ways {
+        assert_good(&disk.backup(path, &[]));
+        assert_good(&disk.backup(path, &[]));
+    }
+    disk.unmount();
+    for night in 0..3 {
+        for path in ways {
+            disk.lab.file("srv/other", noise(night + 100, 5_000));
+            let report = disk.says(path, &[], &["last backup found another", "kept as it was"]);
+            assert_eq!(report["method"], "incr");
+            assert!(report["anomalies"].is_null(), "{report:#}");
+            disk.restores(name_of(path));
+            disk.lab.run(["prune", name_of(path), "--keep-last", "2"]).ok();
+        }
+    }
+    let dry = disk.backup("srv/data", &["--dry-run"]);
+    assert_not_mounted(&dry, &disk.path(), &[]);
+    let said = disk.lab.run(["backup", "srv", "--to", "medium", "--name", "srv"]).stderr;
+    assert!(said.contains("114 not-mounted"), "{said}");
+    // It is there again, and what was removed meanwhile is gone.
+    disk.mount();
+    disk.lab.sh("rm srv/data/dir1/f1; echo new >srv/data/new");
+    disk.keep();
+    for path in ways {
+        assert_good(&disk.backup(path, &[]));
+        disk.restores(name_of(path));
+        disk.lab.run(["prune", name_of(path), "--keep-last", "1"]).ok();
+        disk.restores(name_of(path));
+    }
+}
+
+/// The nights of the story: three with the disk, three without, one when it is back. All are fulls, two are kept.
+#[test]
+fn fulls_of_an_unmounted_disk_push_out_none_that_has_it() {
+    let Some(mut disk) = Disk::new() else { return };
+    let spec = |path: &str| {
+        let at = disk.lab.path("").display().to_string();
+        let at = at.trim_end_matches('/');
+        let name = name_of(path);
+        let text = format!(
+            "device = \"{at}/medium\"\n[[object]]\nname = \"{name}\"\npaths = [\"{at}/{path}\"]\nfull = true\n[keep]\nlast = 2\n"
+        );
+        disk.lab.file(&format!("{name}.toml"), text).display().to_string()
+    };
+    let specs = ["srv/data", "srv"].map(|path| (name_of(path), spec(path)));
+    for (_, spec) in &specs {
+        (0..3).for_each(|_| {
+            disk.lab.run(["run", spec]).ok();
+        });
+    }
+    let newest = |name: &str| {
+        let run = disk.lab.run(["versions", name, "--json"]);
+        let versions: Value = serde_json::from_str(&run.ok().stdout).unwrap();
+        versions["versions"][0]["session"].as_str().unwrap().to_owned()
+    };
+    let whole = ["data", "srv"].map(newest);
+    disk.mount = None;
+    for (name, spec) in &specs {
+        for _ in 0..3 {
+            let ran = disk.lab.run(["run", spec]);
+            assert_eq!(ran.code, 3, "{}{}", ran.stdout, ran.stderr);
+            assert!(ran.stderr.contains("not-mounted"), "{}", ran.stderr);
+        }
+        let status = disk.lab.run(["status", name]);
+        assert!(status.code == 5 && status.stdout.contains("has nothing of"), "{}", status.stdout);
+    }
+    for (name, session) in ["data", "srv"].iter().zip(&whole) {
+        disk.restores(&format!("{name}@{}", &session[..8]));
+        // Who restores the newest is told what it lacks.
+        disk.lab.sh("rm -rf out");
+        let run = disk.lab.run(["restore", name, "--into", "out"]);
+        let said = format!("{}{}", run.stdout, run.stderr);
+        assert!(said.contains("has nothing of") && said.contains(&session[..8]), "{said}");
+    }
+    disk.mount();
+    for (name, spec) in &specs {
+        disk.lab.run(["run", spec]).ok();
+        disk.lab.run(["run", spec]).ok();
+        disk.restores(name);
+        let versions = disk.lab.run(["versions", name]).ok().stdout.clone();
+        assert!(
+            !whole.iter().any(|id| versions.contains(&id[..8])),
+            "the rule goes on: {versions}"
+        );
+    }
+}
+
+#[test]
+fn a_disk_that_is_mounted_and_empty_was_emptied() {
+    let Some(mut disk) = Disk::new() else { return };
+    disk.lab.sh("rmdir srv/data/lost+found");
+    for path in ["srv/data", "srv"] {
+        assert_good(&disk.backup(path, &[]));
+    }
+    disk.lab.sh("rm -rf srv/data/*");
+    let emptied = disk.backup("srv/data", &[]);
+    assert_good(&emptied);
+    assert_eq!(emptied["anomalies"][0]["what"], "no_files", "{emptied:#}");
+    let status = disk.lab.run(["status", "data"]);
+    assert!(status.code == 5 && status.stdout.contains("found no file"), "{}", status.stdout);
+    assert_good(&disk.backup("srv", &[]));
+    for name in ["data", "srv"] {
+        let names = disk.lab.run(["ls", name]).ok().stdout.clone();
+        assert!(!names.contains("dir1"), "{names}");
+    }
+    // An empty one is not missed, unless it is on record; it was said once that no file is there.
+    disk.unmount();
+    for path in ["srv/data", "srv"] {
+        let report = disk.backup(path, &[]);
+        assert_good(&report);
+        assert!(report["anomalies"].is_null(), "{report:#}");
+    }
+    let fstab = format!("/dev/none {} ext4 defaults 0 0\n", disk.path());
+    let args = ["backup", "srv/data", "--to", "medium", "--name", "data", "--json"];
+    let report = with_code(disk.lab.run_with_fstab(&fstab, &args));
+    assert_not_mounted(&report, &disk.path(), &["/etc/fstab"]);
+}
+
+#[test]
+fn a_mount_point_on_record_is_missed_from_the_first_backup_on() {
+    let Some(mut disk) = Disk::new() else { return };
+    disk.unmount();
+    let line = |options: &str| format!("/dev/none {} ext4 {options} 0 0\n", disk.path());
+    let backup = |options: &str, name: &str, more: &[&str]| {
+        let args = [&["backup", "--to", "medium", "--name", name, "--json"], more].concat();
+        with_code(disk.lab.run_with_fstab(&line(options), &args))
+    };
+    for (n, path) in ["srv/data", "srv"].iter().enumerate() {
+        let report = backup("defaults,nofail", &format!("first{n}"), &[path]);
+        assert_not_mounted(&report, &disk.path(), &["/etc/fstab", "has nothing of it"]);
+        // What builds on it lacks the same.
+        let next = backup("defaults,nofail", &format!("first{n}"), &[path]);
+        assert_not_mounted(&next, &disk.path(), &["/etc/fstab"]);
+    }
+    // Several paths, of which one is that.
+    let report = backup("defaults", "several", &["srv/data", "srv/other"]);
+    assert_not_mounted(&report, &disk.path(), &[]);
+    assert_eq!(report["files"], 1);
+    // One that is mounted by hand may be empty where nobody named it, and so what lies on another file system.
+    assert_good(&backup("noauto,user", "by-hand", &["srv"]));
+    assert_not_mounted(&backup("noauto", "named", &["srv/data"]), &disk.path(), &[]);
+    assert_not_mounted(
+        &backup("noauto,x-systemd.automount", "automount", &["srv"]),
+        &disk.path(),
+        &[],
+    );
+    assert_good(&backup("defaults", "one-fs", &["srv", "--one-file-system"]));
+    assert_good(&backup("defaults", "excluded", &["srv", "--exclude", &disk.path()]));
+    // What is written to is nothing that was on the disk.
+    disk.lab.sh("mkdir srv/data/keep");
+    disk.lab.run(["media", "init", "srv/data/keep/medium"]).ok();
+    let args = ["backup", "srv", "--to", "srv/data/keep/medium", "--name", "own", "--json"];
+    let report = with_code(disk.lab.run_with_fstab(&line("defaults"), &args));
+    assert_not_mounted(&report, &disk.path(), &[]);
+    disk.lab.sh("mkdir srv/data/keep/empty");
+    let report = with_code(disk.lab.run_with_fstab(&line("defaults"), &args));
+    assert_eq!(report["code"], 0, "it has something of its own: {report:#}");
+}
+
+#[test]
+fn what_others_made_in_the_mount_point_hides_nothing() {
+    let Some(mut disk) = Disk::new() else { return };
+    for path in ["srv", "srv/data/dir0"] {
+        assert_good(&disk.backup(path, &[]));
+    }
+    disk.unmount();
+    // As a service does that is started without its disk.
+    disk.lab.sh("mkdir srv/data/dir0");
+    let dir = format!("{}/dir0", disk.path());
+    assert_not_mounted(
+        &disk.backup("srv/data/dir0", &[]),
+        &dir,
+        &["last backup", "kept as it was"],
+    );
+    disk.lab.sh("rm -rf out");
+    disk.lab.restored(["dir0", "--into", "out"]);
+    same_by_rsync(
+        &disk.lab.path("kept/dir0"),
+        &below(&disk.lab.path("out"), &disk.at).join("dir0"),
+    );
+    // What is on record to be there is not given up: what is in it now is backed up beside.
+    disk.lab.sh("echo new >srv/data/dir0/new");
+    let fstab = format!("/dev/none {} ext4 defaults 0 0\n", disk.path());
+    let args = ["backup", "srv", "--to", "medium", "--name", "srv", "--json"];
+    for _ in 0..2 {
+        let report = with_code(disk.lab.run_with_fstab(&fstab, &args));
+        assert_not_mounted(&report, &disk.path(), &["what is in it now is backed up"]);
+    }
+    disk.lab.sh("rm -rf out");
+    disk.lab.restored(["srv", "--into", "out"]);
+    let out = below(&disk.lab.path("out"), &disk.at);
+    assert_eq!(fs::read(out.join("dir0/new")).unwrap(), b"new\n");
+    assert_eq!(fs::read(out.join("dir0/f0")).unwrap(), noise(10, 20_000));
+    assert_eq!(fs::read(out.join("dir2/f2")).unwrap(), noise(12, 20_000));
+}
+
+#[test]
+fn a_disk_that_was_taken_away_for_good_is_given_up() {
+    let Some(mut disk) = Disk::new() else { return };
+    for name in ["removed", "filled", "excluded"] {
+        disk.lab.backed_up(["srv", "--to", "medium", "--name", name]);
+    }
+    disk.unmount();
+    let backup = |name: &str, more: &[&str]| {
+        let args = [&["backup", "srv", "--to", "medium", "--name", name, "--json"], more].concat();
+        with_code(disk.lab.run(args))
+    };
+    let names = |name: &str| disk.lab.run(["ls", name]).ok().stdout.clone();
+    assert_not_mounted(&backup("removed", &[]), &disk.path(), &[]);
+    assert_good(&backup("excluded", &["--exclude", &disk.path()]));
+    disk.lab.sh("touch srv/data/given-up");
+    assert_good(&backup("filled", &[]));
+    disk.lab.sh("rm srv/data/given-up");
+    assert_good(&backup("filled", &[]));
+    disk.lab.sh("rmdir srv/data");
+    assert_good(&backup("removed", &[]));
+    for name in ["removed", "filled", "excluded"] {
+        assert!(!names(name).contains("dir1"), "{name}: {}", names(name));
+    }
+}
+
+/// A night on which nothing is seen of a disk makes the next one not forget it.
+#[test]
+fn a_disk_is_missed_too_after_a_night_that_did_not_come_to_it() {
+    let Some(mut disk) = Disk::new() else { return };
+    let backup = |disk: &Disk, name: &str, more: &[&str]| {
+        let args = ["backup", "srv", "beside", "--to", "medium", "--name", name, "--json"];
+        with_code(disk.lab.run([&args[..], more].concat()))
+    };
+    disk.lab.file("beside", "x");
+    let ways = [("incremental", &[][..]), ("full", &["--full"])];
+    for (name, more) in ways {
+        assert_good(&backup(&disk, name, more));
+    }
+    disk.unmount();
+    disk.lab.sh("mv srv hidden");
+    for (name, more) in ways {
+        let report = backup(&disk, name, more);
+        assert_eq!(report["errors"][0]["code"], "path-missing", "{report:#}");
+    }
+    disk.lab.sh("mv hidden srv");
+    for (name, more) in ways {
+        assert_not_mounted(&backup(&disk, name, more), &disk.path(), &[]);
+    }
+    disk.restores("incremental");
+}
+
+#[test]
+fn a_directory_that_is_bound_from_elsewhere_is_missed_too() {
+    let Some(mut disk) = Disk::new() else { return };
+    let lab = &disk.lab;
+    lab.file("srv/data/store/f", noise(50, 10_000));
+    // On the same device as the directory that it hides.
+    lab.sh("mkdir -p srv/data/bound; cp -a srv/data/store bound-kept");
+    let bound = Mount::new(
+        &["--bind", &lab.path("srv/data/store").display().to_string()],
+        &lab.path("srv/data/bound"),
+    );
+    assert_good(&disk.backup("srv", &[]));
+    drop(bound);
+    let path = format!("{}/bound", disk.path());
+    assert_not_mounted(&disk.backup("srv", &[]), &path, &["kept as it was"]);
+    disk.lab.sh("rm -rf out");
+    disk.lab.restored(["srv", "--into", "out"]);
+    let out = below(&disk.lab.path("out"), &disk.at);
+    same_by_rsync(&disk.lab.path("bound-kept"), &out.join("bound"));
+    // With the disk it is gone as well: one is said, and all is kept.
+    disk.unmount();
+    disk.says("srv", &[], &[]);
+    disk.lab.sh("rm -rf out");
+    disk.lab.restored(["srv", "--into", "out"]);
+    same_by_rsync(&disk.lab.path("bound-kept"), &out.join("bound"));
+}
+
+#[test]
+fn a_subvolume_that_was_emptied_is_none_that_is_not_mounted() {
+    if !loop_devices() {
+        return skip("loop devices cannot be mounted here");
+    }
+    let lab = Lab::new();
+    if !lab.succeeds("truncate -s 256M image; mkfs.btrfs -q image") {
+        return skip("mkfs.btrfs is not there");
+    }
+    let image = lab.path("image").display().to_string();
+    let _mount = Mount::new(&["-o", "loop", &image], &lab.mkdir("srv"));
+    lab.sh("btrfs -q subvolume create srv/sub || btrfs subvolume create srv/sub >/dev/null; echo x >srv/sub/f");
+    let args = ["backup", "srv", "--to", "medium", "--name", "t", "--json"];
+    assert_good(&with_code(lab.run(args)));
+    lab.sh("rm srv/sub/f");
+    assert_good(&with_code(lab.run(args)));
+    // Nor is one that gave way to a directory.
+    lab.sh("echo x >srv/sub/f");
+    assert_good(&with_code(lab.run(args)));
+    lab.sh("btrfs subvolume delete srv/sub >/dev/null; mkdir srv/sub");
+    assert_good(&with_code(lab.run(args)));
+}
+
+/// A home that was lost has no record of what was mounted: rows tell it.
+#[test]
+fn after_an_import_rows_tell_what_was_mounted() {
+    let Some(mut disk) = Disk::new() else { return };
+    for path in ["srv/data", "srv"] {
+        assert_good(&disk.backup(path, &[]));
+    }
+    disk.lab.sh("rm -r home/catalogs");
+    disk.lab.lose_tables();
+    disk.lab.run(["import", "medium"]).ok();
+    disk.lab.run(["media", "adopt", "medium"]).ok();
+    // A directory that was emptied stays what it was.
+    disk.lab.sh("rm srv/data/dir2/*");
+    assert_good(&disk.backup("srv", &["--dry-run"]));
+    disk.unmount();
+    for _ in 0..2 {
+        for path in ["srv/data", "srv"] {
+            disk.says(path, &[], &["kept as it was"]);
+            disk.restores(name_of(path));
+        }
+    }
+}
+
+/// What a synthetic full stands for had something mounted.
+#[test]
+fn a_consolidation_takes_over_what_was_mounted() {
+    let Some(mut disk) = Disk::new() else { return };
+    assert_good(&disk.backup("srv", &[]));
+    disk.lab.sh("echo more >srv/data/more");
+    assert_good(&disk.backup("srv", &[]));
+    disk.lab.run(["consolidate", "srv"]).ok();
+    disk.lab.run(["prune", "srv", "--keep-last", "1"]).ok();
+    disk.unmount();
+    disk.says("srv", &["--full"], &["has nothing of it"]);
+    disk.says("srv", &["--full"], &["has nothing of it"]);
+}

@@ -1,0 +1,66 @@
+//! What is mounted at a directory.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
+
+/// What is mounted at a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mounted {
+    /// Nothing, or what mounts a disk as soon as somebody looks and has not done it.
+    Nothing,
+    /// A file system of which nothing is lost when it is not mounted.
+    NoDisk,
+    /// Another file system, or a directory of another place.
+    Disk,
+}
+
+/// Where an open directory lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Its device.
+    pub dev: u64,
+    /// Its inode number.
+    pub ino: u64,
+    /// Whether it is the root of a mount, where the kernel says so (Linux 5.8).
+    is_root: Option<bool>,
+}
+
+impl Place {
+    /// Looks at an open directory.
+    pub fn of(fd: impl AsFd) -> Result<Self, Errno> {
+        let fd = fd.as_fd();
+        let Ok(found) = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::INO) else {
+            let (dev, ino) = super::source::identity(fd)?;
+            return Ok(Self { dev, ino, is_root: None });
+        };
+        let says = found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
+        Ok(Self {
+            dev: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+            ino: found.stx_ino,
+            is_root: says.then(|| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+        })
+    }
+
+    /// What is mounted there; the directory that it lies in is on that device.
+    pub fn mounted(&self, fd: impl AsFd, parent_dev: u64) -> Mounted {
+        // Another device without a mount is a subvolume of btrfs: that is said where the kernel can say it.
+        match self.is_root.unwrap_or(self.dev != parent_dev) {
+            true => kind(fd.as_fd()),
+            false => Mounted::Nothing,
+        }
+    }
+}
+
+fn kind(fd: BorrowedFd<'_>) -> Mounted {
+    // linux/magic.h.
+    const AUTOFS: u64 = 0x187;
+    // tmpfs and ramfs are lost with their mount. overlayfs shows directories that lie elsewhere.
+    const NO_DISKS: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x794c_7630];
+    match rustix::fs::fstatfs(fd).map(|found| found.f_type as u64) {
+        Ok(AUTOFS) => Mounted::Nothing,
+        Ok(kind) if NO_DISKS.contains(&kind) => Mounted::NoDisk,
+        _ => Mounted::Disk,
+    }
+}

@@ -1,0 +1,185 @@
+//! Mount points of a source at which nothing is mounted. Such a directory looks as one of which all was removed: it must not be
+//! taken for that.
+
+use std::collections::{BTreeMap, HashSet};
+
+use capstan_engine::message::path_text;
+use capstan_format::entry::{Kind, join};
+
+use crate::linux::mounted::{Mounted, Place};
+use crate::linux::source::{self, DirHandle, Listed};
+use crate::walk::{BaseRow, Walker};
+
+/// Names in an empty mount point that may lead to what is written to or the home.
+const OWN_NAMES: usize = 8;
+/// How deep that may lie.
+const OWN_DEPTH: usize = 8;
+
+/// Where something is to be mounted.
+#[derive(Debug, Clone, Default)]
+pub struct MountPoints {
+    /// Mount points that this machine has on record (absolute, without the leading slash), and whether each is mounted without
+    /// being asked for.
+    pub on_record: BTreeMap<Vec<u8>, bool>,
+    /// Where the object's last version found something mounted, and something in it, as messages write paths; nothing where that is
+    /// not known.
+    pub last: Option<HashSet<String>>,
+}
+
+/// Why something is to be mounted at a directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Why {
+    /// The machine has it on record.
+    pub on_record: bool,
+    /// And it is mounted without being asked for.
+    pub by_itself: bool,
+    /// The last version has what was mounted there.
+    pub had: bool,
+}
+
+impl Why {
+    /// Whether an empty directory is one that lacks its disk. One that is mounted by hand may well be empty, unless it was named.
+    fn is_enough(self, is_named: bool) -> bool {
+        self.had || self.by_itself || (self.on_record && is_named)
+    }
+}
+
+/// A mount point at which nothing is mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unmounted {
+    /// Why something is to be.
+    pub why: Why,
+    /// Whether there is something in it nevertheless.
+    pub holds: bool,
+}
+
+/// What a name is to the roots of a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It leads to roots.
+    Above,
+    /// It is one.
+    Root,
+    /// It lies in one.
+    Below,
+}
+
+/// What is known of the directory whose names are dealt.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Within {
+    /// Its device.
+    pub dev: u64,
+    /// The device that it was on by the base.
+    pub base_dev: Option<u64>,
+    /// Above the roots: why the innermost mount point lacks its disk that it lies in, if it does.
+    pub lost: Why,
+}
+
+/// Device and inode number of a directory, by the base.
+pub(crate) type Seen = (u64, u64);
+
+/// What a base row says of a directory.
+pub(crate) fn seen(base: Option<&BaseRow>) -> Option<Seen> {
+    base.filter(|row| row.kind == Kind::Dir).map(|row| (row.dev, row.ino))
+}
+
+impl MountPoints {
+    /// Why something is to be mounted at a path, of which the base says so much.
+    fn why(&self, path: &[u8], ino: u64, base: Option<Seen>, within: &Within) -> Why {
+        let on_record = self.on_record.get(path);
+        let had = match (&self.last, base) {
+            (Some(last), _) => last.contains(&format!("/{}", path_text(path))),
+            // It was another directory then, on another device than what it lies in.
+            (None, Some((dev, its_ino))) => {
+                its_ino != ino && dev != within.base_dev.unwrap_or(within.dev)
+            }
+            (None, None) => false,
+        };
+        let by_itself = on_record.is_some_and(|by_itself| *by_itself);
+        Why { on_record: on_record.is_some(), by_itself, had }
+    }
+}
+
+impl Walker<'_> {
+    /// Whether a directory lacks what is to be mounted there. A name's directory is open.
+    pub(crate) fn unmounted(
+        &self,
+        dir: &DirHandle,
+        listed: &Listed,
+        base: Option<Seen>,
+        within: &Within,
+        role: Role,
+    ) -> Option<Unmounted> {
+        // What is mounted below a root is not wanted then.
+        if role == Role::Above || role == Role::Below && self.selection.one_file_system {
+            return None;
+        }
+        let path = join(&dir.path, &listed.name);
+        let mut why = self.selection.mounts.why(&path, listed.ino, base, within);
+        let is_named = role == Role::Root;
+        if is_named && !why.is_enough(true) {
+            why = within.lost;
+        }
+        if !why.is_enough(is_named) {
+            return None;
+        }
+        // Where it cannot be opened the walk says so when it comes there.
+        let opened = source::open_dir(dir, &listed.name).ok()?;
+        let place = Place::of(&opened.fd).ok()?;
+        let never = &self.selection.never;
+        if place.mounted(&opened.fd, within.dev) != Mounted::Nothing
+            || never.contains(&(place.dev, place.ino))
+        {
+            return None;
+        }
+        let holds = !is_empty_but_for(&opened, never, OWN_DEPTH);
+        // Where something is, its disk may have been given up: not if it is on record still.
+        (!holds || (why.had && why.by_itself)).then_some(Unmounted { why, holds })
+    }
+
+    /// Why a directory above the roots lacks its disk, or one that it lies in; and whether one is mounted there.
+    pub(crate) fn lost_above(
+        &self,
+        dir: &DirHandle,
+        place: &Place,
+        base: Option<Seen>,
+        within: &Within,
+    ) -> (Why, bool) {
+        match place.mounted(&dir.fd, within.dev) {
+            Mounted::Disk => (Why::default(), true),
+            Mounted::NoDisk => (Why::default(), false),
+            Mounted::Nothing => {
+                let why = self.selection.mounts.why(&dir.path, place.ino, base, within);
+                (if why.is_enough(true) { why } else { within.lost }, false)
+            }
+        }
+    }
+}
+
+/// Whether nothing is in a directory but ways to some others.
+fn is_empty_but_for(dir: &DirHandle, others: &[(u64, u64)], depth: usize) -> bool {
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    let listed = source::list(dir, &mut |listed| {
+        let may_lead = matches!(listed.kind, None | Some(Kind::Dir)) && names.len() < OWN_NAMES;
+        names.push(listed.name);
+        may_lead.then_some(()).ok_or_else(|| std::io::Error::other("something else is in it"))
+    });
+    let leads = |name: &Vec<u8>| {
+        let Ok(inner) = source::open_dir(dir, name) else { return false };
+        let is_one = source::identity(&inner.fd).is_ok_and(|id| others.contains(&id));
+        is_one || depth > 0 && is_way_to(&inner, others, depth - 1)
+    };
+    listed.is_ok() && names.iter().all(leads)
+}
+
+/// The same of one that is not empty.
+fn is_way_to(dir: &DirHandle, others: &[(u64, u64)], depth: usize) -> bool {
+    let mut is_empty = true;
+    let listed = source::open_dir(dir, b".").map_err(std::io::Error::from).and_then(|again| {
+        source::list(&again, &mut |_| {
+            is_empty = false;
+            Ok(())
+        })
+    });
+    listed.is_ok() && !is_empty && is_empty_but_for(dir, others, depth)
+}

@@ -46,7 +46,7 @@ import sys
 import time
 from bisect import bisect_right
 from collections import OrderedDict, namedtuple
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 STEP, MAX_BLOCK, MIB = 4096, 8 << 20, 1 << 20
 SEGMENT_HEADER, DATA, CATALOG, SEGMENT_END, MEDIUM_HEADER, LOCK = 1, 2, 3, 4, 5, 6  # kinds of blocks
@@ -1717,6 +1717,7 @@ class Entry:
     outcomes: list
     session: str
     wanted: bool = True
+    known_as: bytes = None  # the path that it has in earlier versions, where that is another
 
     def notes(self):
         return [OUTCOMES[code] for code, _, _ in self.outcomes]
@@ -2097,6 +2098,7 @@ class Media:
         for member in chain:
             self.say_lacks(member)
             own = self.session_tree(member)
+            self.keep_links(tree, own)
             if own.gone:
                 for path in [path for path in tree.files if below_any(path, own.gone)]:
                     del tree.files[path]
@@ -2109,6 +2111,26 @@ class Media:
             tree.problems = [p for p in tree.problems if p[0] not in own.files and p[0] not in own.hidden] + own.problems
             tree.unfinished = (tree.unfinished | own.unfinished) - tree.files.keys()
         return tree
+
+    def keep_links(self, tree, own):
+        """Further names that a session has no row of keep the file that their first name was before it (format.md: Hard links)."""
+        firsts = {}
+        for path, entry in sorted(tree.files.items()):
+            target = entry.row.target
+            if not entry.row.is_link or path in own.files or path in own.hidden or below_any(path, own.gone):
+                continue
+            new, old = own.files.get(target) or own.hidden.get(target), tree.files.get(target) or tree.hidden.get(target)
+            if not (new or below_any(target, own.gone)) or new and is_still(entry.row, new.row):
+                continue
+            if target in firsts:
+                tree.files[path] = replace(entry, row=replace(entry.row, target=firsts[target]))
+            elif old and not old.row.is_link and old.row.kind == entry.row.kind:
+                row = replace(old.row, dir=entry.row.dir, name=entry.row.name)
+                tree.files[path] = replace(old, row=row, wanted=True, known_as=old.known_as or target)
+                firsts[target] = path
+            else:
+                del tree.files[path]
+                tree.problems.append((path, f"it is a link to {show(target)}, which has no row of then"))
 
     def data(self, row, start, end):
         """The contents of a range of a row's stream in its segment, as (logical offset, bytes, or None for
@@ -2223,6 +2245,13 @@ def locate(segment, stream, place):
             raise Damage("another stream's block than the index says")
         at, block = at + length, block + 1
     return frame, pieces
+
+
+def is_still(link, first):
+    """Whether a later row of a link's first name is of the file that it was: moved back, or with other metadata alone."""
+    as_it_was = any(kind == 3 for kind, _, _ in first.extents or ())
+    same = (first.ino, first.size, first.mtime_ns) == (link.ino, link.size, link.mtime_ns)
+    return first.kind == link.kind and not first.is_link and (as_it_was or same)
 
 
 def below_any(path, tops):
@@ -2752,7 +2781,7 @@ class Extractor:
                 if start >= end:
                     continue
                 if piece.row is None and not isinstance(piece.version, tuple):
-                    self.earlier(fd, path, piece.version, (start, end), depth)
+                    self.earlier(fd, entry.known_as or path, piece.version, (start, end), depth)
                     continue
                 shift, at = piece.start - piece.logical, start
                 if piece.row is None:

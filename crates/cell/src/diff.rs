@@ -24,6 +24,8 @@ impl Cell {
     /// The rows of a version, with the keys that open its names.
     pub(crate) fn live_rows(&self, name: &VersionName) -> Result<LiveRows<'_>> {
         let version = self.version(name)?;
-        Ok(LiveRows::new(self.merged(&version)?))
+        let rows = self.merged(&version)?;
+        rows.view.settle_links()?;
+        Ok(LiveRows::new(rows))
     }
 }

@@ -116,6 +116,7 @@ impl Cell {
         let mut view = VersionView::open(self, version.id)?;
         view.listings = true;
         self.add_keys(&mut view, false)?;
+        view.settle_links()?;
         Ok(Merged::with_sums(view.into_rows())?)
     }
 }

@@ -95,6 +95,7 @@ pub(crate) fn write(
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let mut broken: HashSet<Vec<u8>> = HashSet::new();
     let mut broken_away: HashSet<Vec<u8>> = HashSet::new();
+    view.settle_links_as(files_of);
     let mut merged = Merged::new(view.into_rows())?;
     let mut passes = Passes::new(files_of)?;
     while let Some(pass) = passes.next()? {

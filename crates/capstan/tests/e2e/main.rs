@@ -48,6 +48,7 @@ mod incremental;
 mod independent_reader;
 mod input;
 mod inputs_on_tape;
+mod kept_links;
 mod kernel_drivers;
 mod keys;
 mod kills;

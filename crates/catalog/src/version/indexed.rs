@@ -204,6 +204,7 @@ impl VersionRows<'_> {
             if let Some(raw) = catalog.frame(segment, copy, false) {
                 let (batch, start) = opener.open(raw, stream, sealer)?;
                 let sums = sums.unwrap_or_default();
+                let each = &mut self.with_kept_links(each);
                 rows_of_batch(batches.of, number, batch, start, &sums, each)?;
                 return Ok(true);
             }
@@ -215,6 +216,7 @@ impl VersionRows<'_> {
         let s = contents.streams.iter().find(|s| s.stream == stream);
         let Some(raw) = s.and_then(|s| s.batches.get(number)) else { return Ok(false) };
         let (batch, start) = opener.open(raw, stream, batches.sealer.as_ref())?;
+        let each = &mut self.with_kept_links(each);
         rows_of_batch(batches.of, number, batch, start, &Sums::default(), each)?;
         Ok(true)
     }

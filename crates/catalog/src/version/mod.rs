@@ -2,12 +2,13 @@
 
 mod heads;
 mod indexed;
+mod kept_links;
 mod merged;
 mod overview;
 
 use std::io::BufReader;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use capstan_engine::message::shell_word;
 use capstan_format::FormatError;
@@ -17,6 +18,7 @@ use capstan_format::sums::Sums;
 use capstan_idb::{Idb, LogLevel, Status, Version};
 use parking_lot::Mutex;
 
+use self::kept_links::KeptLinks;
 use crate::batch::{batches_of, rows_of_batch};
 use crate::error::{CatalogError, NotOnMedia, Result};
 use crate::keys::VersionKeys;
@@ -88,6 +90,8 @@ pub struct VersionRows<'a> {
     /// the copy that stands in for it.
     last: Mutex<Vec<(SegmentId, Arc<Contents>, ContentsFrom)>>,
     on_media: Arc<dyn ContentsOnMedia + 'a>,
+    /// What stands for link rows whose first name is another file since, once that was looked for.
+    kept_links: OnceLock<Arc<KeptLinks>>,
 }
 
 impl<'a> VersionRows<'a> {
@@ -130,6 +134,7 @@ impl<'a> VersionRows<'a> {
             listed: Mutex::default(),
             last: Mutex::default(),
             on_media,
+            kept_links: OnceLock::new(),
         })
     }
 
@@ -233,8 +238,33 @@ impl<'a> VersionRows<'a> {
         let session = self.segments.get(segment as usize).map_or(0, |s| s.session);
         batches_of(&self.keys, stream, batches, &mut |index, batch, start| {
             let of = (session, segment, stream.stream);
+            let each = &mut self.with_kept_links(each);
             rows_of_batch(of, index, batch, start, &Sums::default(), each)
         })
+    }
+
+    /// Calls with rows, instead of links whose first name is another file since with what they were of.
+    fn with_kept_links<'e, E>(
+        &'e self,
+        each: &'e mut dyn FnMut(Row) -> std::result::Result<(), E>,
+    ) -> impl FnMut(Row) -> std::result::Result<(), E> + 'e {
+        let kept = self.kept_links.get();
+        move |mut row| {
+            kept.inspect(|kept| kept.put(&mut row));
+            each(row)
+        }
+    }
+
+    /// Finds what stands for link rows whose first name is another file since, as [`Overview::with_replaced`] does.
+    pub fn settle_links(&self) -> Result<()> {
+        Overview::with_replaced(self).map(drop)
+    }
+
+    /// Takes over what was found of such rows in another view of the same segments.
+    pub fn settle_links_as(&self, other: &Self) {
+        if let Some(kept) = other.kept_links.get() {
+            let _ = self.kept_links.set(kept.clone());
+        }
     }
 
     /// All rows, segment by segment, stream by stream.

@@ -11,6 +11,7 @@ use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Kind, Outcome, OutcomeCode, Timestamp, path_order};
 use capstan_format::id::StreamId;
 
+use super::kept_links::Suspects;
 use super::{Heads, VersionRows};
 use crate::batch::BatchOpener;
 use crate::error::Result;
@@ -137,9 +138,11 @@ impl Overview {
             return Ok(o);
         }
         let mut heads = Heads::new(view, false);
+        let mut suspects = Suspects::of(view, &o);
         let mut dead: Vec<Ordinal> = Vec::new();
         let mut newest: HashMap<Vec<u8>, Ordinal> = HashMap::new();
         while let Some(row) = heads.next(view, &o.loose, &mut |loser| dead.push(loser.ordinal))? {
+            suspects.take(&row);
             if row.is_as_in() {
                 o.orphans.insert(row.entry.path());
             } else if row.data != row.ordinal {
@@ -166,6 +169,7 @@ impl Overview {
         o.newest.extend(newest);
         o.dead.values_mut().for_each(|rows| rows.sort_unstable());
         o.carriers.values_mut().for_each(|rows| rows.sort_unstable_by_key(|(row, _)| *row));
+        o.settle_links(view, suspects)?;
         Ok(o)
     }
 
@@ -210,6 +214,11 @@ impl Overview {
         let newest = self.newest.entry(row.entry.path()).or_insert(row.ordinal);
         *newest = (*newest).max(row.ordinal);
         self.loose.push(row);
+    }
+
+    /// Takes what reading found of a file, as if it stood at that row.
+    pub(super) fn add_outcome(&mut self, path: &[u8], at: Ordinal, outcome: Outcome) {
+        self.outcomes.entry(path.to_vec()).or_default().push((at, outcome));
     }
 
     /// Takes what is to be known of a row that is out of order; one that is to be read whole is left to who asks.

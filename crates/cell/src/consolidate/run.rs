@@ -306,6 +306,7 @@ impl<'a> Run<'a> {
         let keys = self.keys.as_ref();
         let stream = self.cell.stream_options(&self.names, &on.label, keys, true, squeeze)?;
         let view = self.view(true).or_else(|_| self.view(false))?;
+        view.settle_links_as(&going.view);
         let mut merged = Merged::with_sums(view.into_rows())?;
         let mut rows = Rows {
             overview: &going.overview,

@@ -104,7 +104,9 @@ impl Cell {
         if report.status != Status::Failed.as_str() && !stop.0.load(Relaxed) {
             let limited = report.errors.iter().any(|e| e.code == Code::NotRestored.name());
             let proof = Proof::new(&scratch.0, taken.arc, limited, unchecked, away)?;
-            let rows = Merged::with_sums(self.merged(&version)?.view)?;
+            let view = self.merged(&version)?.view;
+            view.settle_links()?;
+            let rows = Merged::with_sums(view)?;
             proof.run(LiveRows::new(rows), &ears, stop, &mut drill)?;
         }
         drop(scratch);

@@ -1,5 +1,5 @@
-//! Paths that a version was to have and lacks: they were not there when it was made, or could not be listed, opened or read, and what it
-//! builds on does not have them either. Such a version is complete, but for each of these paths the last one before it that
+//! Paths that a version was to have and lacks: they were not there when it was made, were locked and left out, or could not be listed,
+//! opened or read, and what it builds on does not have them either. Such a version is complete, but for each of these paths the last one before it that
 //! has it has its last state, and must not go for its sake.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -12,14 +12,16 @@ use serde::Deserialize;
 use crate::Cell;
 use crate::error::Result;
 
-/// What a backup says of a path that it did not find, or could not list or open: of it a version has what its base has.
-const NOT_REACHED: [Code; 6] = [
+/// What a backup says of a path that it did not find, could not list or open, or left out as it was locked: of it a version has what
+/// its base has.
+const NOT_REACHED: [Code; 7] = [
     Code::PathMissing,
     Code::PathBecameLink,
     Code::InputEmpty,
     Code::NotMounted,
     Code::NotListed,
     Code::NotOpened,
+    Code::LockedLeftOut,
 ];
 /// What it says of a file of which it has a part only.
 const CUT: [Code; 1] = [Code::Unreadable];
@@ -281,7 +283,7 @@ impl Cell {
         let from: Vec<VersionId> =
             from.filter(|v| v.id == version || is_complete(v)).map(|v| v.id).collect();
         let mut text = format!(
-            "it has nothing of {}, or only a part: it was not there, or could not be read, when the version was made",
+            "it has nothing of {}, or only a part: it was not there, was locked and left out, or could not be read, when the version was made",
             paths_text(paths)
         );
         for (index, paths) in lacking.keepers(&from) {

@@ -45,6 +45,8 @@ codes! {
     InUse,
     /// A file is locked or open for writing, and that was to be an error.
     Locked,
+    /// A file is locked or open for writing, and was left out for that.
+    LockedLeftOut,
     /// Metadata of a file could not be read.
     NoMetadata,
     /// A directory was left out by itself.
@@ -196,6 +198,12 @@ impl Code {
             Self::Locked => {
                 (110, "locked", Error, "close what writes to it, or use --locked warn or skip")
             }
+            Self::LockedLeftOut => (
+                115,
+                "locked-left-out",
+                Warning,
+                "close what writes to it, or use --locked warn; until then what the last version has of it is kept",
+            ),
             Self::NoMetadata => (
                 107,
                 "no-metadata",

@@ -155,6 +155,52 @@ fn a_full_without_a_path_does_not_push_out_the_last_that_has_it() {
     restores_both(&lab, "disk");
 }
 
+/// So it is with a file that was left out as it was locked.
+#[test]
+fn a_full_that_left_out_what_was_locked_does_not_push_out_the_last_that_has_it() {
+    let lab = lab();
+    lab.sh("touch -d '10 minutes ago' one/a disk/b");
+    let id = |report: &Value| report["session"].as_str().unwrap().to_owned();
+    let skip = |method: &str| backed_up(&lab, &["--locked", "skip", method]);
+    let whole = id(&skip("--full").1);
+    let held = fs::File::open(lab.path("disk/b")).unwrap();
+    held.lock().unwrap();
+    let (code, full) = skip("--full");
+    let [left_out] = said(&full, "locked-left-out")[..] else { panic!("{full:#}") };
+    assert_eq!(left_out["path"], lab.path("disk/b").display().to_string().as_str());
+    let text = left_out["error"].as_str().unwrap();
+    assert!(code == 0 && text.contains("has nothing of it"), "{full:#}");
+    // One that builds on it lacks it too.
+    assert_eq!(skip("--incr").0, 0);
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    let versions = || lab.run(["versions", "t"]).ok().stdout.clone();
+    assert!(versions().contains(&whole[..8]), "{}", versions());
+    let run = lab.run(["restore", "t", "--into", "out"]);
+    let is_said = run.stderr.contains("has nothing of") && run.stderr.contains(&whole[..8]);
+    assert!(is_said, "{}", run.stderr);
+    let version = format!("t@{whole}");
+    lab.restored([version.as_str(), "--into", "all"]);
+    same_by_rsync(&lab.path("disk"), &below(&lab.path("all"), &lab.path("disk")));
+    // When it is free, the next version has it, and the old one goes by the rules.
+    drop(held);
+    assert!(said(&skip("--incr").1, "locked-left-out").is_empty());
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    assert!(!versions().contains(&whole[..8]), "{}", versions());
+    // An incremental keeps what its base has of it, and needs no other version for that.
+    let base = id(&skip("--full").1);
+    lab.sh("cp -a disk was; echo more >>disk/b; touch -d '5 minutes ago' disk/b");
+    let held = fs::File::open(lab.path("disk/b")).unwrap();
+    held.lock().unwrap();
+    let incr = skip("--incr").1;
+    let [left_out] = said(&incr, "locked-left-out")[..] else { panic!("{incr:#}") };
+    assert!(left_out["error"].as_str().unwrap().contains("is kept as it was"), "{incr:#}");
+    lab.sh("rm -rf out");
+    let run = lab.run(["restore", "t", "--into", "out"]);
+    assert!(run.code == 0 && !run.stderr.contains("has nothing of"), "{}", run.stderr);
+    let there = below(&lab.path("out"), &lab.path("disk/b"));
+    assert_eq!(fs::read(there).unwrap(), noise(2, 30_000), "{base}");
+}
+
 /// As a plain user: to root everything can be listed.
 #[test]
 fn what_cannot_be_listed_is_not_taken_for_gone() {

@@ -210,7 +210,13 @@ impl StreamReader<'_> {
                 Locked::Warn => self.backup.say(Code::InUse, &path, text),
                 Locked::Error => self.backup.say(Code::Locked, &path, text),
                 Locked::Skip => {
-                    self.backup.say(Code::InUse, &path, text + "; left out");
+                    let kept =
+                        if item.base.is_some() { KEPT } else { "this version has nothing of it" };
+                    self.backup.say(
+                        Code::LockedLeftOut,
+                        &path,
+                        format!("{text}; left out: {kept}"),
+                    );
                     self.backup.counters.skipped.fetch_add(1, Relaxed);
                     return Ok(None);
                 }

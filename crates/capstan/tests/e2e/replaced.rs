@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{Lab, noise};
+use crate::compare::same;
+use crate::support::{Lab, Mount, below, can_mount, noise, skip};
 
 /// The files below `tree` that differ from those below `ref`, by contents and by which names are one file, and what is in only one.
 fn differing(lab: &Lab) -> String {
@@ -107,6 +108,64 @@ fn a_restore_that_is_ended_leaves_what_exists_or_has_replaced_it() {
         lab.restored(["t", "--in-place"]);
         lab.sh("diff -r ref tree");
     }
+}
+
+/// Large files are written in parts, and each takes the place of the one it replaces as soon as all of its parts are there: what is
+/// written beside needs room for a few of them, not for all.
+#[test]
+fn files_in_parts_take_their_places_one_after_the_other() {
+    if !can_mount() {
+        return skip("not root in full");
+    }
+    let lab = Lab::new();
+    lab.mkdir("small");
+    let _mount = Mount::new(&["-t", "tmpfs", "-o", "size=460M", "tmpfs"], &lab.path("small"));
+    // Eight of 34 MB are 272 MB.
+    for n in 0..8 {
+        lab.file(&format!("tree/big{n}"), noise(n, 34_000_000 + 1000 * n as usize));
+    }
+    lab.sh("ln tree/big3 tree/name; chmod 440 tree/big2");
+    let backup =
+        ["tree", "--to", "medium", "--name", "t", "--streams", "2", "--segment-size", "64M"];
+    lab.backed_up(backup);
+    // Of one the metadata alone changed since: its contents are an earlier row's.
+    lab.sh("touch -d 2020-02-02 tree/big5; chmod 600 tree/big6");
+    lab.backed_up(backup);
+    lab.restored(["t", "--into", "small"]);
+    let there = below(&lab.path("small"), &lab.path("tree"));
+    same(&lab, &lab.path("tree"), &there);
+    // Others are there, of the same length.
+    lab.sh(&format!(
+        "cd '{}'; chmod u+w *; for f in big*; do head -c $(stat -c %s $f) /dev/zero | tr '\\0' x >$f; done",
+        there.display()
+    ));
+    lab.restored(["t", "--into", "small", "--overwrite", "always"]);
+    assert_eq!(lab.sh(&format!("ls -A '{}'", there.display())), lab.sh("ls -A tree"));
+    same(&lab, &lab.path("tree"), &there);
+    // Parts that are damaged leave what is there, as before.
+    lab.sh(
+        "for f in medium/*.segment; do size=$(stat -c %s $f)
+         if [ $size -gt 30000000 ]; then head -c 4096 /dev/urandom | dd of=$f bs=1 seek=$((size / 2)) conv=notrunc status=none; fi; done",
+    );
+    lab.sh(&format!(
+        "cd '{}'; chmod u+w *; for f in big*; do echo mine >$f; done",
+        there.display()
+    ));
+    let run = lab.run(["restore", "t", "--into", "small", "--overwrite", "always"]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    let (mut mine, mut whole) = (0, 0);
+    for n in 0..8 {
+        let name = format!("big{n}");
+        match fs::read(there.join(&name)).unwrap() {
+            all if all == b"mine\n" => mine += 1,
+            all => {
+                assert!(all == fs::read(lab.path("tree").join(&name)).unwrap(), "{name}");
+                whole += 1;
+            }
+        }
+    }
+    assert!(mine > 0 && whole > 0, "{mine} {whole} {}", run.stderr);
+    assert!(!lab.sh(&format!("ls -A '{}'", there.display())).contains(".capstan"));
 }
 
 /// A further name is made a link to what was restored, or to what is like it, and to nothing else.

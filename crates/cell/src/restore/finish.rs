@@ -9,7 +9,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::entry::{Entry, Kind, split};
 
-use super::tree::{Loss, Restore};
+use super::tree::{InParts, Loss, Restore};
 use crate::error::Result;
 use crate::losses::{of_link, of_link_away};
 
@@ -30,7 +30,8 @@ impl Restore<'_> {
                 {
                     self.target_error(path, &e)?;
                 }
-                if self.is_open(row, path) {
+                let is_done = || self.in_parts.get(path).is_some_and(InParts::is_done);
+                if self.is_open(row, path) && (!is_done() || self.damaged_now(path)) {
                     let (dir, name) = split(to);
                     if !self.is_whole(path, row.ordinal) {
                         match worker.withdraw(dir, name) {

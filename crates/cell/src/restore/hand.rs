@@ -382,19 +382,23 @@ impl<'a> Hand<'a> {
             }
             ranges
         };
+        let mut written = 0_u64;
         for Stretch { offset, stream, at, len, .. } in elsewhere {
+            written = written.saturating_add(len);
             self.copy_elsewhere(path, stream, at, len, &mut |to, bytes| {
                 file.write_all_at(offset.saturating_add(to), bytes)
             })?;
         }
         for (offset, len) in ranges {
             let here = len.min(end.saturating_sub(logical));
+            written = written.saturating_add(here);
             self.copy(path, data, logical, here, &mut |at, bytes| {
                 file.write_all_at(offset.saturating_add(at), bytes)
             })?;
             logical = logical.saturating_add(len);
         }
-        file.leave()
+        file.leave()?;
+        r.written(&mut self.worker, path, (dir, name), written)
     }
 
     /// Passes `len` bytes of the stream from `from` on to `write`, with their offset. What is damaged is left out.

@@ -2,7 +2,8 @@
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, hash_map};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use capstan_catalog::row::{Ordinal, Row};
 use capstan_catalog::version::Overview;
@@ -13,7 +14,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::threads;
 use capstan_format::catalog::{Contents, StreamContents};
-use capstan_format::entry::{Entry, ExtentKind, Kind, OutcomeCode, Timestamp, split};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, OutcomeCode, Timestamp, split};
 use capstan_format::id::StreamId;
 use capstan_media_agent::reader::SegmentReader;
 
@@ -303,7 +304,7 @@ impl Restore<'_> {
 
     /// Finds the files that are written in parts, and what stands in for links. Returns files and bytes to restore.
     pub(super) fn prepare(&mut self) -> Result<(u64, u64)> {
-        let mut in_parts: HashMap<Vec<u8>, (Entry, u64)> = HashMap::new();
+        let mut in_parts: HashMap<Vec<u8>, InParts> = HashMap::new();
         let mut links: Vec<Entry> = Vec::new();
         let mut referred = Referred::default();
         let (mut files, mut bytes) = (0, 0_u64);
@@ -343,7 +344,7 @@ impl Restore<'_> {
             }
             let is_spread = || kept != Wanted::Nothing && self.home(e) == Home::Spread;
             if is_in_parts(&row, stream) || is_spread() {
-                in_parts.insert(path, (self.here(&row), self.overview.believed_len(&row)));
+                in_parts.insert(path, self.to_be_made(&row));
             } else if some && wanted && e.link && !self.wants(&e.target) {
                 links.push(self.here(&row));
             }
@@ -364,8 +365,7 @@ impl Restore<'_> {
                         self.refer(&row, &mut referred);
                     }
                     if is_in_parts(&row, stream) || is_spread() {
-                        let len = self.overview.believed_len(&row);
-                        in_parts.insert(path.clone(), (self.here(&row), len));
+                        in_parts.insert(path.clone(), self.to_be_made(&row));
                     }
                 }
                 Ok(wanted_of(&row.entry, is_near))
@@ -376,9 +376,51 @@ impl Restore<'_> {
         for link in links {
             self.instead.entry(link.target.clone()).or_default().push(link);
         }
-        let of = |(path, (entry, len))| (path, InParts { entry, len, made: Mutex::new(None) });
-        self.in_parts = in_parts.into_iter().map(of).collect();
+        self.in_parts = in_parts;
         Ok((files, bytes))
+    }
+
+    /// A file that is written in parts, by its row.
+    fn to_be_made(&self, row: &Row) -> InParts {
+        let e = &row.entry;
+        let is_stored = |x: &&Extent| x.kind != ExtentKind::Hole;
+        let bytes = match e.extents.as_slice() {
+            [] => e.size,
+            all => all.iter().filter(is_stored).fold(0, |sum, x| x.len.saturating_add(sum)),
+        };
+        InParts {
+            entry: self.here(row),
+            ordinal: row.ordinal,
+            len: self.overview.believed_len(row),
+            made: Mutex::new(None),
+            left: AtomicU64::new(bytes),
+            is_settled: AtomicBool::new(false),
+        }
+    }
+
+    /// So many bytes of a file were written that is written in parts. Where they were the last ones, it is put in its place, so that
+    /// what it replaces takes room no longer. What is not whole is judged in the end.
+    pub(super) fn written(
+        &self,
+        worker: &mut Worker<'_>,
+        path: &[u8],
+        (dir, name): (&[u8], &[u8]),
+        bytes: u64,
+    ) -> std::result::Result<(), TargetError> {
+        let Some(file) = self.in_parts.get(path) else { return Ok(()) };
+        // What a stop cut short was not written.
+        if self.stop.0.load(Relaxed) || file.left.fetch_sub(bytes, AcqRel) != bytes || bytes == 0 {
+            return Ok(());
+        }
+        if !self.is_whole(path, file.ordinal) {
+            return Ok(());
+        }
+        // The metadata of one whose contents are an earlier row's come with the newer row.
+        if self.overview.is_carrier(file.ordinal) {
+            return worker.settle_file(dir, name);
+        }
+        file.is_settled.store(true, Relaxed);
+        worker.finish_file(&file.entry, dir, name)
     }
 
     /// Makes a file that is written in parts, where that was not done yet; whether it is there to be written. It waits for the first
@@ -659,10 +701,23 @@ impl Restore<'_> {
 pub(super) struct InParts {
     /// As it is here.
     pub(super) entry: Entry,
+    /// Where its row stands.
+    ordinal: Ordinal,
     /// Its length, as far as media bear it out.
     pub(super) len: u64,
     /// Whether it is there to be written, once that was tried; `false` also for one that exists and is kept.
     pub(super) made: Mutex<Option<bool>>,
+    /// Bytes of its contents that are to be written yet. It may be short of what comes, where a medium has something twice.
+    left: AtomicU64,
+    /// Whether it got its metadata and was put in its place when all of it was written.
+    is_settled: AtomicBool,
+}
+
+impl InParts {
+    /// Whether nothing is left to be done in the end.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_settled.load(Relaxed) && self.left.load(Relaxed) == 0
+    }
 }
 
 /// What is wanted of a row whose path is near what is asked for, or not.

@@ -42,6 +42,13 @@ impl Target {
 }
 
 impl Worker<'_> {
+    /// Puts a file that was written beside another in that one's place, before it has its metadata.
+    pub fn settle_file(&mut self, dir: &[u8], name: &[u8]) -> Result<(), TargetError> {
+        let dir = self.dirs.get(self.target, dir, Missing::Fail)?;
+        let name = names::component(&dir.path, name)?;
+        self.target.settle(&dir, &name)
+    }
+
     /// Removes what was written of a file beside another, which stays as it is. `false`: nothing was there, and it is in its place.
     pub fn withdraw(&mut self, dir: &[u8], name: &[u8]) -> Result<bool, TargetError> {
         let dir = self.dirs.get(self.target, dir, Missing::Fail)?;

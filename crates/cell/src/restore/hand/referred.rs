@@ -111,11 +111,13 @@ impl Hand<'_> {
         });
         here.sort_by_key(|of| of.at);
         let file = self.worker.open_part(dir, name)?;
+        let written = here.iter().fold(0, |sum: u64, of| sum.saturating_add(of.len));
         for Stretch { offset, at, len, .. } in here {
             self.copy(path, data, at, len, &mut |to, bytes| {
                 file.write_all_at(offset.saturating_add(to), bytes)
             })?;
         }
-        file.leave()
+        file.leave()?;
+        r.written(&mut self.worker, path, (dir, name), written)
     }
 }

@@ -238,7 +238,7 @@ mod tests {
             let all = extents(12, &saved, is_whole).into_iter();
             all.map(|x| (x.len, x.kind)).collect::<Vec<_>>()
         };
-        let at = |offset| ExtentKind::At(stream, 100 + offset);
+        let at = |offset: u64| ExtentKind::At(stream, 100_u64 + offset);
         let (hole, gone) = (ExtentKind::Hole, NOWHERE);
         let whole = vec![
             (2, hole.clone()),

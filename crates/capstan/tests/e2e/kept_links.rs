@@ -83,7 +83,7 @@ fn all_readers_give(lab: &Lab, home: &str, first: &str, kept: &str, second: &str
     run(&["restore", version, &path(second), "--into", "out"]);
     same_by_rsync(&lab.path(kept), &below(&lab.path("out"), &lab.path(second)));
     run(&["restore", version, &path(&format!("{second}/a2")), "--into", "one"]);
-    let one = below(&lab.path("one"), &lab.path(&format!("{second}/a2")));
+    let one = below(&lab.path("one"), &lab.path(format!("{second}/a2")));
     assert!(fs::read(one).unwrap() == noise(1, 200_000));
     lab.sh("rm -rf out one; mkdir out");
     run(&["restore", version, "--to-tar", "t.tar"]);

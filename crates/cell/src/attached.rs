@@ -138,6 +138,8 @@ impl Cell {
         let medium = open::medium(&address)?;
         match medium.header().medium == id {
             true => {
+                let header = medium.header();
+                self.refuse_written(&address, header, medium.header_problem().is_none())?;
                 self.open_drive_key(medium.header())?;
                 self.refuse_changed(&address, &medium)?;
                 Ok(Some(medium))

@@ -176,7 +176,14 @@ impl Cell {
             self.idb.replace_medium(header.medium, &row)?;
         }
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
-        Ok(open::writable(address, nobody, Some(new.block_size))?)
+        let opened = open::writable(address, nobody, Some(new.block_size))?;
+        opened.judged(|medium, _| match medium.header().medium == new.medium {
+            true => Ok(()),
+            false => Err(CellError::BadInput(format!(
+                "{address} does not hold medium '{}' any more, which was made there just now",
+                new.label
+            ))),
+        })
     }
 
     /// Why a session that wants its tapes so passes over a medium, if so. Only what is appended to is of one kind or the other.

@@ -263,7 +263,8 @@ impl Cell {
             return holds("it holds backups");
         }
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
-        let device = open::writable(&Address::Tape(tape.clone()), nobody, None)?;
+        let address = Address::Tape(tape.clone());
+        let device = self.judged(&address, open::writable(&address, nobody, None)?)?;
         match device.medium().header().medium == medium {
             false => holds("another medium is in its place"),
             true if !device.medium().segments()?.is_empty() => {

@@ -1,5 +1,7 @@
 //! Media by the names of their devices: to read, to write, or held for changes.
 
+use std::cell::Cell;
+
 use capstan_format::record::MediumHeader;
 
 use crate::address::{Address, TapeAddress};
@@ -73,7 +75,7 @@ pub fn writable(
     address: &Address,
     new: impl Fn() -> std::io::Result<MediumHeader>,
     block_size: Option<u32>,
-) -> Result<Writable, DeviceError> {
+) -> Result<Unjudged, DeviceError> {
     writable_without(address, new, block_size, &|_| Vec::new())
 }
 
@@ -83,19 +85,43 @@ pub fn writable_without(
     new: impl Fn() -> std::io::Result<MediumHeader>,
     block_size: Option<u32>,
     unfit: Unfit<'_>,
-) -> Result<Writable, DeviceError> {
-    match address {
-        Address::File(path) => Ok(Writable::File(FileDevice::open(path, new, block_size)?)),
+) -> Result<Unjudged, DeviceError> {
+    let is_new = Cell::new(false);
+    let new = || {
+        is_new.set(true);
+        new()
+    };
+    let device = match address {
+        Address::File(path) => Writable::File(FileDevice::open(path, new, block_size)?),
         Address::Tape(tape) => {
             let named = named(tape)?;
             // Before a tape is loaded, and gets a header if it is blank.
             tape.spool.as_ref().map_or(Ok(()), tape::check_spool)?;
-            Ok(Writable::Tape(TapeDevice::open(named, new, block_size)?, tape.spool.clone()))
+            Writable::Tape(TapeDevice::open(named, new, block_size)?, tape.spool.clone())
         }
         Address::Array(array) => {
-            Ok(Writable::Array(Box::new(rait::open::device(array, &new, block_size, unfit)?)))
+            Writable::Array(Box::new(rait::open::device(array, &new, block_size, unfit)?))
         }
-        Address::Null { .. } => Err(DeviceError::KeepsNothing),
+        Address::Null { .. } => return Err(DeviceError::KeepsNothing),
+    };
+    Ok(Unjudged { device, is_new: is_new.get() })
+}
+
+/// A medium that was opened to write, before somebody has said that it may be written. What another opening saw does not count: a read
+/// may fail in the one and not in the other, and the medium may be another one by now.
+pub struct Unjudged {
+    device: Writable,
+    is_new: bool,
+}
+
+impl Unjudged {
+    /// The medium to write to, if `judge` lets it be written: by what this opening read, and whether it was made now.
+    pub fn judged<E>(
+        self,
+        judge: impl FnOnce(&FileMedium, bool) -> Result<(), E>,
+    ) -> Result<Writable, E> {
+        judge(self.device.medium(), self.is_new)?;
+        Ok(self.device)
     }
 }
 
@@ -107,7 +133,8 @@ pub(crate) fn writable_member(address: &Address) -> Result<Writable, DeviceError
         Address::Tape(tape) => {
             Ok(Writable::Tape(TapeDevice::open_member(tape, nobody, None)?, None))
         }
-        other => writable(other, nobody, None),
+        // An array that is a member was judged with the one that it is of.
+        other => Ok(writable(other, nobody, None)?.device),
     }
 }
 

@@ -405,7 +405,11 @@ impl Cell {
                     true => Vec::new(),
                     false => self.unfit_members(of),
                 };
-                let device = open::writable_without(address, new, wanted.block_size, &unfit)?;
+                let opened = open::writable_without(address, new, wanted.block_size, &unfit)?;
+                let device = self.judged(address, opened)?;
+                if address.is_tape() {
+                    self.refuse_poor(device.medium().header().medium)?;
+                }
                 let device = self.as_wanted(device, address, wanted.by_drive)?;
                 let mut header = device.medium().header().clone();
                 self.refuse_behind_cut(device.medium())?;

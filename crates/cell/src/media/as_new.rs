@@ -10,6 +10,7 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
+use super::owner::refuse_other;
 use super::{MediumInfo, is_place_here, recorded, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -54,7 +55,8 @@ impl Cell {
             self.refuse_open(&there, &address)?;
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let device = open::writable(&address, nobody, None)?;
+        let opened = open::writable(&address, nobody, None)?;
+        let device = opened.judged(|now, _| refuse_other(&there, now))?;
         let new = MediumHeader {
             medium: MediumId(self.new_id()?),
             label: self.new_label(&address)?,

@@ -107,12 +107,15 @@ impl Cell {
         if let Some(pool) = &wanted.pool {
             self.pool(pool)?;
         }
-        if let Ok(there) = open::medium(address) {
-            return Err(CellError::BadInput(format!(
+        let held = |there: &FileMedium| {
+            CellError::BadInput(format!(
                 "{address} holds {} already; `capstan media recycle` gives up what a medium holds, `capstan media import` \
                  makes it known",
                 shown(there.header().medium, &there.header().label)
-            )));
+            ))
+        };
+        if let Ok(there) = open::medium(address) {
+            return Err(held(&there));
         }
         self.refuse_taken(address, wanted.new_medium)?;
         let label = self.label_by_rule(address, wanted, &[])?;
@@ -121,7 +124,9 @@ impl Cell {
             // Where another one gets it meanwhile, this one gets a number.
             None => check_text_of_label(&label)?,
         }
-        let device = open::writable(address, || self.new_medium(&label, size), None)?;
+        let opened = open::writable(address, || self.new_medium(&label, size), None)?;
+        let judge = |there: &FileMedium, is_new| if is_new { Ok(()) } else { Err(held(there)) };
+        let device = opened.judged(judge)?;
         let row = self.put_medium_of(address, device.medium().header())?;
         if wanted.pool.is_some() {
             self.idb.set_medium_pool(row.id, wanted.pool.as_deref(), None)?;

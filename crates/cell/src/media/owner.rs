@@ -2,7 +2,7 @@
 
 use capstan_devices::address::{Address, LibraryName};
 use capstan_devices::file::FileMedium;
-use capstan_devices::open::{self, Writable};
+use capstan_devices::open::{self, Unjudged, Writable};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{CellId, MediumId};
@@ -65,9 +65,20 @@ impl Cell {
                 return Ok(None);
             }
         };
-        self.refuse_overwritten(address, Ok(&header))?;
+        self.refuse_written(address, &header, is_whole)?;
+        Ok(Some(header.medium))
+    }
+
+    /// The same of a medium that was opened, by its header. `is_whole`: that was read, and not taken from a segment.
+    pub(crate) fn refuse_written(
+        &self,
+        address: &Address,
+        header: &MediumHeader,
+        is_whole: bool,
+    ) -> Result<()> {
+        self.refuse_overwritten(address, Ok(header))?;
         let name = shown(header.medium, &header.label);
-        self.refuse_other_cells(&header, &address.to_string())?;
+        self.refuse_other_cells(header, &address.to_string())?;
         if let Some(to) = self.exported(header.medium)? {
             return Err(CellError::BadInput(format!(
                 "{name} {to}, so nothing is written to it; `capstan media import {}` takes it back",
@@ -78,7 +89,18 @@ impl Cell {
         if is_whole {
             self.refuse_twice(header.medium, address)?;
         }
-        Ok(Some(header.medium))
+        Ok(())
+    }
+
+    /// Lets a medium that was opened to write be written, if it is one that [`Self::refuse_others`] does not refuse, or was made now.
+    /// That the same place was looked at before is not enough: where its header could not be read then, it can be now.
+    pub(crate) fn judged(&self, address: &Address, opened: Unjudged) -> Result<Writable> {
+        opened.judged(|medium, is_new| match is_new {
+            true => Ok(()),
+            false => {
+                self.refuse_written(address, medium.header(), medium.header_problem().is_none())
+            }
+        })
     }
 
     /// Refuses a medium of another cell. All that writes to a medium, or removes anything from one, comes by here, as
@@ -177,7 +199,8 @@ impl Cell {
             self.refuse_open(&medium, address)?;
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let device = patiently(|| Ok(open::writable(address, nobody, None)?))?;
+        let opened = patiently(|| Ok(open::writable(address, nobody, None)?))?;
+        let device = opened.judged(|now, _| refuse_other(&medium, now))?;
         let row = self.put_medium_of(address, device.medium().header())?;
         self.record_unknown(device.medium(), &Ears::new(observer))?;
         let ears = Ears::new(observer);
@@ -272,9 +295,25 @@ impl Cell {
     pub(super) fn hold_now(&self, medium: &Medium) -> Result<Writable> {
         let address = medium.device.parse()?;
         self.refuse_others(&address)?;
-        self.open_medium(medium)?;
+        let there = self.open_medium(medium)?;
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        Ok(open::writable(&address, nobody, None)?)
+        let device = self.judged(&address, open::writable(&address, nobody, None)?)?;
+        refuse_other(&there, device.medium())?;
+        Ok(device)
+    }
+}
+
+/// Refuses what was opened to write, where it is not the medium that was looked at.
+pub(super) fn refuse_other(seen: &FileMedium, now: &FileMedium) -> Result<()> {
+    let (was, is) = (seen.header(), now.header());
+    match was.medium == is.medium {
+        true => Ok(()),
+        false => Err(CellError::BadInput(format!(
+            "{} holds {} now, not {}; nothing was changed; run it again if the medium there is the right one",
+            now.path(),
+            shown(is.medium, &is.label),
+            shown(was.medium, &was.label)
+        ))),
     }
 }
 

@@ -423,6 +423,7 @@ fn drive_text(d: &DriveReport, tape: Option<&str>) -> String {
         d.compression_ratio.map(|ratio| format!("compressed {ratio:.2}:1")),
         d.corrected_errors.filter(|n| *n > 0).map(|n| format!("{} errors corrected", grouped(n))),
         d.hard_errors.filter(|n| *n > 0).map(|n| format!("{} errors that stayed", grouped(n))),
+        (d.read_again > 0).then(|| format!("{} blocks read again", grouped(d.read_again))),
     ];
     let known: Vec<String> = parts.into_iter().flatten().collect();
     let mut text = match d.tape.as_deref().or(tape) {

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_devices::address::{Address, TapeAddress};
+use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 use capstan_idb::{Claim, Management, Medium, torn};
 
@@ -197,4 +198,11 @@ impl Cell {
 pub(crate) fn damaged_text(labels: &str) -> String {
     let medium = if labels.contains("', '") { "media" } else { "medium" };
     format!("was found damaged on {medium} '{labels}', and no other medium has what is damaged")
+}
+
+/// What takes that away, where it is not so any more: a drive may have read badly, and another reads it whole.
+pub(crate) fn read_again_text(labels: &str) -> String {
+    let verify = |label| format!("`capstan verify --medium {}`", shell_word(label));
+    let each: Vec<String> = labels.split("', '").map(verify).collect();
+    format!("{} reads it again, and what is whole counts again", each.join(" and "))
 }

@@ -219,6 +219,8 @@ pub struct DriveReport {
     pub corrected_errors: Option<u64>,
     /// Errors that stayed.
     pub hard_errors: Option<u64>,
+    /// Blocks that could not be read at first, and were at a later try.
+    pub read_again: u64,
     /// Seconds in which a robot brought the tape.
     pub load_s: Option<f64>,
 }
@@ -241,9 +243,25 @@ impl DriveReport {
             compression_ratio: session.counters.compression_ratio,
             corrected_errors: session.counters.corrected_errors,
             hard_errors: session.counters.hard_errors,
+            read_again: session.read_again,
             load_s: session.mount.as_ref().map(|mount| mount.took.as_secs_f64()),
         }
     }
+}
+
+/// What is to be said of a tape of which something was read at a later try only.
+fn read_again_note(drive: &DriveSession) -> Option<String> {
+    let blocks = match drive.read_again {
+        0 => return None,
+        1 => "1 block".to_owned(),
+        n => format!("{n} blocks"),
+    };
+    let of = drive.tape.as_ref().map_or_else(String::new, |tape| format!(" of tape {tape}"));
+    Some(format!(
+        "{}: {blocks}{of} could not be read at first and came at a later try; nothing is lost: clean the drive, and copy the tape \
+         if it happens again",
+        drive.name
+    ))
 }
 
 /// A session's report. Field names are those of `--json`.
@@ -416,6 +434,7 @@ impl Report {
         for drive in drives {
             let alerts = drive.alerts.iter().map(|alert| format!("{}: {}", drive.name, alert.text));
             self.notes.extend(alerts);
+            self.notes.extend(read_again_note(drive));
         }
         self.judge();
     }

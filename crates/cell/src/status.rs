@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::Cell;
 use crate::anomaly::{INPUT_SIZE, NO_FILES};
-use crate::damaged::{Unsound, UnsoundVersions, damaged_text};
+use crate::damaged::{Unsound, UnsoundVersions, damaged_text, read_again_text};
 use crate::error::{CellError, Result};
 use crate::lacking::{Lacking, Said, paths_text, said_of};
 use crate::media::{AwayMedium, Condition};
@@ -241,7 +241,8 @@ impl Cell {
         }
         if let Some((newest, labels)) = newest.and_then(|v| Some((v, damaged_of(v)?))) {
             let name = self.name_of_version(newest.id)?;
-            status.say(Health::Critical, format!("{name} {}", damaged_text(labels)));
+            let text = format!("{name} {}; {}", damaged_text(labels), read_again_text(labels));
+            status.say(Health::Critical, text);
         }
         if let Some((newest, what)) = newest.and_then(|v| Some((v, out_of_use(v)?))) {
             let name = self.name_of_version(newest.id)?;

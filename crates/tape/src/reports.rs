@@ -62,6 +62,8 @@ pub struct DriveSession {
     pub locates: u64,
     /// How long that took, in all.
     pub locating: Duration,
+    /// Blocks that could not be read at first, and were at a later try.
+    pub read_again: u64,
     /// What it did, where its motion is known: of virtual drives.
     pub statistics: Option<Statistics>,
     /// What it counted.

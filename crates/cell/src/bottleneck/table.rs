@@ -233,6 +233,7 @@ impl Case {
             scale: 1.0,
             locates: 0,
             locating: Duration::ZERO,
+            read_again: 0,
         };
         Bottleneck::of(watch.verdict(), Flow::Backup, &[DriveReport::of(&drive)])
     }

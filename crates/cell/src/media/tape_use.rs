@@ -81,6 +81,15 @@ fn used(management: &Management) -> Option<f64> {
 
 fn keep(idb: &Idb, unknown: &Unknown, event: Event) -> Result<()> {
     match event {
+        // The drive had tried for itself before: it is an error of the tape, one for each time that it is loaded.
+        Event::ReadAgain { medium, library, barcode } => {
+            let on_it = |barcode: String| medium_on(idb, &library, &barcode);
+            let medium =
+                medium.map_or_else(|| barcode.map_or(Ok(None), on_it), |of| Ok(Some(of)))?;
+            if let Some(medium) = medium {
+                idb.add_medium_error(medium, None)?;
+            }
+        }
         Event::Loaded { library, barcode } => match medium_on(idb, &library, &barcode)? {
             Some(medium) => idb.add_load(medium)?,
             None => *unknown.lock().entry((library, barcode)).or_default() += 1,

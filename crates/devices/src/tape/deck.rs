@@ -23,6 +23,24 @@ pub struct Deck {
     ahead: usize,
     /// What the tape is by the drive and by its sticker, where these are not the same, until it was told.
     contradiction: Option<String>,
+    again: Again,
+}
+
+/// A block that cannot be read is read again so often, each time after the drive went there anew: a speck of dust may be gone, and the
+/// tape runs otherwise.
+const TRIES_AGAIN: u32 = 3;
+/// Where so many blocks stayed unreadable it is no speck: the others are tried once, as each try takes the drive a while.
+const STAY_MOST: u32 = 16;
+
+/// What was read again, as it could not be read at first.
+#[derive(Default)]
+struct Again {
+    /// Blocks that came at a later try.
+    came: u64,
+    /// Blocks that did not.
+    stayed: u32,
+    /// Whether somebody was told that there are such blocks.
+    told: bool,
 }
 
 /// A block found on a tape, or what is there instead.
@@ -71,8 +89,8 @@ impl Deck {
         let tape = mount.as_ref().map(|mount| mount.barcode.clone());
         let locates = (0, Duration::ZERO);
         let contradiction = contradiction(&*drive, tape.as_deref());
-        let passed = Passed::new();
-        Self { drive, mount, tape, locates, at: None, passed, ahead: 0, contradiction }
+        let (passed, again) = (Passed::new(), Again::default());
+        Self { drive, mount, tape, locates, at: None, passed, ahead: 0, contradiction, again }
     }
 
     /// The same, with a tape that is called so.
@@ -132,7 +150,7 @@ impl Deck {
         let mut block = vec![0; longest];
         self.at = None;
         let there = self.locate(|drive| drive.locate(spot));
-        let read = there.and_then(|()| self.drive.read_block(&mut block));
+        let read = there.and_then(|()| self.read_here(spot, &mut block));
         match read {
             Ok(Read::Block(length)) if is_wanted(&block[..length]) => {
                 self.passed.keep(spot, cut(block, length));
@@ -217,7 +235,7 @@ impl Deck {
     fn read(&mut self, at: Spot, longest: usize) -> Result<Read, TapeError> {
         let mut block = vec![0; longest];
         self.at = None;
-        let read = self.drive.read_block(&mut block)?;
+        let read = self.read_here(at, &mut block)?;
         self.at = match read {
             Read::Block(length) => {
                 self.passed.keep(at, cut(block, length));
@@ -227,6 +245,34 @@ impl Deck {
             Read::EndOfData => Some(at),
         };
         Ok(read)
+    }
+
+    /// Reads the block at a place where the tape stands, and again where the medium cannot be read.
+    fn read_here(&mut self, at: Spot, block: &mut [u8]) -> Result<Read, TapeError> {
+        let is_of_medium = |read: &Result<Read, TapeError>| {
+            read.as_ref().is_err_and(|e| matches!(e, TapeError::Medium { .. }))
+        };
+        let mut read = self.drive.read_block(block);
+        if !is_of_medium(&read) || self.again.stayed >= STAY_MOST {
+            return read;
+        }
+        for _ in 0..TRIES_AGAIN {
+            let there = self.locate(|drive| drive.locate(at));
+            read = there.and_then(|()| self.drive.read_block(block));
+            if !is_of_medium(&read) {
+                self.again.came += u64::from(read.is_ok());
+                return read;
+            }
+        }
+        self.again.stayed += 1;
+        read
+    }
+
+    /// Whether blocks were read that could not be read at first; said once for a tape in a drive.
+    pub(super) fn has_read_again(&mut self) -> bool {
+        let is_news = self.again.came > 0 && !self.again.told;
+        self.again.told |= is_news;
+        is_news
     }
 
     /// Goes to the end of what was written.
@@ -339,6 +385,7 @@ impl Deck {
             scale: self.drive.scale(),
             locates: self.locates.0,
             locating: self.locates.1,
+            read_again: self.again.came,
             statistics: self.drive.statistics(),
             counters: self.drive.counters(),
             alerts: self.drive.alerts(),

@@ -30,6 +30,15 @@ pub enum Event {
         /// What it holds and what is left of that, in bytes, where the drive knows both.
         room: Option<(u64, u64)>,
     },
+    /// Something on it could not be read at first, and was at a later try.
+    ReadAgain {
+        /// The medium on it, where that is known.
+        medium: Option<MediumId>,
+        /// Its library.
+        library: LibraryName,
+        /// What is on its sticker, where there is a robot that reads it.
+        barcode: Option<String>,
+    },
 }
 
 /// Who keeps it.
@@ -46,6 +55,14 @@ pub(super) fn note(event: impl FnOnce() -> Event) {
     if let Some(keep) = KEEP.get() {
         keep(event());
     }
+}
+
+pub(super) fn note_read_again(tape: &Tape, medium: Option<MediumId>) {
+    note(|| Event::ReadAgain {
+        medium,
+        library: tape.library().clone(),
+        barcode: tape.barcode().map(str::to_owned),
+    });
 }
 
 /// Tells of the tapes of a medium that this process has in drives how much of them is written, as their drives say it.

@@ -23,6 +23,7 @@ use super::bring::{Bringing, Kept, no_drive};
 use super::by_hand::{Wanted, awaited};
 use super::deck::Deck;
 use super::fitting::Fitting;
+use super::ledger;
 use crate::address::{Address, LibraryName, TapeAddress};
 use crate::library;
 use crate::operator::{self, Refused};
@@ -340,6 +341,9 @@ impl Tape {
                 work(none.insert(loaded?))
             }
         };
+        if deck.as_mut().is_some_and(Deck::has_read_again) {
+            ledger::note_read_again(self, self.wanted.as_ref().map(|wanted| wanted.medium));
+        }
         let is_empty = matches!(done, Err(TapeError::NoTape { .. }));
         // Whoever needs the tape next may find it another drive. Not while it is written: another drive would synchronise without
         // an error what only this one had in its buffer. A drive without a tape has nothing in it.

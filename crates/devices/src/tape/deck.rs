@@ -6,7 +6,7 @@ use capstan_tape::{
     DriveKey, DriveSession, Media, Mount, Read, Speeds, Spot, TapeDrive, TapeError, Written,
 };
 
-use super::passed::{Passed, WINDOW};
+use super::passed::{Passed, Shape, WINDOW};
 
 /// A drive of this process with the tape in it.
 pub struct Deck {
@@ -168,6 +168,16 @@ impl Deck {
     pub fn begin_of(&self, file: u64) -> Option<u64> {
         let at = self.at.filter(|at| at.file == file);
         at.and_then(begin_of).or_else(|| self.passed.begins.get(&file).copied())
+    }
+
+    /// The shape of the segment that begins with that file, if somebody looked at it since the tape was loaded or written.
+    pub(super) fn shape(&self, file: u64) -> Option<Shape> {
+        self.passed.shape(file)
+    }
+
+    /// Keeps that for those who read the segment next.
+    pub(super) fn keep_shape(&mut self, file: u64, shape: Shape) {
+        self.passed.keep_shape(file, shape);
     }
 
     /// The block at a place, at most `longest` bytes. What is passed on the way is kept for a while, if it is no long way.

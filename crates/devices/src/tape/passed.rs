@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use capstan_tape::Spot;
 use parking_lot::Mutex;
@@ -16,6 +17,18 @@ use crate::file::io_error;
 
 /// Bytes of blocks that are kept in memory.
 pub const WINDOW: usize = 32 << 20;
+
+/// Shapes of so many segments are kept.
+const SHAPES_MOST: usize = 64;
+
+/// The shape of a segment on the tape: bytes of its first block and of those after it, blocks after the first, and its second file.
+#[derive(Clone)]
+pub(super) struct Shape {
+    pub first: u64,
+    pub full: u64,
+    pub data_blocks: u64,
+    pub catalog: Arc<Vec<u8>>,
+}
 
 type Key = (u64, u64);
 /// The block with the medium's header.
@@ -70,6 +83,9 @@ pub(super) struct Passed {
     bytes: usize,
     /// Of files that passed by, the drive's number of the first block, where it is known.
     pub begins: HashMap<u64, u64>,
+    /// Of segments by their first file, those last that were looked at last: each reader of a member of an array asks for it, and the
+    /// tape would go to the catalog and back each time.
+    shapes: Vec<(u64, Shape)>,
     spool: Option<Spool>,
 }
 
@@ -95,6 +111,7 @@ impl Passed {
             order: VecDeque::new(),
             bytes: 0,
             begins: HashMap::new(),
+            shapes: Vec::new(),
             spool,
         }
     }
@@ -177,6 +194,26 @@ impl Passed {
             }
         }
         self.begins.clear();
+        self.shapes.clear();
+    }
+
+    /// The shape of the segment that begins with that file, if it is kept.
+    pub fn shape(&self, file: u64) -> Option<Shape> {
+        self.shapes.iter().find(|of| of.0 == file).map(|of| of.1.clone())
+    }
+
+    /// Keeps the shape of a segment, and forgets the oldest ones where they are too large together.
+    pub fn keep_shape(&mut self, file: u64, shape: Shape) {
+        self.shapes.retain(|of| of.0 != file);
+        self.shapes.push((file, shape));
+        let bytes = |shapes: &[(u64, Shape)]| -> usize {
+            shapes.iter().map(|(_, shape)| shape.catalog.len()).sum()
+        };
+        while self.shapes.len() > 1
+            && (self.shapes.len() > SHAPES_MOST || bytes(&self.shapes) > WINDOW / 2)
+        {
+            self.shapes.remove(0);
+        }
     }
 }
 
@@ -243,6 +280,21 @@ mod tests {
         passed.overwritten(Spot::BEGIN);
         assert!(!passed.has((0, 0)) && passed.bytes == 0);
         assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "it has no name");
+    }
+
+    #[test]
+    fn shapes_are_kept_until_the_tape_is_written_or_they_are_too_large() {
+        let mut passed = Passed::through(None);
+        let shape =
+            |bytes| Shape { first: 1, full: 2, data_blocks: 3, catalog: Arc::new(vec![0; bytes]) };
+        for file in 0..10 {
+            passed.keep_shape(2 * file + 1, shape(4 << 20));
+        }
+        assert!(passed.shape(13).is_none() && passed.shape(15).is_some());
+        passed.keep_shape(21, shape(WINDOW));
+        assert!(passed.shape(19).is_none() && passed.shape(21).is_some(), "one is kept always");
+        passed.overwritten(spot(0));
+        assert!(passed.shape(21).is_none());
     }
 
     #[test]

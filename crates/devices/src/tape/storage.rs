@@ -16,7 +16,7 @@ use super::by_hand::Wanted;
 use super::deck::Found;
 use super::keys::key_of;
 use super::mount::Tape;
-use super::passed::WINDOW;
+use super::passed::{Shape, WINDOW};
 use super::seems::seems;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use super::{abreast, attachment};
@@ -343,12 +343,17 @@ struct Layout {
     /// Blocks of its first file after the first, once they were counted.
     data_blocks: Option<u64>,
     /// The catalog and the end record: all blocks of its second file.
-    catalog: Option<Vec<u8>>,
+    catalog: Option<Arc<Vec<u8>>>,
 }
 
 impl Layout {
     fn data_len(&self) -> Option<u64> {
         Some(self.first? + self.data_blocks? * self.full.unwrap_or_default())
+    }
+
+    fn take(&mut self, shape: Shape) {
+        (self.first, self.full) = (Some(shape.first), Some(shape.full));
+        (self.data_blocks, self.catalog) = (Some(shape.data_blocks), Some(shape.catalog));
     }
 }
 
@@ -441,6 +446,12 @@ impl SegmentFile {
         if let Some(known) = known {
             return Ok(known);
         }
+        let file = data_file(self.number);
+        if let Some(shape) = self.tape.with(|deck| Ok(deck.shape(file))).map_err(failed)? {
+            let known = (shape.first, shape.full);
+            self.layout.lock().take(shape);
+            return Ok(known);
+        }
         let Some((first, _)) = self.copy(0, 0, &mut [])? else {
             return Err(io::ErrorKind::NotFound.into());
         };
@@ -473,13 +484,15 @@ impl SegmentFile {
             }
             Ok(())
         });
-        if let Err(e) = read
-            && !matches!(e, TapeError::BeyondEnd { .. })
-            && !e.blames_tape()
-        {
-            return Err(failed(e));
-        }
+        let read = match read {
+            Err(e) if !matches!(e, TapeError::BeyondEnd { .. }) && !e.blames_tape() => {
+                return Err(failed(e));
+            }
+            read => read,
+        };
         let end = decode_record::<SegmentEnd>(BlockKind::SegmentEnd, &bytes[last..]);
+        // What cannot be read now may be at the next try.
+        let is_whole = read.is_ok() && end.is_ok();
         let data_blocks = match end {
             Ok((_, end)) => match &self.array {
                 Some(place) => blocks_on(place, full, &end)?,
@@ -488,8 +501,14 @@ impl SegmentFile {
             // Without its end record they are counted.
             Err(_) => self.count()?,
         };
-        let mut layout = self.layout.lock();
-        (layout.data_blocks, layout.catalog) = (Some(data_blocks), Some(bytes));
+        let shape = Shape { first, full, data_blocks, catalog: Arc::new(bytes) };
+        if is_whole {
+            let keep = shape.clone();
+            let file = data_file(self.number);
+            let kept = self.tape.with(|deck| Ok(deck.keep_shape(file, keep.clone())));
+            kept.map_err(failed)?;
+        }
+        self.layout.lock().take(shape);
         Ok(first + data_blocks * full)
     }
 
@@ -535,7 +554,8 @@ impl ReadFile for SegmentFile {
             } else {
                 let layout = self.layout.lock();
                 let begin = layout.data_len().unwrap_or_default();
-                copy_at(layout.catalog.as_deref().unwrap_or_default(), at - begin, out)
+                let catalog = layout.catalog.as_ref().map_or(&[][..], |bytes| bytes);
+                copy_at(catalog, at - begin, out)
             };
             if n == 0 {
                 break;
@@ -571,7 +591,7 @@ impl ReadFile for SegmentFile {
 
     fn len(&self) -> io::Result<u64> {
         let data = self.read_catalog()?;
-        let catalog = self.layout.lock().catalog.as_ref().map_or(0, Vec::len);
+        let catalog = self.layout.lock().catalog.as_ref().map_or(0, |bytes| bytes.len());
         Ok(data + catalog as u64)
     }
 }

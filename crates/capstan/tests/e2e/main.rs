@@ -93,6 +93,7 @@ mod rait;
 mod rait_half_made;
 mod rait_members;
 mod rait_tape;
+mod read_errors;
 mod reconnects;
 mod refusals;
 mod repair;

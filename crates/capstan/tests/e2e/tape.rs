@@ -97,6 +97,23 @@ fn a_backup_spans_tapes_and_comes_back() {
     assert_eq!(states.last().unwrap(), "appendable");
 }
 
+/// A file that spans tapes is on the pick list of each with what lies there.
+#[test]
+fn a_pick_list_counts_of_a_file_what_lies_on_each_tape() {
+    for streams in ["1", "3"] {
+        let lab = Lab::new();
+        library(&lab, 1, 8);
+        (0..6).for_each(|n| drop(lab.file(&format!("tree/{n}"), noise(n + 1, 20_000_000))));
+        let backup = ["tree", "--to", "vtape:vtl", "--name", "t", "--streams", streams];
+        assert!(lab.backed_up(backup)["media"].as_array().unwrap().len() > 3);
+        let foreseen = lab.restore(["t", "--into", "into", "--dry-run"]);
+        let pick = foreseen["pick"].as_array().unwrap();
+        let of = |n: &Value| n["bytes"].as_u64().unwrap();
+        assert!(pick.iter().all(|medium| of(medium) <= 40_000_000), "{pick:#?}");
+        assert_eq!(pick.iter().map(of).sum::<u64>(), 120_000_000, "{pick:#?}");
+    }
+}
+
 /// The files of a library's tapes, by name, with their contents.
 fn contents_of(dir: &Path, barcode: &str) -> Vec<u8> {
     std::fs::read(dir.join("tapes").join(format!("{barcode}.tape"))).unwrap()

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::version::Overview;
 use capstan_devices::address::Address;
+use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::{MediumId, StreamId};
 use serde::{Deserialize, Serialize};
@@ -75,7 +76,7 @@ pub(super) fn list(
             return Ok(());
         }
         let mut on: Vec<MediumId> = Vec::new();
-        for (of, from, len) in ranges(e, stream.stream, row.start) {
+        for (of, from, len) in ranges(e, stream, row.start) {
             let (mut at, end) = (from, from.saturating_add(len));
             while at < end {
                 let Some((segment, to)) = spans.find(of, at) else { break };
@@ -122,9 +123,10 @@ pub(super) fn list(
     Ok(picks)
 }
 
-/// The ranges of streams in which a row's data lie.
-fn ranges(entry: &Entry, stream: StreamId, start: u64) -> Vec<(StreamId, u64, u64)> {
-    let mut ranges = vec![(stream, start, entry.logical_len())];
+/// The ranges of streams in which a row's data lie. What goes on behind the end of the segment has a row there, too.
+fn ranges(entry: &Entry, stream: &StreamContents, start: u64) -> Vec<(StreamId, u64, u64)> {
+    let here = entry.logical_len().min(stream.logical_end.saturating_sub(start));
+    let mut ranges = vec![(stream.stream, start, here)];
     for extent in &entry.extents {
         if let ExtentKind::At(of, at) = extent.kind {
             ranges.push((of, at, extent.len));

@@ -80,7 +80,7 @@ Environment:
   CAPSTAN_RECOVERY_CODE   opens the key ring
   CAPSTAN_CHAP_SECRET     the secret of an iSCSI login whose user the device's name has
   CAPSTAN_IDB_RECOVERY    opens the backup of the internal database (`capstan idb recover`)
-  CAPSTAN_TAPE_WAIT       how long a tape is waited for that somebody has to put in, as 8h (0)
+  CAPSTAN_TAPE_WAIT       how long a tape is waited for that somebody has to put in, as 8h, or seconds (0)
   CAPSTAN_RECONNECT       how long a lost connection to a tape drive or library is tried again (as --reconnect)
   CAPSTAN_WAIT            how long media and drives are waited for that other sessions have (as --wait)
   CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)

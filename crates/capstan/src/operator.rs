@@ -62,10 +62,11 @@ pub fn set(cell: Option<&Cell>, global: &Global) -> Result<(), Failure> {
 /// Names who has what is waited for.
 type Name = Box<dyn Fn(&str) -> String + Send + Sync>;
 
-/// How long something is to be waited for, where the environment says it.
+/// How long something is to be waited for, where the environment says it: a number alone is seconds.
 fn wait_of(variable: &str, what: &str) -> Result<Option<Duration>, Failure> {
     let Some(text) = std::env::var_os(variable).filter(|v| !v.is_empty()) else { return Ok(None) };
-    let given = text.to_str().and_then(|text| parse_age(text).ok());
+    let seconds = |text: &str| text.parse::<u32>().ok().map(|n| Duration::from_secs(n.into()));
+    let given = text.to_str().and_then(|text| seconds(text).or_else(|| parse_age(text).ok()));
     given.map(Some).ok_or_else(|| {
         Failure::bad_input(
             format!("{variable} is {}", text.display()),

@@ -125,6 +125,10 @@ fn where_nobody_is_there_the_tape_that_lacks_is_an_error() {
     let mut wrong = lab.command();
     wrong.args(backup).env("CAPSTAN_TAPE_WAIT", "soon");
     finish(&mut wrong).refused(&["CAPSTAN_TAPE_WAIT is soon"]);
+    // A number alone is seconds, as elsewhere.
+    let mut seconds = lab.command();
+    seconds.args(["media", "list"]).env("CAPSTAN_TAPE_WAIT", "60");
+    finish(&mut seconds).ok();
 }
 
 #[test]

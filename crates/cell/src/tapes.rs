@@ -16,7 +16,7 @@ use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
 use capstan_media_agent::mirror::{LostMirror, LostPart, Member};
 use capstan_media_agent::writer::{OnMedia, WriteError};
-use capstan_tape::TapeError;
+use capstan_tape::{Media, TapeError};
 use capstan_tape::changer::Held;
 
 use crate::Cell;
@@ -161,6 +161,11 @@ impl Cell {
                 candidate.known = Some((medium.id, info.state));
             } else {
                 candidate.why_not = found.and_then(why_not);
+            }
+            // What can be written once is for who names it, as long as there are others. One that was begun is gone on with.
+            let is_worm = Media::of_barcode(&candidate.barcode).is_some_and(|media| media.worm);
+            if is_worm && rank.0 > 0 {
+                rank.0 += WORM_LAST;
             }
             if candidate.why_not.is_none() {
                 let barcode = &candidate.barcode;
@@ -359,6 +364,8 @@ impl Cell {
     }
 }
 
+/// WORM tapes with nothing on them come behind all others.
+const WORM_LAST: u8 = 10;
 /// Why a tape of a library was passed over.
 const PASSED: &str = "is read, is full or has failed in this session";
 /// Why a medium of a pool was passed over that may be free soon.

@@ -185,3 +185,16 @@ fn a_prune_names_no_command_that_refuses_worm_tapes() {
     let pruned = run(&lab, "prune t --give-up").ok().stdout.clone();
     assert!(pruned.contains("WORM") && !pruned.contains("media recycle"), "{pruned}");
 }
+
+/// A tape that is written once is taken where there is no other.
+#[test]
+fn a_blank_tape_that_can_be_written_anew_is_taken_before_a_worm_tape() {
+    let lab = Lab::new();
+    library(&lab, "lto-9", &["A00001LZ", "A00002L9"]);
+    assert_eq!(backed_up(&lab, "")["media"][0], "A00002L9");
+    run(&lab, "media export A00002L9").ok();
+    let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
+    assert_eq!(done["media"][0], "A00001LZ");
+    // It goes on on one that was begun.
+    assert_eq!(backed_up(&lab, "--full")["media"][0], "A00001LZ");
+}

@@ -162,8 +162,8 @@ fn a_tape_that_cannot_be_read_is_passed_over_and_remembered() {
     run(&lab, "pool create used").ok();
     lab.file("tree/file", "contents");
     written_by_others(&dir, 1, b"somebody else's");
-    // Each strikes once: the first tape is read four times.
-    let plan: Vec<String> = (1..=4).map(|n| format!("read:{n}=error")).collect();
+    // Each strikes once: the first tape is read four times, and each block is tried four times.
+    let plan: Vec<String> = (1..=16).map(|n| format!("read:{n}=error")).collect();
     run(&lab, &format!("vtl fault vtl --drive 1 {}", plan.join(","))).ok();
     assert_eq!(takes_a_blank_one(&lab), "V00002L9");
     assert_eq!(seen(&lab, "vtape:vtl")[0].1.split(' ').next(), Some("unreadable"));

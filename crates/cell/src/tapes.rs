@@ -16,8 +16,8 @@ use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
 use capstan_media_agent::mirror::{LostMirror, LostPart, Member};
 use capstan_media_agent::writer::{OnMedia, WriteError};
-use capstan_tape::{Media, TapeError};
 use capstan_tape::changer::Held;
+use capstan_tape::{Media, TapeError};
 
 use crate::Cell;
 use crate::backup::Wanted;

@@ -505,7 +505,10 @@ impl SegmentFile {
         if is_whole {
             let keep = shape.clone();
             let file = data_file(self.number);
-            let kept = self.tape.with(|deck| Ok(deck.keep_shape(file, keep.clone())));
+            let kept = self.tape.with(|deck| {
+                deck.keep_shape(file, keep.clone());
+                Ok(())
+            });
             kept.map_err(failed)?;
         }
         self.layout.lock().take(shape);

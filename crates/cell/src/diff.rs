@@ -24,8 +24,8 @@ impl Cell {
     /// The rows of a version, with the keys that open its names.
     pub(crate) fn live_rows(&self, name: &VersionName) -> Result<LiveRows<'_>> {
         let version = self.version(name)?;
-        let rows = self.merged(&version)?;
-        rows.view.settle_links()?;
+        let mut rows = self.merged(&version)?;
+        rows.settle_links()?;
         Ok(LiveRows::new(rows))
     }
 }

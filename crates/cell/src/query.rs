@@ -174,6 +174,7 @@ impl Cell {
                 continue;
             }
             let mut any = path.is_empty();
+            merged.settle_links_below(path, depth)?;
             merged.each_below(path, depth, &mut |merged, row| {
                 if row.entry.kind != Kind::Tombstone {
                     any = true;

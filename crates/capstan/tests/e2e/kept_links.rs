@@ -10,6 +10,9 @@ use crate::support::{Lab, NOBODY, below, finish, is_root, noise, skip};
 
 const BACKUP: [&str; 6] = ["p1", "p2", "--to", "medium", "--name", "t"];
 
+/// Names that stay links: a2 and gone2 of names beside them, and what was only touched.
+const LINKS: usize = 3;
+
 /// Two directories whose files are the same inodes: of each kind that has several names.
 fn lab() -> Lab {
     let lab = Lab::new();
@@ -66,7 +69,9 @@ fn errors(report: &Value) -> Vec<&str> {
 fn all_readers_give(lab: &Lab, home: &str, first: &str, kept: &str, second: &str, version: &str) {
     let run = |args: &[&str]| {
         let mut command = lab.command();
-        finish(command.env("CAPSTAN_HOME", lab.path(home)).args(args)).ok();
+        let run = finish(command.env("CAPSTAN_HOME", lab.path(home)).args(args));
+        run.ok();
+        run
     };
     let same = |what: &str| {
         let there = |dir: &str| below(&lab.path("out"), &lab.path(dir));
@@ -78,6 +83,20 @@ fn all_readers_give(lab: &Lab, home: &str, first: &str, kept: &str, second: &str
     lab.sh("rm -rf out; mkdir out");
     run(&["restore", version, "--into", "out"]);
     same("restored");
+    // What is listed says the same: no name is a link to another file. What is only touched stays a link.
+    let listed = run(&["ls", version, "--json"]).rows();
+    let of_dir = |path: &Value| path.as_str().unwrap().rsplit_once('/').unwrap().0.to_owned();
+    let links: Vec<_> = listed.iter().filter(|row| row["hard_link_to"].is_string()).collect();
+    assert_eq!(links.len(), LINKS, "{links:#?}");
+    for row in links.iter().filter(|row| !row["path"].as_str().unwrap().ends_with("/touched")) {
+        assert_eq!(of_dir(&row["path"]), of_dir(&row["hard_link_to"]), "{row}");
+    }
+    // One directory, and one name alone.
+    for (path, links) in [(second.to_owned(), LINKS), (format!("{second}/a"), 0)] {
+        let listed = run(&["ls", version, &lab.path(path).display().to_string(), "--json"]).rows();
+        let is_link = |row: &&Value| row["hard_link_to"].is_string();
+        assert_eq!(listed.iter().filter(is_link).count(), links, "{listed:#?}");
+    }
     // The second directory alone, and one name alone, whose first name is another file.
     let path = |of: &str| lab.path(of).display().to_string();
     run(&["restore", version, &path(second), "--into", "out"]);

@@ -2,6 +2,7 @@
 //! merged batch by batch. What is in memory is one batch per stream, however many rows there are.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use capstan_format::entry::{Kind, path_order, split};
 
@@ -13,6 +14,8 @@ use crate::row::{PathKey, Row, is_ordered};
 
 /// Most rows that are gathered; beyond that they are merged one by one.
 const FOUND_MAX: usize = 200_000;
+/// Most first names of links that are looked at one by one.
+const FIRSTS_MAX: usize = 1000;
 
 /// The newest row of each path, in order.
 fn newest_of_each(mut rows: Vec<Row>) -> Vec<Row> {
@@ -87,6 +90,38 @@ impl<'a> Merged<'a> {
     #[expect(clippy::should_implement_trait, reason = "reading a row may fail")]
     pub fn next(&mut self) -> Result<Option<Row>> {
         self.heads.next(&self.view, &self.overview.loose, &mut |_| ())
+    }
+
+    /// From now on gives links whose first name is another file since with what they were of. All rows are read for it, once.
+    pub fn settle_links(&mut self) -> Result<()> {
+        self.view.settle_links()?;
+        if let Some(kept) = self.view.kept_links.get() {
+            self.overview.loose.iter_mut().for_each(|row| kept.put(row));
+        }
+        Ok(())
+    }
+
+    /// The same, if any row of a path and those at most `depth` levels below it may be such a link.
+    pub fn settle_links_below(&mut self, path: &[u8], depth: Option<usize>) -> Result<()> {
+        let last = self.view.segments.iter().map(|s| s.session).max().unwrap_or(0);
+        if last == 0 || self.overview.links == 0 || self.view.kept_links.get().is_some() {
+            return Ok(());
+        }
+        let mut firsts: HashMap<Vec<u8>, u32> = HashMap::new();
+        self.each_below(path, depth, &mut |_, row| {
+            if row.entry.link && row.ordinal.session < last && firsts.len() <= FIRSTS_MAX {
+                let session = firsts.entry(row.entry.target.clone()).or_insert(last);
+                *session = row.ordinal.session.min(*session);
+            }
+        })?;
+        let mut is_any = firsts.len() > FIRSTS_MAX;
+        for (first, session) in firsts {
+            if is_any {
+                break;
+            }
+            self.each_below(&first, Some(0), &mut |_, row| is_any = row.ordinal.session > session)?;
+        }
+        if is_any { self.settle_links() } else { Ok(()) }
     }
 
     /// Calls with the row of a path and those at most `depth` levels below it, in order. The rest is not read.

@@ -163,7 +163,7 @@ pub fn json_of(pruned: &Pruned) -> Value {
     let unconsolidated = pruned
         .unconsolidated
         .iter()
-        .map(|of| json!({ "name": of.name, "base_session": of.session, "why": of.why }));
+        .map(|of| json!({ "name": of.name, "host": of.host, "base_session": of.session, "why": of.why, "lacks_bytes": of.lacks_bytes }));
     let unended = pruned.unended.iter().map(|of| {
         json!({ "name": of.name, "session": of.session, "medium": of.medium, "bytes": of.bytes })
     });

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use capstan_idb::{Refusal, Refused};
+use capstan_idb::{Object, Refusal, Refused};
 
 use crate::Cell;
 use crate::error::Result;
@@ -30,6 +30,9 @@ impl RefusedNow {
         match kind {
             Refused::Backup => format!("backup of '{name}' on {host} refused {age} ago: {reason}"),
             Refused::Run => format!("run of {name} on {host} went wrong {age} ago: {reason}"),
+            Refused::Prune => {
+                format!("prune of '{name}' on {host} left what was given up {age} ago: {reason}")
+            }
         }
     }
 }
@@ -41,6 +44,11 @@ pub fn age_text(age: Duration) -> String {
         minutes @ ..2880 => format!("{} h", minutes / 60),
         minutes => format!("{} d", minutes / 1440),
     }
+}
+
+/// How an object is called: one whose name is not known, by its id.
+pub(crate) fn called(object: &Object) -> String {
+    if object.name.is_empty() { object.id.to_string() } else { object.name.clone() }
 }
 
 impl Cell {
@@ -85,6 +93,8 @@ impl Cell {
                     is_there || now_us - refusal.refused_us < UNKNOWN_US
                 }
                 Refused::Backup => self.stands(&refusal, now_us)?,
+                // Until a prune went well, or the object is gone with all that is known of it.
+                Refused::Prune => self.has_versions(&refusal)?,
             };
             if stands {
                 let age = u64::try_from(now_us - refusal.refused_us).unwrap_or(0);
@@ -92,6 +102,14 @@ impl Cell {
             }
         }
         Ok(found)
+    }
+
+    fn has_versions(&self, refusal: &Refusal) -> Result<bool> {
+        let is_it = |o: &Object| o.host == refusal.host && called(o) == refusal.name;
+        match self.idb.objects()?.iter().find(|o| is_it(o)) {
+            Some(object) => Ok(!self.idb.versions_of(object.id)?.is_empty()),
+            None => Ok(false),
+        }
     }
 
     /// Whether no backup of the object began since it was refused.

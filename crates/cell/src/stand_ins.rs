@@ -54,7 +54,7 @@ impl Cell {
             let another_cells = built_on.iter().all(|id| others.contains(id));
             let place = Place::OfGone { another_cells };
             if let Some(full) = self.stand_in(base, place, &mut |_, _| ())? {
-                self.idb.rebase(base, full, None)?;
+                self.idb.rebase(base, full)?;
             }
         }
         Ok(())

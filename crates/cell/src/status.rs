@@ -93,6 +93,8 @@ struct Known<'a> {
     keys: Option<String>,
     /// Backups that were refused since the object's last one.
     refused: &'a [RefusedNow],
+    /// Prunes that could not consolidate what they gave up, and none since could.
+    pruned: &'a [RefusedNow],
 }
 
 impl Known<'_> {
@@ -112,8 +114,10 @@ impl Cell {
     /// How it stands with the objects of these names, or all, by name. A last complete version that is older than `max_age`, or
     /// that there is not, is critical.
     pub fn status(&self, names: &[String], max_age: Duration) -> Result<Vec<ObjectStatus>> {
-        let mut refused = self.refused_now()?;
-        refused.retain(|of| of.refusal.kind == Refused::Backup);
+        let mut unmade = self.refused_now()?;
+        let of_kind = |kind| unmade.extract_if(.., |of| of.refusal.kind == kind).collect();
+        let [refused, pruned]: [Vec<RefusedNow>; 2] =
+            [Refused::Backup, Refused::Prune].map(of_kind);
         let objects = match names {
             [] => self.idb.objects()?,
             names => self.objects_named(names, &refused)?,
@@ -133,6 +137,7 @@ impl Cell {
             lacking: self.lacking_paths()?,
             keys: self.fault_of_keys(),
             refused: &refused,
+            pruned: &pruned,
         };
         let mut all = Vec::new();
         let mut faults = HashMap::new();
@@ -227,6 +232,17 @@ impl Cell {
         }
         if let Some(why) = known.keys.clone().filter(|_| object.host == host()) {
             status.say(Health::Warning, why);
+        }
+        let is_it =
+            |of: &&RefusedNow| of.refusal.name == status.name && of.refusal.host == status.host;
+        if let Some(of) = known.pruned.iter().find(is_it) {
+            let age = age_text(of.age);
+            let text = format!(
+                "its last prune, {age} ago, could not give back what was given up ({}): {}",
+                Code::NotConsolidated,
+                of.refusal.reason
+            );
+            status.say(Health::Warning, text);
         }
         for (_, why) in self.clock_faults(object.id)? {
             status.say(Health::Warning, format!("{why} ({})", Code::ClockWrong));

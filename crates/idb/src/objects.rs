@@ -92,11 +92,11 @@ impl Idb {
     }
 
     /// The versions of an object that did not expire, newest first: in the order in which they were committed, whatever clocks
-    /// said.
+    /// said. A full comes before the version that it stands for, which has the same place.
     pub fn versions_of(&self, object: ObjectId) -> Result<Vec<Version>> {
         self.read(format_args!("look up object {}", object.short()), async |conn| {
             let sql = "SELECT * FROM versions WHERE object_id = $1 AND expired_us IS NULL \
-                       ORDER BY commit_order DESC, created_us DESC, id DESC";
+                       ORDER BY commit_order DESC, created_us DESC, stands_for_id IS NULL, id DESC";
             let rows = sql::query(sql).bind(object.to_string()).fetch_all(conn).await?;
             rows.iter().map(version).collect()
         })

@@ -284,8 +284,9 @@ async fn claims_in(
 }
 
 async fn rows(conn: &mut Conn<'_>) -> std::result::Result<Vec<PruneRow>, Fault> {
-    let sql = "SELECT * FROM versions \
-               ORDER BY object_id, commit_order DESC, created_us DESC, id DESC";
+    // A full comes before the version that it stands for, which has the same place.
+    let sql = "SELECT * FROM versions ORDER BY object_id, commit_order DESC, created_us DESC, \
+               stands_for_id IS NULL, id DESC";
     let found = sql::query(sql).fetch_all(&mut *conn).await?;
     let mut readers = leases::readers_by_version(conn).await?;
     let mut rows = Vec::with_capacity(found.len());

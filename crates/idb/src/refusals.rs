@@ -1,4 +1,4 @@
-//! Backups and runs that were refused: the last of each, until one goes well.
+//! Backups and runs that were refused, and prunes that could not make room: the last of each, until one goes well.
 
 use crate::Result;
 use crate::db::Idb;
@@ -12,6 +12,8 @@ pub enum Refused {
     Backup,
     /// A run of a specification, which its path names.
     Run,
+    /// A consolidation by a prune, of an object, which its name names.
+    Prune,
 }
 
 impl Refused {
@@ -20,6 +22,7 @@ impl Refused {
         match self {
             Self::Backup => "backup",
             Self::Run => "run",
+            Self::Prune => "prune",
         }
     }
 }
@@ -85,7 +88,11 @@ impl Idb {
 fn refusal(row: &Row) -> std::result::Result<Refusal, Fault> {
     let kind: String = row.try_get("kind")?;
     Ok(Refusal {
-        kind: if kind == Refused::Run.as_str() { Refused::Run } else { Refused::Backup },
+        kind: match kind.as_str() {
+            "run" => Refused::Run,
+            "prune" => Refused::Prune,
+            _ => Refused::Backup,
+        },
         name: row.try_get("name")?,
         host: row.try_get("host")?,
         refused_us: row.try_get("refused_us")?,

@@ -33,31 +33,39 @@ impl Idb {
         })
     }
 
-    /// Lets what builds on `from` build on `to`. Where a time is given `to` is given up then, unless it is protected for its own
-    /// sake: it is there for those. Returns `false`, and does nothing, if `to` is no stand-in of `from` any more, or, where a time is
-    /// given, while a session of the object runs: it may refer to what only `from` has.
-    pub fn rebase(&self, from: VersionId, to: VersionId, give_up_us: Option<i64>) -> Result<bool> {
+    /// Lets what builds on `from` build on `to`. Returns `false`, and does nothing, if `to` is no stand-in of `from` any more.
+    pub fn rebase(&self, from: VersionId, to: VersionId) -> Result<bool> {
+        self.write(
+            format_args!("put version {} in the place of another", to.short()),
+            async |conn| rebase(conn, from, to).await,
+        )
+    }
+
+    /// The same for a `from` that will go. Where a time is given `to` is given up then, unless it is protected for its own sake: it is
+    /// there for what builds on it. Does nothing either while a session of the object runs: it may refer to what only `from` has.
+    pub fn rebase_unread(
+        &self,
+        from: VersionId,
+        to: VersionId,
+        give_up_us: Option<i64>,
+    ) -> Result<bool> {
         self.write(
             format_args!("put version {} in the place of another", to.short()),
             async |conn| {
-                if !stand_ins(conn, from).await?.contains(&to) {
+                let sql = "SELECT 1 FROM sessions s JOIN versions v ON v.object_id = s.object_id \
+                       WHERE v.id = $1 AND s.status = 'running' LIMIT 1";
+                let running = sql::query(sql).bind(from.to_string());
+                if running.fetch_optional(&mut *conn).await?.is_some()
+                    || !rebase(&mut *conn, from, to).await?
+                {
                     return Ok(false);
                 }
                 if let Some(now_us) = give_up_us {
-                    let sql = "SELECT 1 FROM sessions s JOIN versions v ON v.object_id = s.object_id \
-                               WHERE v.id = $1 AND s.status = 'running' LIMIT 1";
-                    let running = sql::query(sql).bind(from.to_string());
-                    if running.fetch_optional(&mut *conn).await?.is_some() {
-                        return Ok(false);
-                    }
                     let sql = "UPDATE versions SET expired_us = $1 WHERE id = $2 \
-                               AND (protected_until_us IS NULL OR protected_until_us <= $1)";
+                           AND (protected_until_us IS NULL OR protected_until_us <= $1)";
                     let query = sql::query(sql).bind(now_us).bind(to.to_string());
-                    query.execute(&mut *conn).await?;
+                    query.execute(conn).await?;
                 }
-                let sql = "UPDATE versions SET base_id = $2 WHERE base_id = $1";
-                let query = sql::query(sql).bind(from.to_string()).bind(to.to_string());
-                query.execute(conn).await?;
                 Ok(true)
             },
         )
@@ -74,6 +82,20 @@ impl Idb {
             rows.iter().map(|row| decode::parsed(row, "base_id")).collect()
         })
     }
+}
+
+async fn rebase(
+    conn: &mut Conn<'_>,
+    from: VersionId,
+    to: VersionId,
+) -> std::result::Result<bool, Fault> {
+    if !stand_ins(&mut *conn, from).await?.contains(&to) {
+        return Ok(false);
+    }
+    let sql = "UPDATE versions SET base_id = $2 WHERE base_id = $1";
+    let query = sql::query(sql).bind(from.to_string()).bind(to.to_string());
+    query.execute(conn).await?;
+    Ok(true)
 }
 
 async fn stand_ins(

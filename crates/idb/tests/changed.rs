@@ -113,7 +113,7 @@ fn what_is_lost_is_lost_to_what_builds_on_it_now() {
     let gone = [SegmentId(nth(1)), SegmentId(nth(2))];
     idb.forget_segments_of_medium(first, &gone, 8).unwrap();
     assert_eq!((lost(), idb.bases_gone().unwrap()), (vec![id(3)], vec![id(2)]));
-    assert!(idb.rebase(id(2), id(4), None).unwrap());
+    assert!(idb.rebase(id(2), id(4)).unwrap());
     assert_eq!((lost(), idb.bases_gone().unwrap()), (vec![], vec![]));
     // A full that was given up, or lost something, stands for nothing any more.
     idb.expire(10, &[], |_| (vec![id(4)], ())).unwrap();
@@ -122,7 +122,7 @@ fn what_is_lost_is_lost_to_what_builds_on_it_now() {
     assert_eq!(idb.stand_ins(id(2)).unwrap(), [id(4)]);
     idb.forget_segments_of_medium(second, &[SegmentId(nth(4))], 9).unwrap();
     assert_eq!((lost(), idb.stand_ins(id(2)).unwrap()), (vec![id(3), id(4)], vec![]));
-    assert!(!idb.rebase(id(2), id(4), None).unwrap());
+    assert!(!idb.rebase(id(2), id(4)).unwrap());
 }
 
 /// Which segments were written nobody may know: that a stream begins late, or has a gap, tells that one is missing.

@@ -5,7 +5,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, Mount, below, can_mount, finish, free_bytes, noise, skip};
+use crate::support::{
+    Lab, Mount, below, can_mount, completed, finish, free_bytes, noise, report, skip,
+};
 
 /// The backups of an object that are offered, by session: those that were not given up.
 pub fn offered(lab: &Lab, name: &str) -> Vec<String> {
@@ -241,6 +243,60 @@ fn what_stays_on_a_full_disk_is_said_however_little_of_it_is_dead() {
         lab.backed_up(["tree-t", "--to", "disk/medium", "--name", "t"]);
         comes_back(lab, "t");
         lab.run(["idb", "check"]).ok();
+    }
+}
+
+/// A full on another disk, made as advised, is kept in the place of the version that it stands for: that and its chain go at once.
+#[test]
+fn what_is_advised_for_a_full_disk_gives_the_room_back_at_once() {
+    // By number the full takes the place of what it stands for; by time, or by no rule, both would be kept.
+    for keep in [&["--keep-last", "2"][..], &["--keep-within", "5d"], &[]] {
+        let Some(small) = Small::new() else { return };
+        let lab = &small.lab;
+        lab.file("tree-t/stays", noise(1, 10_000_000));
+        let mut versions = Vec::new();
+        for day in 0..3 {
+            lab.file("tree-t/changes", noise(2 + day, 8_000_000));
+            let args = ["backup", "--json", "tree-t", "--to", "disk/medium", "--name", "t"];
+            // The first is of ten days ago.
+            let clock = if day == 0 { "-864000" } else { "0" };
+            let run = finish(lab.command().args(args).env("CAPSTAN_TEST_CLOCK_AHEAD_S", clock));
+            let made = completed(report(run));
+            versions.push(format!("t@{}", &made["session"].as_str().unwrap()[..8]));
+            lab.sh(&format!("cp -a tree-t state-{day}"));
+        }
+        if keep.is_empty() {
+            lab.run(["protect", &versions[0], "--none"]).ok();
+        }
+        small.fill(3_000_000);
+        let prune = |more: &[&str]| {
+            let run = finish(lab.command().args(["prune", "t", "--json"]).args(keep).args(more));
+            let json: Value = serde_json::from_str(&run.stdout).expect(&run.stderr);
+            (run.code, json, run.stderr)
+        };
+        let (code, done, said) = prune(&[]);
+        assert_eq!(code, 3, "{keep:?}: {done:#}{said}");
+        let advice = advised(&said, "consolidate");
+        assert_eq!(advice[1], versions[1], "{said}");
+        let made = lab.run(advice.iter().map(String::as_str).chain(["--json"])).ok().stdout.clone();
+        let made: Value = serde_json::from_str(&made).unwrap();
+        let full = format!("t@{}", &made["session"].as_str().unwrap()[..8]);
+        let (code, foreseen, said) = prune(&["--dry-run"]);
+        assert_eq!(code, 0, "{keep:?}: {foreseen:#}{said}");
+        let (code, done, said) = prune(&[]);
+        assert_eq!(code, 0, "{keep:?}: {done:#}{said}");
+        as_foreseen(&foreseen, &done);
+        assert_eq!(done["removed_versions"], 2, "{keep:?}: {done:#}");
+        assert!(done["freed_bytes"].as_u64() > Some(25_000_000), "{keep:?}: {done:#}");
+        assert!(free_bytes(&lab.path("disk")) > 25_000_000);
+        // Nothing more goes, and both states are there.
+        assert_eq!(prune(&[]).1["removed_versions"], 0, "{keep:?}");
+        for (version, day) in [(&full, 1), (&versions[2], 2)] {
+            lab.restored([version, "--into", "out"]);
+            lab.sh(&format!("diff -r state-{day} \"out$PWD/tree-t\" && rm -r out"));
+        }
+        lab.run(["idb", "check"]).ok();
+        lab.run(["status"]).ok();
     }
 }
 

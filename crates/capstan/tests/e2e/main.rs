@@ -111,6 +111,7 @@ mod server;
 mod sessions;
 mod several_sessions;
 mod shared_library;
+mod small_disk;
 mod source_disks;
 mod spool;
 mod stage;

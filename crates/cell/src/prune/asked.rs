@@ -53,13 +53,17 @@ impl Cell {
             lacking: self.lacking_paths()?,
             still,
             of_others: self.versions_of_others()?,
+            crowded: self.crowded()?,
             now_us: now_us(),
             here: jiff::tz::TimeZone::system(),
         })
     }
 
     /// The objects that are asked for; nothing, if that is all.
-    fn objects_asked(&self, request: &PruneRequest) -> Result<Option<HashSet<ObjectId>>> {
+    pub(super) fn objects_asked(
+        &self,
+        request: &PruneRequest,
+    ) -> Result<Option<HashSet<ObjectId>>> {
         let host = request.of_host();
         let is_of_host = |o: &Object| host.as_ref().is_none_or(|host| *host == o.host);
         if request.names.is_empty() {

@@ -1,7 +1,8 @@
 //! Bases that were given up: what newer versions build on stays on the media, however little of it they still have. Where
 //! more than half of such a chain is dead, its last version is consolidated, what built on it builds on the new full, and
-//! the chain goes; on a medium that is full, much less is worth it. Until that was done nothing of the chain is marked: where it
-//! cannot be done, as there is no room or something is damaged, all of it stays as it is, and that is said.
+//! the chain goes; on a medium that is full, or will soon have no room for a full, much less is worth it. Until that was done nothing
+//! of the chain is marked: where it cannot be done, as there is no room or something is damaged, all of it stays as it is, and that
+//! is said.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,6 +13,8 @@ use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow, Status, Version};
 
 use super::decide::{Action, Asked, Decision};
+use super::outlook::{Outlook, Room};
+use super::room::{needed_for, room_at};
 use super::{PruneRequest, Pruned, PrunedVersion};
 use crate::Cell;
 use crate::backup::Wanted;
@@ -20,7 +23,6 @@ use crate::error::{CellError, Result, chain};
 use crate::media::is_elsewhere;
 use crate::observe::{Observer, Stop};
 use crate::session::{Ears, now_us};
-use crate::stand_ins::Place;
 use crate::version::VersionView;
 
 /// Share of a chain that is dead from which on it is consolidated, in percent of its data: below, more bytes would be
@@ -49,16 +51,20 @@ pub struct ConsolidatedBase {
 pub struct UnconsolidatedBase {
     /// The object's name.
     pub name: String,
+    /// The host it is of.
+    pub host: String,
     /// The session that wrote the base.
     pub session: String,
     /// Why, and what to do.
     pub why: String,
+    /// Bytes that lack on its medium, where it is for want of room.
+    pub lacks_bytes: Option<u64>,
 }
 
 /// A version that was given up and that others build on, with its session.
 #[derive(Clone)]
 pub(super) struct Base {
-    version: Version,
+    pub version: Version,
     session: String,
     /// It and those that it builds on, each with its session.
     chain: Vec<(VersionId, String)>,
@@ -73,14 +79,40 @@ impl Base {
     fn versions(&self) -> impl Iterator<Item = VersionId> + '_ {
         self.chain.iter().map(|(version, _)| *version)
     }
+
+    /// It, and what it builds on, each as a base of its own, the newest first: since a full was made of one, newer ones may have been
+    /// given up.
+    pub fn with_those_below(&self, rows: &[PruneRow]) -> Vec<Self> {
+        let each = |(at, (id, session)): (usize, &(VersionId, String))| {
+            let row = rows.iter().find(|row| row.version.id == *id)?;
+            let chain = self.chain[at..].to_vec();
+            Some(Self { version: row.version.clone(), session: session.clone(), chain })
+        };
+        self.chain.iter().enumerate().filter_map(each).collect()
+    }
 }
 
 /// What is to be done about a base.
 pub(super) struct Plan {
     base: Base,
     pub of: ConsolidatedBase,
+    /// The host of its object.
+    host: String,
     pub medium: MediumId,
     pub to: To,
+}
+
+/// Why a base is not consolidated.
+pub(super) struct Lack {
+    pub why: String,
+    /// Bytes that lack, where it is for want of room.
+    pub bytes: Option<u64>,
+}
+
+impl From<&CellError> for Lack {
+    fn from(e: &CellError) -> Self {
+        Self { why: chain(e), bytes: None }
+    }
 }
 
 /// What becomes of bases.
@@ -132,85 +164,44 @@ pub(super) fn versions_of(bases: &[Base]) -> HashSet<VersionId> {
     bases.iter().flat_map(Base::versions).collect()
 }
 
-/// What builds on a version builds on what stands for it, in these rows.
-fn adopt(rows: &mut [PruneRow], from: VersionId, to: VersionId, now_us: i64) {
-    for row in rows {
-        if row.version.base == Some(from) {
-            row.version.base = Some(to);
-        }
-        if row.version.id == to && !row.keeping.protection.holds_at(now_us) {
-            row.keeping.expired_us.get_or_insert(now_us);
-        }
-    }
-}
-
 impl Bases {
-    fn fail(&mut self, base: Base, name: String, why: String) {
+    fn fail(&mut self, base: Base, (name, host): (String, String), why: Lack) {
         let session = base.session.clone();
-        self.failed.push((base, UnconsolidatedBase { name, session, why }));
+        let Lack { why, bytes: lacks_bytes } = why;
+        self.failed.push((base, UnconsolidatedBase { name, host, session, why, lacks_bytes }));
     }
 }
 
 impl Cell {
     /// Settles what is to be done about bases: those that take the least room first, since each gives back what the next may
     /// need.
-    pub(super) fn plan_bases(&self, bases: Vec<Base>) -> Result<Bases> {
+    pub(super) fn plan_bases(
+        &self,
+        bases: Vec<Base>,
+        rows: &[PruneRow],
+        gone: &HashSet<VersionId>,
+    ) -> Result<Bases> {
         let mut of = Bases::default();
+        if bases.is_empty() {
+            return Ok(of);
+        }
+        let (sizes, used) = (self.sizes()?, self.idb.used_segments()?);
+        let outlook = Outlook::new(rows, &sizes, &used, gone);
         for base in bases {
             let object = self.idb.object(base.version.object)?;
-            let name = object.map(|o| o.name).unwrap_or_default();
-            match self.plan_base(&base, &name) {
+            let (name, host) = object.map(|o| (o.name, o.host)).unwrap_or_default();
+            match self.plan_base(&base, (&name, &host), &outlook) {
                 Ok(Some(plan)) => of.plans.push(plan),
                 Ok(None) => of.stay.push(base),
-                Err(e) => of.fail(base, name, chain(&e)),
+                Err(e) => of.fail(base, (name, host), Lack::from(&e)),
             }
         }
         of.plans.sort_by_key(|plan| plan.of.takes_bytes);
         Ok(of)
     }
 
-    /// The versions, after what builds on a base for which a full stands already was made to build on that: a consolidation that
-    /// was cut short, or one to another medium, did so. Of a dry run it is only told what there would be. Where a full is not as good
-    /// as the base, it says so, and the base stays.
-    pub(super) fn rows_with_stand_ins(
-        &self,
-        mut rows: Vec<PruneRow>,
-        asked: &Asked<'_>,
-        dry_run: bool,
-        ears: &Ears<'_>,
-    ) -> Result<Vec<PruneRow>> {
-        let mut is_new = false;
-        for base in given_up(&rows, &asked.decide(&rows), asked) {
-            let from = base.version.id;
-            if self.idb.stand_ins(from)?.is_empty() {
-                continue;
-            }
-            let view = VersionView::open(self, from)?;
-            if self.is_in_the_way(&base, &view)? || self.only_device(&view)?.is_none() {
-                continue;
-            }
-            drop(view);
-            let mut passed = Vec::new();
-            let to =
-                self.stand_in(from, Place::OfGivenUp, &mut |full, why| passed.push((full, why)))?;
-            for (full, why) in passed {
-                let name = self.name_of_version(full)?;
-                let text = format!(
-                    "it does not take the place of what it was made of, which stays: {why}"
-                );
-                ears.say(Code::Adapted, "cell", &name, text);
-            }
-            match to {
-                None => {}
-                Some(to) if dry_run => adopt(&mut rows, from, to, asked.now_us),
-                Some(to) => is_new |= self.idb.rebase(from, to, Some(asked.now_us))?,
-            }
-        }
-        if is_new { Ok(self.idb.prune_rows()?) } else { Ok(rows) }
-    }
-
     /// Whether a base cannot be replaced now, whatever it has on media.
-    fn is_in_the_way(&self, base: &Base, view: &VersionView<'_>) -> Result<bool> {
+    pub(super) fn is_in_the_way(&self, base: &Base, view: &VersionView<'_>) -> Result<bool> {
         // A restore that runs may have found out already what it reads.
         if self.idb.is_in_use(base.version.object)? {
             return Ok(true);
@@ -220,7 +211,12 @@ impl Cell {
         Ok(is_closed || !self.opens_unasked(view)?)
     }
 
-    fn plan_base(&self, base: &Base, name: &str) -> Result<Option<Plan>> {
+    fn plan_base(
+        &self,
+        base: &Base,
+        (name, host): (&str, &str),
+        outlook: &Outlook<'_>,
+    ) -> Result<Option<Plan>> {
         let mut view = VersionView::open(self, base.version.id)?;
         let Some((medium, to)) = self.only_device(&view)? else { return Ok(None) };
         if self.is_in_the_way(base, &view)? {
@@ -236,7 +232,9 @@ impl Cell {
             Some(_) => DEAD_PERCENT_FULL,
             None => DEAD_PERCENT,
         };
-        if weight.dead_percent() < least {
+        let is_worth_it = weight.dead_percent() >= least
+            || self.is_due(base, (medium, &to), weight.takes, outlook)?;
+        if !is_worth_it {
             return Ok(None);
         }
         let of = ConsolidatedBase {
@@ -246,7 +244,30 @@ impl Cell {
             by: None,
             takes_bytes: weight.takes,
         };
-        Ok(Some(Plan { base: base.clone(), of, medium, to }))
+        Ok(Some(Plan { base: base.clone(), of, host: host.to_owned(), medium, to }))
+    }
+
+    /// Whether a chain is to be consolidated though little of it is dead: later there would be no room for its full, or there is none
+    /// now and backups soon have none either, which is to be said. A pool has other media.
+    fn is_due(
+        &self,
+        base: &Base,
+        (medium, to): (MediumId, &To),
+        takes: u64,
+        outlook: &Outlook<'_>,
+    ) -> Result<bool> {
+        let (version, object) = (base.version.id, base.version.object);
+        if !outlook.is_growing(version, object) || self.pool_of(medium)?.is_some() {
+            return Ok(false);
+        }
+        // At least half of what the next backup takes comes back: what only grows is not helped so.
+        let chain: u64 = base.versions().map(|version| outlook.bytes(version, medium)).sum();
+        let gain = chain.saturating_sub(takes);
+        if gain == 0 || gain < outlook.growth_of(object, medium) / 2 {
+            return Ok(false);
+        }
+        let Some(free) = room_at(to) else { return Ok(false) };
+        Ok(outlook.room(medium, free, needed_for(takes)) != Room::Lasts)
     }
 
     /// What a dry run says of plans, where `gone` is what goes without them: those that have the room are done, and what is
@@ -267,7 +288,7 @@ impl Cell {
             let back = freed(gone, plan.medium);
             let room = plan.room().map(|room| (room + back).saturating_sub(*taken));
             if let Some(lack) = self.lack_of_room(&plan, room)? {
-                bases.fail(plan.base, plan.of.name, lack);
+                bases.fail(plan.base, (plan.of.name, plan.host), lack);
                 continue;
             }
             *taken += plan.of.takes_bytes;
@@ -298,7 +319,7 @@ impl Cell {
                 match self.pool_of(plan.medium)? {
                     Some(pool) => plan.to = To::other_of_pool(pool, plan.medium),
                     None => {
-                        bases.fail(plan.base, plan.of.name, lack);
+                        bases.fail(plan.base, (plan.of.name, plan.host), lack);
                         continue;
                     }
                 }
@@ -306,7 +327,7 @@ impl Cell {
             match self.consolidate_base(&mut plan, &mut bases.left, observer, stop) {
                 Ok(()) => bases.done.push(plan.of),
                 Err(_) if stop.0.load(Relaxed) => {}
-                Err(e) => bases.fail(plan.base, plan.of.name, chain(&e)),
+                Err(e) => bases.fail(plan.base, (plan.of.name, plan.host), Lack::from(&e)),
             }
             bases.wrote = true;
             is_free = false;
@@ -338,7 +359,7 @@ impl Cell {
         }
         // A backup may have built on it meanwhile.
         self.refuse_without_referred(base.id, version)?;
-        if !self.idb.rebase(base.id, version, Some(now_us()))? {
+        if !self.idb.rebase_unread(base.id, version, Some(now_us()))? {
             return Err(CellError::BadInput(format!(
                 "the full that session {} made of it was given up meanwhile, or a session of the object runs; prune again",
                 report.session.get(..8).unwrap_or_default()
@@ -428,7 +449,7 @@ impl Cell {
 
     /// The device of the one medium that has all of a version and what it builds on. Where there is more than one, or a
     /// copy, a consolidation on one of them would leave less than there was; and of a tape no part is given back.
-    fn only_device(&self, view: &VersionView<'_>) -> Result<Option<(MediumId, To)>> {
+    pub(super) fn only_device(&self, view: &VersionView<'_>) -> Result<Option<(MediumId, To)>> {
         let mut only: Option<MediumId> = None;
         for place in &view.segments {
             let [(_, medium, _)] = place.places()[..] else { return Ok(None) };

@@ -81,6 +81,9 @@ pub(crate) struct Asked<'a> {
     pub still: HashMap<ObjectId, String>,
     /// Versions that are on media of other cells: these decide on them.
     pub of_others: HashSet<VersionId>,
+    /// Versions on full disks, each with a full elsewhere that stands for it: that is kept in their place, where what they build on
+    /// was given up.
+    pub crowded: HashMap<VersionId, VersionId>,
     pub now_us: i64,
     pub here: TimeZone,
 }
@@ -95,8 +98,34 @@ impl Asked<'_> {
     pub fn decide(&self, rows: &[PruneRow]) -> Vec<Decision> {
         let groups = rows.chunk_by(|a, b| a.version.object == b.version.object);
         let mut decisions: Vec<Decision> = groups.flat_map(|group| self.of_object(group)).collect();
+        self.let_crowded_go(rows, &mut decisions);
         keep_bases(rows, &mut decisions);
         decisions
+    }
+
+    /// Lets versions go for which fulls elsewhere stand, where they crowd a full disk: each builds on what is given up, and all that
+    /// keeps it keeps its full too.
+    fn let_crowded_go(&self, rows: &[PruneRow], decisions: &mut [Decision]) {
+        if self.crowded.is_empty() {
+            return;
+        }
+        let places: HashMap<VersionId, usize> =
+            rows.iter().enumerate().map(|(i, row)| (row.version.id, i)).collect();
+        let place = |id: Option<&VersionId>| id.and_then(|id| places.get(id).copied());
+        for (i, row) in rows.iter().enumerate() {
+            let Some(full) = place(self.crowded.get(&row.version.id)) else { continue };
+            let Some(base) = place(row.version.base.as_ref()) else { continue };
+            let is_kept = |i: usize| decisions[i].action == Action::Keep;
+            let why = &decisions[full].why;
+            let is_as_good = is_kept(full) && self.counts(&rows[full]) && !self.is_held(row);
+            let goes = is_kept(i)
+                && is_as_good
+                && decisions[base].action == Action::Remove
+                && decisions[i].why.iter().all(|of| why.contains(of));
+            if goes {
+                decisions[i] = Decision::new(Action::Remove, "its full is kept in its place");
+            }
+        }
     }
 
     fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
@@ -417,6 +446,7 @@ mod tests {
         let (now_us, here) = (NOW, TimeZone::UTC);
         let (give_up, leftovers, unended_before_us) = (false, false, None);
         let lacking = Lacking::default();
+        let crowded = HashMap::new();
         Asked {
             rules,
             give_up,
@@ -430,9 +460,44 @@ mod tests {
             lacking,
             still,
             of_others,
+            crowded,
             now_us,
             here,
         }
+    }
+
+    #[test]
+    fn a_full_elsewhere_is_kept_in_the_place_of_what_crowds_a_disk() {
+        // 9 stands for 3, which builds on 4.
+        let full = with(9, |row| {
+            row.version.stands_for = Some(VersionId([3; 16]));
+            row.version.created_us = NOW - 3 * DAY;
+        });
+        let rows = [on(2, 3), full, on(3, 4), row(4)];
+        let within = |hours: i64| KeepRules {
+            within: Some(jiff::Span::new().hours(hours)),
+            tags: vec![vec!["a".to_owned()]],
+            ..KeepRules::default()
+        };
+        let decided = |hours, is_crowded: bool, rows: &[PruneRow]| {
+            let rules = within(hours);
+            let mut asked = asked(&rules);
+            let crowded = is_crowded.then_some((VersionId([3; 16]), VersionId([9; 16])));
+            asked.crowded = crowded.into_iter().collect();
+            letters(&asked.decide(rows))
+        };
+        assert_eq!(decided(25, false, &rows), "kkkm", "there is room for both");
+        assert_eq!(decided(25, true, &rows), "kkmm");
+        assert_eq!(decided(49, true, &rows), "kkkk", "what it builds on is wanted");
+        let mut tagged = rows.clone();
+        tagged[2].tags = vec!["a".to_owned()];
+        assert_eq!(decided(25, true, &tagged), "kkkm", "the full is not kept for that");
+        let mut locked = rows.clone();
+        locked[2].keeping.locked_until_us = Some(NOW + DAY);
+        assert_eq!(decided(25, true, &locked), "kkkm");
+        let mut given_up = rows;
+        given_up[1].keeping.expired_us = Some(NOW);
+        assert_eq!(decided(25, true, &given_up), "krkm");
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! removed from the media, the last first; then their catalog files and rows. A kill between any two steps leaves every
 //! version that is kept with all it needs, and the next prune goes on.
 
+mod adopted;
 mod asked;
 mod bases;
 mod decide;
 mod foresee;
+mod outlook;
 mod room;
 mod rules;
 mod still;
@@ -233,6 +235,7 @@ impl Cell {
         if request.dry_run {
             return Ok(pruned);
         }
+        self.record_unconsolidated(request, &pruned)?;
         // Nothing is held any more that others could wait for.
         let packed = pack_catalogs(&self.idb, &|| stop.0.load(Relaxed))?;
         (pruned.packed_catalogs, pruned.packed_bytes) = (packed.catalogs, packed.saved);
@@ -318,7 +321,10 @@ impl Cell {
         }
         let versions = self.described(&rows, &decisions, &sizes, &asked)?;
         let mut of_bases = match consolidates {
-            true => self.plan_bases(bases::given_up(&rows, &decisions, &asked))?,
+            true => {
+                let given_up = bases::given_up(&rows, &decisions, &asked);
+                self.plan_bases(given_up, &rows, &gone(&rows, &decisions))?
+            }
             false => Bases::default(),
         };
         let dry_run = request.dry_run;

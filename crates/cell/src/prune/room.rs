@@ -6,17 +6,22 @@ use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
-use capstan_idb::{PruneRow, Status};
+use capstan_idb::{PruneRow, Refusal, Refused, Status};
 use serde::Deserialize;
 
-use super::bases::{Plan, UnconsolidatedBase};
+use super::bases::{Lack, Plan, UnconsolidatedBase};
 use super::decide::{Action, Asked, UNENDED};
 use super::{PruneRequest, Pruned, UnendedBackup};
 use crate::Cell;
+use crate::consolidate::To;
 use crate::error::Result;
 use crate::media::{LEAST_SPACE, free_bytes, is_elsewhere, mb};
-use crate::session::Ears;
+use crate::refused::called;
+use crate::session::{Ears, now_us};
+use crate::stand_ins::Place;
 
+/// Exit code of a prune that left something undone.
+const WITH_ERRORS: u8 = 3;
 /// Room that is left on a medium beside what a full takes.
 const SPARE: u64 = 1 << 20;
 
@@ -54,32 +59,45 @@ pub(super) fn with_bases(
     all
 }
 
+/// Bytes that are to be free for a full that takes so many.
+pub(super) fn needed_for(takes: u64) -> u64 {
+    takes.saturating_add(takes / 50).saturating_add(SPARE).max(LEAST_SPACE)
+}
+
+/// Bytes free where a full goes, as far as anybody knows.
+pub(super) fn room_at(to: &To) -> Option<u64> {
+    match &to.device {
+        Address::File(path) => free_bytes(path),
+        _ => None,
+    }
+}
+
 impl Plan {
     /// Bytes free where it goes, as far as anybody knows.
     pub fn room(&self) -> Option<u64> {
-        match &self.to.device {
-            Address::File(path) => free_bytes(path),
-            _ => None,
-        }
+        room_at(&self.to)
     }
 }
 
 impl Cell {
     /// Why there is no room for a consolidation, and what to do; nothing if there is, or nobody knows.
-    pub(super) fn lack_of_room(&self, plan: &Plan, room: Option<u64>) -> Result<Option<String>> {
+    pub(super) fn lack_of_room(&self, plan: &Plan, room: Option<u64>) -> Result<Option<Lack>> {
         let takes = plan.of.takes_bytes;
-        let needed = takes.saturating_add(takes / 50).saturating_add(SPARE).max(LEAST_SPACE);
+        let needed = needed_for(takes);
         let Some(room) = room.filter(|room| *room < needed) else {
             return Ok(None);
         };
         let medium = self.labels([plan.medium].iter())?.concat();
-        Ok(Some(format!(
-            "its full takes {}, for which {} are to be free on medium '{medium}', and {} are; {}",
+        let lacks = needed - room;
+        let why = format!(
+            "its full takes {}, for which {} are to be free on medium '{medium}', and {} are: {} lack; {}",
             mb(takes),
             mb(needed),
             mb(room),
+            mb(lacks),
             ways(&plan.of.name, &plan.of.session)
-        )))
+        );
+        Ok(Some(Lack { why, bytes: Some(lacks) }))
     }
 
     /// Bytes that are free on the disk of a medium, where that is full: too little for any session, or for the last backup of an
@@ -108,6 +126,80 @@ impl Cell {
             report.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
         let had_none = report.device_full && report.media.contains(&medium.label);
         Ok((had_none && came == 0 && will_come == 0).then_some(free))
+    }
+
+    /// The versions on full disks for which fulls on other disks stand, each with its full, which is as good.
+    pub(super) fn crowded(&self) -> Result<HashMap<VersionId, VersionId>> {
+        let rows = self.idb.prune_rows()?;
+        let is_up = |row: &&PruneRow| row.keeping.expired_us.is_none();
+        let stands_for = |row: &PruneRow| Some((row.version.stands_for?, row.version.object));
+        let of: BTreeMap<VersionId, ObjectId> =
+            rows.iter().filter(is_up).filter_map(stands_for).collect();
+        let mut found = HashMap::new();
+        if of.is_empty() {
+            return Ok(found);
+        }
+        let sizes = self.sizes()?;
+        for (version, object) in of {
+            let on =
+                |id: VersionId| sizes.get(&id).into_iter().flatten().map(|(medium, ..)| *medium);
+            let mut is_crowded = false;
+            for medium in on(version) {
+                is_crowded |= self.free_if_full(medium, object, (0, 0))?.is_some();
+            }
+            if !is_crowded {
+                continue;
+            }
+            let full = self.stand_in(version, Place::OfGivenUp, &mut |_, _| ())?;
+            let Some(full) = full else { continue };
+            let mut is_on_disk = true;
+            for medium in on(full) {
+                let device =
+                    self.idb.medium(medium)?.and_then(|m| m.device.parse::<Address>().ok());
+                is_on_disk &= device.is_some_and(|device| !device.is_sequential());
+            }
+            if is_on_disk {
+                found.insert(version, full);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Puts on record which objects have chains that were not consolidated, so that `status` says it until a prune could.
+    pub(super) fn record_unconsolidated(
+        &self,
+        request: &PruneRequest,
+        pruned: &Pruned,
+    ) -> Result<()> {
+        let asked = self.objects_asked(request)?;
+        let before: Vec<_> = self.idb.refusals()?;
+        for object in self.idb.objects()? {
+            if asked.as_ref().is_some_and(|asked| !asked.contains(&object.id)) {
+                continue;
+            }
+            let is_it = |of: &&UnconsolidatedBase| of.name == object.name && of.host == object.host;
+            let name = called(&object);
+            if let Some(of) = pruned.unconsolidated.iter().find(is_it) {
+                let session = of.session.get(..8).unwrap_or_default();
+                let refusal = Refusal {
+                    kind: Refused::Prune,
+                    host: object.host.clone(),
+                    refused_us: now_us(),
+                    code: WITH_ERRORS,
+                    reason: format!("{name}@{session} was not consolidated: {}", of.why),
+                    name,
+                };
+                self.idb.put_refusal(&refusal)?;
+                continue;
+            }
+            let was = |of: &Refusal| {
+                of.kind == Refused::Prune && of.name == name && of.host == object.host
+            };
+            if before.iter().any(was) {
+                self.idb.end_refusal(Refused::Prune, &name, &object.host)?;
+            }
+        }
+        Ok(())
     }
 
     /// Says which backups did not complete and stay on a disk that is full, so that they can be resumed, and what lets them go.
@@ -202,7 +294,8 @@ impl Cell {
                     && row.version.base.is_some_and(|base| ids.contains(&base))
             };
             let Some(child) = rows.iter().rfind(builds) else { continue };
-            let name = self.idb.object(object)?.map(|o| o.name).unwrap_or_default();
+            let of = self.idb.object(object)?;
+            let (name, host) = of.map(|o| (o.name, o.host)).unwrap_or_default();
             let label = self.labels([medium].iter())?.concat();
             let (session, what) =
                 (session(child), if versions == 1 { "version" } else { "versions" });
@@ -214,7 +307,14 @@ impl Cell {
             );
             let short = session.get(..8).unwrap_or_default();
             ears.say(Code::NotConsolidated, "cell", &name, format!("{name}@{short}: {why}"));
-            pruned.unconsolidated.push(UnconsolidatedBase { name, session, why });
+            let lacks_bytes = LEAST_SPACE.checked_sub(free);
+            pruned.unconsolidated.push(UnconsolidatedBase {
+                name,
+                host,
+                session,
+                why,
+                lacks_bytes,
+            });
         }
         Ok(())
     }

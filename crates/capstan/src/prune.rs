@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capstan_cell::Cell;
 use capstan_cell::observe::{Observer, Stop};
 use capstan_cell::prune::{Action, PruneRequest, Pruned, PrunedVersion};
 use capstan_engine::message::path_text;
@@ -25,6 +26,9 @@ const WITH_ERRORS: u8 = 3;
 /// Runs the command.
 pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
+    if args.clock_is_right {
+        return say_clock_right(&cell, args.json);
+    }
     let console = Arc::new(Console::new(global)?);
     let stop = Arc::new(Stop::default());
     on_signals(&stop, &console)?;
@@ -49,16 +53,30 @@ pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
     Ok(exit_code(&pruned))
 }
 
+/// Records that the clock is right.
+fn say_clock_right(cell: &Cell, is_json: bool) -> Result<u8, Failure> {
+    let now_us = cell.believe_clock()?;
+    let mut out = Output::new();
+    if is_json {
+        let time = jiff::Timestamp::from_microsecond(now_us).ok().map(|t| t.to_string());
+        out.json(&json!({ "clock_right": time }))?;
+    } else {
+        out.text(&format!("it is {}: the next prune goes by that\n", local_time(now_us)))?;
+    }
+    out.finish()?;
+    Ok(COMPLETED)
+}
+
 /// What was done, for people.
 pub fn text_of(pruned: &Pruned) -> String {
     list(&pruned.versions) + &summary(pruned)
 }
 
 /// Whether a medium failed, or is away so that nothing of some objects could go, something could not be consolidated, a backup that
-/// did not complete fills a disk, or another error was said.
+/// did not complete fills a disk, the clock may have leapt, or another error was said.
 pub fn exit_code(pruned: &Pruned) -> u8 {
     let away = !pruned.away.is_empty() || !pruned.unconsolidated.is_empty();
-    let crowded = !pruned.unended.is_empty();
+    let crowded = !pruned.unended.is_empty() || pruned.leap.is_some();
     let failed = pruned.pending.iter().any(|p| p.failed) || pruned.errors > 0 || away || crowded;
     if failed { WITH_ERRORS } else { COMPLETED }
 }
@@ -182,6 +200,7 @@ pub fn json_of(pruned: &Pruned) -> Value {
         "wrong_clocks": pruned.wrong_clocks,
         "unconsolidated": unconsolidated.collect::<Vec<_>>(),
         "unended": unended.collect::<Vec<_>>(),
+        "clock_leap": pruned.leap.map(|leap| json!({ "from": time(leap.from_us), "to": time(leap.to_us) })),
     })
 }
 

@@ -47,6 +47,7 @@ mod keeper;
 pub mod keyring;
 mod known;
 mod lacking;
+pub mod leap;
 mod lease;
 pub mod library;
 mod lock;

@@ -14,6 +14,7 @@ use crate::anomaly::{INPUT_SIZE, NO_FILES};
 use crate::damaged::{Unsound, UnsoundVersions, damaged_text, read_again_text};
 use crate::error::{CellError, Result};
 use crate::lacking::{Lacking, Said, paths_text, said_of};
+use crate::leap::Leap;
 use crate::media::{AwayMedium, Condition};
 use crate::refused::{RefusedNow, age_text};
 use crate::report::DrillReport;
@@ -93,6 +94,8 @@ struct Known<'a> {
     keys: Option<String>,
     /// Backups that were refused since the object's last one.
     refused: &'a [RefusedNow],
+    /// A leap of the clock that is not proved to be none.
+    leap: Option<Leap>,
     /// Prunes that could not consolidate what they gave up, and none since could.
     pruned: &'a [RefusedNow],
 }
@@ -137,6 +140,7 @@ impl Cell {
             lacking: self.lacking_paths()?,
             keys: self.fault_of_keys(),
             refused: &refused,
+            leap: self.leap()?,
             pruned: &pruned,
         };
         let mut all = Vec::new();
@@ -243,6 +247,10 @@ impl Cell {
                 of.refusal.reason
             );
             status.say(Health::Warning, text);
+        }
+        let is_after = |leap: &Leap| newest.is_some_and(|v| v.created_us >= leap.to_us);
+        if let Some(leap) = known.leap.filter(is_after) {
+            status.say(Health::Warning, format!("{} ({})", leap.text(), Code::ClockLeapt));
         }
         for (_, why) in self.clock_faults(object.id)? {
             status.say(Health::Warning, format!("{why} ({})", Code::ClockWrong));

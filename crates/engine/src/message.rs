@@ -143,6 +143,8 @@ codes! {
     NotLocked,
     /// A clock says of a version what cannot be.
     ClockWrong,
+    /// The clock may have been set ahead: nothing ends by time.
+    ClockLeapt,
     /// Somebody reads a version that was to go.
     IsRead,
     /// The kernel has no more threads.
@@ -445,6 +447,12 @@ impl Code {
                 Error,
                 "set the clock (NTP); versions stay in the order in which they were committed. One whose date is wrong goes, \
                  once a later one is there, by `capstan protect NAME@SESSION --none` and `capstan prune NAME`",
+            ),
+            Self::ClockLeapt => (
+                414,
+                "clock-leapt",
+                Warning,
+                "set the clock (NTP); if it is right, `capstan prune --clock-is-right` says so, and else a week of backups does",
             ),
             Self::IsRead => {
                 (412, "is-read", Note, "nothing to do: what is read goes when that is done")

@@ -123,6 +123,17 @@ impl Idb {
         })
     }
 
+    /// When each backup that completed was begun, in the order in which they were; also of those whose versions are gone, as long as
+    /// they are on record. In microseconds since 1970.
+    pub fn backup_times(&self) -> Result<Vec<i64>> {
+        self.read(format_args!("list the sessions"), async |conn| {
+            let sql = "SELECT started_us FROM sessions WHERE kind = 'backup' \
+                       AND status IN ('completed', 'completed_with_errors') ORDER BY begin_order, started_us";
+            let rows = sql::query(sql).fetch_all(conn).await?;
+            rows.iter().map(|row| Ok(row.try_get("started_us")?)).collect()
+        })
+    }
+
     /// The last `limit` of these sessions, newest first, each with what it worked on: one question, however many there are.
     pub fn described_sessions(
         &self,

@@ -218,6 +218,9 @@ pub struct PruneArgs {
     /// Remove all of the objects that are named, their last complete versions too; what is protected, locked or in use stays
     #[arg(long, requires = "names", conflicts_with_all = KEEP_RULES)]
     pub give_up: bool,
+    /// Say that the clock is right, though no backup was made for long, and prune nothing: the next prune goes by it
+    #[arg(long, conflicts_with_all = KEEP_RULES, conflicts_with_all = ["names", "host", "give_up", "dry_run"])]
+    pub clock_is_right: bool,
     /// Only say what would go, and why
     #[arg(long)]
     pub dry_run: bool,

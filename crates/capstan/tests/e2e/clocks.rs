@@ -113,6 +113,88 @@ fn a_version_of_a_clock_set_back_is_the_newest_all_the_same() {
     assert_eq!(newest(&lab, &["--as-of", "2099-01-01"]), "4");
 }
 
+/// A machine whose clock leaps ahead, and nobody sees it: its night comes, with a backup and keep rules by time.
+#[test]
+fn a_clock_that_leaps_ahead_lets_nothing_expire() {
+    let lab = Lab::new();
+    let mut all = Vec::new();
+    // The first is of a week ago, and so on.
+    for day in [7, 5, 3, 1] {
+        let at = (-day * 86_400).to_string();
+        lab.file("tree/state", at.as_str());
+        let backup = ["backup", "--json", "tree", "--to", "medium", "--name", "t", "--full"];
+        let further: &[&str] = if day == 5 { &["--protect", "30d"] } else { &[] };
+        let run = finish(lab.command().env(CLOCK, at).args(backup).args(further));
+        all.insert(0, id(&completed(report(run))));
+    }
+    let locked = format!("t@{}", &all[0][..8]);
+    lab.run(["lock", &locked, "--until", "10d"]).ok();
+    let ahead = |args: &[&str], days: i64| {
+        let at = (days * 86_400).to_string();
+        finish(lab.command().env(CLOCK, at).args(args))
+    };
+    let kept = |run: &Run| {
+        let json: Value = serde_json::from_str(&run.stdout).expect(&run.stderr);
+        let versions = json["versions"].as_array().unwrap().iter();
+        versions.filter(|v| v["action"] == "keep").map(id).collect::<Vec<_>>()
+    };
+    // By the right clock: the last two, and the one that is protected.
+    let within = ["prune", "--json", "--keep-within", "3d", "--dry-run"];
+    assert_eq!(kept(&lab.run(within)), all[..3]);
+    // 400 days on: the same, and it is said.
+    let run = ahead(&within, 400);
+    assert_eq!((kept(&run), run.code), (all[..3].to_vec(), 3), "{}", run.stderr);
+    for word in ["warning", "clock-leapt", "prune --clock-is-right"] {
+        assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
+    }
+    // Nor after a backup by that clock, which is neither counted nor goes.
+    let backup = ["backup", "--json", "tree", "--to", "medium", "--name", "t", "--full"];
+    let leapt = id(&completed(report(ahead(&backup, 400))));
+    let expected: Vec<String> = [&leapt].into_iter().chain(&all[..3]).cloned().collect();
+    let run = ahead(&within, 400);
+    assert_eq!((kept(&run), run.code), (expected.clone(), 3), "{}", run.stderr);
+    let status = ahead(&["status"], 400);
+    assert!(status.stdout.contains("clock-leapt"), "{}", status.stdout);
+    // What rules by number do is no matter of time; what a date holds stays.
+    let last = ["prune", "--json", "--keep-last", "1", "--dry-run"];
+    let by_number = [&leapt, &all[0], &all[2]].map(String::clone);
+    assert_eq!(kept(&ahead(&last, 400)), by_number);
+    // Who set the clock right has the version dated after now.
+    let run = lab.run(within);
+    assert_eq!((kept(&run), run.code), (expected, 3), "{}", run.stderr);
+    assert!(!run.stderr.contains("clock-leapt"), "{}", run.stderr);
+    // Who was away for a year says so, or backs up for a week: then it is right.
+    ahead(&["prune", "--clock-is-right"], 400).ok();
+    let run = ahead(&within, 400);
+    assert_eq!((kept(&run), run.code), (vec![leapt.clone()], 0), "{}", run.stderr);
+    ahead(&["status"], 400).ok();
+}
+
+#[test]
+fn a_leap_that_a_week_of_backups_followed_was_none() {
+    let lab = Lab::new();
+    let run_at = |days: i64, args: &[&str]| {
+        let at = (days * 86_400).to_string();
+        lab.file("tree/state", at.as_str());
+        finish(lab.command().env(CLOCK, at).args(args))
+    };
+    let backup = ["backup", "--json", "tree", "--to", "medium", "--name", "t", "--full"];
+    let prune = ["prune", "--keep-within", "3d", "--keep-tag", "first"];
+    completed(report(run_at(-400, &[&backup[..], &["--tag", "first"]].concat())));
+    completed(report(run_at(-399, &backup)));
+    for day in [-7, -6, -5] {
+        completed(report(run_at(day, &backup)));
+        let run = run_at(day, &prune);
+        assert_eq!(run.code, 3, "{}", run.stdout);
+        assert!(run.stdout.contains("0 versions removed"), "{}", run.stdout);
+    }
+    completed(report(run_at(0, &backup)));
+    let run = run_at(0, &prune);
+    assert!(run.ok().stdout.contains("4 versions removed"), "{}", run.stdout);
+    // What was removed was there: between what rules keep of a long time nothing is doubted.
+    run_at(0, &prune).ok();
+}
+
 #[test]
 fn the_order_of_commits_comes_back_from_the_media() {
     let lab = Lab::new();

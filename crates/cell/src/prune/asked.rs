@@ -39,6 +39,7 @@ impl Cell {
                 still.entry(object).or_insert(why);
             }
         }
+        let leap = self.leap()?;
         let unsound = self.unsound_versions(&self.unsound_places()?)?;
         Ok(Asked {
             rules: &request.rules,
@@ -54,7 +55,8 @@ impl Cell {
             still,
             of_others: self.versions_of_others()?,
             crowded: self.crowded()?,
-            now_us: now_us(),
+            now_us: leap.map_or_else(now_us, |leap| leap.from_us),
+            leap,
             here: jiff::tz::TimeZone::system(),
         })
     }

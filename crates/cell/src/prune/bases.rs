@@ -402,7 +402,7 @@ impl Cell {
             let stay = versions_of(&bases.stay);
             // Consolidating took its time: they are looked at again.
             let asked = self.asked(request, &self.media_away()?)?;
-            self.idb.expire(asked.now_us, &[], |rows| {
+            self.idb.expire(now_us(), &[], |rows| {
                 let decisions = asked.decide(rows);
                 let given_up = rows.iter().zip(&decisions).filter(|(row, d)| {
                     let id = row.version.id;

@@ -6,9 +6,10 @@ use capstan_format::id::{ObjectId, VersionId};
 use capstan_idb::{Loss, LostData, Protection, PruneRow, Status};
 use jiff::tz::TimeZone;
 
-use super::rules::{KeepRules, Seen};
+use super::rules::{KeepRules, Now, Seen};
 use crate::damaged::{DamagedVersions, damaged_text};
 use crate::lacking::{Lacking, Paths, paths_text};
+use crate::leap::Leap;
 use crate::protect::local;
 
 /// What becomes of a version.
@@ -84,7 +85,10 @@ pub(crate) struct Asked<'a> {
     /// Versions on full disks, each with a full elsewhere that stands for it: that is kept in their place, where what they build on
     /// was given up.
     pub crowded: HashMap<VersionId, VersionId>,
+    /// Until when times are believed: now, or earlier, if the clock may have leapt.
     pub now_us: i64,
+    /// A leap of the clock that is not proved to be none.
+    pub leap: Option<Leap>,
     pub here: TimeZone,
 }
 
@@ -176,7 +180,8 @@ impl Asked<'_> {
         let seen =
             |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
         let seen: Vec<Seen<'_>> = of.iter().map(seen).collect();
-        of.iter().copied().zip(self.rules.apply(&seen, &self.here, self.now_us)).collect()
+        let now = Now { us: self.now_us, has_leapt: self.leap.is_some() };
+        of.iter().copied().zip(self.rules.apply(&seen, &self.here, now)).collect()
     }
 
     /// The last version of each object that is whole, and where that lacks paths the last ones that have them.
@@ -462,6 +467,7 @@ mod tests {
             of_others,
             crowded,
             now_us,
+            leap: None,
             here,
         }
     }

@@ -21,7 +21,7 @@ use capstan_devices::held::{FoundLock, HeldMedium};
 use capstan_engine::message::Code;
 use capstan_engine::threads::beside;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
-use capstan_idb::{ExpiredSegment, Object, PruneRow, Status};
+use capstan_idb::{ExpiredSegment, Object, Protection, PruneRow, Status};
 
 use self::bases::Bases;
 pub use self::bases::{ConsolidatedBase, UnconsolidatedBase};
@@ -30,6 +30,7 @@ use self::decide::{Asked, Decision, MediumLock};
 pub use self::rules::{Count, KeepRules};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::leap::Leap;
 use crate::media::{AwayMedium, is_worm};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -122,6 +123,8 @@ pub struct Pruned {
     pub consolidated: Vec<ConsolidatedBase>,
     /// What clocks say of versions that cannot be: which are newer was decided without them.
     pub wrong_clocks: Vec<String>,
+    /// A leap of the clock for the sake of which nothing ended by time.
+    pub leap: Option<Leap>,
     /// Errors that were said.
     pub errors: u64,
     /// Media that are away though nobody took them away: of the objects named there nothing went.
@@ -232,6 +235,7 @@ impl Cell {
         self.settle_bases(bases, request, &ears, &mut pruned)?;
         self.say_crowded(request, &self.asked(request, &found)?, &ears, &mut pruned)?;
         self.say_unended(request, &ears, &mut pruned)?;
+        pruned.leap = self.say_leap(&self.asked(request, &found)?, &ears)?;
         if request.dry_run {
             return Ok(pruned);
         }
@@ -303,7 +307,7 @@ impl Cell {
                 MediumLock::Damaged => None,
             };
             let locks: Vec<_> = asked.locks.iter().filter_map(until).collect();
-            let (now, decisions) = self.idb.expire(asked.now_us, &locks, |rows| {
+            let (now, decisions) = self.idb.expire(now_us(), &locks, |rows| {
                 let decisions = asked.decide(rows);
                 // What a full is to be made of is not marked before there is one.
                 let later = bases::versions_of(&bases::given_up(rows, &decisions, &asked));
@@ -396,6 +400,22 @@ impl Cell {
             }
         }
         Ok(said)
+    }
+
+    /// Says that the clock may have leapt, where anything that is asked for goes by time.
+    fn say_leap(&self, asked: &Asked<'_>, ears: &Ears<'_>) -> Result<Option<Leap>> {
+        let Some(leap) = asked.leap else { return Ok(None) };
+        let has_date = |row: &PruneRow| {
+            row.keeping.locked_until_us.is_some()
+                || matches!(row.keeping.protection, Protection::UntilUs(_))
+        };
+        let rows = self.idb.prune_rows()?;
+        let is_dated = |row: &PruneRow| asked.is_of(row.version.object) && has_date(row);
+        if !asked.rules.go_by_time() && !rows.iter().any(is_dated) {
+            return Ok(None);
+        }
+        ears.say(Code::ClockLeapt, "cell", &host(), leap.text());
+        Ok(Some(leap))
     }
 
     /// What each version has on each medium: segments and bytes.

@@ -46,6 +46,23 @@ pub(crate) struct Seen<'a> {
     pub tags: &'a [String],
 }
 
+/// Until when dates are believed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub us: i64,
+    /// Whether that is earlier than now by the clock, which may have leapt.
+    pub has_leapt: bool,
+}
+
+impl Now {
+    fn why_ahead(self) -> &'static str {
+        match self.has_leapt {
+            true => "its date is doubted, as the clock may have leapt",
+            false => "it is dated after now",
+        }
+    }
+}
+
 type Period = fn(&Zoned) -> (i64, i64);
 
 impl KeepRules {
@@ -54,6 +71,13 @@ impl KeepRules {
         self.counts().iter().all(|(_, count, _)| count.is_none())
             && self.within.is_none()
             && self.tags.is_empty()
+    }
+
+    /// Whether any rule goes by time.
+    pub(crate) fn go_by_time(&self) -> bool {
+        let counts = self.counts().into_iter();
+        self.within.is_some()
+            || counts.filter(|(.., period)| period.is_some()).any(|(_, count, _)| count.is_some())
     }
 
     fn counts(&self) -> [(&'static str, Option<Count>, Option<Period>); 6] {
@@ -76,16 +100,16 @@ impl KeepRules {
     }
 
     /// Why each of these versions, newest first, is kept: by no rule where nothing is said. What is newer the order says, not
-    /// the clock: rules that go by time neither count nor give up a version that is dated after now.
+    /// the clock: rules that go by time neither count nor give up a version that is dated after now, or later than is believed.
     pub(crate) fn apply(
         &self,
         versions: &[Seen<'_>],
         here: &TimeZone,
-        now_us: i64,
+        now: Now,
     ) -> Vec<Vec<String>> {
         let times: Vec<Zoned> = versions.iter().map(|v| zoned(v.created_us, here)).collect();
         let (ahead, dated): (Vec<usize>, Vec<usize>) =
-            (0..versions.len()).partition(|i| is_ahead(versions[*i].created_us, now_us));
+            (0..versions.len()).partition(|i| is_ahead(versions[*i].created_us, now.us));
         let all: Vec<usize> = (0..versions.len()).collect();
         let mut why = vec![Vec::new(); versions.len()];
         let mut goes_by_time = self.within.is_some();
@@ -99,7 +123,7 @@ impl KeepRules {
             }
         }
         for i in ahead.into_iter().filter(|_| goes_by_time) {
-            why[i].push("it is dated after now".to_owned());
+            why[i].push(now.why_ahead().to_owned());
         }
         for i in self.within(&dated, versions, here) {
             why[i].push("within".to_owned());
@@ -168,11 +192,12 @@ mod tests {
     const DAY: i64 = 86_400_000_000;
     /// Sunday 2026-11-01, noon, UTC.
     const NOON: i64 = 1_793_534_400_000_000;
+    const NOW: Now = Now { us: NOON, has_leapt: false };
 
     /// The indices that rules keep of versions, newest first.
     fn kept(rules: &KeepRules, times: &[i64]) -> Vec<usize> {
         let seen: Vec<_> = times.iter().map(|t| Seen { created_us: *t, tags: &[] }).collect();
-        let why = rules.apply(&seen, &TimeZone::UTC, NOON);
+        let why = rules.apply(&seen, &TimeZone::UTC, NOW);
         why.iter().enumerate().filter(|(_, why)| !why.is_empty()).map(|(i, _)| i).collect()
     }
 
@@ -228,7 +253,7 @@ mod tests {
         assert_eq!(kept(&rules, &times), [0, 13]);
         // A day ends where its people are.
         let seen: Vec<_> = times.iter().map(|t| Seen { created_us: *t, tags: &[] }).collect();
-        let why = rules.apply(&seen, &TimeZone::fixed(jiff::tz::offset(5)), NOON);
+        let why = rules.apply(&seen, &TimeZone::fixed(jiff::tz::offset(5)), NOW);
         assert_eq!(why.iter().position(|w| !w.is_empty()), Some(0));
         assert!(!why[18].is_empty() && why[13].is_empty(), "{why:?}");
     }
@@ -273,7 +298,7 @@ mod tests {
         let rules = KeepRules { tags: vec![tags("a,b"), tags("c")], ..KeepRules::default() };
         let of = [tags("a"), tags("b,a,x"), tags("c"), vec![]];
         let seen: Vec<_> = of.iter().map(|tags| Seen { created_us: NOON, tags }).collect();
-        let why = rules.apply(&seen, &TimeZone::UTC, NOON);
+        let why = rules.apply(&seen, &TimeZone::UTC, NOW);
         let none: Vec<String> = vec![];
         assert_eq!(why, [none.clone(), vec!["tag a,b".into()], vec!["tag c".into()], none]);
     }

@@ -1,4 +1,4 @@
-//! The guides of docs/guide, replayed: their blocks of commands, one after the other, in one shell.
+//! The tutorial and the guides, replayed: their blocks of commands, one after the other, in one shell.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,20 +6,20 @@ use std::path::Path;
 
 use crate::support::{Lab, finish};
 
-/// The commands of a guide: its `sh` blocks.
-fn commands(guide: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(guide);
+/// The commands of a page of docs: its `sh` blocks.
+fn commands(page: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let text = fs::read_to_string(path).unwrap();
     let blocks = text.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
     blocks.collect()
 }
 
-/// Runs the commands of a guide; what they said.
-fn replayed(guide: &str) -> String {
+/// Runs the commands of a page; what they said.
+fn replayed(page: &str) -> String {
     let lab = Lab::new();
     lab.mkdir("bin");
     symlink(env!("CARGO_BIN_EXE_capstan"), lab.path("bin/capstan")).unwrap();
-    lab.file("guide.sh", commands(guide));
+    lab.file("guide.sh", commands(page));
     let mut shell = lab.program("bash");
     let path = format!("{}:{}", lab.path("bin").display(), std::env::var("PATH").unwrap());
     let run = finish(shell.args(["-euo", "pipefail", "-x", "guide.sh"]).env("PATH", path));
@@ -28,14 +28,22 @@ fn replayed(guide: &str) -> String {
 }
 
 #[test]
+fn the_tutorial() {
+    let said = replayed("tutorial.md");
+    for command in ["backup", "restore", "key init", "run --check", "idb recover"] {
+        assert!(said.contains(&format!("+ capstan {command}")), "'{command}': {said}");
+    }
+}
+
+#[test]
 fn the_life_of_a_backup() {
-    let said = replayed("lifecycle.md");
+    let said = replayed("guide/lifecycle.md");
     assert!(said.matches("capstan restore").count() >= 7, "{said}");
 }
 
 #[test]
 fn a_damaged_medium() {
-    let said = replayed("damaged-medium.md");
+    let said = replayed("guide/damaged-medium.md");
     for code in ["201 damaged", "229 replica-used"] {
         assert!(said.contains(code), "'{code}': {said}");
     }

@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR := $(TARGET)
 # The venv of the independent reader: where tools/setup.sh makes it and the tests look for it.
 export CAPSTAN_VENV ?= $(TARGET)/venv
 
-.PHONY: help setup build demo demo-tape test fmt lint bench soak man deb clean setup-build setup-demo setup-demo-tape setup-deb
+.PHONY: help setup build demo demo-tape test fmt lint bench soak man deb docs clean setup-build setup-demo setup-demo-tape setup-deb setup-docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -21,7 +21,7 @@ setup: ## install what the tests need and this machine lacks (as root; else say 
 	@tools/setup.sh test
 
 # Each of the others installs what it needs, and no more.
-setup-build setup-demo setup-demo-tape setup-deb: setup-%:
+setup-build setup-demo setup-demo-tape setup-deb setup-docs: setup-%:
 	@tools/setup.sh $*
 
 build: setup-build ## build target/release/capstan
@@ -72,6 +72,9 @@ man: build ## write the man pages to target/man
 
 deb: setup-deb build ## build a Debian package in target/deb
 	@tools/deb.sh $(CAPSTAN) $(TARGET)/deb
+
+docs: setup-docs ## build a site of docs in target/docs/site, with a search
+	@tools/docs.sh $(TARGET)/tools/bin/mdbook $(TARGET)/docs
 
 clean: ## remove what was built
 	$(CARGO) clean

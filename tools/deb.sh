@@ -37,9 +37,9 @@ doc=usr/share/doc/capstan
 put 644 "$here/packaging/copyright" $doc/copyright
 put 644 "$here/packaging/changelog" $doc/changelog
 gzip -9n "$root/$doc/changelog"
-# As in the sources, so that they name each other rightly.
+# As in the sources, so that they name each other rightly; SUMMARY.md is for the site alone.
 put 644 "$here/README.md" $doc/README.md
-(cd "$here" && find docs -name '*.md') | while read -r page; do put 644 "$here/$page" "$doc/$page"; done
+(cd "$here" && find docs -name '*.md' ! -name SUMMARY.md) | while read -r page; do put 644 "$here/$page" "$doc/$page"; done
 # What the pages name besides: the figures, the reader where it is installed, and the licence, of which every system has the text.
 put 644 "$here/bench/RESULTS.md" $doc/bench/RESULTS.md
 mkdir -p "$root/$doc/tools"

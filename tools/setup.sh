@@ -1,11 +1,12 @@
 #!/bin/bash
-# Installs what this machine lacks of what a thing needs, and nothing else: setup.sh build|demo|demo-tape|deb|test
+# Installs what this machine lacks of what a thing needs, and nothing else: setup.sh build|demo|demo-tape|deb|docs|test
 #
 #   build      a C compiler, for the libraries in C that are built along; Rust has to be there
 #   demo       that, and rsync, which compares
 #   demo-tape  that, and a tape library made of software (tgt) with the library that talks to it
 #   deb        what builds a package
-#   test       all of it; the tools that make and compare file systems and look at processes; a further tape drive made of
+#   docs       mdBook, which makes a site of docs: built once, into target/tools
+#   test       what all but docs need; the tools that make and compare file systems and look at processes; a further tape drive made of
 #              software (istgt); a Linux kernel as a process; PostgreSQL; a mail server; a Python venv for the independent
 #              reader of media, DuckDB and the tests' mail server; lintian and systemd-analyze, which check the package and its units
 #
@@ -15,9 +16,9 @@ cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"
 
 case ${1:-} in
-build | demo | demo-tape | deb | test) what=$1 ;;
+build | demo | demo-tape | deb | docs | test) what=$1 ;;
 *)
-    echo "usage: tools/setup.sh build|demo|demo-tape|deb|test" >&2
+    echo "usage: tools/setup.sh build|demo|demo-tape|deb|docs|test" >&2
     exit 2
     ;;
 esac
@@ -105,6 +106,18 @@ fi
 if ! command -v cargo >/dev/null && [ ! -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
     echo "setup: Rust is missing; install it from https://rustup.rs" >&2
     exit 1
+fi
+# Without what mdBook needs to serve or watch a site.
+mdbook=0.5.4
+if is_for docs; then
+    tools=${CARGO_TARGET_DIR:-target}/tools
+    if [ "$("$tools/bin/mdbook" --version 2>/dev/null)" != "mdbook v$mdbook" ]; then
+        echo "setup: building mdBook $mdbook, once"
+        PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin" CARGO_TARGET_DIR=$tools/build CARGO_PROFILE_RELEASE_LTO=off \
+            CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+            cargo install --quiet --locked --root "$tools" --no-default-features --features search mdbook --version "=$mdbook"
+        rm -rf "$tools/build"
+    fi
 fi
 is_for test || exit 0
 

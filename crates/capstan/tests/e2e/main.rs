@@ -20,6 +20,7 @@ mod consolidate_tape;
 mod copy;
 mod damaged;
 mod differences;
+mod documents;
 mod drill;
 mod drive_encryption;
 mod drive_wait;

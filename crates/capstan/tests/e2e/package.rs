@@ -1,11 +1,11 @@
 //! The Debian package: what is in it, what lintian says of it, and what its units are.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::documents::dead_links;
 use crate::support::{Lab, finish, skip};
 
 /// The sources.
@@ -83,70 +83,6 @@ fn the_package_has_all_that_belongs_to_it() {
     // What it installs works: the example is a right specification.
     let example = lab.path("installed/etc/capstan/example.toml");
     lab.run(["run", "--check", example.to_str().unwrap()]).ok();
-}
-
-/// Links of pages, and of those in directories, that lead nowhere; and how many were looked at.
-fn dead_links(root: &Path, pages: &[PathBuf]) -> (Vec<String>, usize) {
-    let (mut left, mut broken, mut checked) = (pages.to_vec(), Vec::new(), 0);
-    while let Some(page) = left.pop() {
-        if page.is_dir() {
-            left.extend(fs::read_dir(&page).unwrap().map(|entry| entry.unwrap().path()));
-            continue;
-        }
-        if page.extension().is_none_or(|extension| extension != "md") {
-            continue;
-        }
-        let text = fs::read_to_string(&page).unwrap();
-        for (link, anchor) in links(&text) {
-            checked += 1;
-            let to = match link.is_empty() {
-                true => page.clone(),
-                false => page.parent().unwrap().join(link),
-            };
-            let common =
-                fs::read_link(&to).ok().filter(|to| to.starts_with("../../common-licenses"));
-            let there = common.is_some() || to.exists();
-            let headed = anchor.is_none_or(|anchor| anchors(&to).iter().any(|of| of == anchor));
-            if !(there && headed) {
-                let page = page.strip_prefix(root).unwrap_or(&page).display();
-                broken.push(format!("{page}: {link}#{}", anchor.unwrap_or_default()));
-            }
-        }
-    }
-    (broken, checked)
-}
-
-/// Targets of a page's links that are no addresses of the web, each with its anchor.
-fn links(text: &str) -> Vec<(&str, Option<&str>)> {
-    let prose = text.split("```").step_by(2);
-    let targets =
-        prose.flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
-    let here = targets.filter(|to| !to.contains("://") && !to.starts_with("mailto:"));
-    here.map(|to| to.split_once('#').map_or((to, None), |(to, anchor)| (to, Some(anchor))))
-        .collect()
-}
-
-/// What headings of a page are called in links.
-fn anchors(page: &Path) -> Vec<String> {
-    let text = fs::read_to_string(page).unwrap_or_default();
-    let prose: String = text.split("```").step_by(2).collect();
-    let slug = |heading: &str| -> String {
-        let kept = heading.trim_start_matches('#').trim().to_lowercase();
-        let kept = kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-    };
-    prose.lines().filter(|line| line.starts_with('#')).map(slug).collect()
-}
-
-#[test]
-fn links_of_the_documents_lead_somewhere() {
-    let root = sources();
-    let pages = ["README.md", "docs", "bench/RESULTS.md"].map(|page| root.join(page));
-    let (broken, checked) = dead_links(&root, &pages);
-    assert!(
-        checked > 50 && broken.is_empty(),
-        "{checked} links, of which lead nowhere: {broken:#?}"
-    );
 }
 
 #[test]

@@ -26,7 +26,7 @@ while IFS=: read -r page link; do
     target=${link%%#*} anchor=
     [[ $link != *#* ]] || anchor=${link#*#}
     file=$page
-    [ -z "$target" ] || file=$(dirname "$page")/$target
+    [ -z "$target" ] || file=${page%/*}/$target
     if [ ! -e "$file" ] || { [ -n "$anchor" ] && ! grep -qF "id=\"$anchor\"" "$file"; }; then
         echo "docs: ${page#"$out"/site/} links to $link, which is not there" >&2
         broken=1

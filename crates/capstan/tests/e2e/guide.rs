@@ -42,6 +42,18 @@ fn the_life_of_a_backup() {
 }
 
 #[test]
+fn encryption_and_its_loss() {
+    let said = replayed("guide/encryption.md");
+    assert!(said.matches("+ capstan restore").count() >= 2, "{said}");
+}
+
+#[test]
+fn monitoring() {
+    let said = replayed("guide/monitoring.md");
+    assert!(said.contains("+ test 2 = 2"), "{said}");
+}
+
+#[test]
 fn a_damaged_medium() {
     let said = replayed("guide/damaged-medium.md");
     for code in ["201 damaged", "229 replica-used"] {

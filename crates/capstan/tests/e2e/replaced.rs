@@ -265,3 +265,20 @@ fn two_files_that_would_have_one_path_are_refused() {
     lab.restored(["t", only, deep, "--strip", &strip, "--into", "out"]);
     assert_eq!(lab.sh("cd out; find . -type f | sort"), "./deep/x\n./only\n./x\n");
 }
+
+#[test]
+fn a_file_that_was_touched_since_the_full_is_none_that_another_one_meets() {
+    let lab = Lab::new();
+    for n in 0..3 {
+        lab.file(&format!("tree/f{n}"), noise(n, 5000));
+    }
+    let backup = ["tree", "--to", "medium", "--name", "t"];
+    lab.backed_up(backup);
+    lab.sh("chmod 600 tree/f0; touch -d 2020-01-01 tree/f1; echo more >>tree/f2");
+    lab.backed_up(backup);
+    let strip = (lab.path("tree").components().count() - 1).to_string();
+    lab.restored(["t", "--strip", &strip, "--into", "out"]);
+    lab.sh("diff -r tree out");
+    lab.restored(["t", "--strip", &strip, "--to-tar", "t.tar"]);
+    assert_eq!(lab.sh("tar -tf t.tar | grep -v '/$' | sort"), "f0\nf1\nf2\n");
+}

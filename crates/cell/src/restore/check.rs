@@ -1,6 +1,6 @@
 //! What is refused before a restore writes anything.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
@@ -156,15 +156,17 @@ impl Check<'_> {
         if strip == 0 {
             return Ok(());
         }
-        // By hash, for there may be millions.
-        let (hasher, mut seen) = (RandomState::new(), HashSet::new());
+        // By hash, for there may be millions. A path comes twice where a later version changed only its metadata.
+        let (hasher, mut seen) = (RandomState::new(), HashMap::new());
         let mut met: Option<Vec<u8>> = None;
         each_path(self.view, self.overview, self.scope, &mut |path, is_dir| {
             let at = path.iter().enumerate().filter(|(_, b)| **b == b'/').nth(strip - 1);
-            if let Some((at, _)) = at.filter(|_| !is_dir && self.chosen.has(path, is_dir))
-                && !seen.insert(hasher.hash_one(&path[at + 1..]))
-            {
-                met.get_or_insert_with(|| path.to_vec());
+            if let Some((at, _)) = at.filter(|_| !is_dir && self.chosen.has(path, is_dir)) {
+                let whole = hasher.hash_one(path);
+                let first = *seen.entry(hasher.hash_one(&path[at + 1..])).or_insert(whole);
+                if first != whole {
+                    met.get_or_insert_with(|| path.to_vec());
+                }
             }
         })?;
         let Some(path) = met else { return Ok(()) };

@@ -4,6 +4,7 @@
 //! N days that have one; hours, weeks (from Monday), months and years likewise. Where there are fewer than N, the oldest
 //! version is kept too. A version stays if any rule keeps it.
 
+use capstan_idb::credible;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
@@ -100,7 +101,8 @@ impl KeepRules {
     }
 
     /// Why each of these versions, newest first, is kept: by no rule where nothing is said. What is newer the order says, not
-    /// the clock: rules that go by time neither count nor give up a version that is dated after now, or later than is believed.
+    /// the clock. Rules that go by time neither count nor give up a version that is dated after now, or later than is believed.
+    /// Nor do they count one whose date contradicts those of the others: it stays as long as the one before it does.
     pub(crate) fn apply(
         &self,
         versions: &[Seen<'_>],
@@ -108,25 +110,35 @@ impl KeepRules {
         now: Now,
     ) -> Vec<Vec<String>> {
         let times: Vec<Zoned> = versions.iter().map(|v| zoned(v.created_us, here)).collect();
-        let (ahead, dated): (Vec<usize>, Vec<usize>) =
-            (0..versions.len()).partition(|i| is_ahead(versions[*i].created_us, now.us));
+        let ages = ages(versions, now.us);
+        let dated: Vec<usize> = (0..versions.len()).filter(|i| ages[*i] == Age::Dated).collect();
         let all: Vec<usize> = (0..versions.len()).collect();
         let mut why = vec![Vec::new(); versions.len()];
-        let mut goes_by_time = self.within.is_some();
+        let mut by_time = vec![false; versions.len()];
         for (name, count, period) in self.counts() {
             let Some(count) = count else { continue };
-            goes_by_time |= period.is_some();
             let of = if period.is_some() { &dated } else { &all };
             let times: Vec<&Zoned> = of.iter().map(|i| &times[*i]).collect();
             for index in chosen(&times, count, period) {
                 why[of[index]].push(name.to_owned());
+                by_time[of[index]] |= period.is_some();
             }
-        }
-        for i in ahead.into_iter().filter(|_| goes_by_time) {
-            why[i].push(now.why_ahead().to_owned());
         }
         for i in self.within(&dated, versions, here) {
             why[i].push("within".to_owned());
+            by_time[i] = true;
+        }
+        if self.go_by_time() {
+            for (i, age) in ages.iter().enumerate() {
+                match age {
+                    Age::Dated => {}
+                    Age::Ahead => why[i].push(now.why_ahead().to_owned()),
+                    Age::Wrong { with } if by_time[*with] => {
+                        why[i].push("its date is wrong, and the one before it is kept".to_owned());
+                    }
+                    Age::Wrong { .. } => {}
+                }
+            }
         }
         for (version, why) in versions.iter().zip(&mut why) {
             let has = |list: &&Vec<String>| list.iter().all(|tag| version.tags.contains(tag));
@@ -137,21 +149,49 @@ impl KeepRules {
         why
     }
 
-    /// Those of these versions that are at most so much older than the newest. Each is at least as new as all before it, also where
-    /// its clock was set back.
+    /// Those of these versions, which come newest first, that are at most so much older than the newest.
     fn within(&self, dated: &[usize], versions: &[Seen<'_>], here: &TimeZone) -> Vec<usize> {
-        let Some(within) = self.within else { return Vec::new() };
-        let mut latest = i64::MIN;
-        let mut times: Vec<(usize, i64)> = Vec::with_capacity(dated.len());
-        for i in dated.iter().rev() {
-            latest = latest.max(versions[*i].created_us);
-            times.push((*i, latest));
-        }
+        let (Some(within), Some(newest)) = (self.within, dated.first()) else { return Vec::new() };
         // Beyond the calendar is before all versions.
-        let since = zoned(latest, here).checked_sub(within);
+        let since = zoned(versions[*newest].created_us, here).checked_sub(within);
         let since = since.map_or(i64::MIN, |t| t.timestamp().as_microsecond());
-        times.into_iter().filter(|(_, time)| *time > since).map(|(i, _)| i).collect()
+        dated.iter().copied().filter(|i| versions[*i].created_us > since).collect()
     }
+}
+
+/// What a version's date is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Age {
+    /// It agrees with those of the others.
+    Dated,
+    /// It is after now, or later than is believed.
+    Ahead,
+    /// It contradicts the others: a clock was ahead or set back. `with` is the version before it whose date agrees, or the one after it.
+    Wrong { with: usize },
+}
+
+/// What the dates of these versions, newest first, are worth.
+fn ages(versions: &[Seen<'_>], now_us: i64) -> Vec<Age> {
+    let mut ages = vec![Age::Dated; versions.len()];
+    let mut oldest_first: Vec<usize> = Vec::with_capacity(versions.len());
+    for (i, version) in versions.iter().enumerate().rev() {
+        match is_ahead(version.created_us, now_us) {
+            true => ages[i] = Age::Ahead,
+            false => oldest_first.push(i),
+        }
+    }
+    let times: Vec<i64> = oldest_first.iter().map(|i| versions[*i].created_us.min(now_us)).collect();
+    let believed = credible(&times, now_us);
+    // Where no clock was ever set, there is nothing better to go by.
+    let Some(first) = believed.iter().position(|believed| *believed) else { return ages };
+    let mut with = oldest_first[first];
+    for (i, believed) in oldest_first.into_iter().zip(believed) {
+        match believed {
+            true => with = i,
+            false => ages[i] = Age::Wrong { with },
+        }
+    }
+    ages
 }
 
 /// The versions that one rule keeps.
@@ -288,8 +328,43 @@ mod tests {
         assert_eq!(kept(&within, &times), [0, 1, 2]);
         let back = [NOON - 9000 * DAY, NOON, NOON - DAY];
         assert_eq!(kept(&within, &back), [0, 1, 2]);
+        let alone = [NOON - 9000 * DAY; 3];
+        assert_eq!(kept(&within, &alone), [0, 1, 2]);
         let last = KeepRules { last: Some(Count::Last(1)), ..KeepRules::default() };
         assert_eq!(kept(&last, &back), [0]);
+    }
+
+    /// A version whose clock was wrong costs no other one its place, and goes when its neighbour goes.
+    #[test]
+    fn a_wrong_date_takes_no_place_in_any_period() {
+        let of = |daily, monthly, yearly| KeepRules {
+            daily: Some(Count::Last(daily)),
+            monthly: Some(Count::Last(monthly)),
+            yearly: Some(Count::Last(yearly)),
+            ..KeepRules::default()
+        };
+        let right: Vec<i64> =
+            [0, 1, 2, 31, 61, 330, 365, 700].iter().map(|day| NOON - day * DAY).collect();
+        let rules = of(2, 3, 3);
+        let before = kept(&rules, &right);
+        // One night the clock had its zero, or was ahead by a time that is over by now, or was behind.
+        for wrong in [DAY, NOON - 10 * DAY, NOON - 400 * DAY] {
+            for at in 1..right.len() {
+                let mut times = right.clone();
+                times.insert(at, wrong);
+                if times.is_sorted_by(|a, b| a >= b) {
+                    continue;
+                }
+                let now = kept(&rules, &times);
+                let stays = |i: &usize| now.contains(&(i + usize::from(*i >= at)));
+                assert!(before.iter().all(stays), "{wrong} at {at}: {now:?}, before: {before:?}");
+                // Which of two neighbours is wrong may be open. Then both stay.
+                assert!(now.len() <= before.len() + 1, "{wrong} at {at}: {now:?}, before: {before:?}");
+            }
+        }
+        // Clocks that were never set: the order is all there is.
+        let never: Vec<i64> = (0..9).rev().map(|n| n * DAY).collect();
+        assert_eq!(kept(&of(2, 1, 1), &never), [0, 1]);
     }
 
     #[test]

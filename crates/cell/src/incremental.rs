@@ -159,7 +159,10 @@ impl Cell {
         for segment in &view.segments {
             let places = segment.whole_places();
             let mut near = places.iter().any(|(_, id, _)| media.contains(id));
-            for medium in media {
+            // What was staged away is there as a copy, which is a segment of its own. Where it is as it was written, it is on another
+            // disk that was in the same place then.
+            let is_copied = places.iter().all(|(id, ..)| *id != segment.segment);
+            for medium in media.iter().filter(|_| is_copied) {
                 near |= match staged.entry((segment.by, *medium)) {
                     Entry::Occupied(known) => *known.get(),
                     Entry::Vacant(new) => *new.insert(self.was_staged(segment.by, *medium)?),

@@ -99,6 +99,8 @@ codes! {
     NotProved,
     /// A pattern did nothing.
     NoMatch,
+    /// Of some files' paths stripping leaves nothing.
+    Stripped,
     /// Options were adapted.
     Adapted,
     /// A session was stopped before its end.
@@ -507,6 +509,12 @@ impl Code {
             Self::NoMatch => {
                 (320, "no-match", Warning, "check how the pattern is written (docs/patterns.md)")
             }
+            Self::Stripped => (
+                321,
+                "stripped",
+                Warning,
+                "strip fewer components, or restore these files by themselves",
+            ),
             Self::Adapted => (401, "adapted", Note, "nothing to do"),
             Self::Stopped => (
                 402,

@@ -295,3 +295,32 @@ fn where_disks_take_turns_one_that_is_missing_was_not_taken_away() {
     }
     assert!(!lab.path("usb").exists());
 }
+
+/// Disks that are in one place in turn are each enough by themselves, though sessions name the same device.
+#[test]
+fn where_two_disks_take_turns_in_one_place_each_builds_on_its_own() {
+    let lab = lab();
+    let pair = ["tree", "--name", "t", "--to", "usb/m"];
+    let turn = |n: usize, from: Option<&str>, to: &str, options: &[&str]| -> serde_json::Value {
+        if let Some(from) = from {
+            lab.sh(&format!("mv usb {from}"));
+        }
+        lab.sh(&format!("mv {to} usb; echo {n} >>tree/changed"));
+        lab.backed_up([&pair[..], options].concat())
+    };
+    lab.sh("mkdir -p disk-a disk-b");
+    let full_a = turn(1, None, "disk-a", &[]);
+    let full_b = turn(2, Some("disk-a"), "disk-b", &["--new-medium"]);
+    assert!(full_b["base_session"].is_null() && !full_a["session"].is_null(), "{full_b}");
+    let incr_b = turn(3, Some("disk-b"), "disk-b", &[]);
+    let incr_a = turn(4, Some("disk-b"), "disk-a", &[]);
+    assert_eq!(incr_b["base_session"], full_b["session"]);
+    assert_eq!(incr_a["base_session"], full_a["session"]);
+    lab.sh("rm -rf disk-b");
+    lab.restored(["t", "--into", "out"]);
+    crate::compare::same(
+        &lab,
+        &lab.path("tree"),
+        &crate::support::below(&lab.path("out"), &lab.path("tree")),
+    );
+}

@@ -258,12 +258,29 @@ fn two_files_that_would_have_one_path_are_refused() {
         let run = lab.run(["restore", "t", "--strip", &strip, to[0], to[1]]);
         run.refused(&["/x and another file would have one path", "strip less"]);
     }
+    // What is asked for by name does not go without a word; others are counted.
+    lab.file("tree/top", "top");
+    lab.file("tree/p1/y/z", "z");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let (top, p1) = (lab.path("tree/top"), lab.path("tree/p1/only"));
+    let named = ["restore", "t", top.to_str().unwrap(), p1.to_str().unwrap(), "--into", "out"];
+    let run = lab.run([&named[..], &["--strip", &strip]].concat());
+    run.refused(&["leaves nothing of /", "tree/top, which is asked for"]);
+    let tree = lab.path("tree");
+    let all = ["restore", "t", tree.to_str().unwrap(), "--exclude", "p2", "--into", "some"];
+    let run = lab.run([&all[..], &["--strip", &strip]].concat());
+    assert!(
+        run.ok().stderr.contains("stripped") && run.stderr.contains("tree/top"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(lab.sh("cd some; find . -type f | sort"), "./only\n./x\n./y/z\n");
     // Directories may meet.
     let deep = lab.path("tree/p2/deep");
     let only = lab.path("tree/p1");
     let (only, deep) = (only.to_str().unwrap(), deep.to_str().unwrap());
     lab.restored(["t", only, deep, "--strip", &strip, "--into", "out"]);
-    assert_eq!(lab.sh("cd out; find . -type f | sort"), "./deep/x\n./only\n./x\n");
+    assert_eq!(lab.sh("cd out; find . -type f | sort"), "./deep/x\n./only\n./x\n./y/z\n");
 }
 
 #[test]

@@ -180,7 +180,8 @@ fn ages(versions: &[Seen<'_>], now_us: i64) -> Vec<Age> {
             false => oldest_first.push(i),
         }
     }
-    let times: Vec<i64> = oldest_first.iter().map(|i| versions[*i].created_us.min(now_us)).collect();
+    let times: Vec<i64> =
+        oldest_first.iter().map(|i| versions[*i].created_us.min(now_us)).collect();
     let believed = credible(&times, now_us);
     // Where no clock was ever set, there is nothing better to go by.
     let Some(first) = believed.iter().position(|believed| *believed) else { return ages };
@@ -359,7 +360,10 @@ mod tests {
                 let stays = |i: &usize| now.contains(&(i + usize::from(*i >= at)));
                 assert!(before.iter().all(stays), "{wrong} at {at}: {now:?}, before: {before:?}");
                 // Which of two neighbours is wrong may be open. Then both stay.
-                assert!(now.len() <= before.len() + 1, "{wrong} at {at}: {now:?}, before: {before:?}");
+                assert!(
+                    now.len() <= before.len() + 1,
+                    "{wrong} at {at}: {now:?}, before: {before:?}"
+                );
             }
         }
         // Clocks that were never set: the order is all there is.

@@ -114,8 +114,8 @@ fn each_path(
 
 impl Check<'_> {
     /// Refuses what can be told from the request, the database, and a look at the media.
-    pub fn request(&self) -> Result<()> {
-        self.strip()?;
+    pub fn request(&self, ears: &Ears<'_>) -> Result<()> {
+        self.strip(ears)?;
         self.view.require_a_medium()
     }
 
@@ -128,34 +128,62 @@ impl Check<'_> {
         })
     }
 
-    /// Stripping that leaves nothing of any path.
-    pub fn strip(&self) -> Result<()> {
+    /// Refuses stripping that leaves nothing of any path, or of a file that was asked for by its own; says how many others are left
+    /// out by it.
+    pub fn strip(&self, ears: &Ears<'_>) -> Result<()> {
         let strip = self.request.strip;
+        if strip == 0 {
+            return Ok(());
+        }
         let mut longest = 0;
-        if strip > 0 {
-            self.each_chosen(&mut |path| {
-                if !path.is_empty() {
-                    longest = longest.max(path.split(|b| *b == b'/').count());
+        let (mut named, mut first): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
+        // By hash, as a path may come twice.
+        let (hasher, mut gone) = (RandomState::new(), HashSet::new());
+        each_path(self.view, self.overview, self.scope, &mut |path, is_dir| {
+            if path.is_empty() || !self.chosen.has(path, is_dir) {
+                return;
+            }
+            let components = path.split(|b| *b == b'/').count();
+            longest = longest.max(components);
+            if !is_dir && components <= strip {
+                gone.insert(hasher.hash_one(path));
+                first.get_or_insert_with(|| path.to_vec());
+                if self.chosen.asked_of(path) == Some(path) {
+                    named.get_or_insert_with(|| path.to_vec());
                 }
-            })?;
-        }
-        if longest > strip {
-            return self.meeting(strip);
-        }
+            }
+        })?;
         if longest == 0 {
             return Ok(());
         }
-        Err(CellError::BadInput(format!(
-            "--strip {strip} leaves nothing to restore: no path has more than {longest} components; strip {} at most",
-            longest - 1
-        )))
+        if longest <= strip {
+            return Err(CellError::BadInput(format!(
+                "--strip {strip} leaves nothing to restore: no path has more than {longest} components; strip {} at most",
+                longest - 1
+            )));
+        }
+        if let Some(path) = named {
+            return Err(CellError::BadInput(format!(
+                "--strip {strip} leaves nothing of /{}, which is asked for; strip {} at most, or restore it by itself",
+                path_text(&path),
+                path.split(|b| *b == b'/').count() - 1
+            )));
+        }
+        self.meeting(strip)?;
+        if let Some(first) = first {
+            let text = match gone.len() {
+                1 => format!("--strip {strip} leaves nothing of its path: it is left out"),
+                n => format!(
+                    "--strip {strip} leaves nothing of the paths of {n} files, of which this is one: they are left out"
+                ),
+            };
+            ears.say(Code::Stripped, "cell", &format!("/{}", path_text(&first)), text);
+        }
+        Ok(())
     }
 
     /// Stripping after which two files have one path.
     fn meeting(&self, strip: usize) -> Result<()> {
-        if strip == 0 {
-            return Ok(());
-        }
         // By hash, for there may be millions. A path comes twice where a later version changed only its metadata.
         let (hasher, mut seen) = (RandomState::new(), HashMap::new());
         let mut met: Option<Vec<u8>> = None;

@@ -291,8 +291,8 @@ impl Cell {
             Check { view: &view, overview: &overview, request, chosen: &chosen, scope: &scope };
         match request.dry_run {
             // Media that are away stand on the pick list.
-            true => check.strip()?,
-            false => check.request()?,
+            true => check.strip(ears)?,
+            false => check.request(ears)?,
         }
         self.refuse_no_place(request, &version)?;
         kept::refuse_target(self, request)?;

@@ -71,7 +71,7 @@ Exit codes:
   4    `compare`: something differs
   5    `status`: a warning
   6    `status`: critical
-  130  ended at once by a second SIGINT or SIGTERM (the first ends the session in order)
+  130  ended at once by a second SIGINT or SIGTERM (the first, or a SIGHUP, ends the session in order)
 
 Environment:
   CAPSTAN_HOME            where the internal database and the key ring are (as --home)

@@ -1,21 +1,19 @@
 //! `capstan catalog export`: a catalog as a table for other tools.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use capstan_cell::{CellError, ExportRequest, Exported};
 use capstan_engine::message::path_text;
 use indicatif::{HumanCount, ProgressBar};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use crate::args::{ExportArgs, Global};
 use crate::as_of::as_of;
-use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, INTERRUPTED, one_line};
+use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, one_line};
 use crate::home;
 use crate::output::{Output, json_line, stdout_is_terminal};
+use crate::signals;
 use crate::sizes::{bytes_text, grouped};
 
 /// Runs the command.
@@ -35,7 +33,8 @@ fn export(global: &Global, args: &ExportArgs) -> Result<u8, Failure> {
             "give --parquet a file, or redirect standard output",
         ));
     }
-    let interrupted = watch_signals()?;
+    let interrupted = signals::told()
+        .map_err(|e| Failure::of(FAILED, format!("cannot watch for signals: {e}"), None))?;
     let cell = home::open(global)?;
     let request = ExportRequest {
         version: as_of(global, &cell, &args.version, args.as_of.as_ref())?,
@@ -61,17 +60,6 @@ fn export(global: &Global, args: &ExportArgs) -> Result<u8, Failure> {
     tell(global, &done);
     say(args, &done)?;
     Ok(if done.left_out.is_empty() { COMPLETED } else { COMPLETED_WITH_ERRORS })
-}
-
-/// Set by the first SIGINT or SIGTERM; the second ends the process.
-fn watch_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let seen = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&seen))
-            .and_then(|_| flag::register(signal, Arc::clone(&seen)))
-            .map_err(|e| Failure::of(FAILED, format!("cannot watch for signals: {e}"), None))?;
-    }
-    Ok(seen)
 }
 
 /// Where who reads standard output went away, there is nothing to say.

@@ -37,6 +37,7 @@ mod run;
 mod selection;
 mod session;
 mod sessions;
+mod signals;
 mod sizes;
 mod spec;
 mod stage;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
@@ -12,16 +12,15 @@ use capstan_engine::threads;
 use capstan_tape::take_struck;
 use jiff::Timestamp;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::args::Global;
-use crate::exit::{BAD_INPUT, COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, INTERRUPTED};
+use crate::exit::{BAD_INPUT, COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure};
 use crate::home;
 use crate::output::{Output, json_line};
 use crate::progress::Console;
 use crate::report_text::View;
+use crate::signals;
 
 /// The method of a report that says what would be done.
 pub const DRY_RUN: &str = "dry run";
@@ -134,20 +133,14 @@ fn watched<T>(
     result
 }
 
-/// The first SIGINT or SIGTERM ends the session in order, the second ends the process.
+/// The first SIGINT, SIGTERM or SIGHUP ends the session in order; see `signals` for the second.
 pub fn on_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> Result<(), Failure> {
     watch_signals(stop, console)
         .map_err(|e| Failure::of(FAILED, format!("cannot watch for signals: {e}"), None))
 }
 
 fn watch_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
-    let seen = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal passes the first and sets what the second one meets.
-        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&seen))?;
-        flag::register(signal, Arc::clone(&seen))?;
-    }
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut signals = Signals::new(signals::watched()?)?;
     let (stop, console) = (Arc::clone(stop), Arc::clone(console));
     let watch = move || {
         if signals.forever().next().is_some() {

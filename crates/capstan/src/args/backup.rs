@@ -46,8 +46,8 @@ lies. Media that were exported are as good as at hand. Where the last version is
 the backup has everything, too. A warning says why. --full and --level say
 otherwise. --dry-run --list has a line for each path: new, changed, metadata (its contents are not stored again), unchanged, removed,
 left out and by which rule, failed; what is in a directory that is left out is not listed. A mirror that fails is left and said
-(status completed with errors); only when all have failed the session fails. A first SIGINT or SIGTERM ends the
-session in order: what was read is committed, and --resume goes on from there.";
+(status completed with errors); only when all have failed the session fails. A first SIGINT or SIGTERM, or a SIGHUP that
+is not ignored (nohup), ends the session in order: what was read is committed, and --resume goes on from there.";
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]

@@ -193,6 +193,67 @@ fn the_first_sigterm_ends_a_session_that_waits() {
     }
 }
 
+/// Whose terminal goes away ends in order, and what was read is committed. A shell and the kernel may both say so.
+#[test]
+fn a_terminal_that_goes_away_ends_a_session_in_order() {
+    let lab = Lab::new();
+    let content = noise(1, 3_000_000);
+    lab.file("tree/file", &content);
+    let sessions = || lab.run(["sessions", "--kind", "all", "--json"]).ok().stdout.clone();
+    let is_running = || sessions().contains("\"running\"");
+    let hang_up = |child: &Child| {
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    };
+    let slow = ["--from-command", "cat tree/file; sleep 1000", "--stdin-name", "f", "--name", "c"];
+    let mut command = lab.command();
+    command.arg("backup").args(slow).args(["--to", "medium", "--json"]);
+    let out = fs::File::create(lab.path("report")).unwrap();
+    let mut child = command.stdout(out).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the session", is_running);
+    hang_up(&child);
+    hang_up(&child);
+    let begun = Instant::now();
+    let code = child.wait().unwrap().code();
+    assert!(begun.elapsed() < SOON * 2, "{:?}", begun.elapsed());
+    let report = fs::read_to_string(lab.path("report")).unwrap();
+    assert_eq!(code, Some(1), "{report}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert!(["incomplete", "failed"].contains(&report["status"].as_str().unwrap()), "{report:#}");
+    assert!(!is_running());
+    // Of a terminal that is none any more no report can be written: what was read is committed all the same.
+    let script = "import os, pty, sys, time\n\
+        pid, fd = pty.fork()\n\
+        if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
+        while not os.path.exists('begun'): time.sleep(0.05)\n\
+        os.close(fd)\n\
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 1)";
+    let shown = "touch begun; cat tree/file; sleep 1000";
+    let binary = lab.command();
+    let mut python = lab.program("python3");
+    python.args(["-c", script]).arg(binary.get_program()).args(["backup", "--from-command", shown]);
+    python.args(["--stdin-name", "f", "--name", "t", "--to", "medium"]);
+    for (name, value) in binary.get_envs() {
+        value.map(|value| python.env(name, value));
+    }
+    let waited = finish(&mut python);
+    assert_eq!(waited.code, 0, "it ended by the signal: {}", waited.stderr);
+    assert!(!is_running());
+    // `nohup` says that a process is to outlive its terminal.
+    let mut nohup = lab.program("nohup");
+    nohup.arg(binary.get_program()).arg("backup").args(slow).args(["--to", "medium"]);
+    for (name, value) in binary.get_envs() {
+        value.map(|value| nohup.env(name, value));
+    }
+    let mut child = nohup.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the session", is_running);
+    hang_up(&child);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(child.try_wait().unwrap().is_none() && is_running(), "it was to go on");
+    assert!(terminate(&mut child) < SOON);
+    assert!(!is_running());
+}
+
 /// A shell does not pass on what it is told, and one of these does not end when it is told to.
 #[test]
 fn what_a_command_started_ends_with_the_session() {

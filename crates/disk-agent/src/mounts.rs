@@ -1,7 +1,7 @@
 //! Mount points of a source at which nothing is mounted. Such a directory looks as one of which all was removed: it must not be
 //! taken for that.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Kind, join};
@@ -51,6 +51,17 @@ pub struct Unmounted {
     pub why: Why,
     /// Whether there is something in it nevertheless.
     pub holds: bool,
+    /// Whether the directory is there.
+    pub is_there: bool,
+}
+
+impl Unmounted {
+    /// A mount point that went with its disk.
+    pub(crate) const VANISHED: Self = Self {
+        why: Why { on_record: false, by_itself: false, had: true },
+        holds: false,
+        is_there: false,
+    };
 }
 
 /// What a name is to the roots of a walk.
@@ -84,6 +95,18 @@ pub(crate) fn seen(base: Option<&BaseRow>) -> Option<Seen> {
 }
 
 impl MountPoints {
+    /// The mount points that the last version found mounted, by the directories that they lie in. Those that messages do not write
+    /// as they are, are left out: their bytes are not known.
+    pub(crate) fn last_by_dir(&self) -> HashMap<Vec<u8>, Vec<Vec<u8>>> {
+        let mut by_dir: HashMap<_, Vec<_>> = HashMap::new();
+        let plain = self.last.iter().flatten().filter(|path| !path.contains('\\'));
+        for (dir, name) in plain.filter_map(|path| path.rsplit_once('/')) {
+            let dir = dir.strip_prefix('/').unwrap_or_default();
+            by_dir.entry(dir.into()).or_default().push(name.into());
+        }
+        by_dir
+    }
+
     /// Why something is to be mounted at a path, of which the base says so much.
     fn why(&self, path: &[u8], ino: u64, base: Option<Seen>, within: &Within) -> Why {
         let on_record = self.on_record.get(path);
@@ -101,6 +124,15 @@ impl MountPoints {
 }
 
 impl Walker<'_> {
+    /// Of these mount points in a directory below a root, those that are wanted.
+    pub(crate) fn wanted_in(&self, dir: &DirHandle, mut names: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        let selection = self.selection;
+        names.retain(|name| {
+            !selection.one_file_system && !selection.excludes(&join(&dir.path, name), true)
+        });
+        names
+    }
+
     /// Whether a directory lacks what is to be mounted there. A name's directory is open.
     pub(crate) fn unmounted(
         &self,
@@ -134,7 +166,7 @@ impl Walker<'_> {
         }
         let holds = !is_empty_but_for(&opened, never, OWN_DEPTH);
         // Where something is, its disk may have been given up: not if it is on record still.
-        (!holds || (why.had && why.by_itself)).then_some(Unmounted { why, holds })
+        (!holds || (why.had && why.by_itself)).then_some(Unmounted { why, holds, is_there: true })
     }
 
     /// Why a directory above the roots lacks its disk, or one that it lies in; and whether one is mounted there.

@@ -4,7 +4,7 @@
 //! subdirectories one after the other. A name goes to the stream that its inode number says, so that all names of one
 //! inode meet in one stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -307,6 +307,7 @@ impl Walker<'_> {
             base,
             failed: Vec::new(),
             absent: Vec::new(),
+            mounted_last: self.selection.mounts.last_by_dir(),
         };
         deal.groups.resize_with(self.queues.len(), Vec::new);
         match source::open_root() {
@@ -447,11 +448,21 @@ impl Walker<'_> {
         }
         let mut gather = Gather::default();
         let mut tag = None;
+        let expected = deal.mounted_last.remove(&dir.path).unwrap_or_default();
+        let mut expected = self.wanted_in(&dir, expected);
         let listed = source::list(&dir, &mut |listed| {
             if tag.is_none() && self.is_tag(&dir, &listed.name) {
                 tag = Some(listed.clone());
             }
+            expected.retain(|name| *name != listed.name);
             gather.add(listed)
+        });
+        if tag.is_some() {
+            expected.clear();
+        }
+        let listed = listed.and_then(|()| {
+            let found = expected.into_iter().filter_map(|name| deal.look_for(&dir, name));
+            found.into_iter().try_for_each(|listed| gather.add(listed))
         });
         let sorted = match listed.and_then(|()| gather.sorted()) {
             Ok(sorted) => sorted,
@@ -557,6 +568,8 @@ struct Deal<'a, 'b> {
     failed: Vec<Vec<u8>>,
     /// Those roots: what leads to them stays too.
     absent: Vec<Vec<u8>>,
+    /// The names of mount points that the last version found mounted, by the directories that they lie in and that were not entered yet.
+    mounted_last: HashMap<Vec<u8>, Vec<Vec<u8>>>,
 }
 
 impl Deal<'_, '_> {
@@ -572,9 +585,7 @@ impl Deal<'_, '_> {
     /// A root is not to be looked at, which was said. What the base has of it stays.
     fn kept_root(&mut self, path: Vec<u8>) {
         self.failed_root(&path);
-        if self.base.is_some() {
-            self.failed.push(path);
-        }
+        self.failed.push(path);
     }
 
     /// Deals a root that cannot be backed up, where it is asked for what is left out.
@@ -613,6 +624,25 @@ impl Deal<'_, '_> {
     fn not_entered(&mut self, path: &[u8]) {
         (self.walker.event)(WalkEvent::NotEntered(path, self.base.is_some()));
         self.failed.push(path.to_vec());
+    }
+
+    /// Looks for a mount point that is not listed in its directory, and that the last version found mounted. What mounts disks as
+    /// somebody asks for them may list it only then. Else it is not mounted: what mounts a disk by itself removes its mount point
+    /// with it. What the base has of it stays.
+    fn look_for(&mut self, dir: &DirHandle, name: Vec<u8>) -> Option<Listed> {
+        let path = join(&dir.path, &name);
+        match source::open_dir(dir, &name).and_then(|found| source::stat(&found.fd)) {
+            Ok(stat) => return Some(Listed { name, kind: Some(Kind::Dir), ino: stat.st_ino }),
+            Err(Errno::NOENT) => {
+                let kept = self.base.is_some();
+                (self.walker.event)(WalkEvent::NotMounted(&path, Unmounted::VANISHED, kept));
+                self.failed.push(path);
+            }
+            // Made just now as something else.
+            Err(Errno::NOTDIR | Errno::LOOP) => {}
+            Err(e) => self.failed(&path, e),
+        }
+        None
     }
 
     /// Deals a name. Of a directory that is to be entered: where to say that it is.

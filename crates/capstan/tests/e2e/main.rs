@@ -8,6 +8,7 @@
 
 mod anomaly;
 mod another_segment;
+mod automount;
 mod away;
 mod bad_input;
 mod base_anywhere;

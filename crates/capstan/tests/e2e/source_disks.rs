@@ -327,9 +327,74 @@ fn a_disk_that_was_taken_away_for_good_is_given_up() {
     disk.lab.sh("rm srv/data/given-up");
     assert_good(&backup("filled", &[]));
     disk.lab.sh("rmdir srv/data");
-    assert_good(&backup("removed", &[]));
+    assert_not_mounted(&backup("removed", &[]), &disk.path(), &["--exclude gives it up"]);
+    assert_good(&backup("removed", &["--exclude", &disk.path()]));
     for name in ["removed", "filled", "excluded"] {
+        assert_good(&backup(name, &[]));
         assert!(!names(name).contains("dir1"), "{name}: {}", names(name));
+    }
+}
+
+/// What mounts disks by itself makes their mount points, and removes them with the disks.
+#[test]
+fn a_mount_point_that_went_with_its_disk_is_missed() {
+    let Some(mut disk) = Disk::new() else { return };
+    assert_good(&disk.backup("srv", &[]));
+    let full = |disk: &Disk| {
+        let args = ["backup", "srv", "--to", "medium", "--name", "full", "--full", "--json"];
+        with_code(disk.lab.run(args))
+    };
+    assert_good(&full(&disk));
+    disk.unmount();
+    disk.lab.sh("rmdir srv/data");
+    for night in 0..2 {
+        disk.lab.file("srv/other", noise(night + 100, 5_000));
+        let report = disk.says("srv", &[], &["it is not there", "kept as it was"]);
+        assert_eq!(report["method"], "incr");
+        disk.restores("srv");
+        disk.lab.run(["prune", "srv", "--keep-last", "1"]).ok();
+        disk.restores("srv");
+        assert_not_mounted(&full(&disk), &disk.path(), &["it is not there", "has nothing of it"]);
+    }
+    assert_not_mounted(&disk.backup("srv", &["--dry-run"]), &disk.path(), &[]);
+    // Nobody who says that he wants one file system misses others, nor who leaves it out.
+    assert_good(&disk.backup("srv", &["--one-file-system", "--dry-run"]));
+    disk.lab.sh("mkdir srv/data");
+    disk.mount();
+    disk.lab.sh("rm srv/data/dir1/f1; echo new >srv/data/new");
+    disk.keep();
+    assert_good(&disk.backup("srv", &[]));
+    disk.restores("srv");
+}
+
+/// With all that it lay in it was removed.
+#[test]
+fn a_mount_point_that_went_with_its_directory_was_removed() {
+    let Some(disk) = Disk::new() else { return };
+    let source = disk.lab.path("srv/data/dir0").display().to_string();
+    let bound = Mount::new(&["--bind", &source], &disk.lab.mkdir("srv/inner/disk"));
+    assert_good(&disk.backup("srv", &[]));
+    drop(bound);
+    disk.lab.sh("rm -r srv/inner");
+    assert_good(&disk.backup("srv", &[]));
+    let names = disk.lab.run(["ls", "srv"]).ok().stdout.clone();
+    assert!(!names.contains("inner"), "{names}");
+    disk.restores("srv");
+}
+
+/// A path that became a link for a night, of which a full backup has nothing: its disk is missed afterwards.
+#[test]
+fn a_disk_is_missed_too_after_a_night_on_which_its_path_was_a_link() {
+    let Some(mut disk) = Disk::new() else { return };
+    for more in [&["--full"][..], &[]] {
+        assert_good(&disk.backup("srv", more));
+        disk.unmount();
+        disk.lab.sh("mv srv hidden; ln -s hidden srv");
+        let linked = disk.backup("srv", more);
+        assert_eq!(linked["errors"][0]["code"], "path-became-link", "{linked:#}");
+        disk.lab.sh("rm srv; mv hidden srv");
+        disk.says("srv", more, &[]);
+        disk.mount();
     }
 }
 

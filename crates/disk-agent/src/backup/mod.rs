@@ -405,6 +405,12 @@ fn not_mounted(found: Unmounted, kept: bool) -> String {
         true => "which is a mount point by /etc/fstab or a mount unit",
         false => "and the last backup found another file system there",
     };
+    if !found.is_there {
+        return format!(
+            "it is not there, and the last backup found another file system there: {}; --exclude gives it up",
+            below(kept)
+        );
+    }
     match found.holds {
         true => format!(
             "nothing is mounted there, {why}: what is in it now is backed up, and {}",

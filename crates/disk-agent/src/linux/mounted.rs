@@ -56,8 +56,9 @@ impl Place {
 fn kind(fd: BorrowedFd<'_>) -> Mounted {
     // linux/magic.h.
     const AUTOFS: u64 = 0x187;
-    // tmpfs and ramfs are lost with their mount. overlayfs shows directories that lie elsewhere.
-    const NO_DISKS: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x794c_7630];
+    // tmpfs and ramfs are lost with their mount. overlayfs shows directories that lie elsewhere, squashfs and erofs a file: those of
+    // packages come and go with each of their versions.
+    const NO_DISKS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x794c_7630, 0x7371_7368, 0xe0f5_e1e2];
     match rustix::fs::fstatfs(fd).map(|found| found.f_type as u64) {
         Ok(AUTOFS) => Mounted::Nothing,
         Ok(kind) if NO_DISKS.contains(&kind) => Mounted::NoDisk,

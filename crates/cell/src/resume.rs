@@ -138,7 +138,7 @@ pub(crate) struct Resumed<'a> {
     pub cursor: Cursor<'a>,
 }
 
-/// The incomplete version of an object that can be resumed: its newest, if that is incomplete and has something.
+/// The incomplete version of an object that can be resumed: its newest that has something on media, if that is incomplete.
 pub(crate) fn resumable<'a>(
     cell: &'a Cell,
     object: &Object,
@@ -146,8 +146,11 @@ pub(crate) fn resumable<'a>(
 ) -> Result<Option<Resumed<'a>>> {
     let mut newest = None;
     for version in cell.idb.versions_of(object.id)? {
+        // What ended before it had anything is no reason to give up what an earlier one has.
+        let came_to_nothing = matches!(version.status, Status::Incomplete | Status::Failed)
+            && cell.idb.segments_of_version(version.id)?.is_empty();
         // A consolidation that came to no end is begun anew, not gone on with by a backup.
-        if !version.null_device && !is_consolidation(cell, &version)? {
+        if !version.null_device && !came_to_nothing && !is_consolidation(cell, &version)? {
             newest = Some(version);
             break;
         }
@@ -158,9 +161,6 @@ pub(crate) fn resumable<'a>(
         return Ok(None);
     };
     let mut view = VersionView::open(cell, version.id)?;
-    if view.segments.is_empty() {
-        return Ok(None);
-    }
     let opened = cell.add_keys(&mut view, false).and_then(|()| Ok(Merged::new(view.into_rows())?));
     match opened {
         Ok(merged) => {

@@ -198,6 +198,33 @@ fn a_killed_incremental_goes_on() {
     comes_back(&lab, 1, &session);
 }
 
+/// One that was killed before it had committed anything is in the way of nothing.
+#[test]
+fn what_came_to_nothing_does_not_hide_what_can_be_gone_on_with() {
+    let lab = lab();
+    for i in 0..60 {
+        lab.file(&format!("tree/more/{i}"), noise(1000 + i, 500_000));
+    }
+    let killed = |options: &[&str], is_far: &dyn Fn() -> bool| {
+        let mut command = lab.command();
+        command.args(["backup", "tree", "--to", "medium", "--name", "t"]).args(options);
+        let quiet = std::process::Stdio::null;
+        let mut child = command.stdout(quiet()).stderr(quiet()).spawn().unwrap();
+        crate::support::wait_for("it", is_far);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    let sessions = || lab.run(["sessions", "--json"]).ok().rows().len();
+    killed(&["--segment-size", "1M"], &|| lab.path("medium/00000004.segment").exists());
+    // The one segment of the second is not whole for long.
+    killed(&["--segment-size", "1G", "--compress", "zstd:19"], &|| sessions() == 2);
+    let (session, report) = step(&lab, 0, &["--resume"]);
+    comes_back(&lab, 0, &session);
+    let all = lab.backed_up(["tree", "--to", "medium", "--name", "t", "--full"]);
+    let read = |report: &serde_json::Value| report["bytes_read"].as_u64().unwrap();
+    assert!(read(&report) + 1_000_000 < read(&all), "it began anew: {report:#}");
+}
+
 /// A time names the state that the tree had then.
 #[test]
 fn as_of_a_time() {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use capstan_cell::guard::guard;
 use capstan_cell::keyring::{self, ENV_PASSPHRASE, FILE_NAME, Rewrapped, Secrets, with_randomness};
-use capstan_cell::{Cell, CellError, names_key, ring_of_medium};
+use capstan_cell::{Cell, CellError, TakenRing, names_key, ring_of_medium};
 use capstan_devices::address::Address;
 use capstan_engine::durable;
 use capstan_engine::entropy::Entropy;
@@ -225,7 +225,7 @@ impl Keys {
     ) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
         self.refuse_ring()?;
-        let (ring, unlocked) = ring_of_medium(device, &self.secrets(secret)?)?;
+        let TakenRing { ring, unlocked, records } = ring_of_medium(device, &self.secrets(secret)?)?;
         let id = ring.active().map_err(CellError::from)?.id();
         keyring::save(&self.home, &ring)?;
         let path = self.home.join(FILE_NAME);
@@ -237,11 +237,13 @@ impl Keys {
             "what you gave opens this key itself, so only who knows it can have made it; compare the id with your recovery sheet or with `capstan key list` of another machine",
         );
         self.names_key_if(names_key)?;
-        // What was imported before opens to the names key too: the next backup builds on it with nobody at hand.
-        match names_key {
-            true => self.rewrap_with(&ring, &unlocked),
-            false => Ok(()),
+        // What the medium has, and what was imported before, opens to the names key too: the next backup builds on it with nobody at
+        // hand.
+        if names_key {
+            keyring::record_keys(self.cell()?.idb(), &records)?;
+            self.rewrap_with(&ring, &unlocked)?;
         }
+        Ok(())
     }
 
     /// Makes the names key, or removes what an earlier ring left.
@@ -388,8 +390,12 @@ impl Keys {
         self.rewrap_with(&ring, &unlocked)
     }
 
+    fn cell(&self) -> Result<Cell, Failure> {
+        Ok(Cell::open(&self.home, Secrets::none())?)
+    }
+
     fn rewrap_with(&self, ring: &KeyRing, unlocked: &Unlocked) -> Result<(), Failure> {
-        let cell = Cell::open(&self.home, Secrets::none())?;
+        let cell = self.cell()?;
         let names = names_key::load(&self.home)?;
         let Rewrapped { changed, current, foreign } =
             keyring::rewrap(cell.idb(), unlocked, ring, names.as_ref())?;

@@ -700,7 +700,7 @@ fn labels_of(header: &SegmentHeader, contents: &Contents) -> Vec<SessionLabel> {
 }
 
 /// The object's name, opened where it is encrypted and its key is open.
-fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<StreamNames> {
+pub(crate) fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<StreamNames> {
     let what = "the object's name".to_owned();
     let Some(raw) = &stream.names else {
         return Err(CellError::BadInput("a stream has no name".to_owned()));

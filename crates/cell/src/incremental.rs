@@ -185,7 +185,7 @@ impl Cell {
     }
 
     /// Whether a medium is of the pool or of a library of one of these. An array of tapes is of each library that its tapes are of.
-    fn are_kept_together(&self, medium: MediumId, media: &[MediumId]) -> Result<bool> {
+    pub(crate) fn are_kept_together(&self, medium: MediumId, media: &[MediumId]) -> Result<bool> {
         let of = |id| -> Result<_> {
             let tapes = self.tapes_of(id).into_iter().map(|tape| tape.library);
             Ok((self.idb.management(id)?.pool, tapes.collect::<Vec<LibraryName>>()))

@@ -374,6 +374,15 @@ fn nothing_given(ring: &KeyRing) -> CellError {
     ))
 }
 
+/// Records wrapped keys that a medium has, those that are not known yet.
+pub fn record_keys(idb: &Idb, records: &[KeyRecord]) -> Result<()> {
+    for record in records {
+        let json = String::from_utf8_lossy(&record.to_json()?).into_owned();
+        idb.import_key(&capstan_idb::KeyRecord { id: record.id(), record: json })?;
+    }
+    Ok(())
+}
+
 /// What [`rewrap`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rewrapped {

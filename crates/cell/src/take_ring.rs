@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use capstan_devices::address::Address;
 use capstan_engine::message::{Code, shell_word};
-use capstan_format::keys::{KeyRing, Scope, Unlocked};
+use capstan_format::keys::{KeyRecord, KeyRing, Scope, Unlocked};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -15,11 +15,22 @@ use crate::request::BackupRequest;
 use crate::session::{Ears, host};
 use crate::unlock::more_helpful;
 
+/// A key ring that was taken from a medium.
+#[derive(Debug)]
+pub struct TakenRing {
+    /// The ring.
+    pub ring: KeyRing,
+    /// What the secret opened of it.
+    pub unlocked: Unlocked,
+    /// The wrapped keys of the medium's backups.
+    pub records: Vec<KeyRecord>,
+}
+
 /// The newest key ring of a medium whose active pair a secret opens, with what that opens.
 ///
 /// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
 /// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
-pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<(KeyRing, Unlocked)> {
+pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<TakenRing> {
     capstan_devices::open::wait_for(device);
     let medium = capstan_devices::open::medium(device)?;
     let mut rings: Vec<KeyRing> = Vec::new();
@@ -28,7 +39,7 @@ pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<(KeyRing, U
         Some(record) => vec![record?],
         None => key_records(&medium, &medium.segments()?),
     };
-    for record in records.into_iter().rev() {
+    for record in records.iter().rev() {
         if !rings.contains(record.ring()) {
             rings.push(record.ring().clone());
         }
@@ -47,7 +58,7 @@ pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<(KeyRing, U
         match keyring::unlock(ring, secrets) {
             Ok(open) if open.scope(&active) == Some(Scope::All) => {
                 return match rings.iter().find_map(|other| successor(other, ring)) {
-                    None => Ok((ring.clone(), open)),
+                    None => Ok(TakenRing { ring: ring.clone(), unlocked: open, records }),
                     Some(newer) => Err(CellError::BadInput(format!(
                         "key {active} was replaced by key {newer} on this medium, which what was given does not \
                          open; give what opens the newest key, or make a new ring with `capstan key init`"

@@ -143,6 +143,13 @@ impl Opener {
         }
     }
 
+    /// Opens a record for its names, with the home's names key and what was opened before: nobody is asked, nothing is tried.
+    pub fn open_unasked(&mut self, cell: &Cell, record: &KeyRecord, keys: &mut VersionKeys) {
+        self.add_names_key(cell);
+        // What does not open stays closed.
+        let _ = self.add(record, false, keys);
+    }
+
     /// Takes what the home's names key opens.
     fn add_names_key(&mut self, cell: &Cell) {
         if self.names.is_some() {

@@ -363,7 +363,8 @@ impl Code {
                 403,
                 "no-base",
                 Warning,
-                "make the media of the earlier backups available, or give the key that opens their names",
+                "make the media of the earlier backups available, or give the key that opens their names; where a machine was renamed, the \
+                 next one builds on this one",
             ),
             Self::Anomaly => (
                 410,

@@ -480,3 +480,42 @@ m.close()
     lab.backup(args);
     assert_eq!(lab.backup(args)["kept"], 1);
 }
+
+/// A machine that is called otherwise than before has nothing to build on, and says why its backup is full.
+#[test]
+fn a_renamed_machine_is_told_why_its_backup_is_full() {
+    let lab = lab();
+    if !lab.succeeds("unshare -u hostname renamed") || crate::server::is_wanted() {
+        return crate::support::skip("no machine can be renamed here");
+    }
+    let first = lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let was = first["host"].as_str().unwrap();
+    let binary = lab.command();
+    let called = |name: &str, args: &[&str]| {
+        let mut renamed = lab.program("unshare");
+        renamed.args(["-u", "sh", "-c", "hostname \"$0\"; exec \"$@\"", name]);
+        renamed.arg(binary.get_program()).args(args);
+        for (name, value) in binary.get_envs() {
+            value.map(|value| renamed.env(name, value));
+        }
+        crate::support::finish(&mut renamed)
+    };
+    let args = ["backup", "tree", "--to", "medium", "--name", "t", "--json"];
+    let backup = || crate::support::report(called("renamed", &args));
+    let report = backup();
+    assert_eq!(report["method"], "full", "{report:#}");
+    let said = report["errors"].to_string();
+    let words = format!("was backed up by this home when it was called {was}");
+    assert!(said.contains("no-base") && said.contains(&words), "{report:#}");
+    // What others backed up, and was only read here, is none of this home.
+    lab.sh("mv home theirs");
+    lab.run(["import", "medium"]).ok();
+    let theirs = format!("t@{}", first["session"].as_str().unwrap());
+    lab.restored([&theirs, "--into", "out"]);
+    let own = ["backup", "tree", "--to", "own", "--name", "t", "--json"];
+    let own = crate::support::report(called("another", &own));
+    assert_eq!(own["errors"], serde_json::json!([]), "{own:#}");
+    lab.sh("rm -r home; mv theirs home");
+    let next = backup();
+    assert_eq!((&next["method"], &next["errors"]), (&"incr".into(), &serde_json::json!([])));
+}

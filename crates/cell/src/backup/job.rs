@@ -127,9 +127,7 @@ impl Cell {
         keys: Option<&(SessionKeys, KeyRecord)>,
         started_us: i64,
     ) -> Result<Job<'a>> {
-        let host = host();
-        let known = self.idb.objects_by_name(&plan.name)?;
-        let known = known.into_iter().find(|o| o.host == host);
+        let known = self.object_backed_up(&plan.name)?;
         let object = match &known {
             Some(o) => o.id,
             None => ObjectId(self.new_id()?),
@@ -156,6 +154,10 @@ impl Cell {
         let based = match (&known, &resumed) {
             (Some(o), None) => {
                 self.base_for(o, wanted, media, keys.is_some(), &ears, &mut plan.notes)?
+            }
+            (None, _) if wanted != Some(Level::Full) && !plan.null => {
+                self.say_why_full(&plan, media, &ears)?;
+                None
             }
             _ => None,
         };

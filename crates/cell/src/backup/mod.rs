@@ -4,6 +4,7 @@ mod commit;
 mod dry_run;
 mod empty_input;
 mod feed;
+mod first;
 mod foresee;
 mod job;
 mod keep;

@@ -209,6 +209,7 @@ impl Cell {
             self.idb.set_medium_adopted(row.id, now_us())?;
             self.bring_back(row.id, None, &ears)?;
             self.join_objects_of_one_name()?;
+            self.open_closed_names()?;
             return Ok(row);
         }
         let header = MediumHeader { cell: Some(self.id), ..device.medium().header().clone() };
@@ -217,6 +218,7 @@ impl Cell {
         self.idb.set_medium_other_cell(row.id, None)?;
         self.bring_back(row.id, Some(&there), &ears)?;
         self.join_objects_of_one_name()?;
+        self.open_closed_names()?;
         Ok(row)
     }
 
@@ -248,6 +250,7 @@ impl Cell {
             }
         }
         self.join_objects_of_one_name()?;
+        self.open_closed_names()?;
         if adopted.is_empty() {
             return Err(CellError::BadInput(format!(
                 "no tape of {library} is known to belong to another cell; `capstan import {}` reads what its tapes are",

@@ -53,7 +53,7 @@ impl Idb {
 
     /// Says that a process is there whose sessions run. What was taken for dead of it meanwhile runs again.
     pub fn beat(&self, pid: u32, birth: &str) -> Result<()> {
-        self.write(format_args!("say that sessions run"), async |conn| {
+        self.write_passing(format_args!("say that sessions run"), async |conn| {
             let sql = format!(
                 "SELECT id, status FROM sessions WHERE {OF_PROCESS} AND status IN ('running', 'incomplete')"
             );

@@ -332,6 +332,18 @@ impl Idb {
         })
     }
 
+    /// The same for what is worth nothing after a failure of power: it may be lost then.
+    pub(crate) fn write_passing<T>(
+        &self,
+        what: fmt::Arguments<'_>,
+        work: impl AsyncFnMut(&mut Conn<'_>) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        self.with_store(what, async |store| match store {
+            Store::Sqlite(store) => store.write_passing(work).await,
+            Store::Postgres(store) => store.write(work).await,
+        })
+    }
+
     /// The same for one that touches very many rows.
     pub(crate) fn write_many<T>(
         &self,
@@ -357,7 +369,21 @@ impl Idb {
             Some(store) => runtime.block_on(work(store)),
             None => Err(sqlx::Error::PoolClosed.into()),
         };
-        done.map_err(|fault| fault.of(what, &self.place))
+        done.map_err(|fault| {
+            let holder = match store {
+                Some(Store::Sqlite(store)) if sqlite::is_busy(&fault) => store.holder(),
+                _ => None,
+            };
+            match (fault, holder) {
+                (Fault::Sql(source), Some(holder)) => IdbError::Locked {
+                    what: what.to_string(),
+                    place: self.place.clone(),
+                    holder,
+                    source: Box::new(source),
+                },
+                (fault, _) => fault.of(what, &self.place),
+            }
+        })
     }
 }
 

@@ -24,6 +24,21 @@ pub enum IdbError {
         /// What the database said.
         source: Box<sqlx::Error>,
     },
+    /// Another process keeps others from writing.
+    #[error(
+        "cannot {what} in the internal database {place}; {holder} keeps it locked: wait for that to end, or let it go on, and try \
+         again"
+    )]
+    Locked {
+        /// What was attempted.
+        what: String,
+        /// The database: its file.
+        place: String,
+        /// The process, in words.
+        holder: String,
+        /// What the database said.
+        source: Box<sqlx::Error>,
+    },
     /// The database was written by a newer Capstan.
     #[error(
         "the internal database {place} has schema {found}, this program knows up to {known}; \

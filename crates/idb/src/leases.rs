@@ -1,5 +1,6 @@
 //! Leases of versions: who reads a version holds it and what it builds on, so that nobody removes them meanwhile. They are taken in
-//! transactions of the kind in which versions are given up, so there is no moment between.
+//! transactions of the kind in which versions are given up, so there is no moment between. They go with their processes: after a
+//! failure of power nobody misses them.
 
 use std::collections::HashMap;
 
@@ -46,7 +47,7 @@ impl Idb {
         versions: &[VersionId],
         living: bool,
     ) -> Result<Option<Vec<VersionId>>> {
-        self.write(format_args!("hold versions that are read"), async |conn| {
+        self.write_passing(format_args!("hold versions that are read"), async |conn| {
             let mut held = Vec::new();
             for version in versions {
                 if living && is_given_up(conn, *version).await? {
@@ -65,7 +66,7 @@ impl Idb {
 
     /// Says that a lease is had still; takes it again if somebody took its holder for dead.
     pub fn keep_holding(&self, reader: &Reader, versions: &[VersionId]) -> Result<()> {
-        self.write(format_args!("hold versions that are read"), async |conn| {
+        self.write_passing(format_args!("hold versions that are read"), async |conn| {
             let sql = "UPDATE version_leases SET beat = beat + 1 WHERE lease = $1";
             let known = sql::query(sql).bind(&reader.lease).execute(&mut *conn).await?;
             if known.rows_affected() == 0 {
@@ -79,7 +80,7 @@ impl Idb {
 
     /// Ends a lease.
     pub fn free_versions(&self, reader: &Reader) -> Result<()> {
-        self.write(format_args!("free versions that were read"), async |conn| {
+        self.write_passing(format_args!("free versions that were read"), async |conn| {
             let sql = "DELETE FROM version_leases WHERE lease = $1";
             sql::query(sql).bind(&reader.lease).execute(conn).await?;
             Ok(())
@@ -88,7 +89,7 @@ impl Idb {
 
     /// Ends a lease that is as it was seen: one that was kept meanwhile stays.
     pub fn end_lease(&self, seen: &Reader) -> Result<()> {
-        self.write(format_args!("end a lease of versions"), async |conn| {
+        self.write_passing(format_args!("end a lease of versions"), async |conn| {
             let sql = "DELETE FROM version_leases WHERE lease = $1 AND beat = $2";
             let query = sql::query(sql).bind(&seen.lease);
             query.bind(decode::count_in("beat", seen.beat)?).execute(conn).await?;

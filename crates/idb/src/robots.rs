@@ -52,7 +52,7 @@ impl Idb {
 
     /// Puts off the end of a lease, if it is there still.
     pub fn prolong_robot(&self, lease: &RobotLease, until_us: i64) -> Result<()> {
-        self.write(format_args!("book robot {}", lease.robot), async |conn| {
+        self.write_passing(format_args!("book robot {}", lease.robot), async |conn| {
             let sql = "UPDATE robot_leases SET until_us = $3 WHERE robot = $1 AND lease = $2";
             let query = sql::query(sql).bind(&lease.robot).bind(&lease.lease).bind(until_us);
             query.execute(conn).await?;

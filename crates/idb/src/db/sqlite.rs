@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -128,6 +129,39 @@ impl SqliteStore {
         done
     }
 
+    /// The same for what is worth nothing after a failure of power, as that a process is there. It waits for no disk while it keeps
+    /// others from writing: 7 us instead of 5 ms. A process that is stopped in between keeps them from it for as long.
+    pub async fn write_passing<T>(
+        &mut self,
+        work: impl AsyncFnMut(&mut Conn<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.set_synchronous("NORMAL").await?;
+        let done = self.write(work).await;
+        if self.set_synchronous("FULL").await.is_err() {
+            // What follows is to be durable.
+            self.conn = connect_in_turns(&self.path).await?;
+        }
+        done
+    }
+
+    async fn set_synchronous(&mut self, how: &'static str) -> Result<(), sqlx::Error> {
+        let sql = format!("PRAGMA synchronous = {how}");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.conn).await?;
+        Ok(())
+    }
+
+    /// The process that keeps others from writing, in words, if it can be seen.
+    pub fn holder(&self) -> Option<String> {
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        // Looked at only: to open and close it would free the locks that this process has.
+        let shared = fs::metadata(self.path.with_extension("db-shm")).ok()?;
+        let pid = writer_in(&locks, shared.dev(), shared.ino())?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (name, state) = (stat.split_once('(')?.1).rsplit_once(") ")?;
+        let stopped = if state.starts_with(['T', 't']) { ", which is stopped," } else { "" };
+        Some(format!("process {pid} ({}){stopped}", name.escape_debug()))
+    }
+
     /// The same for one that touches very many rows.
     pub async fn write_many<T>(
         &mut self,
@@ -173,8 +207,20 @@ impl SqliteStore {
     }
 }
 
+/// The process that has the lock of those who write, by the kernel's table of locks: byte 120 of the file that processes share beside
+/// the database (sqlite.org/walformat.html).
+fn writer_in(locks: &str, dev: u64, ino: u64) -> Option<u32> {
+    let file = format!("{:02x}:{:02x}:{ino}", rustix::fs::major(dev), rustix::fs::minor(dev));
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [.., "WRITE", pid, of, "120", "120"] = words[..] else { return None };
+        // One that waits has "->" behind its number.
+        (of == file && words.get(1) == Some(&"POSIX")).then(|| pid.parse().ok())?
+    })
+}
+
 /// Whether it says that another process has the file locked.
-fn is_busy(fault: &Fault) -> bool {
+pub(super) fn is_busy(fault: &Fault) -> bool {
     let Fault::Sql(sqlx::Error::Database(e)) = fault else { return false };
     matches!(primary(&**e), Some(5 | 6))
 }
@@ -249,6 +295,60 @@ mod tests {
         }
         let mode = sqlx::query_scalar::<_, String>("PRAGMA journal_mode");
         assert_eq!(mode.fetch_one(&mut conn).await.unwrap(), "wal");
+    }
+
+    #[test]
+    fn what_is_passing_waits_for_no_disk_and_the_rest_does() {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(passing());
+    }
+
+    async fn passing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = SqliteStore::open(&dir.path().join("capstan.db")).await.unwrap();
+        let how = async |conn: &mut Conn<'_>| {
+            let row = crate::sql::query("PRAGMA synchronous").fetch_one(conn).await?;
+            let how: i64 = row.try_get("synchronous")?;
+            Ok(how)
+        };
+        assert_eq!(store.write_passing(how).await.unwrap(), 1);
+        assert_eq!(store.write(how).await.unwrap(), 2);
+        let fails = async |_: &mut Conn<'_>| Err::<(), _>(Fault::Sql(sqlx::Error::PoolClosed));
+        assert!(store.write_passing(fails).await.is_err());
+        assert_eq!(store.write(how).await.unwrap(), 2);
+    }
+
+    #[test]
+    fn it_is_known_who_keeps_others_from_writing() {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(holding());
+    }
+
+    async fn holding() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("capstan.db");
+        let mut store = SqliteStore::open(&path).await.unwrap();
+        let other = SqliteStore::open(&path).await.unwrap();
+        assert_eq!(other.holder(), None);
+        let transaction = store.conn.begin_with(BEGIN_WRITE).await.unwrap();
+        let pid = format!("process {} (", std::process::id());
+        assert!(other.holder().is_some_and(|who| who.starts_with(&pid)), "{:?}", other.holder());
+        transaction.rollback().await.unwrap();
+        assert_eq!(other.holder(), None);
+    }
+
+    #[test]
+    fn only_who_has_the_lock_is_found() {
+        let (dev, ino) = (rustix::fs::makedev(0xfe, 3), 77);
+        let of = |line: &str| writer_in(line, dev, ino);
+        assert_eq!(of("1: POSIX  ADVISORY  WRITE 4539 fe:03:77 120 120"), Some(4539));
+        for not in [
+            "1: -> POSIX  ADVISORY  WRITE 4539 fe:03:77 120 120",
+            "1: POSIX  ADVISORY  READ 4539 fe:03:77 120 120",
+            "1: POSIX  ADVISORY  WRITE 4539 fe:03:77 124 124",
+            "1: POSIX  ADVISORY  WRITE 4539 fe:03:78 120 120",
+            "",
+        ] {
+            assert_eq!(of(not), None, "{not}");
+        }
     }
 
     #[test]

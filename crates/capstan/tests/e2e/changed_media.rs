@@ -344,6 +344,33 @@ fn what_a_prune_or_another_home_of_the_cell_did_is_no_change() {
     run_of(&lab, "other", &["backup", "tree", "--to", "m", "--name", "t"]).ok();
 }
 
+/// The disk that was written is lost, and an older clone of it is left: what the refusal names is enough, taken by its word.
+#[test]
+fn a_clone_whose_first_is_lost_takes_its_place_by_what_the_refusal_says() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 40_000));
+    lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    lab.sh("cp -a tree kept; cp -a m clone");
+    lab.file("tree/b", noise(2, 40_000));
+    lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    lab.sh("rm -r m tree; cp -a kept tree");
+    let run = lab.run(["import", "clone"]);
+    run.refused(&["was last written in", "--as-new", "media forget"]);
+    let commands: Vec<&str> = run.stderr.split('`').skip(1).step_by(2).collect();
+    assert_eq!(commands.len(), 2, "{}", run.stderr);
+    for command in commands {
+        let words: Vec<&str> = command.strip_prefix("capstan ").unwrap().split(' ').collect();
+        lab.run(&words).ok();
+    }
+    lab.run(["status"]).ok();
+    let report = lab.backed_up(["tree", "--to", "clone", "--name", "t"]);
+    assert_eq!(report["method"], "incr", "it builds on what the clone has: {report:#}");
+    comes_back(&lab, "t", &lab.path("tree"));
+    lab.run(["verify", "--medium", "clone"]).ok();
+    lab.run(["prune", "t", "--keep-last", "1"]).ok();
+    lab.run(["idb", "check"]).ok();
+}
+
 #[test]
 fn two_directories_with_one_identity_are_not_both_written() {
     let lab = lab_of_directories();

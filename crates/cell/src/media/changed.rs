@@ -659,8 +659,10 @@ fn other_ways(row: &Medium, address: &Address) -> String {
     let (named, at) = (shell_word(address), shell_word(device));
     match address {
         Address::File(path) => format!(
-            "write to the first, or make this one a medium of its own: `capstan media adopt {} --as-new`",
-            shell_word(path.display())
+            "write to the first, or make this one a medium of its own: `capstan media adopt {} --as-new`; if the first is lost, \
+             `capstan media forget {}` gives it up then",
+            shell_word(path.display()),
+            shell_word(label)
         ),
         Address::Tape(_) => format!(
             "write to the first. If this is the only one, its tape is in another case: `capstan import` the library, or put it into \

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{Loss, LostData, Object, Refused, Session, Status, Version};
 use serde::Deserialize;
@@ -326,7 +326,9 @@ impl Cell {
             let label = &medium.label;
             if management.damaged_us.is_some() {
                 faults.push(format!(
-                    "medium '{label}', which has some of its last version, was found damaged"
+                    "medium '{label}', which has some of its last version, was found damaged; `capstan verify --medium {}` says whether \
+                     it still is",
+                    shell_word(label)
                 ));
             }
             if let (Condition::Poor, reasons) = self.condition_of(&medium, &management)?

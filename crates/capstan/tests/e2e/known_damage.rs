@@ -147,3 +147,32 @@ fn all_that_is_not_whole_is_given_up_by_one_command() {
     assert_eq!(none.ok().stdout, "all its versions are whole, as far as is known\n");
     assert_eq!(lab.run(["protect", "t@1f2e3d4c", "--not-whole", "--none"]).code, 2);
 }
+
+/// A drive read badly, or somebody brought the disk's own bytes back: what says so names the command that reads it again, and that clears
+/// the mark.
+#[test]
+fn what_is_read_soundly_later_loses_its_mark_by_the_command_that_is_named() {
+    let lab = lab();
+    let last = full(&lab, "m", "t");
+    lab.sh("cp -a m sound");
+    damage(&lab.path("m"));
+    assert_eq!(lab.run(["restore", "t", "--into", "x"]).code, 3);
+    assert_eq!(status(&lab).0, 6);
+    lab.sh("cp sound/*.segment m/");
+    let restored = lab.restored(["t", "--into", "y"]);
+    let named = "`capstan verify --medium m`";
+    assert!(restored["notes"].to_string().contains(named), "{restored:#}");
+    // A restore reads what its files need, so it says no more than that.
+    let (code, json) = status(&lab);
+    assert!(code == 6 && why(&json).contains(named), "{json:#}");
+    // A verification of the version clears what it read; of the medium something else may be damaged.
+    lab.run(["verify", "t"]).ok();
+    let (code, json) = status(&lab);
+    assert!(code == 5 && why(&json).contains(named), "{json:#}");
+    lab.run(["verify", "--medium", "m"]).ok();
+    let (code, json) = status(&lab);
+    assert_eq!(code, 0, "{json:#}");
+    let restored = lab.restored(["t", "--into", "z"]);
+    assert!(!restored["notes"].to_string().contains("damage"), "{restored:#}");
+    restores(&lab, &last);
+}

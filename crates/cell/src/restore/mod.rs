@@ -17,6 +17,7 @@ mod pick;
 mod referred;
 mod route;
 mod scope;
+mod sound;
 mod together;
 mod tree;
 
@@ -417,6 +418,9 @@ impl Cell {
         report.set_away(away);
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
+        }
+        if status == Status::Completed && restore.hurt.lock().is_empty() {
+            report.notes.extend(self.note_read_soundly(&view, &restore.scope)?);
         }
         view.media.say_problems(ears);
         view.media.say_replicas(ears, &mut report);

@@ -65,7 +65,7 @@ Examples:
 
 Exit codes:
   0    completed
-  1    failed or incomplete: what was committed is kept, `backup --resume` goes on
+  1    failed or incomplete: what was committed is kept, `backup --resume` continues it
   2    bad input: nothing was done
   3    completed with errors: the report names them
   4    `compare`: something differs
@@ -80,16 +80,18 @@ Environment:
   CAPSTAN_RECOVERY_CODE   opens the key ring
   CAPSTAN_CHAP_SECRET     the secret of an iSCSI login whose user the device's name has
   CAPSTAN_IDB_RECOVERY    opens the backup of the internal database (`capstan idb recover`)
-  CAPSTAN_TAPE_WAIT       how long a tape is waited for that somebody has to put in, as 8h, or seconds (0)
-  CAPSTAN_RECONNECT       how long a lost connection to a tape drive or library is tried again (as --reconnect)
-  CAPSTAN_WAIT            how long media and drives are waited for that other sessions have (as --wait)
+  CAPSTAN_TAPE_WAIT       how long to wait for somebody to put in a tape: 8h, or seconds (0)
+  CAPSTAN_RECONNECT       how long to retry a lost connection to a tape drive or library (as --reconnect)
+  CAPSTAN_WAIT            how long to wait for media and drives that other sessions use (as --wait)
   CAPSTAN_PROGRESS_EVERY  seconds between two lines of progress where there is no terminal (60)
 
-Times: now, yesterday, today, tomorrow, 2026-11-20, '2026-11-20 14:30', 2026-11-20T14:30:00Z, @SESSION (the begin of that
-session), or a span, which is so long ago, or from now where a time to come is asked for: 90min, 26h, 2d, 2w, 6mo, 1y. A day
-without a time of day is its begin, 00:00 here, in every option: --as-of 2026-11-20 is what the night before left.
+Times: now, yesterday, today, tomorrow, 2026-11-20, '2026-11-20 14:30', 2026-11-20T14:30:00Z,
+@SESSION (the start of that session), or a span: 90min, 26h, 2d, 2w, 6mo, 1y. A span counts back
+from now; for a time in the future it counts from now on. A day without a time means its start,
+00:00 local time, in every option: --as-of 2026-11-20 is what the night before left.
 
-Sizes: K, M, G, T are powers of 1024 (as in tar and dd), so are KiB, MiB; KB, MB, GB are powers of 1000.";
+Sizes: K, M, G, T and KiB, MiB are powers of 1024 (as in tar and dd). KB, MB, GB are powers of
+1000.";
 
 /// Network backup and restore that keeps the medium streaming and names its bottleneck.
 #[derive(Debug, Parser)]
@@ -112,12 +114,12 @@ pub struct Global {
     #[arg(long, value_name = "DIR", env = "CAPSTAN_HOME", hide_env_values = true)]
     #[arg(global = true, value_hint = ValueHint::DirPath)]
     pub home: Option<PathBuf>,
-    /// Wait for a medium or drive that another session has: so long (30min, 2h), 0 for not at all; alone, for as long as it takes
-    /// [default: 1h]
+    /// Wait this long for a medium or drive that another session uses: 30min, 2h; 0: not at all; without a value: as long as it
+    /// takes [default: 1h]
     #[arg(long, value_name = "FOR", env = "CAPSTAN_WAIT", hide_env_values = true, global = true)]
     #[arg(num_args = 0..=1, default_missing_value = FOREVER, value_parser = parse_wait)]
     pub wait: Option<Wait>,
-    /// Try to connect to a tape drive or library again, for so long after the connection was lost (30s, 10min; 0: not at all) [default: 2min]
+    /// Retry a lost connection to a tape drive or library for this long: 30s, 10min; 0: not at all [default: 2min]
     #[arg(
         long,
         value_name = "FOR",
@@ -130,7 +132,7 @@ pub struct Global {
     /// Show notes as well as warnings and errors
     #[arg(long, short, global = true)]
     pub verbose: bool,
-    /// Print errors only: no progress, no warnings, no report; what is asked for, as a list or --json, is printed
+    /// Print errors only: no progress, no warnings, no report. Output that you ask for (a list, --json) is printed
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// What was typed, in a few words, for whoever sees that it waits.
@@ -156,7 +158,7 @@ impl fmt::Debug for Told {
 pub enum Command {
     /// Back up trees, standard input or a command's output to a device
     Backup(Box<BackupArgs>),
-    /// Do unattended what a specification says: back up objects, run commands, tell a webhook
+    /// Run an unattended backup by a specification: back up objects, run commands, call a webhook
     Run(RunArgs),
     /// Restore files into a directory, to where they came from, or as a tar archive
     Restore(RestoreArgs),
@@ -170,48 +172,48 @@ pub enum Command {
     Diff(DiffArgs),
     /// List backups and other sessions, or show the report of one
     Sessions(SessionsArgs),
-    /// Show how it stands with each object: for people and for monitoring
+    /// Show the backup status of each object, for people and for monitoring
     Status(StatusArgs),
     /// List the versions of an object, or of a file, that can be restored
     Versions(VersionsArgs),
     /// Read and check all that a backup or medium holds
     Verify(VerifyArgs),
-    /// Prove that a backup restores: restore a sample of its files and check it
+    /// Prove that a backup can be restored: restore a sample of its files and check it
     Drill(DrillArgs),
     /// Copy backups to another medium
     Copy(CopyArgs),
-    /// Move versions from disk to tape: copy them, verify the copy, give the disk's space back
+    /// Move versions from disk to tape: copy them, verify the copy, free the disk's space
     Stage(StageArgs),
-    /// Make a new full version of a full and its incrementals, without reading their source
+    /// Make a new full version from a full and its incrementals, without reading the source
     Consolidate(ConsolidateArgs),
-    /// Record what is on a medium, as after the loss of the internal database
+    /// Record what is on a medium, for example after the loss of the internal database
     Import(ImportArgs),
-    /// Manage media: their labels, pools, condition, and what becomes of them
+    /// Manage media: labels, pools, condition, repair, export, erasure
     #[command(subcommand, after_help = AFTER_MEDIA)]
     Media(MediaCommand),
     /// Show tape libraries and move their tapes
     #[command(subcommand)]
     Library(LibraryCommand),
-    /// Make virtual tape libraries, and make them fail
+    /// Make virtual tape libraries, and plan faults in them
     #[command(subcommand)]
     Vtl(VtlCommand),
     /// Manage pools of media and their policies
     #[command(subcommand)]
     Pool(PoolCommand),
-    /// Look after arrays of devices: how their members are, a lost one written anew
+    /// Show arrays of devices and the state of their members; rebuild a lost member
     #[command(subcommand)]
     Rait(RaitCommand),
-    /// Check the internal database, back it up with the data, bring it back
+    /// Check the internal database, back it up with the data, recover it
     #[command(subcommand)]
     Idb(IdbCommand),
     /// Make catalogs again from the media, or write them as tables
     #[command(subcommand)]
     Catalog(CatalogCommand),
-    /// Set until when a version is kept
+    /// Set how long a version is kept
     Protect(ProtectArgs),
     /// Lock a version until a date: no command removes it before that
     Lock(LockVersionArgs),
-    /// Remove versions that no keep rule and no protection keeps, and give their space back
+    /// Remove versions that no keep rule and no protection keeps, and free their space
     Prune(PruneArgs),
     /// Manage the keys of encrypted backups
     Key(KeyArgs),

@@ -126,7 +126,7 @@ fn bad_input_is_told_in_two_lines_and_exits_2() {
         (&["backup", &src, "--to", &m2, "--files-of-size", "7"], "not a range"),
         (&["backup", &src, "--to", &m2, "--segment-size", "many"], "not a size"),
         (&["backup", &src, "--to", &m2, "--compress", "zstd:20"], "not a level"),
-        (&["backup", &src, "--to", &m2, "--compress", "gzip"], "no way to compress"),
+        (&["backup", &src, "--to", &m2, "--compress", "gzip"], "unknown compression method"),
         (&["backup", &src, "--to", &m2, "--streams", "0"], "--streams"),
         (&["backup", &src, "--to", &m2, "--locked", "maybe"], "--locked"),
         (&["backup", &src, "--to", &m2, "--full", "--resume"], "--resume"),

@@ -43,7 +43,7 @@ pub struct CreateDataArgs {
     /// Smallest and largest file: 64K..64M
     #[arg(long, value_name = "MIN..MAX", value_parser = parse_range)]
     pub sizes: Option<RangeInclusive<u64>>,
-    /// What the sizes have in equal parts
+    /// What is distributed evenly over the sizes
     #[arg(long, value_enum)]
     pub distribution: Option<DistributionArg>,
     /// Compression ratio of mixed content, 1 to 16

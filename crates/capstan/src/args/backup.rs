@@ -32,28 +32,38 @@ Examples:
   capstan backup /srv --to rait5:/mnt/a,/mnt/b,/mnt/c --name srv
   capstan backup /srv --to rait5:vtape:/vtl,vtape:/vtl,vtape:/vtl --name srv
 
-Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' the directory of that name in
-the root. Braces are themselves. What --include matches is kept. Capstan's own home and all media it knows are left out,
-but a medium that is named as a PATH is taken. The device is a directory (file:/path or just its path) or null:, which keeps
-nothing, or an array of devices: rait0:A,B (stripes), rait1:A,B (the same on each), rait5:A,B,C (stripes with parity: any
-one may be lost), rait:N+K:A,B,... (any K may be lost); arrays stand in parentheses in one another. A member that fails is
-left and said (status completed with errors); `capstan rait` shows them and writes a lost one anew. Where all members are tape
-libraries, a session takes a tape for each, and goes on on a next array of tapes when one is full.
+Patterns are those of .gitignore files, anchored at /: '*.o' matches everywhere, '/tmp/' matches
+that directory in the root. Braces have no special meaning. What --include matches is kept.
+Capstan's own home and all media that it knows are left out, but a medium that you name as a PATH
+is backed up.
 
-A backup has what changed since the object's last version on the same medium, or on media of the same pool or library. On another
-medium it has everything, so that disks that take turns are each enough by themselves; --incr builds on the last version wherever that
-lies. Media that were exported are as good as at hand. Where the last version is damaged or away, or is not encrypted and this one is,
-the backup has everything, too. A warning says why. --full and --level say
-otherwise. --dry-run --list has a line for each path: new, changed, metadata (its contents are not stored again), unchanged, removed,
-left out and by which rule, failed; what is in a directory that is left out is not listed. A mirror that fails is left and said
-(status completed with errors); only when all have failed the session fails. A first SIGINT or SIGTERM, or a SIGHUP that
-is not ignored (nohup), ends the session in order: what was read is committed, and --resume goes on from there.";
+The device is a directory (file:/path or just its path), or null:, which keeps nothing, or an
+array of devices: rait0:A,B (stripes), rait1:A,B (the same on each), rait5:A,B,C (stripes with
+parity: any one may be lost), rait:N+K:A,B,... (any K may be lost). Put arrays within arrays in
+parentheses. If a member fails, the others go on and the session completes with errors;
+`capstan rait` shows the members and rebuilds a lost one. If all members are tape libraries, a
+session takes a tape for each, and continues on a next array of tapes when one is full.
+
+A backup stores what changed since the object's last version on the same medium, or on media of
+the same pool or library. On another medium it stores everything, so that each of several disks in
+rotation is enough by itself. --incr builds on the last version wherever it lies. Exported media
+count as if they were at hand. If the last version is damaged or away, or is not encrypted and
+this one is, the backup stores everything and a warning says why. --full and --level override
+this.
+
+--dry-run --list prints a line for each path: new, changed, metadata (its contents are not stored
+again), unchanged, removed, left out (with the rule), failed. It does not list what is in a
+directory that is left out.
+
+If a mirror fails, the others go on and the session completes with errors. The session fails only
+if all of them fail. A first SIGINT or SIGTERM ends the session in order, and so does a SIGHUP
+that is not ignored (nohup): what was read is committed, and --resume continues from there.";
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct BackupArgs {
-    /// Files and directories to back up; a symbolic link is stored as a link, and PATH/ is what it leads to
+    /// Files and directories to back up. A symbolic link is stored as a link; PATH/ means what it leads to
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     #[arg(required_unless_present_any = ["files_from", "stdin", "from_command"])]
     pub paths: Vec<PathBuf>,
@@ -61,7 +71,7 @@ pub struct BackupArgs {
     /// the medium
     #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
     pub to: Destination,
-    /// Write the same to another device, a directory, at once; can be given several times
+    /// Write the same data to another device, too; can be given several times
     #[arg(long, value_name = "DEVICE", value_hint = ValueHint::DirPath)]
     pub mirror: Vec<Address>,
     /// Name of the object [default: the paths, joined by commas]
@@ -76,27 +86,27 @@ pub struct BackupArgs {
     /// Back up what changed since the last version of a lower level, 1 to 9; full ones are the lowest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=9))]
     pub level: Option<u8>,
-    /// Go on with the object's last incomplete backup
+    /// Continue the object's last incomplete backup
     #[arg(long)]
     pub resume: bool,
-    /// When it is done, bring the tapes it wrote to mail slots, or out of a drive that stands alone, and record them as exported
-    /// to this place
+    /// At the end, move the tapes that were written to mail slots, or eject the tape of a drive that stands alone, and record
+    /// them as exported to this place
     #[arg(long, value_name = "LOCATION")]
     pub eject_to: Option<String>,
-    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    /// Make a medium there even if the database knows another one in that place, or no disk is mounted there
     #[arg(long)]
     pub new_medium: bool,
     /// Only say what would be done
     #[arg(long)]
     pub dry_run: bool,
-    /// List each path, and what would become of it
+    /// List each path, and what the backup would do with it
     #[arg(long, requires = "dry_run")]
     pub list: bool,
     /// Tag the session; can be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
-    /// What the internal database keeps of the catalogs: all; files: names without attributes; directories; none. The
-    /// medium has everything, so all can be restored; `capstan catalog load` fetches what was not kept
+    /// What the internal database keeps of the catalogs: all; files (names without attributes); directories; none. The
+    /// medium always has everything, so all can be restored. `capstan catalog load` fetches what was not kept
     #[arg(long, value_name = "LEVEL", default_value_t)]
     pub log_level: LogLevel,
     /// Print the report as one JSON object
@@ -123,17 +133,17 @@ pub struct BackupArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub struct InputArgs {
-    /// Read further paths from a file (- is standard input): one per line, or ended by zero bytes if it has any
+    /// Read further paths from a file (- is standard input): one per line, or separated by zero bytes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files_from: Option<PathBuf>,
     /// Back up standard input as one file
     #[arg(long, conflicts_with_all = ["paths", "files_from", "from_command"])]
     pub stdin: bool,
-    /// Back up the output of a command as one file; if it fails, so does the session. It is run by bash
-    /// -o pipefail -c, or /bin/sh where there is no bash: with pipefail a pipe fails where any of its commands does
+    /// Back up the output of a command as one file. If the command fails, the session fails. It is run by bash
+    /// -o pipefail -c, so a pipe fails if any of its commands fails; without bash, by /bin/sh
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["paths", "files_from"])]
     pub from_command: Option<String>,
-    /// Name or path of that one file; leading slashes are taken off, components . and .. are refused
+    /// Name or path of that one file. Leading slashes are removed, components . and .. are refused
     #[arg(long, value_name = "NAME", default_value = "stdin")]
     pub stdin_name: String,
 }
@@ -178,7 +188,7 @@ pub struct BusyArgs {
     /// What to do with files that are locked or open for writing
     #[arg(long, value_enum, default_value = "warn", value_name = "ACTION")]
     pub locked: LockedArg,
-    /// Read a file that changed while it was read again, this often
+    /// Read a file again if it changed while it was read, at most this many times
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     #[arg(allow_negative_numbers = true)]
@@ -224,8 +234,8 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     #[arg(allow_negative_numbers = true)]
     pub streams: Option<u16>,
-    /// Streams that feed the device at once, at most; auto: all, and of a tape drive as few as keep it streaming, by
-    /// what a second of reading shows
+    /// Streams that feed the device at once, at most. auto: all; for a tape drive as few as keep it streaming, which a second
+    /// of reading shows
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_concurrency)]
     #[arg(allow_negative_numbers = true)]
     pub concurrency: Concurrency,
@@ -241,18 +251,18 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     #[arg(allow_negative_numbers = true)]
     pub buffers: Option<u32>,
-    /// off, auto (as hard as what limits allows), lz4, zstd or zstd:LEVEL with LEVEL -7 to 19
+    /// off, auto (harder while something else than the processors is the limit), lz4, zstd or zstd:LEVEL with LEVEL -7 to 19
     #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = parse_compression)]
     pub compress: Compression,
-    /// Who encrypts: the session (software), as it does without this option where the home has a key ring; or the tape drive,
-    /// which takes a key ring too. A tape is encrypted by its drive as a whole or not at all. Or nobody (off), in a home without a
-    /// key ring: it is asked for once where earlier backups are encrypted
+    /// Who encrypts. software: the session; this is the default if the home has a key ring. drive: the tape drive, which needs a
+    /// key ring too; a drive encrypts all of a tape or none of it. off: nobody, in a home without a key ring; you have to say so once
+    /// if earlier backups are encrypted
     #[arg(long, value_enum, value_name = "BY")]
     pub encrypt: Option<EncryptArg>,
     /// Write no checksums of data frames (those of encrypted frames remain)
     #[arg(long)]
     pub no_crc: bool,
-    /// How to read files: through the page cache, past it, or as is best
+    /// How to read files: through the page cache, past it, or whichever is best
     #[arg(long, value_enum, default_value = "auto", value_name = "MODE")]
     pub read: ReadArg,
 }
@@ -281,11 +291,11 @@ impl From<LockedArg> for Locked {
 /// `--read`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ReadArg {
-    /// As is best for the file system and the file
+    /// Whichever is best for the file system and the file
     Auto,
     /// Through the page cache
     Buffered,
-    /// Past the page cache, where the file system can
+    /// Past the page cache, if the file system can
     Direct,
 }
 
@@ -312,8 +322,10 @@ fn parse_compression(text: &str) -> Result<Compression, String> {
             .ok()
             .filter(|level| LEVELS.contains(level))
             .map(|level| Compression::Fixed(Method::Zstd(level)))
-            .ok_or_else(|| format!("'{level}' is not a level of zstd; write zstd:-7 to zstd:19")),
-        _ => Err(format!("'{text}' is no way to compress; write off, auto, lz4, zstd or zstd:9")),
+            .ok_or_else(|| format!("'{level}' is not a level of zstd; use zstd:-7 to zstd:19")),
+        _ => {
+            Err(format!("unknown compression method '{text}'; use off, auto, lz4 or zstd[:LEVEL]"))
+        }
     }
 }
 

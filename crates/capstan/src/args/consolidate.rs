@@ -15,12 +15,13 @@ Examples:
   capstan consolidate desk@1f2e3d4c --to /mnt/new
   capstan consolidate desk --to pool:tapes
 
-The newest version, or the one of SESSION, and all that it builds on become one full version, a synthetic one, that restores
-to the same. Nothing is read from what was backed up. Frames of which at least half is still needed are taken over as they
-are; of others the needed contents are saved anew. For encrypted backups that takes a key that opens contents: with one for
-names alone all frames are taken over whole. Later --incr backups build on the synthetic full; the versions that it was made
-of stay until they are removed. Where a tape ends or fails, the next one of the library or pool goes on; a tape that is read is
-not written.";
+The newest version, or the one of SESSION, and all that it builds on become one full version, a
+synthetic full, which restores the same files. The source is not read. A frame of which at least
+half is still needed is taken over as it is; of other frames the needed contents are saved anew.
+For encrypted backups that needs a key that opens contents; with a key for names only, all frames
+are taken over whole. Later --incr backups build on the synthetic full. The versions that it was
+made from stay until they are removed. If a tape ends or fails, the session continues on the next
+one of the library or pool. A tape that is read is not written.";
 
 /// Arguments of `consolidate`.
 #[derive(Debug, Args)]
@@ -37,10 +38,10 @@ pub struct ConsolidateArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]
     pub block_size: Option<u32>,
-    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    /// Make a medium there even if the database knows another one in that place, or no disk is mounted there
     #[arg(long)]
     pub new_medium: bool,
-    /// Have the tape drive encrypt, on a tape that it encrypts as a whole; without this option a tape stays as it is
+    /// Have the tape drive encrypt, on tapes that it encrypts as a whole. Without this option a tape stays as it is
     #[arg(long, value_enum, value_name = "BY")]
     pub encrypt: Option<EncryptCopyArg>,
     /// Print the report as one JSON object

@@ -15,14 +15,15 @@ Examples:
   capstan copy desk@1f2e3d4c --only --to /mnt/off-site
   capstan copy --medium shelf-7 --to /mnt/shelf-8
 
-With a version comes what it builds on, as far as it is not on that medium: what is copied can be restored from there
-alone (--only leaves it out). What is there already is not copied again, so an interrupted copy goes on when it is run
-again. Frames are copied as they are, encrypted ones too, without a key; their checksums are checked on the way, and what
-is damaged is taken from a mirror or another copy if there is one, else named and left out. Restore uses a copy by itself
-where the original is missing or damaged.
+A copy includes what the version builds on, so that it can be restored from that medium alone
+(--only leaves that out). What is already there is not copied again, so you can run an interrupted
+copy again. Frames are copied as they are, also encrypted ones, without a key. Their checksums are
+checked on the way. What is damaged is taken from a mirror or another copy if there is one;
+otherwise it is named and left out. A restore uses the copy by itself if the original is missing
+or damaged.
 
-The streams of a multiplexed backup come one after the other in the copy. That takes no spool space as the source is read
-where each stream lies.";
+In the copy, the streams of a multiplexed backup follow one after another. That needs no spool
+space, since each stream is read where it lies.";
 
 /// Arguments of `copy`.
 #[derive(Debug, Args)]
@@ -56,18 +57,18 @@ pub struct CopyTargetArgs {
     /// the original's
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
-    /// When it is done, bring the tapes it wrote to mail slots, or out of a drive that stands alone, and record them as exported
-    /// to this place
+    /// At the end, move the tapes that were written to mail slots, or eject the tape of a drive that stands alone, and record
+    /// them as exported to this place
     #[arg(long, value_name = "LOCATION")]
     pub eject_to: Option<String>,
     /// Block size of a new medium, 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]
     pub block_size: Option<u32>,
-    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    /// Make a medium there even if the database knows another one in that place, or no disk is mounted there
     #[arg(long)]
     pub new_medium: bool,
-    /// Have the tape drive encrypt, on a tape that it encrypts as a whole; without this option a tape stays as it is
+    /// Have the tape drive encrypt, on tapes that it encrypts as a whole. Without this option a tape stays as it is
     #[arg(long, value_enum, value_name = "BY")]
     pub encrypt: Option<EncryptCopyArg>,
     /// Print the report as one JSON object

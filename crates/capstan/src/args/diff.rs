@@ -15,10 +15,12 @@ Examples:
   capstan diff web1 web2 /etc/nginx
   capstan diff desk@1f2e3d4c desk --json | jq -r '.changes[] | select(.change == \"removed\") | .path'
 
-A line per path that differs: + is in the second version only, - in the first only, T became another kind of thing, M has
-other contents, U differs in metadata alone; what differs follows. Contents are told by length and time of change: the
-versions' data are not read. Where ctime alone differs, they may have been changed and their time put back. Names of owners count, not their numbers. The last line is a total. With --json there
-is one object: the list `changes`, a path a line, with `before` and `after` as `ls --json` has them, and `total`.
+Prints a line for each path that differs: + only in the second version, - only in the first, T
+another kind of file, M other contents, U other metadata only. What differs follows. Contents are
+compared by length and modification time; the versions' data are not read. If only ctime differs,
+the contents may have changed and the time was put back. Owners are compared by name, not by
+number. The last line is a total. --json prints one object: the list `changes`, a path a line,
+with `before` and `after` as in `ls --json`, and `total`.
 
 The exit code is 0 whether anything differs or not.";
 
@@ -32,7 +34,7 @@ pub struct DiffArgs {
     /// The second version, of the same object or of another
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub after: VersionName,
-    /// Only these paths and what is below them; a relative one begins at the working directory
+    /// Only these paths and what is below them. Relative paths start at the working directory
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
     /// Print one JSON object with the list `changes`
@@ -46,9 +48,10 @@ Examples:
   capstan compare desk@1f2e3d4c /etc --contents
   capstan compare desk --json | jq -r '.changes[] | select(.change == \"added\") | .path'
 
-A line per path that differs, as `capstan diff` has them: + is new in the file system, - is gone from it. What the backup left
-out by its patterns and options is left out here. Files are told by kind, length, time of change and metadata; with --contents
-what the backup has of each is read from its medium and compared byte by byte, so that time alone no longer counts as other
+Prints a line for each path that differs, as `capstan diff` does: + is new in the file system, -
+is gone from it. What the backup left out by its patterns and options is left out here, too. Files
+are compared by kind, length, modification time and metadata. With --contents they are read from
+the medium and compared byte by byte, so a different time alone no longer counts as other
 contents.
 
 Exit codes: 0 nothing differs, 4 something differs, 3 something could not be compared (the messages name it), 1 stopped or
@@ -61,10 +64,10 @@ pub struct CompareArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub version: VersionName,
-    /// Only these paths and what is below them; a relative one begins at the working directory
+    /// Only these paths and what is below them. Relative paths start at the working directory
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Not the newest version but the newest begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
+    /// Use the newest version begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub as_of: Option<When>,
     /// Compare contents too, byte by byte

@@ -13,13 +13,16 @@ Examples:
   capstan drill desk --sample 5% --scratch /srv/scratch
   capstan drill desk@1f2e3d4c --sample 100% --json | jq .drill
 
-A drill restores a sample of the files below a directory of its own in --scratch, on the path that every restore takes, proves
-them, and removes them. Each drill of an object goes on where the last one ended, until all files were taken; at least one is.
-Every file must come back with the recorded length and metadata. Its contents are compared byte by byte with the live file
-where that has the recorded inode and times; else they are proved by the checksums of all that was read. The report says
-how many were proved which way, and `capstan sessions` lists it.
+A drill restores a sample of the files to a directory of its own in --scratch, by the code of
+every restore. It checks the files, and removes them. Each drill of an object continues where the
+last one ended, until all files were checked. It takes at least one file. Every file must come
+back with the recorded length and metadata. If the live file has the recorded inode and times, the
+contents are compared with it byte by byte; otherwise the checksums of all that was read prove
+them. The report says how many were checked in which way, and `capstan sessions --kind drill`
+lists it.
 
-Exit codes: 0 all were proved, 3 some were not (the report names them), 1 the drill failed or was stopped, 2 bad input.";
+Exit codes: 0 all files were proved, 3 some were not (the report names them), 1 the drill failed
+or was stopped, 2 bad input.";
 
 /// Arguments of `drill`.
 #[derive(Debug, Args)]
@@ -43,7 +46,9 @@ pub struct DrillArgs {
 fn parse_share(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
     percent.filter(|n| *n > 0.0 && *n <= 100.0).map(|n| n / 100.0).ok_or_else(|| {
-        format!("'{text}' is no share; write more than 0% and at most 100%, as 1% or 0.5%")
+        format!(
+            "'{text}' is not a share; use more than 0% and at most 100%, for example 1% or 0.5%"
+        )
     })
 }
 

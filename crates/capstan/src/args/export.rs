@@ -16,10 +16,10 @@ Examples:
   capstan catalog export desk --parquet - | ssh host 'cat >desk.parquet'
   duckdb -c \"SELECT user_name, sum(size) FROM 'desk.parquet' GROUP BY 1\"
 
-A row for each file of the version: docs/guide/duckdb.md says what the columns are and has queries. The file appears when all
-of it is there, takes the place of one of that name, and is readable by its owner alone: names of encrypted backups, which need
-the key here too, are not encrypted in it. With --all-versions, versions that cannot be read are left out and named; the exit
-code is 3 then.";
+Writes a row for each file of the version. docs/guide/duckdb.md describes the columns and has
+queries. The file appears when it is complete, and replaces an existing one. Only its owner can
+read it, since it has the names of encrypted backups in the clear (their key is needed here, too).
+With --all-versions, versions that cannot be read are left out and named, and the exit code is 3.";
 
 /// Arguments of `catalog export`.
 #[derive(Debug, Args)]

@@ -14,8 +14,9 @@ Examples:
   capstan find --name '*.pst' --larger 1G --changed-since 7d --all-versions
   capstan find '/srv/**' --type f --changed-before 2020-01-01 --as-of 2026-01-31
 
-All conditions have to hold. PATTERN is one of paths as in a .gitignore, --name one of the last component alone; braces are
-themselves in both. Sizes are those of files, other kinds have none. Times are those of the last change of the file's contents. Where nothing is found, standard error says so, and the exit code is 0.";
+All conditions must hold. PATTERN matches paths as in a .gitignore; --name matches the last
+component only. Braces have no special meaning. Only files have a size. Times are modification
+times. If nothing is found, standard error says so, and the exit code is 0.";
 
 /// Arguments of `find`.
 #[derive(Debug, Args)]

@@ -14,15 +14,16 @@ Examples:
   capstan idb check
   capstan idb check --json | jq -r '.findings[].advice'
 
-Rows and what they refer to, a catalog file for each segment, and the media that are at hand. Data are not read: `capstan
-verify` does that. The exit code is 3 where something was found.";
+Checks rows and what they refer to, the catalog file of each segment, and the media that are at
+hand. It does not read data: `capstan verify` does that. The exit code is 3 if something was
+found.";
 const AFTER_KEY: &str = "\
 Example:
   capstan idb recovery-key > sheet
 
-From then on each session lays a backup of the database beside its data: pools, protection, names, wrapped keys, what
-sessions did. It is sealed for this key, whose code is shown once and stored nowhere. The last three stay in each directory, all
-on a tape.";
+From then on each session writes a backup of the database beside its data: pools, protection,
+names, wrapped keys, reports of sessions. It is sealed for this key. The key's code is shown once
+and stored nowhere. A directory keeps the last three backups, a tape keeps all.";
 const AFTER_RECOVER: &str = "\
 Examples:
   capstan idb recover /mnt/backup
@@ -31,16 +32,18 @@ Examples:
   capstan idb recover scsi:/dev/sg3
   CAPSTAN_IDB_RECOVERY=\"$(cat code)\" capstan idb recover /mnt/backup --json
 
-Into an empty home. The newest backup of the database on that medium, or on any tape of that library, is opened with the code
-of `capstan idb recovery-key`: from CAPSTAN_IDB_RECOVERY, a file, or typed. Catalogs are then read from the media it names, as
-far as they are at hand; it says which are not. The exit code is 3 then.";
+The home must be empty. The newest backup of the database on that medium, or on any tape of that
+library, is opened with the code of `capstan idb recovery-key`: from CAPSTAN_IDB_RECOVERY, a file,
+or typed. Then the catalogs are read from the media that it names. If some of these are not at
+hand, it says which, and the exit code is 3.";
 const AFTER_MOVE: &str = "\
 Examples:
   echo 'database = \"postgres://capstan@db.example/capstan\"' >> /var/lib/capstan/capstan.toml
   capstan idb move
 
-The tables of the home go to the PostgreSQL database that capstan.toml in the home names, which is empty; their file stays
-as capstan.db.moved. Catalogs stay in the home. The password is best in ~/.pgpass.";
+Moves the tables of the home to the PostgreSQL database that capstan.toml in the home names. That
+database must be empty. The old file stays as capstan.db.moved. Catalogs stay in the home. Keep
+the password in ~/.pgpass.";
 const AFTER_LOAD: &str = "\
 Examples:
   capstan catalog load desk
@@ -64,7 +67,7 @@ pub enum IdbCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Make the key with which the database is brought back, and print its sheet
+    /// Make the key for backups of the database, and print its recovery sheet
     #[command(after_help = AFTER_KEY)]
     RecoveryKey(RecoveryKeyArgs),
     /// Move the tables of the home to the PostgreSQL server that its capstan.toml names
@@ -74,7 +77,7 @@ pub enum IdbCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Bring the database of a lost home back from a medium
+    /// Recover the database of a lost home from a medium
     #[command(after_help = AFTER_RECOVER)]
     Recover(RecoverArgs),
 }
@@ -82,10 +85,10 @@ pub enum IdbCommand {
 /// Arguments of `idb recovery-key`.
 #[derive(Debug, Args)]
 pub struct RecoveryKeyArgs {
-    /// Of which machine or cell the database is [default: the host's name]
+    /// Name of the machine or cell on the sheet [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Make another key for later backups; those that are written keep needing the first
+    /// Make another key for later backups. Backups already written still need the first key
     #[arg(long)]
     pub replace: bool,
     /// Print one JSON object: the code, and what it opens

@@ -13,17 +13,19 @@ Examples:
   capstan key init --new-key-file /root/capstan.key
   capstan key init --recipient capstan-pub-…   this machine can write backups and not read them
 
-From then on every backup of this home is encrypted. Every medium carries what the secret opens. A names key is left in the
-home (names.key, for its owner alone): it opens names and metadata of this home's backups, so that incrementals run with
-nobody at hand who knows the secret. Contents stay closed to it.";
+From then on every backup of this home is encrypted. Every medium carries the key, which the
+secret opens. A names key stays in the home (names.key, readable by its owner only). It opens
+names and metadata of this home's backups, so that incrementals run unattended. It does not open
+contents.";
 const AFTER_NAMES: &str = "\
 Examples:
   capstan key names
   capstan key names --remove
 
-With it incrementals run unattended, and `ls` and `find` need no secret: whoever can read the home can list what its backups
-hold, but not read it. What was backed up before opens too where the secret is given; else the next backup is a full one.
-Without it each backup is a full one where no secret is at hand, and its report says so.";
+With a names key incrementals run unattended, and `ls` and `find` need no secret. Whoever can read
+the home can list what its backups hold, but cannot read contents. Give the secret, so that the
+names key also opens earlier backups; otherwise the next backup is a full one. Without a names
+key, each backup without a secret is a full one, and its report says so.";
 const AFTER_ADD: &str = "\
 Examples:
   capstan key add --key-file /media/stick/capstan.key --label stick
@@ -33,22 +35,23 @@ const AFTER_REMOVE: &str = "\
 Example:
   capstan key remove 1f2e3d4c5b6a7988
 
-Media that are written keep the lock: who has its secret can still read them. `capstan key rotate` as well keeps them
-out of later backups.";
+Media that are already written keep the lock: whoever has its secret can still read them. To lock
+that person out of later backups, also run `capstan key rotate`.";
 const AFTER_ROTATE: &str = "\
 Example:
   capstan key rotate
 
-Backups from now on are encrypted for a new key pair, opened by the lock given here (a passphrase by default). The
-recorded keys of older backups are wrapped for it too; data are not rewritten. Other locks are not carried over.";
+Later backups are encrypted for a new key pair. The lock that you give here opens it (a passphrase
+by default). The recorded keys of older backups are wrapped for it, too; data are not rewritten.
+Other locks are not carried over.";
 const AFTER_IMPORT: &str = "\
 Examples:
   capstan key import /mnt/backup
   CAPSTAN_RECOVERY_CODE=... capstan key import /mnt/backup
 
-After the loss of the home: backups are encrypted from then on as they were on the medium. What you
-give has to open its newest key: only who knows it can have made that key's lock. Compare the key's
-id with your recovery sheet or with `capstan key list` of another machine.";
+Use this after the loss of the home: later backups are encrypted as those on the medium. The
+secret that you give must open the newest key of the medium: this proves that the key is yours.
+Compare the key's id with your recovery sheet, or with `capstan key list` of another machine.";
 const AFTER_RECOVERY: &str = "\
 Example:
   capstan key recovery | lpr";
@@ -66,19 +69,19 @@ pub struct SecretArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Lock")]
 pub struct LockArgs {
-    /// A passphrase: CAPSTAN_NEW_PASSPHRASE, else asked for twice (the default)
+    /// A passphrase, from CAPSTAN_NEW_PASSPHRASE or asked for twice (the default)
     #[arg(long)]
     pub passphrase: bool,
     /// The content of a file: 32 random bytes or more
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub key_file: Option<PathBuf>,
-    /// A key file that is made here
+    /// A key file that is created now
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "key_file")]
     pub new_key_file: Option<PathBuf>,
     /// A new recovery code, whose sheet is printed
     #[arg(long)]
     pub recovery_code: bool,
-    /// What people read in lists
+    /// A label for lists
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
 }
@@ -99,7 +102,7 @@ pub struct KeyArgs {
     /// What is done.
     #[command(subcommand)]
     pub command: KeyCommand,
-    /// Print one JSON object: the ring as it is then, and what else would be printed
+    /// Print one JSON object: the resulting key ring, and all other output
     #[arg(long, global = true)]
     pub json: bool,
 }
@@ -113,11 +116,11 @@ pub enum KeyCommand {
         /// By what it opens.
         #[command(flatten)]
         lock: LockArgs,
-        /// Encrypt for this public key; this machine cannot read its backups then
+        /// Encrypt for this public key. This machine then cannot read its own backups
         #[arg(long, value_name = "KEY", conflicts_with_all = ["passphrase", "key_file", "new_key_file",
             "recovery_code", "label"])]
         recipient: Option<Recipient>,
-        /// Leave no names key in the home: incrementals then need a secret, and are full backups without one
+        /// Leave no names key in the home. Backups without a secret are then full ones
         #[arg(long)]
         no_names_key: bool,
     },
@@ -130,7 +133,7 @@ pub enum KeyCommand {
         /// Give access to whoever holds the private half of this public key
         #[arg(long, value_name = "KEY")]
         recipient: Option<Recipient>,
-        /// It opens names and metadata only, not contents
+        /// The lock opens names and metadata only, not contents
         #[arg(long)]
         names_only: bool,
         /// What opens the ring.
@@ -170,10 +173,10 @@ pub enum KeyCommand {
         #[command(flatten)]
         secret: SecretArgs,
     },
-    /// Make the names key, with which incrementals run unattended, or remove it
+    /// Make or remove the names key, with which incrementals run unattended
     #[command(after_help = AFTER_NAMES)]
     Names {
-        /// Remove it: later backups are not wrapped for it
+        /// Remove it. Later backups are not wrapped for it
         #[arg(long)]
         remove: bool,
         /// What opens the ring.
@@ -193,7 +196,7 @@ pub enum KeyCommand {
     /// Make a recovery code, add it as a lock and print its sheet
     #[command(after_help = AFTER_RECOVERY)]
     Recovery {
-        /// Of which machine or cell the keys are [default: the host's name]
+        /// Name of the machine or cell on the sheet [default: the host's name]
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
         /// What opens the ring.

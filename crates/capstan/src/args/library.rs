@@ -27,9 +27,10 @@ Examples:
   capstan library inventory scsi:/dev/sg3 --rescan
   capstan library inventory vtape:/srv/vtl --json | jq -r '.tapes[] | select(.known | not) | .barcode'
 
-States are those of `capstan media list`; what is `unknown` holds nothing of this cell, as far as it is recorded. Tapes that a
-search looked at and could not take are shown with what they are (foreign, another cell's, write-protected, unreadable, blank) and
-since when; no search loads them again until they move. --rescan forgets that. It takes back exported media whose tapes are in slots.";
+States are those of `capstan media list`. `unknown` means that nothing of this cell is recorded on
+the tape. Tapes that a search found unusable are listed with what they are (foreign, another
+cell's, write-protected, unreadable, blank) and since when. No search loads them again until they
+move. --rescan forgets that, and takes back exported media whose tapes are in slots.";
 const AFTER_MOVE: &str = "\
 Example:
   capstan library move scsi:/dev/sg3 slot:4 mail:1
@@ -40,18 +41,18 @@ Examples:
   capstan library load scsi:/dev/sg3 A00007L9
   capstan library load scsi:/dev/sg3 slot:7 drive:2
 
-Without DRIVE the first that is empty and not in use. Sessions load what they need by themselves.";
+Without DRIVE, the first drive that is empty and not in use. Sessions load what they need by themselves.";
 const AFTER_IMPORT: &str = "\
 Example:
   capstan library import scsi:/dev/sg3
 
-Media that were recorded as exported are back then. `capstan import` records what is on tapes that this cell does not know.";
+Media that were exported count as back. `capstan import` records what is on tapes that this cell does not know.";
 const AFTER_EXPORT: &str = "\
 Examples:
   capstan library export scsi:/dev/sg3 A00007L9 A00008L9 --location 'bank, box 7'
 
-All tapes are looked for, and room in the mail slots, before the first is moved. Media on them are recorded as exported;
-`capstan library import` takes them back.";
+Before the first tape is moved, all tapes must be found, and the mail slots must have room. The
+media are recorded as exported; `capstan library import` takes them back.";
 const AFTER_CLEAN: &str = "\
 Example:
   capstan library clean scsi:/dev/sg3 drive:1
@@ -85,7 +86,7 @@ pub enum LibraryCommand {
         #[arg(long)]
         rescan: bool,
     },
-    /// Move a tape from a place to another
+    /// Move a tape from one place to another
     #[command(after_help = AFTER_MOVE)]
     Move {
         /// The library.

@@ -64,15 +64,17 @@ Examples:
   capstan media list --pool office
   capstan media list --json | jq -r '.media[] | select(.state == \"expired\") | .label'
 
-States: free (holds nothing), appendable (takes more), full, protected (what it holds must stay and its
-pool appends nothing), expired (nothing on it must stay: it may be recycled), exported (out of the house),
-changed (not as it was last written: somebody cut it or wrote over it, `capstan media show` says what differs),
-damaged (damage was found on it), poor (worn or at fault: written no more), retired (given up: never written
-again), foreign (another cell's: read, and written only after `capstan media adopt`).
+States: free (holds nothing), appendable (has room), full, protected (its contents must stay and
+its pool does not append), expired (nothing on it must stay: it may be recycled), exported (out of
+the house), changed (not as it was last written: somebody cut it or wrote over it;
+`capstan media show` says what differs), damaged (damage was found on it), poor (worn or at fault:
+not written any more), retired (never written again), foreign (another cell's: it can be read; to
+write it, use `capstan media adopt`).
 
-Where: the place in the library (slot:3, drive:1, mail:2), where the medium was brought, or why it is not at hand. Used: of a tape
-what its drive said when it was written last, of a directory how full its file system is. Loads: how often this cell had a robot load
-the tape. Kept until: when the last version on it may go. A column that would be empty is left out.";
+Where: the place in the library (slot:3, drive:1, mail:2), where the medium was brought, or why it
+is not at hand. Used: for a tape, what its drive said when it was last written; for a directory,
+how full its file system is. Loads: how often a robot of this cell loaded the tape. Kept until:
+when the last version on it may go. Empty columns are left out.";
 const AFTER_SHOW: &str = "\
 Examples:
   capstan media show monday
@@ -84,21 +86,23 @@ Examples:
   capstan media init scsi:/dev/sg3 --barcodes 'A0*L9' --pool daily --dry-run
   capstan media init scsi:/dev/sg3 --barcodes 'A0*L9' --pool daily --label '{pool}-{n:03}'
 
-A directory that holds anything is refused. A backup to a new directory makes a medium there by itself; this is for those
-that shall have a label or a pool beforehand.
+The directory must be empty. A backup to a new directory makes a medium there by itself. Use this
+command to give it a label or a pool first.
 
-With --barcodes (a pattern with *, ? and [..]) each tape that matches becomes a medium if it is blank. One that is a medium already
-stays as it is. What is on any other tape stays, too: it is named with the reason, the others are made, and the exit code is 3.
-`capstan media erase TAPE --foreign` makes such a tape blank.
+With --barcodes (a pattern with *, ? and [..]) each blank tape that matches becomes a medium. A
+tape that is already a medium stays as it is. Any other tape stays as it is and is named with the
+reason; the others are made, and the exit code is 3. `capstan media erase TAPE --foreign` makes
+such a tape blank.
 
-A rule for labels has text and {barcode}, {pool} and {n:03}: the first number that gives a label which no medium has, with three digits.";
+A rule for labels is text with {barcode}, {pool} and {n:03}: the first number, with three digits,
+that gives a free label.";
 const AFTER_PROTECT: &str = "\
 Examples:
   capstan media protect monday --permanent
   capstan media protect monday --until 90d
 
-It is the versions that are protected, wherever else they lie: a medium is reused when nothing on it is protected any more.
-`capstan lock` is stronger.";
+This protects the versions, wherever else they lie. A medium is reused when nothing on it is
+protected any more. `capstan lock` is stronger.";
 const AFTER_EXPORT: &str = "\
 Example:
   capstan media export monday --to 'bank, box 7'
@@ -125,48 +129,53 @@ Examples:
   capstan media recycle monday
   capstan media recycle A00007L9 --foreign
 
-All that it holds is given up, and it is free again, under a new identity. Refused while anything on it is protected, or a
-version that must stay builds on it.
+Gives up all that the medium holds. It is free again, with a new identity. Refused while anything
+on it is protected, or a version that must stay builds on it.
 
---foreign is for a tape that another program wrote over: what it held is lost, and given up; what is on it is erased. Refused where
-a medium of a Capstan is on it.";
+--foreign is for a tape that another program wrote over. What the tape held is lost and given up;
+what is on it now is erased. Refused if there is a Capstan medium on it.";
 const AFTER_ERASE: &str = "\
 Examples:
   capstan media erase monday
   capstan media erase A00007L9 --secure
   capstan media erase 'scsi:/dev/sg3?tape=A00007L9' --foreign
 
-What it holds cannot be read any more by the usual means, and the medium is forgotten: its device is blank, and `capstan media
-init` makes a new medium there. Nothing is asked. Refused, as `recycle`, while anything on it is protected or locked, or a
-version that must stay builds on it.
+The contents can no longer be read by the usual means, and the medium is forgotten: its device is
+blank, and `capstan media init` makes a new medium there. There is no question to confirm. Like
+`recycle`, this is refused while anything on the medium is protected or locked, or a version that
+must stay builds on it.
 
-On disk its files are removed; --secure overwrites each of them once with zeros before. On SSDs, thin volumes and copy-on-write
-file systems (btrfs, ZFS, snapshots) what is overwritten may go elsewhere and the old bytes stay: encrypt what must never be
-read (`capstan key`), or erase the whole device by its own means. On tape it is the drive that erases: so that nothing is
-recorded on it (seconds to minutes), with --secure the tape's whole length, which takes as long as writing it full (LTO-9: 13
-hours).
+On disk the files are removed; --secure first overwrites each of them once with zeros. On SSDs,
+thin volumes and copy-on-write file systems (btrfs, ZFS, snapshots) the old bytes may stay
+elsewhere. So encrypt what must never be read (`capstan key`), or erase the whole device by its
+own means. On tape the drive erases, so that nothing is recorded on it any more (seconds to
+minutes). With --secure it erases the tape's whole length, which takes as long as writing it full
+(LTO-9: 13 hours).
 
-Tapes of other programs, and of other cells, are never written to. --foreign makes such a one blank, and one that a `rait rebuild`
-that was killed has left behind; only a lock on it is respected.";
+Tapes of other programs, and of other cells, are never written. --foreign makes such a tape blank,
+and also one that a killed `rait rebuild` left behind. Only a lock on it prevents that.";
 const AFTER_FORGET: &str = "\
 Example:
   capstan media forget monday
 
-For one that was destroyed, stolen or lost. While a medium is not where it was, and nobody is on record as having taken it away,
-the keep rules of its objects stand still, and `capstan status` says so: here it is given up by name. Refused where it is at hand.
-Nothing is removed from it: if it turns up, `capstan media import` brings back what it has.";
+Use this for a medium that was destroyed, stolen or lost. While a medium is missing and was not
+exported, the keep rules of its objects are suspended, and `capstan status` says so. This command
+gives the medium up. Refused if it is at hand. Nothing is removed from it: if it turns up,
+`capstan media import` brings back what it has.";
 const AFTER_ADOPT: &str = "\
 Examples:
   capstan media adopt /mnt/backup
   capstan media adopt scsi:/dev/sg3
   capstan media adopt /mnt/clone --as-new
 
-A copy of a medium's directory has its identity, and is not written: nobody could tell the segments of the two apart. With
---as-new the copy becomes a medium of its own, which holds the same segments, and can be written and read as any other.
+A copy of a medium's directory has the identity of the original, so it is not written: nobody
+could tell the segments of the two apart. With --as-new the copy becomes a medium of its own with
+the same segments, and can be written and read like any other.
 
-A cell writes to its own media only. After the loss of the home, `capstan idb recover` keeps the cell's identity, and nothing
-has to be adopted. Where the medium's backups are encrypted, `capstan key import` takes its key ring over first; without a
-ring it is refused, as what is written then would lie open.";
+A cell writes only to its own media. After the loss of the home, `capstan idb recover` keeps the
+cell's identity, so you need not adopt anything. If the medium's backups are encrypted, first take
+its key ring over with `capstan key import`. Without a key ring this is refused, since later
+backups would be in the clear.";
 
 const AFTER_RETIRE: &str = "\
 Examples:
@@ -175,16 +184,18 @@ Examples:
   capstan media retire A00007L9 --no-copy
   capstan media retire A00007L9 --undo
 
-What must stay on it is copied to another medium of its pool, or to another tape of its library, as far as it is not there
-already; the copies are read back; then it is recorded as retired: it is never written again, neither by sessions nor by
-`recycle` or `erase`, and restores read it only where nothing else has what they need. If any copy is not whole, nothing is
-retired, and what was copied is not copied again the next time.
+What must stay on the medium is copied to another medium of its pool, or to another tape of its
+library, unless it is already there. The copies are read back. Then the medium is recorded as
+retired: it is never written again, neither by sessions nor by `recycle` or `erase`, and restores
+read it only if nothing else has what they need. If any copy is not whole, nothing is retired; the
+next attempt does not copy again what was copied.
 
-With --no-copy nothing is copied. Where the medium is not at hand, the versions that only it has are named: they take no place
-of a keep rule, and `capstan status` is critical where the last complete one is among them, until the medium is back.
+With --no-copy nothing is copied. If the medium is not at hand, the versions that only it has are
+named. They take no place of a keep rule, and `capstan status` is critical if the last complete
+one is among them, until the medium is back.
 
-Sessions do this by themselves, when they are done, with tapes in poor condition (`capstan status` names them). That needs two
-drives, and room on other tapes.";
+Sessions do this by themselves, at their end, with tapes in poor condition (`capstan status` names
+them). That needs two drives, and room on other tapes.";
 
 const AFTER_REPAIR: &str = "\
 Examples:
@@ -192,23 +203,26 @@ Examples:
   capstan media repair monday
   capstan media repair monday --from off-site
 
-All that the medium holds is read. Segments of which something is damaged or missing are written anew on it, in new segments:
-from themselves, and what they lack from mirrors and copies that are at hand. What was written is read back. Then the damaged segments are removed from a directory; on tape they stay, and are read last. What is whole nowhere
-is named: the exit code is 3, and the damaged segment stays. A tape cannot be read while it is written: another medium must have
-all of the segment. A damaged segment that no version needs is removed from a directory.
-One that this home does not know may be another home's, and stays: with --remove-unreadable it
-goes, if none of its data can be read and no lock covers it. One of which something can be read
-stays in any case; move its file elsewhere if nothing lacks.
+Reads the whole medium. Segments that are damaged or incomplete are written anew on it, as new
+segments: from themselves, and what they lack from mirrors and copies that are at hand. What was
+written is read back. Then the damaged segments are removed from a directory; on tape they stay,
+and are read last. What is whole nowhere is named: the exit code is 3, and the damaged segment
+stays. A tape cannot be read while it is written, so another medium must have all of the segment.
 
-Where medium.capstan in a directory is damaged or missing, it is written anew first, from what the segments and the database say;
-also of a medium that this home does not know. A member of an array is written anew with `capstan rait rebuild`; what the array as
-a whole lacks comes from copies.";
+A damaged segment that no version needs is removed from a directory. A segment that this home does
+not know may belong to another home, and stays. With --remove-unreadable it goes, if none of its
+data can be read and no lock covers it. If some of it can be read, it stays in any case; move its
+file elsewhere if nothing needs it.
+
+If medium.capstan in a directory is damaged or missing, it is written anew first, from the
+segments and the database, also for a medium that this home does not know. `capstan rait rebuild`
+writes a member of an array anew. What the whole array lacks comes from copies.";
 
 pub(super) const AFTER_MEDIA: &str = "\
-A medium is named by its label, by its id or at least 4 digits of the begin of that, or by the
-device on which it lies. A name without a slash may be two of these: where they are different
-media, nothing is done, and the message says which they are. The whole id names one medium only;
-./NAME and file:NAME name the one in the directory NAME.";
+Name a medium by its label, by its id or the first digits of it (at least 4), or by the device on
+which it lies. A name without a slash may match two different media. Then nothing is done, and the
+message says which they are. The whole id names one medium only; ./NAME and file:NAME name the one
+in the directory NAME.";
 
 /// The commands of `media`.
 #[derive(Debug, Subcommand)]
@@ -226,7 +240,7 @@ pub enum MediaCommand {
     /// Show all that is known of a medium
     #[command(after_help = AFTER_SHOW)]
     Show {
-        /// Its label, the begin of its id, or its device
+        /// Its label, the first digits of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// Print one JSON object
@@ -236,13 +250,13 @@ pub enum MediaCommand {
     /// Make a medium in an empty or new directory
     #[command(after_help = AFTER_INIT)]
     Init(InitArgs),
-    /// Set until when what lies on a medium is kept: each version that has something on it
+    /// Set how long the contents of a medium are kept: each version that has something on it
     #[command(after_help = AFTER_PROTECT)]
     Protect(ProtectMediumArgs),
     /// Copy all of a medium to another: as `capstan copy --medium`
     #[command(after_help = "Example:\n  capstan media copy shelf-7 --to /mnt/shelf-8")]
     Copy {
-        /// Its label, the begin of its id, or its device
+        /// Its label, the first digits of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// Where to.
@@ -252,7 +266,7 @@ pub enum MediaCommand {
     /// Give a medium another label
     #[command(after_help = "Example:\n  capstan media label backup monday")]
     Label {
-        /// Its label, the begin of its id, or its device
+        /// Its label, the first digits of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// Its new label
@@ -268,13 +282,13 @@ pub enum MediaCommand {
     )]
     #[command(group = ArgGroup::new("where").required(true).args(["pool", "no_pool"]))]
     Move {
-        /// Its label, the begin of its id, or its device
+        /// Its label, the first digits of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// The pool
         #[arg(long, value_name = "POOL")]
         pool: Option<String>,
-        /// Into none
+        /// Take it out of its pool
         #[arg(long)]
         no_pool: bool,
         /// Print one JSON object
@@ -284,17 +298,17 @@ pub enum MediaCommand {
     /// Read and check all that a medium holds: as `capstan verify --medium`
     #[command(after_help = "Example:\n  capstan media verify monday")]
     Verify {
-        /// Its label, the begin of its id, or its device
+        /// Its label, the first digits of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// Print the report as one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Write anew what is damaged or missing on a medium, from where it is whole
+    /// Repair a medium: write anew what is damaged or missing, from other media that have it
     #[command(after_help = AFTER_REPAIR)]
     Repair(RepairArgs),
-    /// Record what is on a medium, also one that comes back to the house: as `capstan import`
+    /// Record what is on a medium, for example one that comes back: as `capstan import`
     Import(ImportArgs),
     /// Make a medium of another cell one of this cell
     #[command(after_help = AFTER_ADOPT)]
@@ -302,10 +316,10 @@ pub enum MediaCommand {
         /// Its label, its device, or a library: all tapes of it that were imported
         #[arg(value_hint = ValueHint::DirPath)]
         medium: String,
-        /// Also where its backups are encrypted and this home has no key ring: what is written from now on is not encrypted
+        /// Even if its backups are encrypted and this home has no key ring: later backups are then not encrypted
         #[arg(long)]
         unencrypted: bool,
-        /// Give the medium in a directory a new identity: it is a copy (`cp -a`, a cloned disk) of one that is written elsewhere
+        /// Give the medium in a directory a new identity: it is a copy (`cp -a`, a cloned disk) of another one
         #[arg(long)]
         as_new: bool,
         /// Print one JSON object
@@ -315,7 +329,7 @@ pub enum MediaCommand {
     /// Record that a medium leaves the house: nothing is written to it until it comes back
     #[command(after_help = AFTER_EXPORT)]
     Export {
-        /// Its label, the begin of its id, or its device
+        /// Its label, the first digits of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// Where it goes [default: the vault of its pool]
@@ -338,10 +352,10 @@ pub enum MediaCommand {
     /// Give up all that a medium holds
     #[command(after_help = AFTER_RECYCLE)]
     Recycle {
-        /// Its label, the begin of its id, or its device
+        /// Its label, the first digits of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
-        /// Something else was written over its tape: erase that, and make the tape a free medium again
+        /// Another program wrote over its tape: erase that, and make the tape a free medium again
         #[arg(long)]
         foreign: bool,
         /// Print one JSON object
@@ -354,7 +368,7 @@ pub enum MediaCommand {
     /// Forget a medium that is lost, and the versions that need what only it has
     #[command(after_help = AFTER_FORGET)]
     Forget {
-        /// Its label, or the begin of its id
+        /// Its label, or the first digits of its id
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// Print one JSON object
@@ -364,13 +378,13 @@ pub enum MediaCommand {
     /// Erase a medium that holds nothing that must stay, and forget it
     #[command(after_help = AFTER_ERASE)]
     Erase {
-        /// Its label, the begin of its id, or its device
+        /// Its label, the first digits of its id, or its device
         #[arg(value_name = "MEDIUM")]
         medium: String,
-        /// Overwrite all of it once: files with zeros; a tape by the drive, in its whole length
+        /// Overwrite everything once: files with zeros, a tape by the drive in its whole length
         #[arg(long)]
         secure: bool,
-        /// Erase a tape on which no medium is that the database knows, whatever is on it; name it as a device
+        /// Erase a tape that the database does not know, whatever is on it; name it as a device
         #[arg(long)]
         foreign: bool,
         /// Print one JSON object
@@ -382,7 +396,7 @@ pub enum MediaCommand {
 /// Arguments of `media repair`.
 #[derive(Debug, Args)]
 pub struct RepairArgs {
-    /// Its label, the begin of its id, or its device
+    /// Its label, the first digits of its id, or its device
     #[arg(value_name = "MEDIUM")]
     pub medium: String,
     /// Take what it lacks from this medium only [default: from all that are at hand]
@@ -402,19 +416,19 @@ pub struct RepairArgs {
 /// Arguments of `media retire`.
 #[derive(Debug, Args)]
 pub struct RetireArgs {
-    /// Its label, the begin of its id, or its device
+    /// Its label, the first digits of its id, or its device
     #[arg(value_name = "MEDIUM")]
     pub medium: String,
     /// Where what must stay goes: a tape library, a tape or a directory; or pool:NAME [default: its pool, or its library]
     #[arg(long, value_name = "DEVICE|pool:NAME", value_hint = ValueHint::DirPath)]
     pub to: Option<Destination>,
-    /// Copy nothing, whatever is on it: of a tape that is destroyed, say
+    /// Copy nothing, whatever is on it: for example of a tape that is destroyed
     #[arg(long, conflicts_with = "to")]
     pub no_copy: bool,
-    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    /// Make a medium there even if the database knows another one in that place, or no disk is mounted there
     #[arg(long)]
     pub new_medium: bool,
-    /// Take back that it was retired, and that drives with it in them asked to be cleaned
+    /// Undo: it is no longer retired, and requests of drives to be cleaned no longer count against it
     #[arg(long, conflicts_with_all = ["to", "no_copy"])]
     pub undo: bool,
     /// Print the report as one JSON object; with --undo, the medium
@@ -435,16 +449,16 @@ pub struct InitArgs {
     /// Its label, or a rule for it [default: its pool's rule, else the directory's or tape's name]
     #[arg(long, value_name = "LABEL")]
     pub label: Option<LabelRule>,
-    /// Say what would become of each tape; load and write nothing
+    /// Say what would be done with each tape; load and write nothing
     #[arg(long, requires = "barcodes")]
     pub dry_run: bool,
-    /// The pool it comes into
+    /// The pool to put it into
     #[arg(long, value_name = "POOL")]
     pub pool: Option<String>,
     /// Its block size, 64K to 8M [default: 512K]
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     pub block_size: Option<u32>,
-    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    /// Make a medium there even if the database knows another one in that place, or no disk is mounted there
     #[arg(long)]
     pub new_medium: bool,
     /// Print one JSON object

@@ -13,10 +13,14 @@ Examples:
   capstan pool create gfs --rotation daily=5,weekly=4,monthly=12 --not-appendable
   capstan pool create off-site --not-appendable --vault 'bank, box 7'
 
-A backup `--to pool:NAME` takes, in this order: a medium of the pool that takes more, a free one, an expired one (which is
-recycled), one of the free pool; where the allocation is loose, a free one that is in no pool; with --scratch a blank tape. When it is full, the next
-goes on. A pool recycles no medium that alone has an object's last complete version. With rotation sets, the first day of a month is monthly, a Sunday weekly, other days are daily; a medium joins a
-set as long as that has fewer than its number.";
+A backup `--to pool:NAME` takes, in this order: a medium of the pool that has room; a free one; an
+expired one (which is recycled); one of the free pool; with loose allocation, a free one that is
+in no pool; with --scratch, a blank tape. When it is full, the session continues on the next one.
+A pool never recycles a medium that alone has an object's last complete version.
+
+With rotation sets, the first day of a month belongs to the monthly set, a Sunday to the weekly
+one, and all other days to the daily one. A medium joins a set until the set has its number of
+media.";
 const AFTER_SET: &str = "\
 Examples:
   capstan pool set office --allocation strict
@@ -99,19 +103,19 @@ pub struct PolicyArgs {
     /// Draw from no other pool (the default)
     #[arg(long)]
     pub no_free_pool: bool,
-    /// Take blank tapes of libraries where it has no medium that can be used; they are the pool's from then on
+    /// Take blank tapes of libraries if the pool has no usable medium; they then belong to the pool
     #[arg(long, conflicts_with = "no_scratch")]
     pub scratch: bool,
-    /// Take none (the default)
+    /// Take no blank tapes (the default)
     #[arg(long)]
     pub no_scratch: bool,
-    /// A library whose blank tapes it takes; may be given several times [default: those in which there are media]
+    /// A library whose blank tapes it takes; can be given several times [default: libraries in which there are media]
     #[arg(long, value_name = "LIBRARY", conflicts_with = "no_scratch")]
     pub library: Vec<LibraryName>,
-    /// Call new media by this rule: text with {barcode}, {pool} and {n:03}, a number
+    /// Label new media by this rule: text with {barcode}, {pool} and {n:03}, a number
     #[arg(long, value_name = "RULE", conflicts_with = "no_label")]
     pub label: Option<LabelRule>,
-    /// Call them as their tapes or directories (the default)
+    /// Label them like their tapes or directories (the default)
     #[arg(long)]
     pub no_label: bool,
     /// Rotate media by the calendar: how many each set has, as daily=5,weekly=4,monthly=12
@@ -120,10 +124,10 @@ pub struct PolicyArgs {
     /// Do not rotate (the default)
     #[arg(long)]
     pub no_rotation: bool,
-    /// Bring media that take no more there: `capstan media vault` lists them
+    /// Where full media go: `capstan media vault` lists them
     #[arg(long, value_name = "LOCATION", conflicts_with = "no_vault")]
     pub vault: Option<String>,
-    /// Leave them where they are (the default)
+    /// Leave full media where they are (the default)
     #[arg(long)]
     pub no_vault: bool,
 }
@@ -135,7 +139,7 @@ pub struct Rotation(pub [u32; 3]);
 fn parse_rotation(text: &str) -> Result<Rotation, String> {
     let mut sets = [0; 3];
     for part in text.split(',') {
-        let bad = || format!("'{part}' is no rotation set; write daily=5,weekly=4,monthly=12");
+        let bad = || format!("'{part}' is not a rotation set; use daily=5,weekly=4,monthly=12");
         let (name, count) = part.split_once('=').ok_or_else(bad)?;
         let set: RotationSet = name.trim().parse()?;
         let count = count.trim().parse::<u32>().map_err(|_| bad())?;

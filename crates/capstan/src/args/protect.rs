@@ -13,14 +13,14 @@ use super::time::{parse_span, parse_until};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Protection")]
 pub struct KeepArgs {
-    /// Protect the version: none, permanent, a day (until its begin), or a duration as 30d, 8w, 6m, 10y; rules leaves it to the keep rules
-    /// of `capstan prune` [default: rules]
+    /// How long to protect the version: none, permanent, a day (until it starts), or a duration like 30d, 8w, 6m, 10y; rules: the
+    /// keep rules of `capstan prune` decide [default: rules]
     #[arg(long, value_name = "UNTIL", value_parser = parse_protection)]
     protect: Option<Protection>,
-    /// Keep its catalog in the internal database that long; then it is read from the medium [default: as the version]
+    /// How long to keep its catalog in the internal database; later it is read from the medium [default: as the version]
     #[arg(long, value_name = "UNTIL", value_parser = parse_protection)]
     protect_catalog: Option<Protection>,
-    /// Lock it, and what it builds on: no command lifts that before a date, or before a duration is over
+    /// Lock it, and what it builds on, until a date or for a duration: no command lifts the lock earlier
     #[arg(long, value_name = "UNTIL", value_parser = parse_until)]
     lock_until: Option<i64>,
 }
@@ -43,7 +43,7 @@ pub struct VersionArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     version: Option<VersionName>,
-    /// The backup of this session, named by the begin of its id: where the object's name is not known
+    /// The backup of this session, by the first digits of its id, if you do not know the object's name
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }
@@ -66,9 +66,10 @@ Examples:
   capstan protect desk@1f2e3d4c --none && capstan prune
   capstan protect desk --not-whole --none && capstan prune
 
-A day alone is its begin, 00:00: --until 2031-01-01 keeps it to the end of 2030. h, d, w, m and y are hours, days, weeks,
-months and years; they can be joined: 1y6m. A version
-that is not protected goes at the next prune, unless a keep rule given there keeps it or another version builds on it.";
+A day without a time means its start, 00:00: --until 2031-01-01 keeps the version to the end of
+2030. h, d, w, m and y are hours, days, weeks, months and years, and can be joined: 1y6m. A
+version that is not protected goes at the next prune, unless a keep rule given there keeps it, or
+another version builds on it.";
 
 /// Arguments of `protect`.
 #[derive(Debug, Args)]
@@ -77,7 +78,7 @@ pub struct ProtectArgs {
     /// Which version.
     #[command(flatten)]
     pub which: VersionArgs,
-    /// All versions of that name of which something is damaged or lacking, as `capstan versions` shows: with --none, prune lets them go
+    /// All versions of that name that are damaged or incomplete, as `capstan versions` shows. With --none, prune lets them go
     #[arg(long, conflicts_with = "session")]
     pub not_whole: bool,
     /// Until when.
@@ -91,7 +92,7 @@ pub struct ProtectArgs {
 /// Arguments of `media protect`.
 #[derive(Debug, Args)]
 pub struct ProtectMediumArgs {
-    /// Its label, the begin of its id, or its device
+    /// Its label, the first digits of its id, or its device
     #[arg(value_name = "MEDIUM")]
     pub medium: String,
     /// Until when.
@@ -114,10 +115,10 @@ pub struct KeptArgs {
     /// Protect it for ever
     #[arg(long, conflicts_with_all = ["none", "rules"])]
     permanent: bool,
-    /// Protect it no more: it may go at the next prune
+    /// End its protection: it may go at the next prune
     #[arg(long, conflicts_with = "rules")]
     none: bool,
-    /// Leave it to the keep rules of `capstan prune`, as is the default
+    /// Let the keep rules of `capstan prune` decide (the default)
     #[arg(long)]
     rules: bool,
     /// Keep its catalog in the internal database until then: a date, a duration, none, or permanent
@@ -142,9 +143,10 @@ Examples:
   capstan lock desk --until 90d
   capstan lock desk@1f2e3d4c --until 2030-12-31
 
-A lock is prolonged, never shortened or lifted, by no command and for nobody. It covers all that the version builds on and
-all their segments; the medium records it, so that it outlives the internal database. Against root it is as strong as the
-store below it: on a plain directory root can remove files. See docs/protection.md.";
+You can prolong a lock. Nobody can shorten or lift it, by any command. It covers all that the
+version builds on, and all their segments. The medium records it, so that it outlives the internal
+database. Against root it is only as strong as the store below it: root can remove files from a
+plain directory. See docs/protection.md.";
 
 /// Arguments of `lock`.
 #[derive(Debug, Args)]
@@ -153,7 +155,7 @@ pub struct LockVersionArgs {
     /// Which version.
     #[command(flatten)]
     pub which: VersionArgs,
-    /// Until when: a day (its begin), 'DATE HH:MM', RFC 3339, or a duration as 30d, 8w, 6m, 10y
+    /// Until when: a day (its start), 'DATE HH:MM', RFC 3339, or a duration like 30d, 8w, 6m, 10y
     #[arg(long, value_name = "UNTIL", value_parser = parse_until)]
     pub until: i64,
     /// Print the result as one JSON object
@@ -168,18 +170,22 @@ Examples:
   capstan prune
   capstan prune olddesk --give-up --dry-run
 
-Each rule is applied to each object on its own, from its newest version on: --keep-daily 7 keeps the newest version of each
-of the last 7 days that have one. A version stays if any rule keeps it, if it is protected or locked, while a session uses
-it, and as its object's last complete one; what a version that stays builds on is only marked, and goes later: where most of
-such a chain is dead it is consolidated into a new full, and goes at once. Without any
-rule only versions go whose protection has ended. The last complete version of an object never goes so: --give-up removes all of
-the objects that are named, but what is protected, locked or in use; another host's object of that name stays, unless --host
-names that one. Segments in which nothing that stays has data are removed, which gives
-their space back; of a medium that was exported they go at a later prune.
+Each rule applies to each object on its own, from its newest version on: --keep-daily 7 keeps the
+newest version of each of the last 7 days that have one. Without any rule, only versions whose
+protection has ended go. These versions stay in any case: those that a rule keeps, that are
+protected or locked, that a session uses, and the last complete version of each object.
 
-Where a medium is not at hand although nobody took it away, a disk that is not mounted say, nothing of the objects that have
-something on it goes, and prune says so (exit code 3): mount it, record where it went with `capstan media export`, or give it up
-with `capstan media forget`.";
+What a version that stays builds on is only marked, and goes later. If most of such a chain is
+dead, it is consolidated into a new full and goes at once. Segments in which nothing that stays
+has data are removed, which frees their space. On an exported medium they go at a later prune.
+
+--give-up removes everything of the named objects, also the last complete version, except what is
+protected, locked or in use. It leaves another host's object of that name, unless --host names
+that host.
+
+If a medium is missing although it was not exported, for example a disk that is not mounted,
+nothing goes of the objects that have something on it, and prune says so (exit code 3). Mount it,
+record where it went with `capstan media export`, or give it up with `capstan media forget`.";
 
 /// Arguments of `prune`.
 #[derive(Debug, Args)]
@@ -197,28 +203,28 @@ pub struct PruneArgs {
     /// Keep the newest version of each of the last N hours that have one
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     keep_hourly: Option<Count>,
-    /// Of each of the last N days
+    /// Keep the newest version of each of the last N days that have one
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     keep_daily: Option<Count>,
-    /// Of each of the last N weeks, from Monday to Sunday
+    /// The same for weeks, from Monday to Sunday
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     keep_weekly: Option<Count>,
-    /// Of each of the last N months
+    /// The same for months
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     keep_monthly: Option<Count>,
-    /// Of each of the last N years
+    /// The same for years
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     keep_yearly: Option<Count>,
-    /// Keep all versions that are at most so much older than the newest: 2y5m7d3h, 8w
+    /// Keep all versions that are at most this much older than the newest: 2y5m7d3h, 8w
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     keep_within: Option<Span>,
     /// Keep versions that have this tag, or all of these, joined by commas; can be given several times
     #[arg(long, value_name = "TAG[,TAG]")]
     keep_tag: Vec<String>,
-    /// Remove all of the objects that are named, their last complete versions too; what is protected, locked or in use stays
+    /// Remove everything of the named objects, also their last complete versions. What is protected, locked or in use stays
     #[arg(long, requires = "names", conflicts_with_all = KEEP_RULES)]
     pub give_up: bool,
-    /// Say that the clock is right, though no backup was made for long, and prune nothing: the next prune goes by it
+    /// Confirm that the clock is right although no backup was made for long. Prunes nothing; the next prune goes by the clock
     #[arg(long, conflicts_with_all = KEEP_RULES, conflicts_with_all = ["names", "host", "give_up", "dry_run"])]
     pub clock_is_right: bool,
     /// Only say what would go, and why
@@ -266,7 +272,7 @@ fn parse_count(text: &str) -> Result<Count, String> {
         _ => text
             .parse()
             .map(Count::Last)
-            .map_err(|_| "it is no number of versions; write 7, or unlimited".to_owned()),
+            .map_err(|_| "it is not a number of versions; use 7, or unlimited".to_owned()),
     }
 }
 

@@ -25,17 +25,18 @@ Examples:
 --into recreates the full path: /etc/hosts becomes DIR/etc/hosts, and with --strip 1 DIR/hosts. Nothing is written
 outside DIR. Without @SESSION the newest complete version is restored.
 
-PATH is a path in the backup, as `capstan ls` shows it; a relative one begins at the working directory. Patterns are those of
-`backup`, anchored at /: what lies in an excluded directory is left out with it, and a PATH that is named is taken whatever
-patterns say. --include alone, without --exclude, restores only what it matches, and each PATH that is named: of what is in
-it only what matches. A pattern that does nothing is named.
+PATH is a path in the backup, as `capstan ls` shows it. Relative paths start at the working
+directory. Patterns are those of `backup`, anchored at /. What lies in an excluded directory is
+left out with it. A PATH that you name is restored whatever patterns say. --include without
+--exclude restores only what it matches, and each PATH that you name, with only what matches below
+it. A pattern without effect is reported.
 
-What is to be replaced stays until all of the file in the backup was written beside it (as .capstan-…), which takes room for both. It
-stays for good where the backup does not have all contents.
+An existing file stays until the whole new file was written beside it (as .capstan-…), which takes
+room for both. It is not replaced if the backup does not have all contents.
 
---list shows each path that would come with the bytes of its contents, and a total, and restores nothing; it needs no target, and
-lists what --into would bring. --overwrite if-different and the like tell files by kind, size and time; those that are left as
-they are, the report counts.";
+--list prints each path that would be restored with its bytes, and a total, and restores nothing.
+It needs no target, and lists what --into would restore. --overwrite if-different and if-newer
+compare files by kind, size and time. The report counts the files that were left alone.";
 
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
@@ -48,14 +49,14 @@ pub struct RestoreArgs {
     /// Restore only these paths, as `capstan ls` shows them, and what is below them
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Restore this object too, at the same time: tapes that several are on pass by once (may be repeated)
+    /// Restore this object at the same time: a tape that has several of them is read once (can be given several times)
     #[arg(long, value_name = "NAME[@SESSION]", value_parser = parse_version)]
     #[arg(conflicts_with_all = ["to_tar", "paths", "files_from"])]
     pub and: Vec<VersionName>,
     /// Restore below this directory, with full paths
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub into: Option<PathBuf>,
-    /// Restore to where it came from
+    /// Restore to the original place
     #[arg(long)]
     pub in_place: bool,
     /// Write a tar archive to a file (- is standard output)
@@ -66,7 +67,7 @@ pub struct RestoreArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(0..=1000))]
     #[arg(allow_negative_numbers = true)]
     pub strip: u16,
-    /// Not the newest version but the newest begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
+    /// Use the newest version begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub as_of: Option<When>,
     /// What to do with files that exist
@@ -75,13 +76,13 @@ pub struct RestoreArgs {
     /// Only say what would be done
     #[arg(long)]
     pub dry_run: bool,
-    /// Only list what would come
+    /// Only list what would be restored
     #[arg(long)]
     pub list: bool,
     /// Restore owners by number, not by name
     #[arg(long)]
     pub numeric_ids: bool,
-    /// Read tapes through a spool in this directory: for many small files, which come more slowly than a drive reads
+    /// Read tapes through a spool in this directory: for many small files, which are written more slowly than a drive reads
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub spool: Option<PathBuf>,
     /// The size of the spool
@@ -99,7 +100,7 @@ pub struct RestoreArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Selection")]
 pub struct RestoreSelectArgs {
-    /// Read further paths from a file (- is standard input): one per line, or ended by zero bytes if it has any
+    /// Read further paths from a file (- is standard input): one per line, or separated by zero bytes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files_from: Option<PathBuf>,
     /// Leave out what matches a pattern; later patterns override earlier ones, and those of files
@@ -108,8 +109,8 @@ pub struct RestoreSelectArgs {
     /// Leave out what matches the patterns in a file, written as a .gitignore
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub exclude_from: Vec<PathBuf>,
-    /// Restore what matches a pattern although it is excluded (not below an excluded directory); without --exclude, only
-    /// what matches and a PATH that is named
+    /// Restore what matches a pattern although it is excluded (not below an excluded directory). Without --exclude: only what
+    /// matches, and each PATH that you name
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
 }
@@ -145,9 +146,10 @@ Examples:
   capstan ls desk --depth 1 /home
   capstan ls desk --json | jq -r '.files[] | select(.size > 1e9) | .path'
 
-PATH is a path in the backup; a relative one begins at the working directory. One that the backup does not have ends the command
-with exit code 2, when all others are listed. With --json they are the list `files` of one object, a file a line. A path that
-is not UTF-8 has its bytes, base64, in `path_bytes` as well.";
+PATH is a path in the backup. Relative paths start at the working directory. If the backup does
+not have one, the others are listed, and the exit code is 2. --json prints one object with the
+list `files`, a file a line. A path that is not UTF-8 also has its bytes in `path_bytes`, as
+base64.";
 
 /// Arguments of `ls`.
 #[derive(Debug, Args)]
@@ -159,10 +161,10 @@ pub struct LsArgs {
     /// List only these paths and what is below them
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Not the newest version but the newest begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
+    /// Use the newest version begun by this time: 2d, yesterday, 2026-11-20, '2026-11-20 14:30', @SESSION
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub as_of: Option<When>,
-    /// List at most this many levels below each PATH: 1 is what is directly in it
+    /// List at most this many levels below each PATH; 1: what is directly in it
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
     /// Show mode, owner, group, size and time
@@ -179,8 +181,8 @@ Examples:
   capstan verify desk@1f2e3d4c --json
   capstan verify --medium /mnt/backup
 
-What is encrypted is opened with what CAPSTAN_PASSPHRASE, CAPSTAN_KEY_FILE or the terminal gives, and
-the files that damage costs are named; without any only checksums are verified.";
+Encrypted data are opened with the secret from CAPSTAN_PASSPHRASE, CAPSTAN_KEY_FILE or the
+terminal, and the files that damage costs are named. Without a secret only checksums are verified.";
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
@@ -190,7 +192,7 @@ pub struct VerifyArgs {
     /// The object's name, and the session if not the newest complete one
     #[arg(value_name = "NAME[@SESSION]", value_parser = parse_version)]
     pub version: Option<VersionName>,
-    /// Verify a medium: its label, the begin of its id, or its device
+    /// Verify a medium: its label, the first digits of its id, or its device
     #[arg(long, value_name = "MEDIUM")]
     pub medium: Option<String>,
     /// Print the report as one JSON object
@@ -203,8 +205,8 @@ Examples:
   capstan import /mnt/backup
   CAPSTAN_HOME=/tmp/other capstan import file:/mnt/backup --json
 
-An encrypted medium can be imported without what opens it: names stay encrypted until it is imported
-again. `capstan key import` takes its key ring over for later backups.";
+You can import an encrypted medium without its secret. Names then stay encrypted until you import
+it again with the secret. `capstan key import` takes its key ring over for later backups.";
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]

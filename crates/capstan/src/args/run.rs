@@ -25,17 +25,17 @@ A specification:
   from-command = \"pg_dump shop\"
   stdin-name = \"shop.sql\"
   [commands]
-  pre = [\"mount /mnt/backup\"]        # one that fails: nothing is backed up
+  pre = [\"mount /mnt/backup\"]        # if one fails, nothing is backed up
   post = [\"umount /mnt/backup\"]      # run always, with CAPSTAN_STATUS, CAPSTAN_EXIT_CODE, CAPSTAN_SESSIONS
   [notify]
-  mail = \"root@example.org\"        # who gets the report by mail where something went wrong; smtp = \"HOST\", else sendmail
+  mail = \"root@example.org\"        # gets the report if something went wrong; smtp = \"HOST\", else sendmail
   [webhook]
   url = \"https://monitor.example.org/capstan\"   # gets the report as JSON
 
-docs/specifications.md has all keys. Mistakes are named all at once, each with its line.
+docs/specifications.md has all keys. --check names all mistakes at once, each with its line.
 
-Exit codes: as those of `backup`, the gravest of all that was done. A command or webhook that fails after the backups makes a run
-that else completed one with errors (3).";
+Exit codes are those of `backup`; the most severe one counts. If a command or the webhook fails
+after the backups, a run that otherwise completed ends with errors (3).";
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -47,8 +47,8 @@ pub struct RunArgs {
     /// Only check the specification
     #[arg(long)]
     pub check: bool,
-    /// Say by mail, and in `status`, that a run of it ended without saying so itself: it was killed, or could not start. The unit
-    /// capstan-failure@NAME calls it
+    /// Report by mail, and in `status`, that a run was killed or could not start. The systemd unit capstan-failure@NAME calls
+    /// this
     #[arg(long, conflicts_with_all = ["check", "json"])]
     pub failed: bool,
     /// Print the report of the run as one JSON object

@@ -13,10 +13,10 @@ Examples:
   capstan sessions --show 1f2e3d4c
   capstan sessions --json | jq -r '.sessions[] | select(.status != \"completed\") | .id'
 
-Backups are listed, and consolidations, which make versions as backups do; --kind lists others. Read is what a session read of its
-source or its media, Stored what it wrote. Protection says until when its version is kept, where not as keep rules say, or that it
-was removed or expired. Of a backup that was killed only what it had committed is known: the bytes on the medium. `backup
---resume` goes on from there.";
+Lists backups and consolidations, which both make versions. --kind lists others. Read: what a
+session read from its source or its media. Stored: what it wrote. Protection: how long its version
+is kept, if not by keep rules, or that it was removed or expired. Of a backup that was killed only
+what it had committed is known: the bytes on the medium. `backup --resume` continues from there.";
 
 /// Arguments of `sessions`.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub struct SessionsArgs {
     /// Sessions of this kind instead of backups; can be given several times
     #[arg(long = "kind", value_enum, value_name = "KIND", conflicts_with = "show")]
     pub kinds: Vec<SessionKind>,
-    /// Show the report of one session, named by the begin of its id
+    /// Show the report of one session, by the first digits of its id
     #[arg(long, value_name = "ID")]
     pub show: Option<String>,
     /// List at most this many, newest first
@@ -106,9 +106,10 @@ Examples:
   capstan versions /etc/hosts
   capstan versions desk --json | jq -r '.versions[] | select(.state == \"completed\") | .session'
 
-Of an object, the versions are listed that can be restored, newest first, with how each is and on which media. Of a path, the versions
-that have it are listed: of one object with NAME:, else of all. A relative path is taken from the working directory. What is the
-name of an object is not taken for a path. Where there is no version, standard error says so, and the exit code is 0.";
+For an object, lists the versions that can be restored, newest first, with the state and the media
+of each. For a path, lists the versions that have it: of one object with NAME:, else of all
+objects. Relative paths start at the working directory. A word that is the name of an object is
+not taken for a path. If there is no version, standard error says so, and the exit code is 0.";
 
 /// Arguments of `versions`.
 #[derive(Debug, Args)]

@@ -13,18 +13,20 @@ Examples:
   capstan stage disks --to vtape:/srv/vtl --keep 2T
   capstan stage /mnt/backup --to scsi:/dev/sg3 --dry-run
 
-Versions go oldest first: each is copied (what is on the target already is not copied again), the copy is read back from
-there and checked, and only then its segments are removed from disk. Restores, incrementals and all else use the copy from
-then on. With --older-than and --keep both conditions hold.
+Versions go oldest first. Each is copied, the copy is read back and checked, and only then its
+segments are removed from disk. What is already on the target is not copied again. From then on
+restores, incrementals and all other commands use the copy. With --older-than and --keep both
+conditions must hold.
 
-What is locked is copied, with its lock, and stays on disk until the lock is over. What is mirrored by `backup --mirror`, not
-complete or in use stays on disk, and the report says so; so does all of a version whose copy does not verify. A stage that was interrupted goes on when it is run again.";
+A locked version is copied with its lock, and stays on disk until the lock ends. A version that is
+mirrored by `backup --mirror`, incomplete or in use stays on disk, and the report says so. So does
+a version whose copy does not verify. Run an interrupted stage again to continue it.";
 
 /// Arguments of `stage`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER)]
 pub struct StageArgs {
-    /// What is staged: a pool, of which the disk media are meant, or one disk medium (its label, id or device)
+    /// What to stage: the disk media of a pool, or one disk medium (its label, id or device)
     #[arg(value_name = "POOL|DEVICE")]
     pub source: String,
     /// Where to: a tape library, a tape or a directory; or pool:NAME, whose policy chooses
@@ -33,17 +35,17 @@ pub struct StageArgs {
     /// Only versions that were begun longer ago, or before a time: 12h, 3d, 2w, 2026-11-20
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub older_than: Option<When>,
-    /// Go on, oldest first, until no more than so much is left on the disk
+    /// Continue, oldest first, until no more than this is left on the disk
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_negative_numbers = true)]
     pub keep: Option<u64>,
     /// Block size of a new medium, 64K to 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_size_u32)]
     #[arg(allow_negative_numbers = true)]
     pub block_size: Option<u32>,
-    /// Make a medium there though the database knows another one in that place, or a disk is not mounted there
+    /// Make a medium there even if the database knows another one in that place, or no disk is mounted there
     #[arg(long)]
     pub new_medium: bool,
-    /// Have the tape drive encrypt, on a tape that it encrypts as a whole; without this option a tape stays as it is
+    /// Have the tape drive encrypt, on tapes that it encrypts as a whole. Without this option a tape stays as it is
     #[arg(long, value_enum, value_name = "BY")]
     pub encrypt: Option<EncryptCopyArg>,
     /// Only say what would be staged, and what stays and why

@@ -8,9 +8,9 @@ use super::library::drive;
 use crate::sizes::parse_size;
 
 const AFTER: &str = "\
-A virtual library is a directory with drives, slots, a robot and tapes that behave as real ones do, and take their time: for
-trying things out, for tests, for training, and to plan purchases. As a device it is vtape:DIR; `capstan library` shows it
-and moves its tapes.";
+A virtual library is a directory with drives, slots, a robot and tapes that behave like real ones
+and take as long: for trials, tests, training, and to plan purchases. As a device it is vtape:DIR.
+`capstan library` shows it and moves its tapes.";
 const AFTER_CREATE: &str = "\
 Examples:
   capstan vtl create /srv/vtl
@@ -18,27 +18,32 @@ Examples:
   capstan vtl create /tmp/vtl --capacity 40M --scale 1000
   capstan vtl create /srv/drive --alone --slots 10
 
-A drive that stands alone has no robot: `capstan vtl insert` is the hand that puts its tapes in.
-The tapes are files below DIR that grow as they are written: give --capacity, or have as much room as is written.";
+A drive that stands alone has no robot: `capstan vtl insert` puts its tapes in. The tapes are
+files below DIR that grow as they are written: limit them with --capacity, or provide the room.";
 const AFTER_FAULT: &str = "\
 Examples:
   capstan vtl fault /srv/vtl --drive 1 write:120=error
   capstan vtl fault /srv/vtl --drive 2 read:1=offline
   capstan vtl fault /srv/vtl move:3=jam
 
-PLAN is OPERATION:N=FAULT, several joined by commas: the N-th write, read, mark (filemark), sync (its buffer is brought to the
-tape), locate (by the drive's own number) or space (by filemarks) of the drive, or move of the robot. They are counted from
-now on by all that use it, one command after the other; each fault strikes once, and stands in the report of the session that it
-strikes. A new plan takes the place of the last one, and an empty one ('') ends it. Faults: error (the tape cannot be written or read there), offline (the drive stops answering), power (the same, and
-what was in its buffer is lost), dirty (it asks to be cleaned), all of a drive; and jam, of the robot: only a move has it, and
-no other. A robot that jams, and a drive that stops answering, are well again for the next command.";
+PLAN is OPERATION:N=FAULT; several are joined by commas. It means the N-th write, read, mark
+(filemark), sync (the buffer is written to the tape), locate (by the drive's own number) or space
+(by filemarks) of the drive, or the N-th move of the robot. Operations are counted from now on,
+over all commands that use it. Each fault strikes once, and the report of that session names it. A
+new plan replaces the last one; an empty one ('') ends it.
+
+Faults of a drive: error (the tape cannot be written or read there), offline (the drive stops
+answering), power (the same, and its buffer is lost), dirty (it asks to be cleaned). Fault of the
+robot: jam, only for a move. For the next command, a robot that jammed and a drive that stopped
+answering are well again.";
 const AFTER_INSERT: &str = "\
 Examples:
   capstan vtl insert /srv/drive V00002L9
   capstan vtl insert /srv/vtl V00007L9
 
-What was in a drive that stands alone goes back to the shelf. A session that has the drive keeps its tape. In a library the tape
-comes into a mail slot (`capstan library import` puts it away), or where none is free into a slot.";
+The tape that was in a drive that stands alone goes back to the shelf. A session that uses the
+drive keeps its tape. In a library the tape goes into a mail slot (`capstan library import` puts
+it away), or into a slot if no mail slot is free.";
 const AFTER_TAKE: &str = "\
 Examples:
   capstan library export vtape:/srv/vtl V00007L9 --location 'bank, box 7'
@@ -51,7 +56,7 @@ Examples:
   capstan vtl add-tape /srv/vtl --barcode OLD042L6 --write-protected
   capstan vtl add-tape /srv/vtl --cleaning 50
 
-It comes into a mail slot (`capstan library import` puts it away), or where none is free into a slot.";
+The tape goes into a mail slot (`capstan library import` puts it away), or into a slot if no mail slot is free.";
 
 /// The commands of `vtl`.
 #[derive(Debug, Subcommand)]
@@ -67,16 +72,16 @@ pub enum VtlCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Plan what goes wrong
+    /// Plan faults of a drive or the robot
     #[command(after_help = AFTER_FAULT)]
     Fault {
         /// The library's directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
         dir: PathBuf,
-        /// Of this drive; of the robot, if not given
+        /// A fault of this drive; without it, of the robot
         #[arg(long, value_name = "N", value_parser = drive)]
         drive: Option<u32>,
-        /// What, and when
+        /// Which fault, and when
         #[arg(value_name = "PLAN")]
         plan: String,
         /// Print one JSON object
@@ -89,7 +94,7 @@ pub enum VtlCommand {
         /// The directory of the drive or library
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
         dir: PathBuf,
-        /// The tape, by what is on its sticker
+        /// The tape, by its barcode
         #[arg(value_name = "BARCODE")]
         barcode: String,
         /// Print one JSON object
@@ -102,7 +107,7 @@ pub enum VtlCommand {
         /// The library's directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
         dir: PathBuf,
-        /// The tape, by what is on its sticker
+        /// The tape, by its barcode
         #[arg(value_name = "BARCODE")]
         barcode: String,
         /// Print one JSON object
@@ -115,10 +120,10 @@ pub enum VtlCommand {
         /// The library's directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = directory)]
         dir: PathBuf,
-        /// What is on its sticker [default: the next number that is free]
+        /// Its barcode [default: the next free number]
         #[arg(long, value_name = "BARCODE")]
         barcode: Option<String>,
-        /// It cleans drives, so often
+        /// A cleaning tape with so many uses
         #[arg(long, value_name = "USES")]
         cleaning: Option<u32>,
         /// Its write-protect tab is set
@@ -148,19 +153,19 @@ pub struct CreateVtlArgs {
     /// How many slots for tapes
     #[arg(long, value_name = "N", default_value_t = 24)]
     pub slots: u32,
-    /// How many slots by which tapes come and go
+    /// How many mail slots, through which tapes come and go
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub mail_slots: u32,
     /// How many tapes it has at first [default: one in each slot]
     #[arg(long, value_name = "N")]
     pub tapes: Option<u32>,
-    /// What a tape holds [default: what the model's tapes hold]
+    /// Capacity of a tape [default: that of the model's tapes]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub capacity: Option<u64>,
-    /// How many times as fast as the world its clock runs
+    /// How many times as fast as real time its clock runs
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub scale: f64,
-    /// How many bytes the drives' compression makes one
+    /// Compression ratio of the drives
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub ratio: f64,
     /// Print one JSON object

@@ -203,7 +203,7 @@ fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> KeepRules {
             _ if value == "unlimited" => rules.push(format!("--keep-{key}={value}")),
             _ => m.at(
                 at,
-                format!("'{value}' is no number of versions; write 1 or more, or \"unlimited\""),
+                format!("'{value}' is not a number of versions; use 1 or more, or \"unlimited\""),
             ),
         }
     }

@@ -121,7 +121,7 @@ timeout = "5m"
         (11, "'json'"),
         (12, "no paths"),
         (17, "cannot be used with"),
-        (23, "no number of versions"),
+        (23, "not a number of versions"),
         (24, "no span"),
         (25, "'often'"),
         (26, "no url"),

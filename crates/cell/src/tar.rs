@@ -6,6 +6,7 @@
 
 mod acl;
 mod depth;
+mod held;
 mod passes;
 
 use std::collections::{HashMap, HashSet};
@@ -22,7 +23,8 @@ use capstan_format::entry::{Entry, Kind};
 use tar::{Builder, EntryType, Header};
 
 use self::depth::DepthFirst;
-use self::passes::{Pass, Passes};
+use self::held::Held;
+use self::passes::{Pass, Passes, Turn};
 use crate::away_files::AwayFiles;
 use crate::contents::{Chunk, FileContents, Piece, Plan};
 use crate::error::{CellError, Result};
@@ -97,7 +99,8 @@ pub(crate) fn write(
     let mut broken_away: HashSet<Vec<u8>> = HashSet::new();
     view.settle_links_as(files_of);
     let mut merged = Merged::new(view.into_rows())?;
-    let mut passes = Passes::new(files_of)?;
+    let mut held = Held::new(request.spool.as_ref())?;
+    let mut passes = Passes::new(files_of, held.room)?;
     while let Some(pass) = passes.next()? {
         merged.rewind();
         let again = pass == Pass::DirsAgain;
@@ -118,10 +121,17 @@ pub(crate) fn write(
             {
                 continue;
             }
-            if !passes.has(pass, &row, &contents)? {
+            let turn = passes.turn(pass, &row, &contents)?;
+            if turn == Turn::Not {
                 continue;
             }
             let Some(name) = stripped(&path, request.strip) else { continue };
+            if let Turn::Held(tape) = turn {
+                if let Ok(plan) = contents.plan(&row, &overview) {
+                    held.hold(&passes.on_tape(tape, &plan.pieces)?, &mut contents, stop);
+                }
+                continue;
+            }
             let shown = format!("/{}", path_text(&path));
             if let Err(bad) = check_names(e, &name) {
                 if again {
@@ -201,7 +211,7 @@ pub(crate) fn write(
                 let out = archive.get_mut();
                 out.write_all(map).map_err(failed)?;
                 let mut lost = plan.lost;
-                let written = write_pieces(&mut contents, &plan.pieces, out, stop);
+                let written = write_pieces(&mut contents, &mut held, &plan.pieces, out, stop);
                 counts.bytes_read.store(contents.bytes_read(), Relaxed);
                 match written? {
                     Written::Stopped => {
@@ -262,6 +272,7 @@ enum Written {
 /// zeros, never more than frames were to give.
 fn write_pieces(
     contents: &mut FileContents<'_>,
+    held: &mut Held,
     pieces: &[Piece],
     out: &mut dyn Write,
     stop: &Stop,
@@ -279,9 +290,11 @@ fn write_pieces(
     let mut end = 0_u64;
     for piece in pieces {
         let read = match piece.at {
-            Some((stream, logical)) => contents.bytes(stream, logical, piece.len, &mut |chunk| {
-                chunk.each(&mut |bytes| put(bytes, &mut written))
-            }),
+            Some((stream, logical)) => {
+                held.bytes(contents, stream, logical, piece.len, &mut |chunk| {
+                    chunk.each(&mut |bytes| put(bytes, &mut written))
+                })
+            }
             None => Ok(()),
         };
         done += written - end;

@@ -145,7 +145,11 @@ impl Imported {
         self.bytes = match ended.filter(|_| end.session != self.label.session) {
             // What it wrote together with another one is that one's segments.
             Some(ended) => ended.bytes_written,
-            None if end.session == self.label.session => self.bytes.saturating_add(bytes),
+            // Its end knows what lies on other media: all that was written before.
+            None if end.session == self.label.session => {
+                let before = ended.map_or(0, |ended| ended.bytes_written).max(self.bytes);
+                before.saturating_add(bytes)
+            }
             None => self.bytes,
         };
         self.end = self.end.take().or_else(|| ended.cloned());

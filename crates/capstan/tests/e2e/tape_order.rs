@@ -197,3 +197,21 @@ fn an_archive_of_many_files_that_go_on_on_the_next_tape_loads_each_tape_once() {
         lab.sh("rm -r out");
     }
 }
+
+/// Each tape says what of a session it has, and the session's end what there was before it.
+#[test]
+fn what_a_session_stored_on_several_tapes_is_known_after_an_import() {
+    let lab = Lab::new();
+    library(&lab, "vtl", 1);
+    tree(&lab, "tree", 1);
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "tree"]);
+    let stored = || {
+        let listed = lab.run(["sessions", "tree", "--json"]).ok().rows();
+        listed[0]["bytes_written"].as_u64().unwrap()
+    };
+    let before = stored();
+    std::fs::remove_dir_all(lab.path("home")).unwrap();
+    lab.run(["import", "vtape:vtl"]).ok();
+    let after = stored();
+    assert!(before > 60_000_000 && after.abs_diff(before) < before / 20, "{before} {after}");
+}

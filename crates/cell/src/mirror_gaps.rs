@@ -1,9 +1,10 @@
 //! Places that have a version and lack what it builds on, which others have: a mirror that was away some nights and came back. Each
 //! night on it is complete, and it restores nothing of them by itself.
 //!
-//! A place is a medium; of tapes their library, whichever of them has what.
+//! A place is a medium; of tapes their library, whichever of them has what. Of what lies on two tapes of a library there are two
+//! copies, as many as of what lies on two disks.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_devices::address::Address;
 use capstan_engine::message::{Code, shell_word};
@@ -18,8 +19,8 @@ use crate::tape_arrays::libraries_for;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Place {
     Medium(MediumId),
-    /// A library, or the libraries of arrays of tapes, as a device.
-    Library(String),
+    /// A library, or the libraries of arrays of tapes, as a device; and which of the copies there, from 1.
+    Library(String, usize),
 }
 
 /// Where a segment of a version lies.
@@ -32,7 +33,7 @@ struct Lies {
 
 impl Cell {
     /// The places that have all of a version and lack something of what it builds on: a sentence each, with the command that brings it
-    /// there. Where what it builds on has as many places, whichever they are, nothing is lacking; where its original was given back
+    /// there. Where of what it builds on there are as many copies, wherever, nothing is lacking; where its original was given back
     /// after a copy, somebody wanted it so. Retired media count for nothing.
     pub(crate) fn mirrors_behind(&self, version: VersionId) -> Result<Vec<String>> {
         let chain = capstan_catalog::version::chain(&self.idb, version)?;
@@ -48,19 +49,36 @@ impl Cell {
         if shared.len() < 2 {
             return Ok(Vec::new());
         }
-        let mut behind: BTreeSet<Place> = BTreeSet::new();
+        // Each with the newest version that lacks there.
+        let mut behind: BTreeMap<Place, VersionId> = BTreeMap::new();
         for version in below {
             for of in self.lies_of(version.id, &retired)?.values() {
                 if of.is_original && of.places.len() < shared.len() {
-                    behind.extend(shared.difference(&of.places).cloned());
+                    for place in shared.difference(&of.places) {
+                        behind.entry(place.clone()).or_insert(version.id);
+                    }
                 }
             }
         }
         let name = self.name_of_version(version)?;
         let mut said = Vec::new();
-        for place in behind {
+        let mut libraries: HashSet<String> = HashSet::new();
+        for (place, lacks) in behind {
+            // What is there already is not copied once more.
+            let lacks = self.name_of_version(lacks)?;
             let (what, device) = match place {
-                Place::Library(library) => (library.clone(), library),
+                // One copy is brought there after the other.
+                Place::Library(library, _) if !libraries.insert(library.clone()) => continue,
+                Place::Library(library, 1) => (library.clone(), library),
+                Place::Library(library, copies) => {
+                    said.push(format!(
+                        "{library} has {copies} copies of {name}, and fewer of what it builds on: `capstan copy {} --to {}` makes one \
+                         more there",
+                        shell_word(&lacks),
+                        shell_word(&library)
+                    ));
+                    continue;
+                }
                 Place::Medium(id) => {
                     let Some(medium) = self.idb.medium(id)? else { continue };
                     (format!("medium '{}'", medium.label), medium.device)
@@ -69,7 +87,7 @@ impl Cell {
             said.push(format!(
                 "{what} has {name} and not all that it builds on, so it is not enough by itself: `capstan copy {} --to {}` brings \
                  it there",
-                shell_word(&name),
+                shell_word(&lacks),
                 shell_word(&device)
             ));
         }
@@ -97,6 +115,7 @@ impl Cell {
     ) -> Result<HashMap<SegmentId, Lies>> {
         let copies = self.idb.copies_of_version(version)?;
         let mut lies: HashMap<SegmentId, Lies> = HashMap::new();
+        let mut known: HashSet<(SegmentId, MediumId)> = HashSet::new();
         for (segment, _) in self.idb.segments_of_version(version)? {
             let copy = copies.get(&segment.id);
             let (origin, lacks) = copy.map_or((segment.id, 0), |of| (of.origin, of.lacks));
@@ -104,8 +123,15 @@ impl Cell {
                 continue;
             }
             let of = lies.entry(origin).or_default();
-            of.places.insert(self.side_place(segment.medium)?);
             of.is_original |= copy.is_none();
+            // On one medium it may lie twice, where it was mended.
+            if known.insert((origin, segment.medium)) {
+                let mut place = self.side_place(segment.medium)?;
+                while !of.places.insert(place.clone()) {
+                    let Place::Library(_, copy) = &mut place else { break };
+                    *copy += 1;
+                }
+            }
         }
         Ok(lies)
     }
@@ -114,6 +140,6 @@ impl Cell {
         let device = self.idb.medium(medium)?.map(|row| row.device);
         let device = device.and_then(|device| device.parse::<Address>().ok());
         let libraries = device.as_ref().and_then(libraries_for);
-        Ok(libraries.map_or(Place::Medium(medium), |of| Place::Library(of.to_string())))
+        Ok(libraries.map_or(Place::Medium(medium), |of| Place::Library(of.to_string(), 1)))
     }
 }

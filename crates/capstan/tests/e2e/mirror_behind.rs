@@ -112,3 +112,34 @@ fn a_library_that_has_all_on_several_tapes_is_not_behind() {
     lab.sh("mv v away");
     crate::tape::comes_back(&lab, "t", &lab.path("tree"));
 }
+
+/// Two tapes of one library are two copies: what lies on one of them alone has one.
+#[test]
+fn of_two_mirrors_in_one_library_it_is_said_that_one_is_behind() {
+    let lab = lab();
+    run(&lab, "vtl create v --drives 2 --tapes 6 --scale 1000");
+    lab.backed_up(["tree", "--name", "t", "--to", "vtape:v"]);
+    lab.file("tree/2", noise(2, 50_000));
+    let both = ["tree", "--name", "t", "--to", "vtape:v", "--mirror", "vtape:v", "--incr"];
+    let report = lab.backup(both);
+    assert_eq!(report["media"].as_array().unwrap().len(), 2, "{report:#}");
+    let errors = report["errors"].as_array().unwrap();
+    let [error] = &errors[..] else { panic!("{report:#}") };
+    let text = error["error"].as_str().unwrap();
+    assert!(error["code"] == "mirror-behind" && text.contains("2 copies of t@"), "{text}");
+    let (code, json) = status(&lab);
+    assert!(code == 5 && why(&json).contains("2 copies of t@"), "{json:#}");
+    let command = text.split("`capstan ").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    lab.run(command.replace('\'', "").split(' ')).ok();
+    let (code, json) = status(&lab);
+    assert_eq!(code, 0, "{json:#}");
+    lab.file("tree/3", noise(3, 50_000));
+    assert_eq!(lab.backup(both)["error_count"], 0);
+    // Each of them is enough by itself.
+    for tape in report["media"].as_array().unwrap() {
+        let tape = format!("v/tapes/{}.tape", tape.as_str().unwrap());
+        lab.sh(&format!("mv {tape} away"));
+        crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+        lab.sh(&format!("mv away {tape}"));
+    }
+}

@@ -183,7 +183,7 @@ impl Repair<'_> {
         views: &[VersionView<'_>],
         broken: &[Broken],
         report: &mut Report,
-    ) -> u64 {
+    ) -> Result<u64> {
         let (cell, label, ears) = (self.cell, &self.row.label, self.ears);
         let mut losses = Losses::default();
         let mut away = AwaySegments::default();
@@ -202,9 +202,9 @@ impl Repair<'_> {
             ears.say(Code::Damaged, "media agent", label, text);
             losses.damaged.extend(&b.lost);
         }
-        report.away_media = away.say(cell, ears).unwrap_or_default();
+        report.away_media = away.say(cell, ears)?;
         if losses.is_empty() {
-            return 0;
+            return Ok(0);
         }
         let mut named = Named::default();
         let mut sealed = false;
@@ -228,7 +228,7 @@ impl Repair<'_> {
             let text = "the names of some files that this costs are encrypted".to_owned();
             ears.say(Code::Damaged, "media agent", label, text);
         }
-        named.say(ears)
+        Ok(named.say(ears))
     }
 }
 

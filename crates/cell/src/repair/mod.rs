@@ -154,7 +154,7 @@ impl Cell {
             outcome.lacks_attachments = !repair.attach_anew(&found.attachments, &mut report)?;
         }
         if !stop.0.load(Relaxed) {
-            report.corrupt = repair.name_lost(&views, &found.broken, &mut report);
+            report.corrupt = repair.name_lost(&views, &found.broken, &mut report)?;
         }
         repair.note(&found, &outcome, &mut report)?;
         if stop.0.load(Relaxed) {

@@ -624,3 +624,20 @@ fn exported_tapes_that_are_put_into_slots_are_back() {
     run(&lab, "library inventory vtape:vtl --rescan").ok();
     assert!(run(&lab, "media list").ok().stdout.contains("appendable"));
 }
+
+#[test]
+fn a_tape_in_a_drive_that_nobody_uses_is_exported() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 3);
+    lab.file("tree/a", noise(1, 100_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl?tape=V00001L9", "--name", "t"]);
+    run(&lab, "library load vtape:vtl V00001L9");
+    let export = "library export vtape:vtl V00001L9 --location bank";
+    let drive = std::fs::File::create(lab.path("vtl/drive-1")).unwrap();
+    drive.lock().unwrap();
+    run(&lab, export).refused(&["V00001L9 is in drive 1", "in use", "process"]);
+    drop(drive);
+    let said = run(&lab, export).ok().stdout.clone();
+    assert!(said.contains("to mail slot 1"), "{said}");
+    assert_eq!(json(&lab, "media show V00001L9")[0]["exported_to"], "bank");
+}

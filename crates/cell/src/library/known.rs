@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_devices::queue;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, SeenTape};
 use capstan_tape::changer::{Held, Place};
@@ -141,8 +142,8 @@ impl Cell {
         Ok(count)
     }
 
-    /// Moves tapes to mail slots, and records where their media go. Before anything is moved it is seen that all of them are
-    /// there and have room. `on` is told of each.
+    /// Moves tapes to mail slots, and records where their media go; those in drives that nobody uses are unloaded first. Before
+    /// anything is moved it is seen that all of them are there, are in no use and have room. `on` is told of each.
     pub fn library_export(
         &self,
         name: &LibraryName,
@@ -156,8 +157,14 @@ impl Cell {
         let mut tapes = Vec::new();
         for barcode in barcodes {
             let tape = find(&held, &TapeName::Barcode(barcode.clone()), name)?;
-            if let Place::Drive(n) = tape.place {
-                return Err(refused(format!("{} is in drive {n}; unload it first", called(tape))));
+            if let Place::Drive(n) = tape.place
+                && let Some(who) = library.drive_info(n).map_err(of_tape)?.in_use
+            {
+                return Err(refused(format!(
+                    "{} is in drive {n}, which is in use: {}; export it when that is done",
+                    called(tape),
+                    queue::name(&who)
+                )));
             }
             if !tapes.contains(&tape) {
                 tapes.push(tape);
@@ -177,7 +184,12 @@ impl Cell {
         for tape in tapes {
             let (from, barcode) = (tape.place, tape.barcode.clone());
             let moved = match (from, free.pop()) {
-                (Place::Slot(_), Some(to)) => carry(&mut *library, &barcode, from, to)?,
+                (Place::Slot(_) | Place::Drive(_), Some(to)) => {
+                    if let Place::Drive(n) = from {
+                        library.unload_drive(n).map_err(of_tape)?;
+                    }
+                    carry(&mut *library, &barcode, from, to)?
+                }
                 (_, unused) => {
                     free.extend(unused);
                     Moved { barcode, from, to: Some(from) }

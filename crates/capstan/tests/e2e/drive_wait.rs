@@ -174,3 +174,17 @@ fn who_reads_arrays_of_tapes_has_all_drives_for_one_at_a_time() {
         same_by_rsync(&lab.path(name), &below(&lab.path(format!("out-{name}")), &lab.path(name)));
     }
 }
+
+#[test]
+fn who_brings_a_database_back_waits_for_a_drive_too() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 100_000));
+    lab.file("sheet", lab.run(["idb", "recovery-key"]).ok().stdout.clone());
+    crate::tape::library(&lab, 1, 2);
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    for device in ["vtape:vtl", "vtape:vtl?tape=V00001L9"] {
+        std::fs::remove_dir_all(lab.path("home")).unwrap();
+        waits_for_the_drive(&lab, &format!("idb recover {device} --code-file sheet"));
+        crate::tape::comes_back(&lab, "t", &lab.path("tree"));
+    }
+}

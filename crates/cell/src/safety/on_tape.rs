@@ -1,5 +1,7 @@
 //! Backups of an internal database on tapes: on one, or on all of a library; on arrays of tapes too.
 
+use std::collections::VecDeque;
+
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
@@ -87,21 +89,38 @@ impl Tapes {
         let mut found: Vec<(i64, Found)> = Vec::new();
         let mut parts: Vec<FoundTape> = Vec::new();
         self.media.lock().clear();
-        for address in &self.all {
-            match address {
+        // What others have, or for what there is no drive, is waited for when the rest was looked at.
+        let mut left: Vec<&Address> = Vec::new();
+        let mut all = self.all.iter().map(|address| (address, false)).collect::<VecDeque<_>>();
+        let mut is_patient = true;
+        while let Some((address, is_last)) = all.pop_front() {
+            if is_patient && (is_last || self.all.len() == 1) {
+                open::wait_for(address);
+            }
+            let (header, is_busy) = match address {
                 Address::Tape(tape) if self.all.len() > 1 => match open::header_on(tape) {
-                    Ok(header) if header.is_array() => parts.push((tape.clone(), header)),
-                    Ok(_) if self.only_arrays => {}
-                    _ => self.look_at(address, depth, secrets, ears, &mut found)?,
+                    Ok(header) => (Some((tape, header)), false),
+                    Err(e) => (None, e.is_busy()),
                 },
+                _ => (None, false),
+            };
+            match header {
+                Some((tape, header)) if header.is_array() => parts.push((tape.clone(), header)),
+                Some(_) if self.only_arrays => {}
+                None if is_busy && !is_last => left.push(address),
                 _ => self.look_at(address, depth, secrets, ears, &mut found)?,
             }
+            is_patient &= !(is_busy && is_last);
             if self.all.len() > 1 {
                 done_reading(address);
+            }
+            if all.is_empty() {
+                all.extend(left.drain(..).map(|address| (address, true)));
             }
         }
         for array in arrays_of(parts) {
             let address = Address::Array(array.address);
+            open::wait_for(&address);
             self.look_at(&address, depth, secrets, ears, &mut found)?;
         }
         found.sort_by_key(|(us, _)| std::cmp::Reverse(*us));

@@ -48,7 +48,7 @@ impl Bottleneck {
         });
         let (stage, share) = match verdict.is_too_short() {
             true => (TOO_SHORT, 0.0),
-            false => (verdict.stage.name(), rounded(verdict.share)),
+            false => (verdict.name(), rounded(verdict.share)),
         };
         Self { stage, share, advice: verdict.advice(flow), backhitches }
     }

@@ -104,11 +104,15 @@ fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
     }
     rates.sort_by(f64::total_cmp);
     let sustained = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
-    Seen { verdict: watch.verdict(), sustained }
+    let mut verdict = watch.verdict();
+    verdict.for_others = waits.are_for_others();
+    Seen { verdict, sustained }
 }
 
-/// What this process waited for hands and robots.
+/// What this process waited for hands and robots, and for other sessions.
 struct Waits {
+    /// For other sessions, before those waits that count here.
+    for_others: Duration,
     /// Since the last session that was watched, before this one was.
     before: Duration,
     at_begin: Duration,
@@ -116,12 +120,21 @@ struct Waits {
 
 /// Up to when sessions have counted it, in microseconds.
 static COUNTED_US: AtomicU64 = AtomicU64::new(0);
+/// The same of waits for others.
+static COUNTED_OTHERS_US: AtomicU64 = AtomicU64::new(0);
 
 impl Waits {
     fn begin() -> Self {
         let at_begin = waits::waited();
         let counted = Duration::from_micros(COUNTED_US.load(Relaxed));
-        Self { before: at_begin.saturating_sub(counted), at_begin }
+        let for_others = Duration::from_micros(COUNTED_OTHERS_US.load(Relaxed));
+        Self { before: at_begin.saturating_sub(counted), at_begin, for_others }
+    }
+
+    /// Whether most of it was for other sessions.
+    fn are_for_others(&self) -> bool {
+        let others = waits::waited_for_others().saturating_sub(self.for_others);
+        others > (self.before + self.during()) / 2
     }
 
     fn during(&self) -> Duration {
@@ -133,6 +146,8 @@ impl Drop for Waits {
     fn drop(&mut self) {
         let now = u64::try_from(waits::waited().as_micros()).unwrap_or(u64::MAX);
         COUNTED_US.fetch_max(now, Relaxed);
+        let others = u64::try_from(waits::waited_for_others().as_micros()).unwrap_or(u64::MAX);
+        COUNTED_OTHERS_US.fetch_max(others, Relaxed);
     }
 }
 

@@ -122,7 +122,7 @@ impl Wait {
             self.told = Some(why);
         }
         let pause = by_chance(self.pause);
-        let _waits = Waiting::begin();
+        let _waits = Waiting::for_others();
         let looked = Instant::now();
         while let Some(left) = pause.checked_sub(looked.elapsed()).filter(|left| !left.is_zero())
             && !is_over()

@@ -46,6 +46,8 @@ pub struct Verdict {
     pub seconds: f64,
     /// The share of the time that a drive's backhitches took, where they limited beside the stage.
     pub backhitches: Option<f64>,
+    /// Most of what was waited for was what other sessions had.
+    pub for_others: bool,
     /// What the streams were busy with most, and the share in which that or the device limited.
     fed: (Stage, f64),
 }
@@ -101,7 +103,7 @@ impl Watch {
         let stage = most(&Stage::ALL, &|s| self.limited[s as usize]);
         let feeds = most(&IN_STREAMS, &|s| self.last[s as usize].busy);
         let fed = (feeds, share(feeds) + share(Stage::Device));
-        Verdict { stage, share: share(stage), seconds, backhitches: None, fed }
+        Verdict { stage, share: share(stage), seconds, backhitches: None, for_others: false, fed }
     }
 }
 
@@ -162,6 +164,14 @@ pub enum Flow {
 }
 
 impl Verdict {
+    /// What limited, as reports call it.
+    pub fn name(&self) -> &'static str {
+        match self.stage {
+            Stage::MediaChange if self.for_others => "other sessions",
+            stage => stage.name(),
+        }
+    }
+
     /// What an administrator could do about it.
     pub fn advice(&self, flow: Flow) -> &'static str {
         if self.is_too_short() {
@@ -180,6 +190,9 @@ impl Verdict {
             };
         }
         match self.stage {
+            Stage::MediaChange if self.for_others => {
+                "another session had the drive or the medium; more drives, or beginning at another time, would help"
+            }
             Stage::MediaChange => {
                 "hands or robots that bring media are waited for; more drives, or the media in the library beforehand, would help"
             }

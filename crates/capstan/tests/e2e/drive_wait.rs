@@ -188,3 +188,23 @@ fn who_brings_a_database_back_waits_for_a_drive_too() {
         crate::tape::comes_back(&lab, "t", &lab.path("tree"));
     }
 }
+
+/// What limited a session that waited for another's drive was the other one: no robot.
+#[test]
+fn waiting_for_another_session_is_named_as_that() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 2);
+    lab.file("tree/a", noise(1, 100_000));
+    let drive = File::create(lab.path("vtl/drive-1")).unwrap();
+    drive.lock().unwrap();
+    let mut waiting = patient(&lab, "backup tree --to vtape:vtl --name t --json");
+    let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("waiting: ")));
+    std::thread::sleep(std::time::Duration::from_secs(8));
+    drop(drive);
+    let output = waiting.wait_with_output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let limit = &report["bottleneck"];
+    assert_eq!(limit["stage"], "other sessions", "{report:#}");
+    assert!(limit["advice"].as_str().unwrap().contains("another session"), "{report:#}");
+}

@@ -11,6 +11,7 @@ use super::check;
 use super::chosen::Chosen;
 use super::scope::Scope;
 use crate::Cell;
+use crate::contents::data_ranges;
 use crate::error::Result;
 use crate::observe::Observer;
 use crate::request::{RestoreRequest, RestoreTo};
@@ -41,6 +42,8 @@ pub(super) struct Tally<'a> {
     pub files: u64,
     pub dirs: u64,
     pub bytes: u64,
+    /// Those of them that are on media: not what is in holes.
+    pub data: u64,
 }
 
 impl<'a> Tally<'a> {
@@ -54,6 +57,7 @@ impl<'a> Tally<'a> {
             files: 0,
             dirs: 0,
             bytes: 0,
+            data: 0,
         }
     }
 
@@ -93,6 +97,8 @@ impl<'a> Tally<'a> {
             false => entry.size,
         };
         self.bytes = self.bytes.saturating_add(bytes);
+        let data = data_ranges(entry).iter().fold(0_u64, |sum, range| sum.saturating_add(range.1));
+        self.data = self.data.saturating_add(data.min(bytes));
         bytes
     }
 }

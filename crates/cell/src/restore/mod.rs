@@ -643,7 +643,7 @@ fn dry_run(
         tally.count(entry);
     })?;
     report.skipped = target.as_ref().map_or(0, |t| t.tally().totals().skipped_existing);
-    (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.bytes);
+    (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
     report.pick = pick::list(view, overview, scope, &tally)?;
     report.media = report.pick.iter().map(|of| of.label.clone()).collect();
     ears.fill(&mut report);

@@ -616,3 +616,24 @@ fn a_member_that_is_away_has_no_tape_loaded_twice() {
     run(&lab, "verify t");
     once(&before);
 }
+
+#[test]
+fn loads_of_an_arrays_tapes_are_the_arrays() {
+    let lab = Lab::new();
+    for library in ["v1", "v2"] {
+        lab.run(["vtl", "create", library, "--drives", "1", "--tapes", "3", "--scale", "1000"])
+            .ok();
+    }
+    lab.file("tree/a", noise(1, 100_000));
+    let to = "rait1:vtape:v1,vtape:v2";
+    lab.backed_up(["tree", "--to", to, "--name", "t"]);
+    let loads = || {
+        let listed = lab.run(["media", "list", "--json"]).ok().rows();
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        listed[0]["loads"].as_u64().unwrap()
+    };
+    assert_eq!(loads(), 2);
+    lab.run(["library", "unload", "vtape:v1", "1"]).ok();
+    lab.backed_up(["tree", "--to", to, "--name", "t"]);
+    assert_eq!(loads(), 3);
+}

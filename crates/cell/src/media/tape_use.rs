@@ -95,6 +95,16 @@ fn keep(idb: &Idb, unknown: &Unknown, event: Event) -> Result<()> {
             None => *unknown.lock().entry((library, barcode)).or_default() += 1,
         },
         Event::Used { medium, library, barcode, room } => {
+            // A member of an array is known by the array.
+            let is_member = idb.medium(medium)?.is_none();
+            let array = match &barcode {
+                Some(barcode) if is_member => medium_on(idb, &library, barcode)?,
+                _ => None,
+            };
+            if is_member && array.is_none() {
+                return Ok(());
+            }
+            let (medium, room) = (array.unwrap_or(medium), room.filter(|_| !is_member));
             let loads = barcode.and_then(|barcode| unknown.lock().remove(&(library, barcode)));
             for _ in 0..loads.unwrap_or(0) {
                 idb.add_load(medium)?;

@@ -233,3 +233,40 @@ fn a_file_that_is_locked_and_left_out_keeps_what_it_had() {
     restored();
     drop(held);
 }
+
+/// A file that changed while it was backed up is one, however many names it has: a restore names them all.
+#[test]
+fn each_name_of_a_file_that_changed_is_named() {
+    let lab = Lab::new();
+    let file = lab.file("tree/a", noise(1, 60_000_000));
+    lab.sh("ln tree/a tree/b; ln tree/a tree/c; echo x >tree/d; ln tree/d tree/e");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let is_over = || stop.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use std::os::unix::fs::FileExt as _;
+            let file = std::fs::File::options().write(true).open(&file).unwrap();
+            for n in 0.. {
+                if is_over() {
+                    break;
+                }
+                file.write_all_at(&[n as u8], 59_000_000).unwrap();
+                std::thread::sleep(std::time::Duration::from_micros(300));
+            }
+        });
+        let run = lab.run(["backup", "tree", "--to", "medium", "--name", "t", "--retries", "0"]);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(run.stderr.contains("changed"), "{}", run.stderr);
+    });
+    let run = lab.run(["restore", "t", "--into", "out", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let errors = report["errors"].as_array().unwrap();
+    let named = |name: &str| {
+        let path = lab.path(name).display().to_string();
+        errors.iter().filter(|e| e["path"] == path.as_str() && e["code"] == "changed").count()
+    };
+    for name in ["tree/a", "tree/b", "tree/c"] {
+        assert_eq!(named(name), 1, "{name}: {report:#}");
+    }
+    assert_eq!((named("tree/d"), named("tree/e")), (0, 0), "{report:#}");
+}

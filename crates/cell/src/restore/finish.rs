@@ -11,7 +11,7 @@ use capstan_format::entry::{Entry, Kind, split};
 
 use super::tree::{InParts, Loss, Restore};
 use crate::error::Result;
-use crate::losses::{of_link, of_link_away};
+use crate::losses::{of_link, of_link_away, of_link_found};
 
 impl Restore<'_> {
     /// Metadata of files written in parts, links, directories, inode flags: in this order, when all data are there.
@@ -140,6 +140,10 @@ impl Restore<'_> {
         let loss = self.loss_of(&row.entry.target);
         if loss == Some(Loss::Away) {
             self.link_away(path, &of_link_away(&row.entry.target));
+        }
+        // What has its contents is named already.
+        if let Some((code, text)) = self.found.lock().get(&row.entry.target) {
+            self.error(*code, path, of_link_found(&row.entry.target, text));
         }
         if self.in_parts.get(first).is_some_and(|file| file.made.lock().is_none()) {
             let why = format!("its contents are those of /{}", path_text(first));

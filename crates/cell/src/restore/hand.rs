@@ -253,6 +253,9 @@ impl<'a> Hand<'a> {
         if e.kind != Kind::Part
             && let Some((code, text)) = r.overview.outcome(&path, row.ordinal).and_then(of_outcome)
         {
+            if r.overview.links > 0 {
+                r.found.lock().insert(path.clone(), (code, text.clone()));
+            }
             r.error(code, &path, text);
         }
         self.mark(Stage::Source);

@@ -346,6 +346,7 @@ impl Cell {
             firsts: Firsts::default(),
             damaged: Mutex::default(),
             away: AwayFiles::default(),
+            found: Mutex::default(),
             lost: Mutex::default(),
             hurt: Mutex::default(),
             counts: Counts::default(),

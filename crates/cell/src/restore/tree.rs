@@ -132,6 +132,8 @@ pub(super) struct Restore<'a> {
     pub withdrawn: Mutex<HashSet<Vec<u8>>>,
     /// Files whose data are not all there, and how that is.
     pub damaged: Mutex<HashMap<Vec<u8>, Loss>>,
+    /// What reading found of files, where some of them have further names: these have it too.
+    pub found: Mutex<HashMap<Vec<u8>, (Code, String)>>,
     /// Files of which something is on media that are away.
     pub away: AwayFiles,
     /// Ranges of streams that could not be read.

@@ -185,7 +185,21 @@ impl Cell {
                 missing = missing.or(Some(path));
             }
         }
-        missing.map_or(Ok(()), |path| Err(crate::restore::not_in_version(path)))
+        let Some(path) = missing else { return Ok(()) };
+        let mut failed = None;
+        let error = crate::restore::not_in_version(path, &mut |at| {
+            let mut target = None;
+            let mut look = |_: &Merged<'_>, row: &Row| {
+                if row.entry.kind == Kind::Symlink {
+                    target = Some(row.entry.target.clone());
+                }
+            };
+            if let Err(e) = merged.each_below(at, Some(0), &mut look) {
+                failed.get_or_insert(e);
+            }
+            target
+        });
+        failed.map_or(Err(error), |e| Err(e.into()))
     }
 
     /// Whether a version has each of these paths.

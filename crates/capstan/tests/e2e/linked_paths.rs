@@ -113,3 +113,35 @@ fn a_directory_that_was_moved_into_another_path_is_taken_there() {
     same_by_rsync(&lab.path("one"), &below(&lab.path("out"), &lab.path("one")));
     lab.sh("test -L out/\"$PWD\"/www");
 }
+
+/// A backup has what lies behind a link by its real path: who asks for the path that he typed is led there.
+#[test]
+fn a_path_through_a_link_leads_to_the_one_that_the_version_has() {
+    let lab = lab();
+    lab.sh("mkdir real; mv www real/www; ln -s real lnk");
+    lab.backed_up(["lnk/www", "--to", "medium", "--name", "t"]);
+    lab.backed_up([
+        ".",
+        "--exclude",
+        "/home",
+        "--exclude",
+        "/medium",
+        "--to",
+        "medium",
+        "--name",
+        "all",
+    ]);
+    let real = lab.path("real/www/dir/b").display().to_string();
+    let named = format!("{real}: name that");
+    for gone in [false, true] {
+        if gone {
+            lab.sh("rm lnk");
+        }
+        // The version that has the link knows where it led.
+        for name in ["t", "all"].into_iter().filter(|name| !gone || *name == "all") {
+            lab.run(["restore", name, "lnk/www/dir/b", "--into", "out"]).refused(&[&named]);
+            lab.run(["ls", name, "lnk/www/dir/b"]).refused(&[&named]);
+        }
+    }
+    lab.restored(["t", &real, "--into", "out"]);
+}

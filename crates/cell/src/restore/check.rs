@@ -12,6 +12,8 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Kind, split};
 
 use super::chosen::Chosen;
+use super::each_live;
+use super::leads::not_in_version;
 use super::outgoing::Outgoing;
 use super::scope::Scope;
 use crate::error::{CellError, Result, plain};
@@ -79,7 +81,14 @@ pub(super) fn choose(
         }
     })?;
     if let Some(path) = missing.iter().min() {
-        return Err(not_in_version(path));
+        let mut links: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+        each_live(view, overview, &Scope::default(), &mut |entry, at| {
+            let is_above = path.strip_prefix(at).is_some_and(|rest| rest.starts_with(b"/"));
+            if entry.kind == Kind::Symlink && is_above {
+                links.insert(at.to_vec(), entry.target.clone());
+            }
+        })?;
+        return Err(not_in_version(path, &mut |at| links.get(at).cloned()));
     }
     let useless = chosen.useless();
     if chosen.has_patterns() && !any {
@@ -241,13 +250,4 @@ pub(super) fn open_archive<'a>(
         ))
     })?;
     Ok(Box::new(file))
-}
-
-/// The error for a path that the version does not have.
-pub(crate) fn not_in_version(path: &[u8]) -> CellError {
-    let hint = match path.iter().any(|b| b"*?[".contains(b)) {
-        true => "a PATH is no pattern: `restore` takes those with --include, `find` looks for them",
-        false => "`capstan ls` shows what is",
-    };
-    CellError::BadInput(format!("/{} is not in this version; {hint}", path_text(path)))
 }

@@ -10,6 +10,7 @@ mod finish;
 mod firsts;
 mod hand;
 mod kept;
+mod leads;
 mod list;
 mod outgoing;
 mod pace;
@@ -38,9 +39,9 @@ use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
 use self::check::Check;
-pub(crate) use self::check::not_in_version;
 pub(crate) use self::chosen::Chosen;
 use self::firsts::Firsts;
+pub(crate) use self::leads::not_in_version;
 pub use self::list::RestoreTotals;
 use self::list::Tally;
 use self::pace::Turn;
@@ -345,8 +346,8 @@ impl Cell {
             withdrawn: Mutex::default(),
             firsts: Firsts::default(),
             damaged: Mutex::default(),
-            away: AwayFiles::default(),
             found: Mutex::default(),
+            away: AwayFiles::default(),
             lost: Mutex::default(),
             hurt: Mutex::default(),
             counts: Counts::default(),

@@ -18,6 +18,7 @@ use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
 use capstan_cell::{Cell, CellError, ObjectStatus, wait_for_command};
 use capstan_devices::WAYS_TO_ROOM;
+use capstan_engine::message::shell_word;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -156,8 +157,7 @@ impl Run {
         for line in &spec.pre {
             if let Err(why) = shell(line, spec, &[], stop) {
                 let why = format!("nothing was backed up: {why}");
-                // Where the database is what is away, the run's report says it alone.
-                let _ = self.none_begun(spec, global, &why);
+                self.none_begun(spec, global, &why);
                 self.error(FAILED, why);
                 return Ok(());
             }
@@ -213,15 +213,24 @@ impl Run {
         Ok(())
     }
 
-    /// Puts on record that no object was backed up, so that `status` knows of it.
-    fn none_begun(&mut self, spec: &Spec, global: &Global, why: &str) -> Result<(), Failure> {
-        let cell = home::open(global)?;
-        let failure = Failure::of(FAILED, why, None);
+    /// Says of each object that it was not backed up, and puts it on record, so that `status` knows of it.
+    fn none_begun(&mut self, spec: &Spec, global: &Global, why: &str) {
+        let cell = home::open(global).ok();
+        let again = format!(
+            "mend what the command says, and then `capstan run {}`",
+            shell_word(spec.path.display().to_string())
+        );
+        let failure = Failure::of(FAILED, why, Some(&again));
         for args in &spec.objects {
             let mut report = failed("backup", self.start, &failure);
-            cell.record_unbegun(&backup::bare(args), true, failure.code, &mut report)?;
+            report.name = args.name.clone().unwrap_or_default();
+            // Where the database is what is away, the report says it alone.
+            if let Some(cell) = &cell {
+                let bare = backup::bare(args);
+                let _ = cell.record_unbegun(&bare, true, failure.code, &mut report);
+            }
+            self.report.sessions.push(report);
         }
-        Ok(())
     }
 
     /// Puts on record that objects were not begun, as the run was stopped.

@@ -41,7 +41,10 @@ pub fn of(report: &RunReport, stands: &[ObjectStatus]) -> Letter {
     for session in &bad {
         object(&mut body, session);
     }
-    for error in &report.errors {
+    let told = |error: &String| {
+        bad.iter().flat_map(|s| &s.errors).any(|of| of.error.starts_with(error.as_str()))
+    };
+    for error in report.errors.iter().filter(|error| !told(error)) {
         let _ = writeln!(body, "\n- {}", one_line(error));
     }
     if !report.sessions.is_empty() {
@@ -88,11 +91,15 @@ fn object(body: &mut String, s: &Report) {
     let _ = writeln!(body, "\n- {}: {}", s.name, words(&s.status));
     for e in s.errors.iter().take(ERRORS_TOLD) {
         let path = if e.path.is_empty() { String::new() } else { format!("{}: ", e.path) };
-        let _ = writeln!(body, "    {path}{}", one_line(&e.error));
-        // What is refused says itself what to do.
-        let advice = Code::ALL.iter().find(|code| code.name() == e.code).map(|code| code.row().3);
-        if let Some(advice) = advice.filter(|advice| !advice.is_empty()) {
-            let _ = writeln!(body, "    To do: {advice}");
+        let code = Code::ALL.iter().find(|code| code.name() == e.code);
+        let (error, advice) = match code {
+            Some(code) => (e.error.as_str(), code.row().3),
+            // What is refused says itself what to do.
+            None => e.error.split_once("; ").unwrap_or((&e.error, "")),
+        };
+        let _ = writeln!(body, "    {path}{}", one_line(error));
+        if !advice.is_empty() {
+            let _ = writeln!(body, "    To do: {}", one_line(advice));
         }
     }
     let more = s.error_count.saturating_sub(s.errors.len().min(ERRORS_TOLD) as u64);
@@ -171,7 +178,15 @@ mod tests {
             error: "it broke".to_owned(),
             code: code.name(),
         }];
-        let body = of(&run(vec![bad], &["post failed"], "failed"), &[]).body;
+        let mut refused = session("etc", "failed");
+        refused.errors = vec![ReportError {
+            path: String::new(),
+            error: "nothing was backed up: `x` failed; mend it".to_owned(),
+            code: "failed",
+        }];
+        let errors = &["post failed", "nothing was backed up: `x` failed"][..];
+        let body = of(&run(vec![bad, refused], errors, "failed"), &[]).body;
+        assert_eq!(body.matches("nothing was backed up").count(), 1, "{body}");
         for words in [
             "The run of /etc/capstan/desk.toml on ann failed.",
             "- home: failed",
@@ -179,6 +194,7 @@ mod tests {
             &format!("To do: {}", code.row().3),
             "and 8 more: `capstan sessions --show 01234567` has them",
             "- post failed",
+            "- etc: failed\n    nothing was backed up: `x` failed\n    To do: mend it",
         ] {
             assert!(body.contains(words), "{words}: {body}");
         }

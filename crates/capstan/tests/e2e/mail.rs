@@ -104,7 +104,8 @@ fn what_went_wrong_is_sent_with_starttls_to_who_is_to_be_told() {
         ": gone failed\n",
         "What went wrong, and what to do",
         "/gone",
-        "no such file or directory; check the path",
+        "no such file or directory",
+        "To do: check the path",
         "tree: completed",
         "last complete version",
     ] {
@@ -268,4 +269,31 @@ fn a_sendmail_that_hangs_is_waited_for_as_long_as_the_timeout() {
     let pid = lab.sh("cat pid");
     assert!(!PathBuf::from(format!("/proc/{}", pid.trim())).exists(), "it goes on");
     assert!(!lab.path("late").exists(), "it was waited for");
+}
+
+/// The letter after a command that failed before the backups is as the others: names, what to do, and how old what there is is.
+#[test]
+fn a_command_that_failed_before_the_backups_is_told_for_each_object() {
+    let lab = Lab::new();
+    lab.file("tree/x", noise(1, 10_000));
+    lab.file("gone/x", noise(2, 10_000));
+    lab.file("sendmail", "#!/bin/sh\ncat >$(dirname $0)/letter\n");
+    lab.sh("chmod 755 sendmail");
+    let notify = format!("{OBJECTS}[notify]\nmail = \"root\"\nsendmail = \"LAB/sendmail\"\n");
+    assert_eq!(run(&lab, &notify).code, 0);
+    let failed = run(&lab, &format!("{notify}[commands]\npre = [\"exit 7\"]\n"));
+    assert_eq!(failed.code, 1, "{}", failed.stderr);
+    // Its lines may be folded.
+    let letter = lab.sh("sed -e 's/=$//' letter | tr -d '\\r\\n'");
+    for words in [
+        "tree failed, gone failed",
+        "- tree: failed",
+        "nothing was backed up",
+        "To do: mend what the command says",
+        "capstan run",
+        "  gone: failed",
+        "last complete version",
+    ] {
+        assert!(letter.contains(words), "{words}: {letter}");
+    }
 }

@@ -137,7 +137,10 @@ fn a_command_before_that_fails_ends_the_run_and_those_after_run() {
     let (run, report) = run(&lab, &TWO.replace("echo pre >>LAB/log", "exit 7"));
     assert_eq!((run.code, &report["status"]), (1, &"failed".into()), "{}", run.stderr);
     assert!(report["errors"][0].as_str().unwrap().contains("exit 7"), "{report:#}");
-    assert!(report["sessions"].as_array().unwrap().is_empty() && !lab.path("medium").exists());
+    assert!(!lab.path("medium").exists());
+    let named = report["sessions"].as_array().unwrap();
+    let named: Vec<_> = named.iter().map(|s| (s["name"].as_str(), s["status"].as_str())).collect();
+    assert_eq!(named, [(Some("one"), Some("failed")), (Some("two"), Some("failed"))]);
     assert_eq!(fs::read_to_string(lab.path("log")).unwrap(), "post failed 1\n");
     // Each object is on record as not backed up.
     let status = lab.run(["status", "--json"]);

@@ -243,7 +243,7 @@ fn stage(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<StageArgs> {
     const OPTIONS: [&str; 5] = ["to", "older-than", "keep", "block-size", "encrypt"];
     const NEW_MEDIUM: &str = "new-medium";
     let begin = t.begin;
-    let mut args = Vec::new();
+    let (mut args, mut is_mistaken) = (Vec::new(), false);
     for key in OPTIONS {
         let Some((at, value)) = t.scalar(key, m) else { continue };
         let arg = format!("--{key}={value}");
@@ -251,7 +251,13 @@ fn stage(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<StageArgs> {
         let mut line = vec![arg.clone(), "from".to_owned()];
         line.extend((key != "to").then(|| "--to=pool:p".to_owned()));
         match parsed_stage(line) {
-            Ok(_) => args.push(arg),
+            Ok(parsed) => match options::refuse_relative(&parsed.to.device()) {
+                Ok(()) => args.push(arg),
+                Err(why) => {
+                    m.at(at, why);
+                    is_mistaken = true;
+                }
+            },
             Err(why) => m.at(at, why),
         }
     }
@@ -266,6 +272,9 @@ fn stage(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<StageArgs> {
         m.at(begin, "[stage] does not say what is staged; write from = \"POOL\"".to_owned());
         return None;
     };
+    if is_mistaken {
+        return None;
+    }
     if !args.iter().any(|arg| arg.starts_with("--to=")) {
         m.at(
             begin,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lettre::message::Mailbox;
 
+use super::options;
 use super::table::{Mistakes, Table};
 
 /// What sends mail on this machine, if the specification does not say.
@@ -104,7 +105,7 @@ pub(super) fn read(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<Notify> {
             Duration::ZERO
         }),
     };
-    let sendmail = t.scalar("sendmail", m);
+    let sendmail = path("sendmail", &mut t, m);
     let smtp = smtp(&mut t, m);
     t.end("a key of [notify]", &KNOWN, m);
     let way = match (sendmail, smtp) {
@@ -114,10 +115,20 @@ pub(super) fn read(mut t: Table<'_>, m: &mut Mistakes<'_>) -> Option<Notify> {
         }
         (None, Some(smtp)) => Way::Smtp(smtp),
         (sendmail, None) => {
-            Way::Sendmail(sendmail.map_or_else(|| SENDMAIL.into(), |(_, path)| path.into()))
+            Way::Sendmail(sendmail.map_or_else(|| SENDMAIL.into(), |(_, path)| path))
         }
     };
     (!mail.is_empty()).then_some(Notify { mail, from, always, way, timeout })
+}
+
+/// A path from the root, as all of a specification are.
+fn path(key: &str, t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<(usize, PathBuf)> {
+    let (at, path) = t.scalar(key, m)?;
+    let path = PathBuf::from(path);
+    if !path.is_absolute() {
+        m.at(at, options::relative(&path.display().to_string()));
+    }
+    Some((at, path))
 }
 
 fn smtp(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Smtp> {
@@ -133,10 +144,10 @@ fn smtp(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Smtp> {
             Tls::Upgraded
         }
     };
-    let (user, file) = (t.scalar("user", m), t.scalar("password-file", m));
-    let ca = t.text("ca", m).map(PathBuf::from);
+    let (user, file) = (t.scalar("user", m), path("password-file", t, m));
+    let ca = path("ca", t, m).map(|(_, path)| path);
     let login = match (user, file) {
-        (Some((_, user)), Some((_, file))) => Some((user, PathBuf::from(file))),
+        (Some((_, user)), Some((_, file))) => Some((user, file)),
         (None, None) => None,
         (Some((at, _)), None) | (None, Some((at, _))) => {
             m.at(at, "user and password-file belong together; write both".to_owned());

@@ -252,22 +252,34 @@ pub(super) fn relative(path: &str) -> String {
 
 /// A device, a mirror or a list that this option names by a relative path. A null device stands for one that is not given.
 fn relative_place(key: &str, args: &BackupArgs) -> Option<String> {
-    let of_device = |address: &Address| {
-        let libraries = address.tapes().into_iter().filter_map(|tape| match tape.library {
-            LibraryName::Virtual(path) => Some(path),
-            LibraryName::Scsi(_) => None,
-        });
-        address.directories().into_iter().chain(libraries).collect::<Vec<_>>()
-    };
     let paths: Vec<PathBuf> = match key {
-        "to" => of_device(&args.to.device()),
-        "mirror" => args.mirror.iter().flat_map(of_device).collect(),
+        "to" => paths_of(&args.to.device()),
+        "mirror" => args.mirror.iter().flat_map(paths_of).collect(),
         "files-from" => args.input.files_from.iter().cloned().collect(),
         "exclude-from" => args.select.exclude_from.clone(),
         _ => Vec::new(),
     };
+    first_relative(paths)
+}
+
+/// The first of some paths that is relative.
+fn first_relative(paths: Vec<PathBuf>) -> Option<String> {
     let is_relative = |path: &PathBuf| !path.is_absolute();
     paths.into_iter().find(is_relative).map(|path| path.display().to_string())
+}
+
+/// The paths by which a device is named: directories, libraries.
+fn paths_of(address: &Address) -> Vec<PathBuf> {
+    let libraries = address.tapes().into_iter().filter_map(|tape| match tape.library {
+        LibraryName::Virtual(path) => Some(path),
+        LibraryName::Scsi(_) => None,
+    });
+    address.directories().into_iter().chain(libraries).collect()
+}
+
+/// Refuses a device that is named by a relative path.
+pub(super) fn refuse_relative(device: &Address) -> Result<(), String> {
+    first_relative(paths_of(device)).map_or(Ok(()), |path| Err(relative(&path)))
 }
 
 /// A place that an object would be written to twice: its device and a mirror, or two mirrors.

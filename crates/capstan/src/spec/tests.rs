@@ -137,6 +137,31 @@ timeout = "5m"
 }
 
 #[test]
+fn relative_paths_are_refused_wherever_they_stand() {
+    let found = mistakes(
+        r#"
+device = "/m"
+[[object]]
+paths = ["/a"]
+[stage]
+from = "disk"
+to = "stage/tape"
+[notify]
+mail = "root@example.org"
+smtp = "mail.example.org"
+user = "x"
+password-file = "secret"
+ca = "ca.pem"
+"#,
+    );
+    let lines: Vec<usize> = found.iter().map(|mistake| mistake.0).collect();
+    assert_eq!(lines, [7, 12, 13], "{found:#?}");
+    assert!(found.iter().all(|mistake| mistake.1.contains("is relative")), "{found:#?}");
+    let sendmail = "device = \"/m\"\n[[object]]\npaths = \"/a\"\n[notify]\nmail = \"a@b.c\"\nsendmail = \"bin/mail\"\n";
+    assert_eq!(mistakes(sendmail)[0].0, 6);
+}
+
+#[test]
 fn syntax_and_what_is_missing() {
     assert!(mistakes("device = \"/m\"\n\n[[object\n")[0].0 >= 3);
     assert!(mistakes("").iter().any(|m| m.1.contains("nothing to back up")));

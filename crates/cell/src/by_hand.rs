@@ -14,6 +14,7 @@ use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::{shown, unusable};
 use crate::tapes::{OUT_OF_REACH, Queue};
+use crate::unfit::{PassedOver, why_passed};
 
 /// Which tapes a session takes.
 #[derive(Debug, Clone, Default)]
@@ -21,14 +22,14 @@ pub(crate) struct Choice {
     /// Those of this pool only.
     pub pool: Option<String>,
     /// None of these, as they are full or failed.
-    pub passed: Vec<MediumId>,
+    pub passed: Vec<PassedOver>,
     /// Where a library has none that will do, somebody is asked for one.
     pub asks: bool,
 }
 
 impl Choice {
     /// Any but these.
-    pub fn but(passed: &[MediumId]) -> Self {
+    pub fn but(passed: &[PassedOver]) -> Self {
         Self { passed: passed.to_vec(), ..Self::default() }
     }
 
@@ -202,8 +203,8 @@ impl Cell {
 
     fn unfit(&self, header: &MediumHeader, choice: &Choice) -> Result<Option<String>> {
         let name = shown(header.medium, &header.label);
-        if choice.passed.contains(&header.medium) {
-            return Ok(Some(format!("{name} is in it, which takes no more of this session")));
+        if let Some(why) = why_passed(&choice.passed, header.medium) {
+            return Ok(Some(format!("{name} is in it, which {why}")));
         }
         if let Some(pool) = &choice.pool
             && self.idb.management(header.medium)?.pool.as_ref() != Some(pool)

@@ -92,6 +92,7 @@ mod tapes;
 mod tapes_wanted;
 mod tar;
 mod transfers;
+mod unfit;
 mod unlock;
 mod verify;
 mod version;

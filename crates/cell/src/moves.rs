@@ -15,6 +15,7 @@ use crate::error::chain;
 use crate::media::WriteFailure;
 use crate::session::Ears;
 use crate::tapes::Supply;
+use crate::unfit::{HAS_FAILED, IS_FULL, PassedOver};
 
 /// The changes of media in a session: they happen in the media agent's thread, and are said by the session's own.
 #[derive(Default)]
@@ -25,7 +26,7 @@ struct State {
     /// What there is to say of a medium.
     unsaid: Vec<(Code, String, String)>,
     /// Media that failed.
-    failed: Vec<MediumId>,
+    failed: Vec<PassedOver>,
     labels: Vec<String>,
     ids: Vec<MediumId>,
     last: Option<MediumHeader>,
@@ -102,7 +103,11 @@ impl Cell {
                 WriteError::Full { media, .. } => media.clone(),
                 _ => members.iter().map(|m| m.medium.medium).collect(),
             };
-            moves.0.lock().failed.extend(&failed);
+            let reason = match why {
+                WriteError::Full { .. } => IS_FULL,
+                _ => HAS_FAILED,
+            };
+            moves.0.lock().failed.extend(failed.iter().map(|id| (*id, reason)));
             let supply = supply.clone().but(moves.0.lock().failed.clone());
             let (of, why) = (WriteFailure::of(why), chain(why));
             let next =

@@ -24,7 +24,8 @@ use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::{BLOCK_SIZE, MediumState, label_of, lacking_tapes};
 use crate::observe::Silent;
-use crate::tapes::{Candidate, Unfit, has_no_drive, is_of};
+use crate::tapes::{Candidate, has_no_drive, is_of};
+use crate::unfit::{PassedOver, Unfit, why_passed};
 
 /// A medium that was opened to write, and held if it was to be.
 type Opened = (Member, Option<HeldMedium>);
@@ -80,7 +81,7 @@ impl Cell {
         array: &ArrayAddress,
         wanted: &Wanted,
         hold: bool,
-        passed: &[MediumId],
+        passed: &[PassedOver],
     ) -> Result<Opened> {
         if Address::Array(array.clone()).tapes().iter().any(|tape| tape.spool.is_some()) {
             return Err(CellError::BadInput(format!(
@@ -90,12 +91,10 @@ impl Cell {
         drives::check(array)?;
         let mut unfit = Unfit::default();
         for (medium, why_not) in self.arrays_in_order(array, wanted.by_drive)? {
-            if passed.contains(&medium.id) {
-                continue;
-            }
             let name = format!("array '{}'", medium.label);
+            let why_not = why_passed(passed, medium.id).map(str::to_owned).or(why_not);
             match why_not {
-                Some(why) => unfit.say(format!("{name} {why}")),
+                Some(why) => unfit.say(&name, why),
                 None => match self.open_whole(&medium.device.parse()?, wanted, hold) {
                     Err(e) => {
                         self.passed_changed(&medium.label, &e);

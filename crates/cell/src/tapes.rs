@@ -27,6 +27,7 @@ use crate::error::{CellError, Result, chain};
 use crate::media::{MediumInfo, MediumState, WriteFailure};
 use crate::seen::why_not;
 use crate::session::now_us;
+use crate::unfit::{IS_FULL, PassedOver, Unfit, why_passed};
 
 /// Where the media of a session come from.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +41,7 @@ pub(crate) struct Supply {
     /// Whether the drives encrypt.
     by_drive: ByDrive,
     /// Media that are not written, whatever they are.
-    but: Vec<MediumId>,
+    but: Vec<PassedOver>,
 }
 
 impl Supply {
@@ -62,7 +63,7 @@ impl Supply {
     }
 
     /// The same without these media either.
-    pub fn but(mut self, but: impl IntoIterator<Item = MediumId>) -> Self {
+    pub fn but(mut self, but: impl IntoIterator<Item = PassedOver>) -> Self {
         self.but.extend(but);
         self
     }
@@ -79,23 +80,22 @@ impl Cell {
         &self,
         library: &TapeAddress,
         wanted: &Wanted,
-        passed: &[MediumId],
+        passed: &[PassedOver],
     ) -> Result<Member> {
         let library = &library.resolved();
-        let at: Vec<TapeAddress> = passed.iter().filter_map(|id| self.tape_of(*id)).collect();
+        let at = |(id, why): &PassedOver| Some((self.tape_of(*id)?.recorded(), *why));
+        let at: Vec<(TapeAddress, &str)> = passed.iter().filter_map(at).collect();
         let mut unfit = Unfit::default();
         for candidate in self.tapes_in_order(library, wanted.by_drive)? {
             let Candidate { barcode, known, why_not } = candidate;
             let (drive, spool) = (library.drive, library.spool.clone());
             let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
             // Tapes of other libraries may have the same barcodes.
-            let is_passed = known.is_some_and(|(id, _)| passed.contains(&id));
-            if is_passed || at.iter().any(|at| at.recorded() == tape.recorded()) {
-                unfit.say(format!("{barcode} {PASSED}"));
-                continue;
-            }
-            if let Some(why) = why_not {
-                unfit.say(format!("{barcode} {why}"));
+            let place = tape.recorded();
+            let is_passed = known.and_then(|(id, _)| why_passed(passed, id));
+            let is_passed = is_passed.or_else(|| Some(at.iter().find(|at| at.0 == place)?.1));
+            if let Some(why) = is_passed.map(str::to_owned).or(why_not) {
+                unfit.say(&barcode, why);
                 continue;
             }
             let address = Address::Tape(tape.clone());
@@ -115,13 +115,13 @@ impl Cell {
                     }
                 }
                 // It was brought here from another library.
-                Ok(opened) if passed.contains(&opened.medium.medium) => {
-                    unfit.say(format!("{barcode} {PASSED}"));
-                }
-                Ok(opened) => {
-                    trial.keep();
-                    return Ok(opened);
-                }
+                Ok(opened) => match why_passed(passed, opened.medium.medium) {
+                    Some(why) => unfit.say(&barcode, why.to_owned()),
+                    None => {
+                        trial.keep();
+                        return Ok(opened);
+                    }
+                },
             }
         }
         Err(unfit.error(&format!("tape of {}", library.library), |found| {
@@ -253,11 +253,8 @@ impl Cell {
         let mut queue = Queue::begin();
         loop {
             let medium = self.allocate_or_wait(pool, wanted.by_drive, passed, &mut queue)?;
-            let choice = Choice {
-                pool: Some(pool.to_owned()),
-                passed: passed.iter().map(|(id, _)| *id).collect(),
-                asks: false,
-            };
+            let choice =
+                Choice { pool: Some(pool.to_owned()), passed: passed.clone(), asks: false };
             match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
                 // Chosen by its pool, so nothing is waited for yet.
                 Err(e) if e.is_out_of_reach() => queue.pass(medium.id, e, passed)?,
@@ -280,13 +277,17 @@ impl Cell {
         said: &mut dyn FnMut(&Member, &str),
     ) -> OnMedia {
         let mut next = Vec::new();
-        let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
+        let mut passed: Vec<PassedOver> = supply.but.clone();
         for member in &members {
-            passed.push((member.medium.medium, "is written by this session"));
+            let id = member.medium.medium;
+            if why_passed(&passed, id).is_none() {
+                let why = match failure {
+                    None if member.device.is_ending() => IS_FULL,
+                    _ => "is written by this session",
+                };
+                passed.push((id, why));
+            }
         }
-        passed.extend(
-            supply.but.iter().map(|id| (*id, "is what is copied, or failed in this session")),
-        );
         let mut none = None;
         for member in members {
             let stays = match failure {
@@ -342,8 +343,7 @@ impl Cell {
         let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
             (Some(pool), _) => self.open_medium_of(&pool, wanted, passed),
             (None, Some(library)) => {
-                let passed: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-                self.open_chosen(library, wanted, &Choice { asks: true, ..Choice::but(&passed) })
+                self.open_chosen(library, wanted, &Choice { asks: true, ..Choice::but(passed) })
             }
             (None, None) => Err(CellError::BadInput(format!(
                 "medium '{}' takes no more; name a library or a pool instead, that the session can go on on another",
@@ -366,8 +366,6 @@ impl Cell {
 
 /// WORM tapes with nothing on them come behind all others.
 const WORM_LAST: u8 = 10;
-/// Why a tape of a library was passed over.
-const PASSED: &str = "is read, is full or has failed in this session";
 /// Why a medium of a pool was passed over that may be free soon.
 const IN_USE: &str = "is in use";
 /// Why one was that was not to be had.
@@ -443,51 +441,6 @@ pub(crate) struct Candidate {
     pub why_not: Option<String>,
 }
 
-/// What would not do, and why.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Unfit {
-    said: Vec<String>,
-    /// What others have.
-    busy: Vec<String>,
-}
-
-impl Unfit {
-    pub fn say(&mut self, what: String) {
-        self.said.push(what);
-    }
-
-    /// Adds what could not be opened, where that is a matter of this tape; else returns what failed.
-    pub fn add(&mut self, name: &str, e: CellError) -> Result<()> {
-        if e.is_busy() {
-            let why = chain(&e);
-            // What to do is said once.
-            let why = why.split("; ").next().unwrap_or_default().to_owned();
-            if !self.busy.contains(&why) {
-                self.busy.push(why);
-            }
-            return Ok(());
-        }
-        self.said.push(format!("{name}{}", why_unfit(e)?));
-        Ok(())
-    }
-
-    /// The error that none of these tapes does, and what to do then. What others have does, as soon as they are done with it.
-    pub fn error(&self, of: &str, to_do: impl FnOnce(&str) -> String) -> CellError {
-        let found = self.said.join(", ");
-        if self.busy.is_empty() {
-            return CellError::NoTape(to_do(if found.is_empty() { "it has none" } else { &found }));
-        }
-        let others = match found.is_empty() {
-            true => String::new(),
-            false => format!("; no other {of} can be written ({found})"),
-        };
-        CellError::InUse(format!(
-            "{}{others}; have it waited for longer (--wait), or end that session",
-            self.busy.join(", ")
-        ))
-    }
-}
-
 /// Whether a tape was not had because others have all drives.
 pub(crate) fn has_no_drive(e: &CellError) -> bool {
     let CellError::Device(e) = e else { return false };
@@ -528,40 +481,6 @@ fn arrays_by_tape(known: &[Medium]) -> HashMap<String, &str> {
 fn on_tape<'a>(known: &'a [Medium], device: &str, changed: &[MediumId]) -> Option<&'a Medium> {
     let here = known.iter().filter(|m| m.device == device);
     here.min_by_key(|m| changed.contains(&m.id))
-}
-
-/// Why a tape was not taken, in words that follow its name, where that is a matter of this tape; else what failed.
-fn why_unfit(e: CellError) -> Result<String> {
-    Ok(match e {
-        CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
-            " is write-protected".to_owned()
-        }
-        CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_no_tape) => {
-            format!(": {}", chain(&e))
-        }
-        // Another tape goes into another drive.
-        CellError::Device(e) if e.blames_drive() => format!(": {}", chain(&e)),
-        CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_of_kind) => {
-            format!(": {}", chain(&e))
-        }
-        CellError::Device(e) if e.of_tape().is_some_and(TapeError::blames_tape) => {
-            format!(" cannot be read: {}", chain(&e))
-        }
-        CellError::Device(DeviceError::NotOurs(_)) => " is not blank and not of Capstan".to_owned(),
-        CellError::Device(DeviceError::NotBlank(_)) => " has a medium of Capstan".to_owned(),
-        CellError::Device(DeviceError::ArrayMember { place, .. }) => {
-            format!(" is a part of an array{place}")
-        }
-        CellError::Device(e @ DeviceError::ArrayBroken { .. }) => format!(": {}", chain(&e)),
-        CellError::Device(DeviceError::BlockSize { have, .. }) => {
-            format!(" has blocks of {have} bytes")
-        }
-        CellError::BadInput(why)
-        | CellError::Changed(why)
-        | CellError::InUse(why)
-        | CellError::NoKey(why) => format!(": {why}"),
-        other => return Err(other),
-    })
 }
 
 /// The tapes of a library, by place, without those that clean.

@@ -81,8 +81,8 @@ fn tapes_are_asked_for_one_after_the_other_and_wrong_ones_refused() {
     assert_eq!(labels[..2], ["tape-0001", "tape-0002"], "{full}");
     assert_eq!(asked.len(), labels.len() + 1, "{asked:#?}");
     assert!(asked[0].contains("put in a blank tape, or one of this cell"), "{asked:#?}");
-    assert!(asked[1].contains("'tape-0001'") && asked[1].contains("no more"), "{asked:#?}");
-    assert!(asked[2].contains("'tape-0001'") && asked[2].contains("no more"), "{asked:#?}");
+    assert!(asked[1].contains("'tape-0001'") && asked[1].contains("is full"), "{asked:#?}");
+    assert!(asked[2].contains("'tape-0001'") && asked[2].contains("is full"), "{asked:#?}");
 
     // The last one is still in it, and the second is put in first.
     let into = lab.path("restored");

@@ -29,6 +29,7 @@ use crate::robots::Booked;
 use crate::session::Ears;
 use crate::tape_arrays::{is_of_libraries, libraries_of};
 use crate::tapes::is_of;
+use crate::unfit::PassedOver;
 use crate::waited::is_ours;
 
 impl Cell {
@@ -37,7 +38,7 @@ impl Cell {
     pub(super) fn open_devices(
         &self,
         request: &BackupRequest,
-        avoid: &[MediumId],
+        avoid: &[PassedOver],
         observer: &dyn Observer,
         ears: &Ears<'_>,
     ) -> Result<Opened> {
@@ -506,7 +507,7 @@ pub(super) struct Opened {
     /// The media, held until their version is locked, if it is to be.
     pub held: Vec<HeldMedium>,
     /// Media that the session is not to go on on: they failed in it.
-    pub avoid: Vec<MediumId>,
+    pub avoid: Vec<PassedOver>,
     /// Drives that are booked as long as the media are written.
     pub booked: Vec<Booked>,
 }

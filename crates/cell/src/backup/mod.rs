@@ -39,6 +39,7 @@ use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt};
 use crate::session::{Ears, now_us};
 use crate::tapes::Supply;
+use crate::unfit::PassedOver;
 
 impl Cell {
     /// Backs up.
@@ -96,7 +97,7 @@ impl Cell {
     fn backup_to_device(
         &self,
         requests: &[BackupRequest],
-        avoid: &[MediumId],
+        avoid: &[PassedOver],
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Vec<Result<Report>>> {

@@ -20,6 +20,7 @@ use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
+use crate::unfit::{HAS_FAILED, IS_FULL, PassedOver, why_passed};
 use crate::tapes::{NOT_AS_WRITTEN, Queue};
 
 /// So many media that fail one after the other are not the media's fault.
@@ -47,8 +48,8 @@ impl Cell {
             return Ok(planned.into_iter().map(|planned| Err(refused(planned))).collect());
         }
         drop(planned);
-        let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
-        let mut avoid: Vec<MediumId> = Vec::new();
+        let mut passed: Vec<PassedOver> = Vec::new();
+        let mut avoid: Vec<PassedOver> = Vec::new();
         let mut queue = Queue::begin();
         let mut failures = 0;
         while !going.is_empty() {
@@ -126,8 +127,10 @@ impl Cell {
                     avoid = match report.device_lost {
                         true => Vec::new(),
                         // The others are gone on with.
-                        false if !report.full_media.is_empty() => report.full_media.clone(),
-                        false => self.media_called(&report.media)?,
+                        false if !report.full_media.is_empty() => {
+                            report.full_media.iter().map(|id| (*id, IS_FULL)).collect()
+                        }
+                        false => self.why_not_again(&report.media)?,
                     };
                     lost |= report.device_lost;
                     if matches!(requests[at].source, Source::Paths(_)) {
@@ -143,8 +146,8 @@ impl Cell {
             if failures >= FAILURES || stop.0.load(Relaxed) {
                 break;
             }
-            let chosen = chosen.filter(|id| !lost && (!full || avoid.contains(id)));
-            passed.extend(chosen.map(|id| (id, if full { "is full" } else { "failed" })));
+            let chosen = chosen.filter(|id| !lost && (!full || why_passed(&avoid, *id).is_some()));
+            passed.extend(chosen.map(|id| (id, if full { IS_FULL } else { HAS_FAILED })));
         }
         Ok(reports.into_iter().flatten().collect())
     }
@@ -156,6 +159,15 @@ impl Cell {
         let was = match earlier.device_full {
             true => "was full",
             false if earlier.device_lost => "could not be reached",
+    /// Media of these labels, on which a session does not go on: they were filled by it, or failed.
+    fn why_not_again(&self, labels: &[String]) -> Result<Vec<PassedOver>> {
+        let why = |id| -> Result<PassedOver> {
+            let is_full = self.idb.management(id)?.full_us.is_some();
+            Ok((id, if is_full { IS_FULL } else { HAS_FAILED }))
+        };
+        self.media_called(labels)?.into_iter().map(why).collect()
+    }
+
             false => "failed",
         };
         let on = if earlier.device_lost { "" } else { " on another medium" };

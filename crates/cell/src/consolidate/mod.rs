@@ -27,6 +27,7 @@ use capstan_format::record::{Follows, StreamNames};
 use capstan_idb::Version;
 
 use self::run::Run;
+use self::target::NO_ROOM;
 pub(crate) use self::target::To;
 pub(crate) use self::weigh::weigh;
 pub(crate) use self::whole::refuse_lacking;
@@ -40,6 +41,7 @@ use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::{ConsolidateRequest, VersionName};
 use crate::session::{Ears, writes_versions};
+use crate::unfit::{HAS_FAILED, IS_FULL, IS_READ, PassedOver};
 use crate::version::VersionView;
 
 /// Kind of the sessions that make synthetic fulls.
@@ -163,9 +165,8 @@ impl Cell {
         let _booked = self.book_drives_for(&to.device, to.pool.as_deref(), &works)?;
         drop(works);
         let sources = self.tapes_read(&view)?;
-        let mut passed: Vec<_> =
-            sources.iter().map(|id| (*id, "is read in this session")).collect();
-        passed.extend(to.but.map(|id| (id, "has no room")));
+        let mut passed: Vec<PassedOver> = sources.iter().map(|id| (*id, IS_READ)).collect();
+        passed.extend(to.but.map(|id| (id, NO_ROOM)));
         let mut member = self.open_to(to, wanted, &passed, observer)?;
         self.warn_in_clear(&member.medium, [&view], name, &ears)?;
         let going_on = Wanted { by_drive: wanted.by_drive.going_on(&member.medium), ..*wanted };
@@ -202,8 +203,9 @@ impl Cell {
                 let of = ended.failure().map_or(WriteFailure::Other, WriteFailure::of);
                 let full = of == WriteFailure::Full;
                 self.note_write_failure(last.medium, of)?;
-                passed.push((last.medium, "failed or is full"));
-                run.supply = run.supply.clone().but([last.medium]);
+                let why = (last.medium, if full { IS_FULL } else { HAS_FAILED });
+                passed.push(why);
+                run.supply = run.supply.clone().but([why]);
                 // One that got full is no failure, unless it took nothing at all.
                 failures += usize::from(!(full && took));
                 let may = full || of.is_of_medium();

@@ -16,6 +16,7 @@ use crate::observe::Observer;
 use crate::request::ConsolidateRequest;
 use crate::tape_arrays::libraries_for;
 use crate::tapes::Supply;
+use crate::unfit::{IS_READ, why_passed};
 use crate::version::VersionView;
 
 /// Where it goes.
@@ -28,6 +29,9 @@ pub(crate) struct To {
     /// A medium that has no room.
     pub but: Option<MediumId>,
 }
+
+/// Why a medium is not written that a consolidation found too small.
+pub(super) const NO_ROOM: &str = "has no room";
 
 impl To {
     /// To a pool.
@@ -48,7 +52,8 @@ impl To {
     /// Where media come from when one ends or fails, without those that are read.
     pub fn supply(&self, by_drive: ByDrive, sources: &[MediumId]) -> Supply {
         let supply = Supply::of(self.pool.as_deref(), [&self.device]);
-        supply.encrypted(by_drive).but(sources.iter().copied().chain(self.but))
+        let sources = sources.iter().map(|id| (*id, IS_READ));
+        supply.encrypted(by_drive).but(sources.chain(self.but.map(|id| (id, NO_ROOM))))
     }
 
     /// How sessions are recorded.
@@ -111,7 +116,7 @@ impl Cell {
         passed: &[(MediumId, &'static str)],
         observer: &dyn Observer,
     ) -> Result<Member> {
-        let choice = Choice::but(&passed.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        let choice = Choice::but(passed);
         let member = match &to.pool {
             Some(pool) => return self.open_medium_of(pool, wanted, &mut passed.to_vec()),
             None if to.device.names_no_medium() => {
@@ -119,7 +124,7 @@ impl Cell {
             }
             None => self.open_device(&to.device, wanted, observer)?,
         };
-        if choice.passed.contains(&member.medium.medium) {
+        if why_passed(passed, member.medium.medium).is_some() {
             return Err(CellError::BadInput(format!(
                 "tape '{}' has what is to be consolidated, and cannot be read and written at a time; name its library, another \
                  tape or a directory with --to",

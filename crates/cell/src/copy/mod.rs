@@ -34,6 +34,7 @@ use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::stage::Target;
 use crate::tapes::Supply;
 use crate::transfers::Moved;
+use crate::unfit::{IS_READ, PassedOver};
 use crate::version::VersionView;
 
 /// What is to be copied.
@@ -83,6 +84,8 @@ impl Cell {
         views.iter().try_for_each(|view| self.open_drive_keys(view))?;
         // A copy beside its original would be none.
         let originals = self.media_of_originals(&plan.versions)?;
+        let is_read = || originals.iter().map(|id| (*id, IS_READ));
+        let but_originals = Choice::but(&is_read().collect::<Vec<_>>());
         let named = Supply::of(None, [&request.device]).is_none();
         let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
         // What an earlier copy brought to other tapes of a library is there, unless it is asked how or of what it is a copy.
@@ -106,7 +109,7 @@ impl Cell {
         drop(works);
         let member = match named {
             true => self.open_device(&request.device, &wanted, observer)?,
-            false => self.open_chosen(&request.device, &wanted, &Choice::but(&originals))?,
+            false => self.open_chosen(&request.device, &wanted, &but_originals)?,
         };
         self.say_changed(&ears);
         let target = member.medium.clone();
@@ -138,13 +141,12 @@ impl Cell {
         let session = SessionId(self.new_id()?);
         self.record_copy(session, &plan, request, started_us)?;
         let wanted = Wanted { by_drive: by_drive.going_on(&target), ..wanted };
-        let next = |passed: &[(MediumId, &'static str)]| {
-            let ids = passed.iter().map(|(id, _)| *id).chain(originals.iter().copied());
-            let ids: Vec<_> = ids.collect();
-            self.open_chosen(&request.device, &wanted, &Choice::but(&ids))
+        let next = |passed: &[PassedOver]| {
+            let passed: Vec<_> = is_read().chain(passed.iter().copied()).collect();
+            self.open_chosen(&request.device, &wanted, &Choice::but(&passed))
         };
         let supply = Supply::of(None, [&request.device]).encrypted(by_drive);
-        let supply = supply.but(originals.clone());
+        let supply = supply.but(is_read());
         let route = Route {
             name: &plan.name,
             versions: &plan.versions,

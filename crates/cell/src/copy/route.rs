@@ -22,6 +22,7 @@ use crate::observe::Stop;
 use crate::report::Replica;
 use crate::session::Ears;
 use crate::tapes::Supply;
+use crate::unfit::{HAS_FAILED, IS_FULL, PassedOver};
 use crate::version::VersionView;
 
 /// So many media that fail are not the media's fault.
@@ -99,7 +100,7 @@ impl Cell {
             away: Vec::new(),
             run: None,
         };
-        let mut passed: Vec<(MediumId, &'static str)> = Vec::new();
+        let mut passed: Vec<PassedOver> = Vec::new();
         let mut failures = 0;
         loop {
             let begun = Instant::now();
@@ -121,7 +122,7 @@ impl Cell {
             let kept = self.levels_of_copies(&mut views, route.log_level)?;
             let mut works = lacking(&views, route.is_source, &is_target);
             add_ends(self, route.versions, &mut works, &is_target)?;
-            let supply = route.supply.clone().but(passed.iter().map(|(id, _)| *id));
+            let supply = route.supply.clone().but(passed.clone());
             let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
             // What a medium that failed took and did not commit is written again.
             copied.written += run.finished.as_ref().map_or(run.committed, |written| written.bytes);
@@ -149,7 +150,7 @@ impl Cell {
                 return Ok(copied);
             }
             self.note_write_failure(last.medium, of)?;
-            passed.push((last.medium, "failed or is full"));
+            passed.push((last.medium, if full { IS_FULL } else { HAS_FAILED }));
             // A tape that got full is no failure, unless it took nothing at all.
             failures += usize::from(!(full && took));
             let spool_failed = of == WriteFailure::Spool;

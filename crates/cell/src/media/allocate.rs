@@ -26,6 +26,7 @@ use crate::error::{CellError, Result, chain};
 use crate::prune::Stays;
 use crate::session::now_us;
 use crate::tapes::has_no_drive;
+use crate::unfit::a_few;
 
 /// The rank of a medium: less is taken first.
 type Rank = (u8, i64);
@@ -126,7 +127,7 @@ impl Cell {
         let mut unfit = Vec::new();
         for mut info in all {
             if let Some((_, why)) = passed.iter().find(|(id, _)| *id == info.medium.id) {
-                unfit.push(format!("{} {why}", info.medium.label));
+                unfit.push((info.medium.label.clone(), format!(" {why}")));
                 continue;
             }
             let mut ranked = asked.rank(&info);
@@ -144,11 +145,11 @@ impl Cell {
                 Ok(Some(rank)) if best.as_ref().is_none_or(|(least, _)| rank < *least) => {
                     match self.passed_over(by_drive, &info)? {
                         None => best = Some((rank, info)),
-                        Some(why) => unfit.push(format!("{} {why}", info.medium.label)),
+                        Some(why) => unfit.push((info.medium.label.clone(), format!(" {why}"))),
                     }
                 }
                 Ok(_) => {}
-                Err(why) => unfit.push(format!("{} {why}", info.medium.label)),
+                Err(why) => unfit.push((info.medium.label.clone(), format!(" {why}"))),
             }
         }
         match best {
@@ -326,11 +327,11 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
 }
 
 /// The error for a pool without a usable medium: it names what is needed.
-fn needed(pool: &Pool, set: Option<RotationSet>, unfit: &[String]) -> CellError {
+fn needed(pool: &Pool, set: Option<RotationSet>, unfit: &[(String, String)]) -> CellError {
     let of = set.map_or(String::new(), |set| format!(" for its {set} set"));
     let why = match unfit.is_empty() {
         true => "it has none".to_owned(),
-        false => unfit.join(", "),
+        false => a_few(unfit),
     };
     CellError::NoMedium(format!(
         "pool '{}' has no usable medium{of}: {why}; make one of them usable, or add a free one: `capstan media init DEVICE \

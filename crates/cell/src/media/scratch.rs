@@ -10,7 +10,8 @@ use crate::Cell;
 use crate::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::tape_arrays::libraries_of;
-use crate::tapes::{Candidate, Unfit};
+use crate::tapes::Candidate;
+use crate::unfit::Unfit;
 
 /// What becomes of a tape, of many that are to be made media.
 #[derive(Debug)]
@@ -52,7 +53,8 @@ impl Cell {
                 Ok(candidates) => candidates,
                 // Another library may be at hand.
                 Err(e) => {
-                    unfit.say(format!("{} is not to be had: {}", library.library, chain(&e)));
+                    let name = library.library.to_string();
+                    unfit.say(&name, format!("is not to be had: {}", chain(&e)));
                     continue;
                 }
             };
@@ -61,7 +63,7 @@ impl Cell {
                     continue;
                 }
                 if let Some(why) = why_not {
-                    unfit.say(format!("{barcode} {why}"));
+                    unfit.say(&barcode, why);
                     continue;
                 }
                 let tape = library.with_tape(&barcode);

@@ -44,6 +44,7 @@ use crate::request::Encrypt;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::tapes::Supply;
 use crate::transfers::Moved;
+use crate::unfit::IS_READ;
 
 /// What is to be staged, and where to.
 #[derive(Debug, Clone)]
@@ -217,7 +218,9 @@ impl Cell {
             is_source: &|id| sources.has(id),
             is_target: &|id| target.has(self, id) && !sources.has(id),
             log_level: None,
-            supply: supply.encrypted(by_drive).but(sources.ids()),
+            supply: supply
+                .encrypted(by_drive)
+                .but(sources.ids().into_iter().map(|id| (id, IS_READ))),
             next: match target {
                 Target::Medium(_) => None,
                 _ => Some(&|passed| self.stage_member(request, going_on, passed, sources)),

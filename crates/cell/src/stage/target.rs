@@ -95,8 +95,7 @@ impl Cell {
                     "{address} is what is to be staged; name another target"
                 )));
             }
-            let ids: Vec<_> = passed.iter().map(|(id, _)| *id).collect();
-            let choice = Choice { pool: request.pool.clone(), passed: ids, asks: false };
+            let choice = Choice { pool: request.pool.clone(), passed: passed.clone(), asks: false };
             match self.open_chosen(&address, &wanted, &choice) {
                 Err(e)
                     if e.is_out_of_reach()

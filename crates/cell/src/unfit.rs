@@ -1,0 +1,160 @@
+//! Media that a session does not write, and why not of each: what it says when none is left.
+
+use capstan_devices::DeviceError;
+use capstan_format::id::MediumId;
+use capstan_tape::TapeError;
+
+use crate::error::{CellError, Result, chain};
+
+/// A medium that a session does not write, and why not.
+pub(crate) type PassedOver = (MediumId, &'static str);
+
+/// Why a medium is not written that this session filled.
+pub(crate) const IS_FULL: &str = "is full";
+/// Why one is not that failed.
+pub(crate) const HAS_FAILED: &str = "failed in this session";
+/// Why one is not that is read.
+pub(crate) const IS_READ: &str = "is read by this session";
+
+/// What would not do, and why.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unfit {
+    /// Each with why it will not do, to be read on behind its name.
+    said: Vec<(String, String)>,
+    /// What others have.
+    busy: Vec<String>,
+}
+
+impl Unfit {
+    pub fn say(&mut self, name: &str, why: String) {
+        self.said.push((name.to_owned(), format!(" {why}")));
+    }
+
+    /// Adds what could not be opened, where that is a matter of this tape; else returns what failed.
+    pub fn add(&mut self, name: &str, e: CellError) -> Result<()> {
+        if e.is_busy() {
+            let why = chain(&e);
+            // What to do is said once.
+            let why = why.split("; ").next().unwrap_or_default().to_owned();
+            if !self.busy.contains(&why) {
+                self.busy.push(why);
+            }
+            return Ok(());
+        }
+        let why = why_unfit(e)?;
+        self.said.push((name.to_owned(), why));
+        Ok(())
+    }
+
+    /// The error that none of these tapes does, and what to do then. What others have does, as soon as they are done with it.
+    pub fn error(&self, of: &str, to_do: impl FnOnce(&str) -> String) -> CellError {
+        let found = a_few(&self.said);
+        if self.busy.is_empty() {
+            return CellError::NoTape(to_do(if found.is_empty() { "it has none" } else { &found }));
+        }
+        let others = match found.is_empty() {
+            true => String::new(),
+            false => format!("; no other {of} can be written ({found})"),
+        };
+        CellError::InUse(format!(
+            "{}{others}; have it waited for longer (--wait), or end that session",
+            self.busy.join(", ")
+        ))
+    }
+}
+
+/// Why a medium is passed over, if it is.
+pub(crate) fn why_passed(passed: &[PassedOver], medium: MediumId) -> Option<&'static str> {
+    // What came last is known best.
+    passed.iter().rev().find(|(id, _)| *id == medium).map(|(_, why)| *why)
+}
+
+/// Names with what is wrong with each. Of those with which the same is wrong, and of all, a few are named and the others counted.
+pub(crate) fn a_few(said: &[(String, String)]) -> String {
+    const SAME: usize = 3;
+    const ALL: usize = 8;
+    let mut whys: Vec<&str> = Vec::new();
+    for (_, why) in said {
+        if !whys.contains(&why.as_str()) {
+            whys.push(why);
+        }
+    }
+    let (mut parts, mut named) = (Vec::new(), 0);
+    for why in &whys {
+        let of: Vec<&str> =
+            said.iter().filter(|(_, of)| of == why).map(|(name, _)| name.as_str()).collect();
+        let few = if of.len() > SAME + 1 { SAME } else { of.len() };
+        if parts.len() + few > ALL {
+            break;
+        }
+        parts.extend(of.iter().take(few).map(|name| format!("{name}{why}")));
+        if of.len() > few {
+            parts.push(format!("so {} more", of.len() - few));
+        }
+        named += of.len();
+    }
+    if named < said.len() {
+        parts.push(format!("and {} others will not do", said.len() - named));
+    }
+    parts.join(", ")
+}
+
+/// Why a tape was not taken, in words that follow its name, where that is a matter of this tape; else what failed.
+fn why_unfit(e: CellError) -> Result<String> {
+    Ok(match e {
+        CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
+            " is write-protected".to_owned()
+        }
+        CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_no_tape) => {
+            format!(": {}", chain(&e))
+        }
+        // Another tape goes into another drive.
+        CellError::Device(e) if e.blames_drive() => format!(": {}", chain(&e)),
+        CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_of_kind) => {
+            format!(": {}", chain(&e))
+        }
+        CellError::Device(e) if e.of_tape().is_some_and(TapeError::blames_tape) => {
+            format!(" cannot be read: {}", chain(&e))
+        }
+        CellError::Device(DeviceError::NotOurs(_)) => " is not blank and not of Capstan".to_owned(),
+        CellError::Device(DeviceError::NotBlank(_)) => " has a medium of Capstan".to_owned(),
+        CellError::Device(DeviceError::ArrayMember { place, .. }) => {
+            format!(" is a part of an array{place}")
+        }
+        CellError::Device(e @ DeviceError::ArrayBroken { .. }) => format!(": {}", chain(&e)),
+        CellError::Device(DeviceError::BlockSize { have, .. }) => {
+            format!(" has blocks of {have} bytes")
+        }
+        CellError::BadInput(why)
+        | CellError::Changed(why)
+        | CellError::InUse(why)
+        | CellError::NoKey(why) => format!(": {why}"),
+        other => return Err(other),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_tapes_are_named_of_each_kind_and_the_others_counted() {
+        let said = |of: &[(&str, &str)]| {
+            let said: Vec<_> =
+                of.iter().map(|(n, why)| ((*n).to_owned(), format!(" {why}"))).collect();
+            a_few(&said)
+        };
+        assert_eq!(
+            said(&[("A", IS_FULL), ("B", HAS_FAILED)]),
+            "A is full, B failed in this session"
+        );
+        let mut many: Vec<(&str, &str)> =
+            ["A", "B", "C", "D", "E", "F"].map(|n| (n, IS_FULL)).into();
+        many.insert(2, ("X", IS_READ));
+        let text = "A is full, B is full, C is full, so 3 more, X is read by this session";
+        assert_eq!(said(&many), text);
+        let whys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+        let text = said(&whys.map(|why| (why, why)));
+        assert!(text.ends_with("h h, and 2 others will not do"), "{text}");
+    }
+}

@@ -91,6 +91,39 @@ impl Idb {
         })
     }
 
+    /// Notes that a session is not failed, but goes on in another one.
+    pub fn set_incomplete(&self, id: SessionId) -> Result<()> {
+        self.write(format_args!("record how session {} ended", id.short()), async |conn| {
+            let sql = "UPDATE sessions SET status = $2 WHERE id = $1 AND status = $3";
+            let query = sql::query(sql).bind(id.to_string());
+            let query = query.bind(Status::Incomplete.as_str()).bind(Status::Failed.as_str());
+            query.execute(conn).await?;
+            Ok(())
+        })
+    }
+
+    /// Removes a session that wrote nothing that was committed, with its version. False if there is something of it.
+    pub fn drop_unwritten(&self, id: SessionId) -> Result<bool> {
+        self.write(format_args!("forget session {}", id.short()), async |conn| {
+            let sql = "SELECT s.version_id FROM sessions s WHERE s.id = $1 AND s.version_id IS NOT NULL \
+                       AND NOT EXISTS (SELECT 1 FROM segments g WHERE g.session_id = s.id) \
+                       AND NOT EXISTS (SELECT 1 FROM stream_parts p WHERE p.version_id = s.version_id) \
+                       AND NOT EXISTS (SELECT 1 FROM sessions o WHERE o.version_id = s.version_id AND o.id <> s.id)";
+            let row = sql::query(sql).bind(id.to_string()).fetch_optional(&mut *conn).await?;
+            let Some(row) = row else { return Ok(false) };
+            let version: String = row.try_get("version_id")?;
+            for (sql, of) in [
+                ("DELETE FROM session_logging WHERE session_id = $1", id.to_string()),
+                ("DELETE FROM sessions WHERE id = $1", id.to_string()),
+                ("DELETE FROM lost_segments WHERE version_id = $1", version.clone()),
+                ("DELETE FROM versions WHERE id = $1", version.clone()),
+            ] {
+                sql::query(sql).bind(of).execute(&mut *conn).await?;
+            }
+            Ok(true)
+        })
+    }
+
     /// Replaces the report of a session that ended.
     pub fn set_session_report(&self, id: SessionId, report: &str) -> Result<()> {
         self.write(format_args!("record the report of session {}", id.short()), async |conn| {

@@ -250,3 +250,32 @@ fn a_library_with_too_few_drives_is_refused_before_a_tape_is_loaded() {
         assert!(run.code == code && run.stderr.contains("has one drive"), "{}", run.stderr);
     }
 }
+
+/// What is written again on other media, as one of them was full before anything was committed, is one session.
+#[test]
+fn a_first_backup_whose_mirror_is_full_at_once_is_one_session() {
+    for (tapes, filled, ends) in [(4, 20, "completed"), (1, 12, "completed_with_errors")] {
+        let lab = Lab::new();
+        library(&lab, "vtl", 1, 20);
+        library(&lab, "other", 1, tapes);
+        for n in 0..12 {
+            lab.file(&format!("tree/f{n:02}"), noise(n, 1_500_000));
+        }
+        fill(&lab, "vtape:other", filled);
+        let line = "tree --to vtape:vtl --mirror vtape:other --name t --full";
+        let report = lab.backup(line.split(' '));
+        assert_eq!(report["status"], ends, "{report:#}");
+        if tapes == 1 {
+            let errors = report["errors"].to_string();
+            assert!(errors.contains("V00001L9 is full"), "which of them it is: {errors}");
+        }
+        let listed = lab.run(["sessions", "t", "--json"]).ok().rows();
+        let status = |s: &Value| s["status"].as_str().unwrap().to_owned();
+        let mut all: Vec<String> = listed.iter().map(status).collect();
+        // One that committed something stays, and goes on in the next one.
+        all.retain(|status| status != "incomplete");
+        assert_eq!(all, [ends], "{listed:#?}");
+        lab.run(["idb", "check"]).ok();
+        comes_back(&lab, "t");
+    }
+}

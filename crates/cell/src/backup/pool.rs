@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
-use capstan_format::id::MediumId;
 use capstan_idb::Status;
 use serde_json::Value;
 
@@ -20,8 +19,8 @@ use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
-use crate::unfit::{HAS_FAILED, IS_FULL, PassedOver, why_passed};
 use crate::tapes::{NOT_AS_WRITTEN, Queue};
+use crate::unfit::{HAS_FAILED, IS_FULL, PassedOver, why_passed};
 
 /// So many media that fail one after the other are not the media's fault.
 const FAILURES: usize = 3;
@@ -111,8 +110,16 @@ impl Cell {
             for (at, now) in going.into_iter().zip(written) {
                 let report = match (reports[at].take(), now) {
                     (Some(Ok(earlier)), Ok(mut now)) => {
-                        self.record_went_on(&earlier, &mut now)?;
-                        Ok(joined(Some(earlier), now))
+                        let is_one = self.forget_unwritten(&earlier)?;
+                        if !is_one {
+                            self.record_went_on(&earlier, &mut now)?;
+                        }
+                        let now = joined(Some(earlier), now);
+                        if is_one && let Ok(id) = now.session.parse() {
+                            let json = serde_json::to_string(&now).unwrap_or_default();
+                            self.idb.set_session_report(id, &json)?;
+                        }
+                        Ok(now)
                     }
                     (Some(Ok(earlier)), Err(e)) => {
                         Ok(with_error(earlier, Code::DeviceFailed, &e, observer))
@@ -152,13 +159,6 @@ impl Cell {
         Ok(reports.into_iter().flatten().collect())
     }
 
-    /// Says of a session whose medium took no more, and of the one that came after it, which the other is: the first stays on
-    /// record as failed, though nothing is missing.
-    pub(crate) fn record_went_on(&self, earlier: &Report, now: &mut Report) -> Result<()> {
-        let goes_on = now.base_session.as_ref() == Some(&earlier.session);
-        let was = match earlier.device_full {
-            true => "was full",
-            false if earlier.device_lost => "could not be reached",
     /// Media of these labels, on which a session does not go on: they were filled by it, or failed.
     fn why_not_again(&self, labels: &[String]) -> Result<Vec<PassedOver>> {
         let why = |id| -> Result<PassedOver> {
@@ -168,6 +168,13 @@ impl Cell {
         self.media_called(labels)?.into_iter().map(why).collect()
     }
 
+    /// Says of a session whose medium took no more, and of the one that came after it, which the other is: the first stays on
+    /// record, as incomplete where its medium was full, else as failed, though nothing is missing.
+    pub(crate) fn record_went_on(&self, earlier: &Report, now: &mut Report) -> Result<()> {
+        let goes_on = now.base_session.as_ref() == Some(&earlier.session);
+        let was = match earlier.device_full {
+            true => "was full",
+            false if earlier.device_lost => "could not be reached",
             false => "failed",
         };
         let on = if earlier.device_lost { "" } else { " on another medium" };
@@ -188,9 +195,24 @@ impl Cell {
             ),
         };
         self.add_note(of, before)?;
+        // That a medium is full is no failure.
+        if earlier.device_full
+            && let Ok(id) = of.parse()
+        {
+            self.idb.set_incomplete(id)?;
+        }
         self.add_note(by, after.clone())?;
         now.notes.push(after);
         Ok(())
+    }
+
+    /// Forgets a session whose medium was full before anything was committed, as another one was begun in its place: it is one backup.
+    fn forget_unwritten(&self, earlier: &Report) -> Result<bool> {
+        let nothing = earlier.notes.iter().any(|note| note == NOTHING_COMMITTED);
+        match earlier.session.parse() {
+            Ok(id) if earlier.device_full && nothing => Ok(self.idb.drop_unwritten(id)?),
+            _ => Ok(false),
+        }
     }
 
     /// Adds a note to the recorded report of a session that ended.

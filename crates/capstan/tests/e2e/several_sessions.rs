@@ -159,7 +159,10 @@ fn nobody_waits_for_anothers_tape_as_long_as_there_are_others() {
     let (report, said) = patient(&lab, &["backup", "t", "--to", "pool:p", "--name", "t"]);
     did_not_wait(&said);
     let in_pool = media(&report);
-    assert!(["V00006L9", "V00007L9"].contains(&&*in_pool[0]) && !tapes.contains(&in_pool[0]));
+    assert!(
+        ["V00006L9", "V00007L9"].contains(&&*in_pool[0]) && !tapes.contains(&in_pool[0]),
+        "{in_pool:?} {tapes:?}"
+    );
     // Beside them one is read, and one that is on disk is copied to a tape.
     let (_, said) = patient(&lab, &["restore", "t", "--into", "out"]);
     did_not_wait(&said);

@@ -70,6 +70,11 @@ pub(crate) fn ease(home: &Path) {
     }
 }
 
+/// Whether there is no room to open the tables in the usual way, and nothing left to give up for that.
+pub(crate) fn is_used_up(home: &Path) -> bool {
+    look(home).is_some_and(|(free, _)| free < LOW)
+}
+
 fn file_of(home: &Path) -> PathBuf {
     home.join(RESERVE)
 }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sqlx::error::DatabaseError;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteLockingMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 use crate::decode::Fault;
 use crate::error::IdbError;
+use crate::reserve;
 use crate::sql::Conn;
 
 /// How long to wait for another process's transaction. They take milliseconds; a stalled disk can
@@ -51,8 +52,8 @@ type Leaving = Box<dyn Fn() -> bool + Send + Sync>;
 /// A database in a file.
 pub(crate) struct SqliteStore {
     path: PathBuf,
-    /// One: calls come one at a time, a second would only double the memory and the threads.
-    conn: SqliteConnection,
+    /// One: calls come one at a time, a second would only double the memory and the threads. None where it has to be opened anew.
+    conn: Option<SqliteConnection>,
     /// Nothing is waited for any more once this says so.
     pub leaving: Option<Leaving>,
 }
@@ -60,7 +61,14 @@ pub(crate) struct SqliteStore {
 impl SqliteStore {
     /// Opens the file; makes the database in it if it is empty.
     pub async fn open(path: &Path) -> Result<Self, sqlx::Error> {
-        Ok(Self { path: path.to_owned(), conn: connect_in_turns(path).await?, leaving: None })
+        Ok(Self { path: path.to_owned(), conn: Some(connect_in_turns(path).await?), leaving: None })
+    }
+
+    async fn conn(&mut self) -> Result<&mut SqliteConnection, sqlx::Error> {
+        match &mut self.conn {
+            Some(conn) => Ok(conn),
+            none => Ok(none.insert(connect_in_turns(&self.path).await?)),
+        }
     }
 
     /// Whether an error says that another process has the file locked, which is waited for since `begun`.
@@ -89,7 +97,7 @@ impl SqliteStore {
     ) -> Result<T, Fault> {
         let begun = Instant::now();
         loop {
-            match work(&mut Conn::Sqlite(&mut self.conn)).await {
+            match work(&mut Conn::Sqlite(self.conn().await?)).await {
                 Err(fault) if self.waits(&fault, begun) => {}
                 done => return done,
             }
@@ -102,7 +110,7 @@ impl SqliteStore {
     ) -> Result<T, Fault> {
         let begun = Instant::now();
         let done = loop {
-            let fault = match self.conn.begin_with(BEGIN_WRITE).await {
+            let fault = match self.conn().await?.begin_with(BEGIN_WRITE).await {
                 Ok(mut transaction) => match work(&mut Conn::Sqlite(&mut transaction)).await {
                     Ok(done) => {
                         break transaction.commit().await.map(|()| done).map_err(Fault::from);
@@ -121,10 +129,9 @@ impl SqliteStore {
         };
         // SQLite has rolled back by itself, as on a full disk, and the connection still counts the transaction.
         if done.is_err()
-            && self.conn.is_in_transaction()
-            && let Ok(conn) = connect_in_turns(&self.path).await
+            && let Some(conn) = self.conn.take_if(|conn| conn.is_in_transaction())
         {
-            self.conn = conn;
+            let _ = conn.close().await;
         }
         done
     }
@@ -137,16 +144,18 @@ impl SqliteStore {
     ) -> Result<T, Fault> {
         self.set_synchronous("NORMAL").await?;
         let done = self.write(work).await;
-        if self.set_synchronous("FULL").await.is_err() {
-            // What follows is to be durable.
-            self.conn = connect_in_turns(&self.path).await?;
+        if self.set_synchronous("FULL").await.is_err()
+            && let Some(conn) = self.conn.take()
+        {
+            // What follows is to be durable: on a new connection.
+            let _ = conn.close().await;
         }
         done
     }
 
     async fn set_synchronous(&mut self, how: &'static str) -> Result<(), sqlx::Error> {
         let sql = format!("PRAGMA synchronous = {how}");
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.conn).await?;
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(self.conn().await?).await?;
         Ok(())
     }
 
@@ -175,7 +184,7 @@ impl SqliteStore {
 
     async fn set_cache(&mut self, size: &'static str) -> Result<(), sqlx::Error> {
         let sql = format!("PRAGMA cache_size = {size}");
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.conn).await?;
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(self.conn().await?).await?;
         Ok(())
     }
 
@@ -184,7 +193,7 @@ impl SqliteStore {
     pub async fn damage(&mut self, thorough: bool) -> Result<Vec<String>, Fault> {
         let check = if thorough { "PRAGMA integrity_check" } else { "PRAGMA quick_check" };
         let query = sqlx::query_scalar::<_, String>(check);
-        let found = match query.fetch_all(&mut self.conn).await {
+        let found = match query.fetch_all(self.conn().await?).await {
             // So damaged that it cannot be looked through.
             Err(sqlx::Error::Database(e)) if primary(&*e) == Some(CORRUPT) => {
                 vec![e.message().to_owned()]
@@ -196,14 +205,16 @@ impl SqliteStore {
 
     /// Ends the write-ahead log. Fails where another process has the file open.
     pub async fn keep_no_log(&mut self) -> Result<(), Fault> {
-        sqlx::raw_sql("PRAGMA journal_mode = DELETE").execute(&mut self.conn).await?;
+        sqlx::raw_sql("PRAGMA journal_mode = DELETE").execute(self.conn().await?).await?;
         Ok(())
     }
 
     /// Closes it, so that the last process leaves no write-ahead log behind.
     pub async fn close(self) {
-        // What was recorded is durable, whatever this says.
-        let _ = self.conn.close().await;
+        if let Some(conn) = self.conn {
+            // What was recorded is durable, whatever this says.
+            let _ = conn.close().await;
+        }
     }
 }
 
@@ -238,10 +249,16 @@ async fn connect_in_turns(path: &Path) -> Result<SqliteConnection, sqlx::Error> 
     Ok(conn)
 }
 
+/// Opens the file. On a file system that is full nobody else can have it open meanwhile: the index of the write-ahead log is memory that
+/// is mapped from a file, and whoever writes to a page of it that gets no room on the disk is killed (SIGBUS). So it is kept in memory
+/// then, which takes a lock of the whole file.
 pub(crate) async fn connect(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
+    let is_full = path.parent().is_some_and(reserve::is_used_up);
+    let locking = if is_full { SqliteLockingMode::Exclusive } else { SqliteLockingMode::Normal };
     let options = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
+        .locking_mode(locking)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
@@ -328,7 +345,7 @@ mod tests {
         let mut store = SqliteStore::open(&path).await.unwrap();
         let other = SqliteStore::open(&path).await.unwrap();
         assert_eq!(other.holder(), None);
-        let transaction = store.conn.begin_with(BEGIN_WRITE).await.unwrap();
+        let transaction = store.conn().await.unwrap().begin_with(BEGIN_WRITE).await.unwrap();
         let pid = format!("process {} (", std::process::id());
         assert!(other.holder().is_some_and(|who| who.starts_with(&pid)), "{:?}", other.holder());
         transaction.rollback().await.unwrap();
@@ -374,6 +391,6 @@ mod tests {
         assert!(ended.await.is_err());
         run(&mut store, &["INSERT INTO t VALUES ('kept')"]).await.unwrap();
         let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM t");
-        assert_eq!(count.fetch_one(&mut store.conn).await.unwrap(), 1);
+        assert_eq!(count.fetch_one(store.conn().await.unwrap()).await.unwrap(), 1);
     }
 }

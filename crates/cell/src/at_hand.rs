@@ -122,6 +122,11 @@ impl OpenMedia<'_> {
         }
     }
 
+    /// Whether a segment was opened on a medium.
+    pub(crate) fn was_used(&self, medium: MediumId) -> bool {
+        self.used.lock().contains(&medium)
+    }
+
     /// Labels of the media that segments were opened on, as it came to them.
     pub fn used_media(&self) -> Vec<String> {
         self.names_of_media(&self.used.lock())

@@ -18,7 +18,7 @@ impl Cell {
         let mut labels: Vec<String> = Vec::new();
         for (index, place) in view.segments.iter().enumerate() {
             let places = place.places();
-            let first = places.iter().find(|(_, id, _)| view.media.medium(*id).is_ok());
+            let first = places.iter().find(|(_, id, _)| view.media.was_used(*id));
             if let Some((segment, medium, _)) = first
                 && damaged.contains(&(*medium, *segment))
                 && scope.has_any(index as u32, &place.streams)

@@ -175,6 +175,18 @@ impl<'a> FileContents<'a> {
         Ok(Plan { pieces, len, lost })
     }
 
+    /// Why some of a file cannot be had now: it lies on media that are away only.
+    pub fn away(&mut self, row: &Row) -> Result<Option<CellError>> {
+        for piece in self.pieces(row)? {
+            if let Some((stream, logical)) = piece.at
+                && let Some(why) = self.elsewhere.away(stream, logical, piece.len)?
+            {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
     /// Where the bytes of the file's [`data_ranges`] are, ascending.
     pub fn pieces(&self, row: &Row) -> Result<Vec<Piece>> {
         let (e, stream) = (&row.entry, row.data.stream);

@@ -8,7 +8,7 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::StreamContents;
 use capstan_format::codec::Decompressor;
 use capstan_format::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
-use capstan_format::id::StreamId;
+use capstan_format::id::{MediumId, StreamId};
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::reader::FrameReader;
@@ -91,6 +91,8 @@ pub(crate) struct Elsewhere<'a> {
     spare: Vec<u8>,
     /// The index that [`Self::backed`] looked into last, where that is not open.
     planned: Option<(StreamId, u32, Arc<Vec<FramePlace>>)>,
+    /// Why segments that were looked for are on media that are away only, or that they are not.
+    away: HashMap<u32, Option<(MediumId, String)>>,
     /// Stored bytes read so far.
     pub bytes_read: u64,
     /// Where it counts what reading and opening frames takes, if anybody asks.
@@ -110,6 +112,7 @@ impl<'a> Elsewhere<'a> {
             spares: Spares::default(),
             spare: Vec::new(),
             planned: None,
+            away: HashMap::new(),
             bytes_read: 0,
             meters: None,
             is_unopened: false,
@@ -270,6 +273,47 @@ impl<'a> Elsewhere<'a> {
             at = at.max(stop.min(at.saturating_add(1)));
         }
         lost
+    }
+
+    /// Why some of a range of a stream's bytes cannot be had now: it lies on media that are away only. A tape that is in its library is
+    /// not loaded for that; one that somebody may bring is waited for.
+    pub fn away(&mut self, stream: StreamId, from: u64, len: u64) -> Result<Option<CellError>> {
+        let (mut at, end) = (from, from.saturating_add(len));
+        while at < end {
+            let Some((segment, to)) = self.spans.find(stream, at) else { break };
+            let why = match self.away.get(&segment) {
+                Some(known) => known.clone(),
+                None => {
+                    let why = self.why_away(segment)?;
+                    self.away.insert(segment, why.clone());
+                    why
+                }
+            };
+            if let Some((medium, why)) = why {
+                return Ok(Some(CellError::Away { medium, text: why.clone(), why }));
+            }
+            at = to.max(at + 1);
+        }
+        Ok(None)
+    }
+
+    fn why_away(&self, segment: u32) -> Result<Option<(MediumId, String)>> {
+        let Some(place) = self.view.segments.get(segment as usize) else { return Ok(None) };
+        let media = &self.view.media;
+        let mut first = None;
+        for (_, medium, _) in place.places() {
+            if media.is_sequential(medium)? && self.view.cell.tapes_away(medium)?.is_empty() {
+                return Ok(None);
+            }
+            match media.medium_once(medium) {
+                Err(CellError::Away { medium, why, .. }) => {
+                    first.get_or_insert((medium, why));
+                }
+                // What else is wrong is found when it is read.
+                _ => return Ok(None),
+            }
+        }
+        Ok(first)
     }
 
     fn index_of(&mut self, stream: StreamId, segment: u32) -> Result<Arc<Vec<FramePlace>>> {

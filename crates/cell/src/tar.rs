@@ -19,7 +19,7 @@ use capstan_catalog::version::{Merged, Overview};
 use capstan_disk_agent::target::{TargetError, check_link_text, check_path};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
-use capstan_format::entry::{Entry, Kind};
+use capstan_format::entry::{Entry, Kind, Timestamp};
 use tar::{Builder, EntryType, Header};
 
 use self::depth::DepthFirst;
@@ -114,7 +114,7 @@ pub(crate) fn write(
                 break;
             }
             let path = path_of(&row);
-            let e = &row.entry;
+            let mut e = &row.entry;
             if !e.kind.is_inode()
                 || !chosen.has(&path, e.kind == Kind::Dir)
                 || overview.is_replaced(&path, row.ordinal)
@@ -127,7 +127,9 @@ pub(crate) fn write(
             }
             let Some(name) = stripped(&path, request.strip) else { continue };
             if let Turn::Held(tape) = turn {
-                if let Ok(plan) = contents.plan(&row, &overview) {
+                if matches!(contents.away(&row), Ok(None))
+                    && let Ok(plan) = contents.plan(&row, &overview)
+                {
                     held.hold(&passes.on_tape(tape, &plan.pieces)?, &mut contents, stop);
                 }
                 continue;
@@ -158,7 +160,13 @@ pub(crate) fn write(
             }
             let mut plan = None;
             if e.kind == Kind::File && !e.link && e.size > 0 {
-                match contents.plan(&row, &overview) {
+                let made = match contents.away(&row) {
+                    // With zeros in its place it would take that of a file that is whole, wherever the archive is unpacked.
+                    Ok(Some(away)) => Err(away),
+                    Ok(None) => contents.plan(&row, &overview),
+                    Err(e) => Err(e),
+                };
+                match made {
                     Ok(made) => plan = Some(made),
                     Err(e) => {
                         if not_had(&counts.away, row.entry.size, &e, ears, &shown) {
@@ -174,6 +182,9 @@ pub(crate) fn write(
             let (entry_type, size) = match e.kind {
                 _ if e.link => {
                     link = first_names.get(&e.target).cloned();
+                    if link.is_none() && broken_away.contains(&e.target) {
+                        continue;
+                    }
                     if link.is_none() {
                         let text =
                             "its first name is not in the archive; restore that too".to_owned();
@@ -194,6 +205,12 @@ pub(crate) fn write(
             };
             if !e.link && e.kind != Kind::Dir {
                 first_names.insert(path.clone(), name.clone());
+            }
+            let dated;
+            if plan.as_ref().is_some_and(|plan| plan.lost.is_some()) {
+                // With its own time nobody would see that it is not whole.
+                dated = Entry { mtime: Timestamp::default(), ..e.clone() };
+                e = &dated;
             }
             let owners = (row.user.as_deref(), row.group.as_deref());
             let owners = if request.numeric_ids { (None, None) } else { owners };

@@ -70,7 +70,13 @@ fn files_on_a_vaulted_tape_are_away_and_not_corrupt() {
     assert!(!below(&lab.path("verbose"), &lab.path("t")).join("linked").exists());
 
     are_away(&report(run(&lab, "verify t --json")));
-    are_away(&report(run(&lab, "restore t --to-tar out.tar --json")));
+    let archived = report(run(&lab, "restore t --to-tar out.tar --json"));
+    are_away(&archived);
+    assert_eq!(archived["files"], 1, "{archived}");
+    // Unpacked over files that are whole it leaves them.
+    assert_eq!(lab.sh("tar -tf out.tar | grep -E 'new|old|linked' | sed 's,.*/,,'"), "new\n");
+    let said = run(&lab, "restore t --to-tar again.tar -v").stderr;
+    assert!(said.contains("/t/linked") && !said.contains("restore that too"), "{said}");
     // Who looks after it is not alarmed: it is away on purpose.
     assert_eq!(run(&lab, "status --json").ok().code, 0);
     assert!(!run(&lab, "media list").ok().stdout.contains("damaged"));

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::request::{BackupRequest, Foreseen, Level, Pattern, Source};
+use capstan_cell::{Cell, split_tags};
 use serde_json::{Map, Value};
 
 use crate::args::{BackupArgs, Global};
@@ -115,7 +115,7 @@ pub fn bare(args: &BackupArgs) -> BackupRequest {
         level: level(args),
         resume: args.resume,
         dry_run: args.dry_run,
-        tags: args.tags.clone(),
+        tags: args.tags.iter().flat_map(|tags| split_tags(tags)).collect(),
         log_level: args.log_level,
         keep: args.keep.keep(),
         streams: tune.streams.map(usize::from),

@@ -124,6 +124,7 @@ pub use lock::Locked;
 pub use object_detail::ObjectDetail;
 pub use protect::VersionRef;
 pub use query::{Committed, Found, PassedOver, SessionInfo, Which};
+pub use names::split_tags;
 pub use refused::{RefusedNow, age_text};
 pub use restore::{Pick, RestoreTotals};
 pub use status::{Health, LastSession, ObjectStatus};

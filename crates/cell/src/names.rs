@@ -37,6 +37,11 @@ pub(crate) fn check_length(name: &str) -> Result<()> {
     )))
 }
 
+/// The tags of a text that joins them by commas.
+pub fn split_tags(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
+}
+
 /// Refuses tags that cannot be shown.
 pub(crate) fn check_tags(tags: &[String]) -> Result<()> {
     if tags.len() > TAGS_MAX {

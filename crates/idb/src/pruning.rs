@@ -314,7 +314,11 @@ async fn rows(conn: &mut Conn<'_>) -> std::result::Result<Vec<PruneRow>, Fault> 
             of.session = Some(decode::parsed(row, "id")?);
         }
         if is_writer(kind) {
-            of.tags.extend(decode::texts(row, "tags")?);
+            // Programs of before took what joins tags by commas for one tag.
+            for tags in decode::texts(row, "tags")? {
+                let tags = tags.split(',').map(str::trim).filter(|tag| !tag.is_empty());
+                of.tags.extend(tags.map(str::to_owned));
+            }
         }
     }
     Ok(rows)

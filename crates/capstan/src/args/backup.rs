@@ -102,8 +102,8 @@ pub struct BackupArgs {
     /// List each path, and what the backup would do with it
     #[arg(long, requires = "dry_run")]
     pub list: bool,
-    /// Tag the session; can be given several times
-    #[arg(long = "tag", value_name = "TAG")]
+    /// Tag the session; can be given several times, or once with several joined by commas
+    #[arg(long = "tag", value_name = "TAG[,TAG]")]
     pub tags: Vec<String>,
     /// What the internal database keeps of the catalogs: all; files (names without attributes); directories; none. The
     /// medium always has everything, so all can be restored. `capstan catalog load` fetches what was not kept

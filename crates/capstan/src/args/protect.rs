@@ -1,8 +1,8 @@
 //! The options of `protect`, `lock` and `prune`, and how people write until when something is kept.
 
-use capstan_cell::VersionRef;
 use capstan_cell::prune::{Count, KeepRules};
 use capstan_cell::request::{Keep, Protection, VersionName};
+use capstan_cell::{VersionRef, split_tags};
 use clap::{ArgGroup, Args};
 use jiff::Span;
 
@@ -219,8 +219,8 @@ pub struct PruneArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     keep_within: Option<Span>,
     /// Keep versions that have this tag, or all of these, joined by commas; can be given several times
-    #[arg(long, value_name = "TAG[,TAG]")]
-    keep_tag: Vec<String>,
+    #[arg(long, value_name = "TAG[,TAG]", value_parser = parse_tags)]
+    keep_tag: Vec<Tags>,
     /// Remove everything of the named objects, also their last complete versions. What is protected, locked or in use stays
     #[arg(long, requires = "names", conflicts_with_all = KEEP_RULES)]
     pub give_up: bool,
@@ -252,7 +252,6 @@ impl PruneArgs {
     pub fn rules(&self) -> KeepRules {
         // As elsewhere, 0 is no rule, not one that keeps nothing.
         let count = |count: Option<Count>| count.filter(|n| *n != Count::Last(0));
-        let list = |tags: &String| tags.split(',').map(str::to_owned).collect();
         KeepRules {
             last: count(self.keep_last),
             hourly: count(self.keep_hourly),
@@ -261,8 +260,20 @@ impl PruneArgs {
             monthly: count(self.keep_monthly),
             yearly: count(self.keep_yearly),
             within: self.keep_within,
-            tags: self.keep_tag.iter().map(list).collect(),
+            tags: self.keep_tag.iter().map(|tags| tags.0.clone()).collect(),
         }
+    }
+}
+
+/// Tags that a version has to have all.
+#[derive(Debug, Clone)]
+struct Tags(Vec<String>);
+
+fn parse_tags(text: &str) -> Result<Tags, String> {
+    match split_tags(text) {
+        // All versions would have all of no tags.
+        tags if tags.is_empty() => Err("it names no tag; write weekly, or weekly,audit".to_owned()),
+        tags => Ok(Tags(tags)),
     }
 }
 

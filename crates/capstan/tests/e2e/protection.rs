@@ -103,6 +103,40 @@ fn rules_keep_chains_whole_and_give_space_back() {
     assert_eq!(letters(&prune(&lab, &["--dry-run"])), "k");
 }
 
+/// As in restic, and as rules read them.
+#[test]
+fn tags_may_be_joined_by_commas() {
+    let lab = Lab::new();
+    let joined = step(&lab, 0, &["--tag", "audit, q4"]);
+    step(&lab, 1, &["--tag", "q4"]);
+    step(&lab, 2, &["--tag", "q4", "--tag", "audit"]);
+    step(&lab, 3, &[]);
+    let versions: Value =
+        serde_json::from_str(&lab.run(["versions", "t", "--json"]).ok().stdout).unwrap();
+    let text = versions.to_string();
+    assert!(text.contains("[\"audit\",\"q4\"]"), "{text}");
+    let dry = |tags| letters(&prune(&lab, &["--keep-last", "1", "--keep-tag", tags, "--dry-run"]));
+    assert_eq!((dry("audit"), dry("audit,q4")), ("krkk".into(), "krkk".into()));
+    assert_eq!(dry("q4"), "kkkk");
+    // So are those that were recorded as one.
+    if !crate::server::is_wanted() {
+        lab.edit_tables("UPDATE sessions SET tags = replace(tags, char(34, 44, 34), char(44))");
+        assert_eq!((dry("audit"), dry("audit,q4")), ("krkk".into(), "krkk".into()));
+    }
+    comes_back(&lab, 0, &joined);
+    let bad = lab.run(["prune", "--keep-tag", ","]);
+    assert!(bad.code == 2 && bad.stderr.contains("names no tag"), "{}", bad.stderr);
+    // A specification's are the same.
+    let at = lab.path("");
+    let spec = format!(
+        "device = \"{0}medium\"\n[options]\ntag = \"audit,q4\"\nfull = true\n[keep]\nlast = 1\ntag = \"audit,q4\"\n\
+         [[object]]\nname = \"t\"\npaths = [\"{0}tree\"]\n",
+        at.display()
+    );
+    lab.run(["run", lab.file("spec.toml", spec).to_str().unwrap()]).ok();
+    assert_eq!(letters(&prune(&lab, &["--keep-tag", "audit,q4", "--dry-run"])), "kkk");
+}
+
 #[test]
 fn what_is_not_protected_goes_and_nothing_else() {
     let lab = Lab::new();

@@ -171,6 +171,8 @@ impl Run {
         };
         let home = home::home(global)?;
         let cell = home::open_at(global, &home, secrets)?;
+        // Where the database is what fails, the backups say so.
+        let _ = cell.record_run_begun(&self.report.spec);
         let all: Vec<_> = spec.objects.iter().map(|args| (args, false)).collect();
         let groups = together(&all, spec.together);
         let mut without_room = self.back_up_all(&cell, global, groups, json, stop)?;
@@ -531,6 +533,7 @@ fn hostname() -> String {
 }
 
 /// Puts on record what went wrong with a run beside its backups, which have sessions of their own, or that nothing did.
+    let _ = cell.record_run_ended(&spec);
 fn record(global: &Global, spec: &Path, report: &RunReport) {
     let Ok(cell) = home::open(global) else { return };
     let spec = spec.display().to_string();

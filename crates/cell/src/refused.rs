@@ -13,6 +13,15 @@ use crate::session::{host, now_us};
 /// A name of which nothing was ever backed up may have been a mistake in writing: it is shown for so long, in microseconds.
 const UNKNOWN_US: i64 = 7 * 86_400_000_000;
 
+/// How far a run has come, in its setting: before a time in microseconds since 1970.
+const BEGUN: &str = "begun";
+const ENDED: &str = "ended";
+
+/// The setting that says how far the last run of a specification has come on this host.
+fn run_setting(spec: &str) -> String {
+    format!("run of {} on {}", bounded(spec.to_owned(), NAME_MAX), host())
+}
+
 /// What was refused, and what has not gone well since.
 #[derive(Debug, Clone)]
 pub struct RefusedNow {
@@ -55,6 +64,25 @@ impl Cell {
     /// Records that a run of a specification was refused, or that something of it went wrong beside its backups.
     pub fn record_run_refused(&self, spec: &str, code: u8, reason: &str) -> Result<()> {
         self.record_refused(Refused::Run, spec, code, reason)
+    }
+
+    /// Records that a run of a specification began its backups.
+    pub fn record_run_begun(&self, spec: &str) -> Result<()> {
+        Ok(self.idb.put_setting(&run_setting(spec), &format!("{BEGUN} {}", now_us()))?)
+    }
+
+    /// Records that a run of a specification came to its end, and has told of it.
+    pub fn record_run_ended(&self, spec: &str) -> Result<()> {
+        Ok(self.idb.put_setting(&run_setting(spec), &format!("{ENDED} {}", now_us()))?)
+    }
+
+    /// Whether the last run of a specification came to its end, and did so at most so long ago.
+    pub fn has_run_ended(&self, spec: &str, within: Duration) -> Result<bool> {
+        let last = self.idb.setting(&run_setting(spec))?.unwrap_or_default();
+        let ended_us = last.split_once(' ').filter(|(what, _)| *what == ENDED);
+        let ended_us = ended_us.and_then(|(_, us)| us.parse::<i64>().ok());
+        let age_us = ended_us.map(|us| now_us().abs_diff(us));
+        Ok(age_us.is_some_and(|us| Duration::from_micros(us) <= within))
     }
 
     /// Records that a run of a specification went well, whatever became of its backups.

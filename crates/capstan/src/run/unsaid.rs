@@ -1,6 +1,9 @@
 //! Runs that have no report: of a specification that cannot be read, and those that ended without a word.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use capstan_cell::Cell;
 
 use crate::args::Global;
 use crate::exit::{COMPLETED, FAILED, Failure, one_line};
@@ -9,6 +12,9 @@ use crate::{home, spec};
 
 /// Exit codes with which a run ends that has told of itself.
 const HAS_TOLD: [&str; 4] = ["0", "1", "2", "3"];
+
+/// A run that ended so long ago at most is the one that systemd tells of: it does so at once.
+const JUST_NOW: Duration = Duration::from_secs(600);
 
 /// Records and tells that a specification cannot be read. What of it can be, says where to and whom.
 pub fn refused(global: &Global, place: &Path, failure: &Failure) {
@@ -19,12 +25,14 @@ pub fn refused(global: &Global, place: &Path, failure: &Failure) {
     }
 }
 
-/// Tells of a run that ended without doing so itself, as systemd says it did: `MONITOR_SERVICE_RESULT`, `MONITOR_EXIT_STATUS`.
+/// Tells of a run that ended without doing so itself, as systemd says it did: `MONITOR_SERVICE_RESULT`, `MONITOR_EXIT_STATUS`. Before
+/// version 251 it says neither: then what the run recorded of itself decides.
 pub fn tell(global: &Global, place: &Path) -> Result<u8, Failure> {
     let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (result, status) = (said("MONITOR_SERVICE_RESULT"), said("MONITOR_EXIT_STATUS"));
     let ended = match (result.as_deref(), status.as_deref()) {
         (Some("exit-code"), Some(code)) if HAS_TOLD.contains(&code) => return Ok(COMPLETED),
+        (None, _) if has_ended(global, place) => return Ok(COMPLETED),
         (Some(result), Some(status)) => format!("it ended by {result} ({status})"),
         (Some(result), None) => format!("it ended by {result}"),
         (None, _) => "its unit failed".to_owned(),
@@ -37,18 +45,35 @@ pub fn tell(global: &Global, place: &Path) -> Result<u8, Failure> {
     Ok(COMPLETED)
 }
 
-/// Puts it on record, and sends it.
-fn say(global: &Global, place: &Path, code: u8, reason: &str) -> Result<(), String> {
-    let (notify, home) = spec::told(place);
-    let global = Global {
+/// Whether the run came to its end, and so has told of it. Where the database does not say so, it did not.
+fn has_ended(global: &Global, place: &Path) -> bool {
+    let global = of_home(global, spec::told(place).1);
+    let spec = place.display().to_string();
+    let ended = home::open(&global).and_then(|cell| Ok(cell.has_run_ended(&spec, JUST_NOW)?));
+    ended.unwrap_or(false)
+}
+
+/// The options, with the home that a specification names where they name none.
+fn of_home(global: &Global, home: Option<PathBuf>) -> Global {
+    Global {
         home: global.home.clone().or(home),
         typed: global.typed.clone(),
         told: None,
         ..*global
-    };
+    }
+}
+
+/// Puts it on record, and sends it.
+fn say(global: &Global, place: &Path, code: u8, reason: &str) -> Result<(), String> {
+    let (notify, home) = spec::told(place);
+    let global = of_home(global, home);
     let spec = place.display().to_string();
+    let record = |cell: Cell| {
+        cell.record_run_refused(&spec, code, reason)?;
+        Ok(cell.record_run_ended(&spec)?)
+    };
     let recorded = home::open(&global)
-        .and_then(|cell| Ok(cell.record_run_refused(&spec, code, reason)?))
+        .and_then(record)
         .map_err(|failure| format!("it cannot be put on record: {}", failure.error));
     let Some(notify) = notify else { return recorded };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();

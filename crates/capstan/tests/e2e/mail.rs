@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Lab, finish, noise, skip};
+use crate::support::{Lab, finish, noise, skip, wait_for};
 
 /// Takes mail with STARTTLS from who knows the password, and lays each letter into a file. Says its port.
 const SERVER: &str = r#"
@@ -189,6 +189,51 @@ fn sendmail_sends_and_a_run_that_was_killed_is_told_of() {
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert!(status["runs"][0]["reason"].as_str().unwrap().contains("1 mistake"), "{status:#}");
     assert_eq!(status["runs"][0]["exit_code"], 2);
+}
+
+/// Before version 251 systemd does not say how a unit ended.
+#[test]
+fn a_run_that_told_of_itself_is_not_told_of_again() {
+    let lab = Lab::new();
+    lab.file("sendmail", "#!/bin/sh\ncat >>$(dirname $0)/sent\n");
+    lab.sh("chmod 755 sendmail");
+    let notify = format!("{OBJECTS}[notify]\nmail = \"root\"\nsendmail = \"LAB/sendmail\"\n");
+    let told = || {
+        let mut command = lab.command();
+        command.args(["run", "--failed"]).arg(lab.path("desk.toml"));
+        command.env_remove("MONITOR_SERVICE_RESULT").env_remove("MONITOR_EXIT_STATUS");
+        finish(&mut command).ok();
+        lab.sh("if [ -e sent ]; then cat sent; rm sent; fi")
+    };
+    // A command that fails, a path that is gone, a mistake, and a file that is gone: the reason stays.
+    let pre = format!("{notify}[commands]\npre = \"exit 9\"\n");
+    for (text, code, words) in [
+        (&pre, 1, "exit 9"),
+        (&notify, 1, "no such"),
+        (&format!("oops = 1\n{notify}"), 2, "1 mistake"),
+    ] {
+        assert_eq!(run(&lab, text).code, code, "{words}");
+        assert!(lab.sh("cat sent; rm sent").contains("Subject: "), "{words}");
+        assert_eq!(told(), "", "{words}");
+        let status = lab.run(["status"]).stdout;
+        assert!(status.contains(words) && !status.contains("before it could"), "{words}: {status}");
+    }
+    // One that is killed in its backup says nothing, though the one before did.
+    lab.file("tree/x", "x");
+    let long = "device = \"LAB/m\"\n[[object]]\nname = \"z\"\nstdin-name = \"z\"\nfrom-command = \"touch LAB/begun; exec sleep 60\"\n";
+    let text = format!("{long}[notify]\nmail = \"root\"\nsendmail = \"LAB/sendmail\"\n");
+    let text = text.replace("LAB", lab.path("").to_str().unwrap().trim_end_matches('/'));
+    let spec = lab.file("desk.toml", text);
+    let mut child = lab.command().arg("run").arg(spec).stdout(Stdio::null()).spawn().unwrap();
+    wait_for("the command begins", || lab.path("begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let sent = told();
+    assert!(sent.contains("before it could say how"), "{sent}");
+    let status = lab.run(["status"]).stdout;
+    assert!(status.contains("before it could say how: its unit failed"), "{status}");
+    // Once.
+    assert_eq!(told(), "");
 }
 
 /// Takes mail from anybody, asks for a login in the clear, and keeps every line that it is sent.

@@ -251,6 +251,7 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
             "media": done.media.iter().map(|m| json!({
                 "label": m.label, "device": m.device, "lacking": m.lacking, "files": m.files,
             })).collect::<Vec<_>>(),
+            "notes": done.notes,
         }))?;
     } else {
         out.text(&recovered_page(&done))?;
@@ -273,6 +274,9 @@ fn recovered_page(done: &Recovered) -> String {
             None => writeln!(text, "medium '{label}': {} files", grouped(m.files)),
             Some(why) => writeln!(text, "medium '{label}' ({}) is lacking: {why}", m.device),
         };
+    }
+    for note in &done.notes {
+        let _ = writeln!(text, "{}", path_text(note.as_bytes()));
     }
     text
 }

@@ -79,7 +79,7 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         out.text(&format!("{}: ok, {n} {objects}\n", spec.path.display()))?;
         return out.finish().map(|()| COMPLETED);
     }
-    let (untold, host) = (Untold::default(), hostname());
+    let (untold, host) = (Untold::default(), capstan_cell::host());
     let global = Global {
         home: global.home.clone().or(spec.home.clone()),
         typed: global.typed.clone(),
@@ -133,7 +133,7 @@ impl Run {
         let start = Timestamp::now();
         let report = RunReport {
             spec: spec.path.display().to_string(),
-            host: hostname(),
+            host: capstan_cell::host(),
             status: "completed",
             exit_code: COMPLETED,
             start: format!("{start:.3}"),
@@ -171,6 +171,7 @@ impl Run {
         };
         let home = home::home(global)?;
         let cell = home::open_at(global, &home, secrets)?;
+        self.report.host = capstan_cell::host();
         // Where the database is what fails, the backups say so.
         let _ = cell.record_run_begun(&self.report.spec);
         let all: Vec<_> = spec.objects.iter().map(|args| (args, false)).collect();
@@ -522,22 +523,18 @@ fn tell(global: &Global, spec: &Spec, mut report: RunReport) -> RunReport {
 /// How it stands with the objects; nothing where the database is away.
 fn stands(global: &Global, spec: &Spec) -> Vec<ObjectStatus> {
     let names: Vec<String> = spec.objects.iter().filter_map(|args| args.name.clone()).collect();
-    let host = hostname();
+    let host = capstan_cell::host();
     let all = home::open(global).ok().and_then(|cell| cell.status(&[], DAY).ok());
     let is_of_it = |o: &ObjectStatus| o.host == host && names.contains(&o.name);
     all.unwrap_or_default().into_iter().filter(is_of_it).collect()
 }
 
-fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 /// Puts on record what went wrong with a run beside its backups, which have sessions of their own, or that nothing did.
-    let _ = cell.record_run_ended(&spec);
 fn record(global: &Global, spec: &Path, report: &RunReport) {
     let Ok(cell) = home::open(global) else { return };
     let spec = spec.display().to_string();
     // Where the database is what fails, the report says so.
+    let _ = cell.record_run_ended(&spec);
     let _ = match report.errors.is_empty() {
         true => cell.record_run_well(&spec),
         false => cell.record_run_refused(&spec, report.exit_code, &report.errors.join("; ")),

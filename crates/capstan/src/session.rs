@@ -183,7 +183,7 @@ pub fn failed(method: &str, start: Timestamp, failure: &Failure) -> Report {
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     let error = format!("{}{hint}", failure.error);
     Report {
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: capstan_cell::host(),
         method: method.to_owned(),
         status: "failed".to_owned(),
         start: format!("{start:.3}"),

@@ -65,6 +65,7 @@ pub mod observe;
 mod one_object;
 mod outcome;
 mod presence;
+mod other_names;
 mod process;
 mod protect;
 pub mod prune;
@@ -130,6 +131,7 @@ pub use restore::{Pick, RestoreTotals};
 pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::{TakenRing, ring_of_medium};
 pub use tapes_wanted::{TapeWanted, WaitingSession};
+pub use session::host;
 pub use versions::{VersionInfo, VersionState};
 pub use waits::WaitNow;
 
@@ -165,6 +167,9 @@ impl Cell {
         presence::end_dead_sessions(&idb)?;
         idb.order_what_has_none(session::now_us())?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
+        if let Some(name) = idb.host() {
+            session::call_host(name);
+        }
         let id = media::identity(&idb, &entropy)?;
         // Its reserve is made where there is room again.
         idb.home_room();

@@ -1,6 +1,6 @@
 //! What all sessions share: time, host, process, messages, the end.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use capstan_devices::operator::take_waited;
@@ -57,9 +57,18 @@ pub(crate) fn rfc3339(us: i64) -> String {
     )
 }
 
-/// This host's name.
-pub(crate) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+/// What the settings of this process's home call this host.
+static CALLED: RwLock<Option<String>> = RwLock::new(None);
+
+/// This host's name, of which objects and sessions are: as the settings of the home that was opened have it, else as the system has.
+pub fn host() -> String {
+    let called = CALLED.read().clone();
+    called.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+/// Calls this host so, whatever the system calls it.
+pub(crate) fn call_host(name: &str) {
+    *CALLED.write() = Some(name.to_owned());
 }
 
 /// Whether a session of that kind makes the version that it is recorded with.

@@ -149,6 +149,7 @@ impl Cell {
             all.extend(self.status_of(&object, &known, &mut faults, max_age)?);
         }
         let is_asked_for = |name: &String| names.is_empty() || names.contains(name);
+        self.name_ways_out(&mut all, max_age);
         for of in refused.iter().filter(|of| is_asked_for(&of.refusal.name)) {
             let (name, host) = (&of.refusal.name, &of.refusal.host);
             if !all.iter().any(|o: &ObjectStatus| o.name == *name && o.host == *host)
@@ -498,7 +499,7 @@ impl ObjectStatus {
         }
     }
 
-    fn say(&mut self, health: Health, why: String) {
+    pub(crate) fn say(&mut self, health: Health, why: String) {
         self.health = self.health.max(health);
         self.why.push(why);
     }

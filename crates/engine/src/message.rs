@@ -363,8 +363,8 @@ impl Code {
                 403,
                 "no-base",
                 Warning,
-                "make the media of the earlier backups available, or give the key that opens their names; where a machine was renamed, the \
-                 next one builds on this one",
+                "make the media of the earlier backups available, or give the key that opens their names; where a machine was renamed, \
+                 `host` in its capstan.toml says what it was called",
             ),
             Self::Anomaly => (
                 410,

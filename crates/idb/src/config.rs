@@ -20,6 +20,8 @@ const SIZE_MAX: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The longest that can be said.
 const PATIENCE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The longest name of a host, in bytes.
+const HOST_MAX: usize = 255;
 
 /// What a home's file says.
 #[derive(Debug, Clone)]
@@ -28,6 +30,8 @@ pub(crate) struct Config {
     pub database: Option<Address>,
     /// How long a server that went away is waited for.
     pub patience: Duration,
+    /// What this host is called in the tables, if not as the system calls it.
+    pub host: Option<String>,
 }
 
 impl Config {
@@ -58,7 +62,7 @@ fn parse(path: &Path, text: &str) -> Result<Config> {
         let at = e.span().map_or(0, |span| span.start);
         wrong(at, format!("{}; write `key = \"value\"`", e.message()))
     })?;
-    let mut config = Config { database: None, patience: PATIENCE };
+    let mut config = Config { database: None, patience: PATIENCE, host: None };
     for (key, value) in table.get_ref().iter() {
         let set = match &**key.get_ref() {
             "database" => text_of(key, value).and_then(|url| {
@@ -69,7 +73,13 @@ fn parse(path: &Path, text: &str) -> Result<Config> {
                 config.patience = patience(wait)?;
                 Ok(())
             }),
-            other => Err(format!("'{other}' is no setting; there are database and database-wait")),
+            "host" => text_of(key, value).and_then(|name| {
+                config.host = Some(host(name)?);
+                Ok(())
+            }),
+            other => {
+                Err(format!("'{other}' is no setting; there are database, database-wait and host"))
+            }
         };
         set.map_err(|problem| wrong(key.span().start, problem))?;
     }
@@ -84,6 +94,18 @@ fn text_of<'t>(
         DeValue::String(text) => Ok(text.as_ref()),
         _ => Err(format!("'{}' is a text; write it in quotes", key.get_ref())),
     }
+}
+
+/// A host's name, as lists show it.
+fn host(text: &str) -> std::result::Result<String, String> {
+    let is_name = |c: char| !c.is_whitespace() && !c.is_control();
+    if text.is_empty() || text.len() > HOST_MAX || !text.chars().all(is_name) {
+        return Err(format!(
+            "'{}' is no host's name; write it as `uname -n` gave it",
+            text.escape_debug()
+        ));
+    }
+    Ok(text.to_owned())
 }
 
 /// A time as "90s", "5m" or "1h".
@@ -126,6 +148,8 @@ mod tests {
             of("# where\ndatabase = \"postgres://u@h/db\"\ndatabase-wait = \"2m\"\n").unwrap();
         assert_eq!(config.database.unwrap().to_string(), "postgres://u@h:5432/db");
         assert_eq!(config.patience, Duration::from_secs(120));
+        assert_eq!(config.host, None);
+        assert_eq!(of("host = \"vm.example\"").unwrap().host.unwrap(), "vm.example");
     }
 
     #[test]
@@ -139,6 +163,8 @@ mod tests {
             ("database-wait = \"-5m\"", 1, "90s"),
             ("database-wait = \"99h\"", 1, "24h"),
             ("database-wait = \"é\"", 1, "90s"),
+            ("host = \"\"", 1, "no host's name"),
+            ("\nhost = \"a b\"", 2, "no host's name"),
         ] {
             let error = of(text).unwrap_err().to_string();
             let place = format!("/h/capstan.toml:{line}: ");

@@ -85,6 +85,8 @@ pub struct Idb {
     pub(crate) catalogs: CatalogStore,
     /// What it is called: its file, or its address without a password.
     place: String,
+    /// What its settings say that this host is called.
+    host: Option<String>,
     /// Under a lock since a runtime of one thread is driven by one caller.
     link: Mutex<Link>,
 }
@@ -135,7 +137,9 @@ impl Idb {
                 idb.check_cell()?;
                 Ok(idb)
             }
-        }
+        };
+        idb.host = config.host;
+        Ok(idb)
     }
 
     /// Opens the file of a home, whatever its settings say.
@@ -197,7 +201,7 @@ impl Idb {
             .block_on(connect())
             .map_err(|fault| fault.of(format_args!("open the tables"), &place))?;
         let link = Mutex::new(Link { runtime, store: Some(store) });
-        let idb = Self { home: home.to_owned(), catalogs, place, link };
+        let idb = Self { home: home.to_owned(), catalogs, place, host: None, link };
         idb.migrate(MIGRATIONS)?;
         drop(opening);
         Ok(idb)
@@ -214,6 +218,11 @@ impl Idb {
     }
 
     /// Whether the tables are on a server.
+    /// What the settings of its home say that this host is called, if they do.
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+
     pub fn is_on_server(&self) -> bool {
         matches!(self.link.lock().store, Some(Store::Postgres(_)))
     }

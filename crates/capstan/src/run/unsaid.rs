@@ -76,7 +76,7 @@ fn say(global: &Global, place: &Path, code: u8, reason: &str) -> Result<(), Stri
         .and_then(record)
         .map_err(|failure| format!("it cannot be put on record: {}", failure.error));
     let Some(notify) = notify else { return recorded };
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = capstan_cell::host();
     let letter = Letter {
         subject: one_line(&format!("Capstan on {host}: {spec}: failed")),
         body: format!(

@@ -77,6 +77,7 @@ mod mount_requests;
 mod moved;
 mod names_key;
 mod naming;
+mod new_name;
 mod not_imported;
 mod noted_damage;
 mod oddities;

@@ -9,6 +9,7 @@ use capstan_idb::{Object, Session};
 use super::plan::Plan;
 use crate::Cell;
 use crate::error::Result;
+use crate::other_names::setting;
 use crate::restore::is_complete_by;
 use crate::session::{Ears, host, writes_versions};
 
@@ -50,9 +51,10 @@ impl Cell {
             && let Some(other) = self.earlier_host(&plan.name)?
         {
             full(format!(
-                "this machine is called {} now, and '{}' was backed up by this home when it was called {other}",
+                "this machine is called {} now, and '{}' was backed up by this home when it was called {other}; to go on with that, {}",
                 host(),
-                plan.name
+                plan.name,
+                setting(&self.home, &other)
             ));
         }
         Ok(())

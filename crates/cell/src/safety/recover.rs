@@ -44,6 +44,8 @@ pub struct Recovered {
     pub from: String,
     /// What became of each medium that the database names.
     pub media: Vec<RecoveredMedium>,
+    /// What is to be known or done before the next backup.
+    pub notes: Vec<String>,
 }
 
 /// A medium that the recovered database names.
@@ -122,11 +124,12 @@ pub fn recover(
         }
     }
     let media = media.into_iter().map(|(_, row)| row).collect();
+    let notes = cell.other_name_text()?.into_iter().collect();
     let begun = home.join(BEGUN);
     if !stop.0.load(Relaxed) && begun.exists() {
         std::fs::remove_file(&begun).map_err(CellError::io("remove", begun.display()))?;
     }
-    Ok(Recovered { cell: cell.id.to_string(), created_us: manifest.created_us, from, media })
+    Ok(Recovered { cell: cell.id.to_string(), created_us: manifest.created_us, from, media, notes })
 }
 
 type Files = Vec<(String, Vec<u8>)>;

@@ -24,9 +24,9 @@ pub struct AwayReport {
     pub barcode: Option<String>,
     /// Where it was brought, or why it is not at hand.
     pub place: String,
-    /// Files that have something on it.
+    /// Files that have something on it, each counted at one medium.
     pub files: u64,
-    /// Their bytes.
+    /// Their bytes: the whole of each.
     pub bytes: u64,
 }
 
@@ -42,7 +42,7 @@ struct Found {
 }
 
 impl AwayFiles {
-    /// Takes a file that has data on a medium which is away.
+    /// Takes a file that has data on a medium which is away, with its whole size.
     pub fn add(&self, medium: MediumId, why: &str, bytes: u64) {
         let mut found = self.0.lock();
         let of = match found.iter().position(|of| of.medium == medium) {

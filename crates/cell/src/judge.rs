@@ -128,6 +128,8 @@ pub(crate) struct Named {
     links: Vec<(Vec<u8>, Vec<u8>)>,
     /// Those that lie on media which are away.
     away: AwayFiles,
+    /// Those of which a part was found first that is away: where, and the bytes of such parts.
+    away_parts: BTreeMap<Vec<u8>, (MediumId, String, u64)>,
 }
 
 impl Named {
@@ -142,10 +144,15 @@ impl Named {
         } else if let Some((_, medium, why)) =
             lost.away.iter().find(|(lost, ..)| lost.costs(entry, stream, start))
         {
-            if !self.paths.contains_key(&entry.path()) {
+            let path = entry.path();
+            if let Some((.., bytes)) = self.away_parts.get_mut(&path) {
+                *bytes = bytes.saturating_add(entry.size);
+            } else if !self.paths.contains_key(&path) && entry.kind == Kind::Part {
+                self.away_parts.insert(path.clone(), (*medium, why.clone(), entry.size));
+            } else if !self.paths.contains_key(&path) {
                 self.away.add(*medium, why, entry.size);
             }
-            self.paths.entry(entry.path()).or_insert((Code::FileAway, why.clone()));
+            self.paths.entry(path).or_insert((Code::FileAway, why.clone()));
         } else if lost.damaged.costs(entry, stream, start) {
             let text = "some of its data are damaged".to_owned();
             self.paths.entry(entry.path()).or_insert((Code::Damaged, text));
@@ -165,6 +172,14 @@ impl Named {
             })?;
         }
         Ok(())
+    }
+
+    /// Those on media that are away, each with its whole size. `whole` has the sizes of files in parts.
+    fn away(&mut self, whole: &BTreeMap<Vec<u8>, u64>) -> AwayFiles {
+        for (path, (medium, why, bytes)) in std::mem::take(&mut self.away_parts) {
+            self.away.add(medium, &why, whole.get(&path).copied().unwrap_or(bytes));
+        }
+        std::mem::take(&mut self.away)
     }
 
     /// Names them; returns how many files they are, each counted once however many names it has.
@@ -248,7 +263,7 @@ pub(crate) fn version(
     let mut passed = Passed::default();
     let mut named = Named::default();
     // Parts, until what they are a part of is found.
-    let (mut parts, mut files) = (BTreeSet::new(), BTreeSet::new());
+    let (mut parts, mut files) = (BTreeSet::new(), BTreeMap::new());
     view.all_rows(&mut |stream, row| -> Result<()> {
         let path = row.entry.path();
         let counts = row.entry.kind.is_inode() || row.entry.kind == Kind::Part;
@@ -262,13 +277,13 @@ pub(crate) fn version(
             named.take(&row.entry, stream.stream, row.start, lost);
         }
         if row.entry.kind == Kind::Part && row.entry.size > 0 {
-            if first && !files.contains(&path) {
+            if first && !files.contains_key(&path) {
                 parts.insert(path);
             }
             return Ok(());
         }
         if is_in_parts(&row, stream) {
-            files.insert(path.clone());
+            files.insert(path.clone(), row.entry.size);
         }
         if row.entry.kind.is_inode()
             && let Some((code, text)) = problem(&overview, stream.stream, &row, first)
@@ -277,11 +292,11 @@ pub(crate) fn version(
         }
         Ok(())
     })?;
-    for path in parts.difference(&files) {
+    for path in parts.iter().filter(|path| !files.contains_key(*path)) {
         let text = PART_ALONE.to_owned();
         named.paths.entry(path.clone()).or_insert((Code::Damaged, text));
     }
-    passed.away = std::mem::take(&mut named.away);
+    passed.away = named.away(&files);
     passed.lost = named.say(ears);
     if let Some(e) = view.media.names_lost() {
         ears.say(Code::Damaged, "media agent", "", chain(&e));

@@ -113,6 +113,40 @@ fn a_disk_that_is_not_mounted_is_away_too() {
     assert_eq!(damaged["status"], "completed_with_errors");
 }
 
+/// A file that is away counts once, with its whole size, and what was not written is none of the files restored.
+#[test]
+fn a_file_in_parts_that_is_away_counts_whole() {
+    let lab = Lab::new();
+    lab.file("t/kept", noise(1, 1000));
+    lab.backed_up(["t", "--to", "m1", "--name", "t"]);
+    lab.file("t/big", noise(2, 40_000_000));
+    lab.file("t/small", noise(3, 400_000));
+    lab.backed_up(["t", "--to", "m2", "--name", "t", "--incr"]);
+    lab.sh("mv m2 unplugged");
+    let counts = |args: &[&str]| {
+        let report = report(lab.run([args, &["--json"]].concat()));
+        let of = |key: &str| report[key].as_u64().unwrap_or_else(|| panic!("{key}: {report:#}"));
+        let text = report["errors"].to_string();
+        assert!(text.contains("2 files, 40.4 MB: on") || of("away") == 1, "{text}");
+        (of("files"), of("away"), of("away_bytes"))
+    };
+    assert_eq!(counts(&["restore", "t", "--into", "out"]), (1, 2, 40_400_000));
+    assert_eq!(lab.sh("find out -type f | wc -l").trim(), "1");
+    assert_eq!(counts(&["verify", "t"]), (3, 2, 40_400_000));
+    let big = lab.path("t/big");
+    let one = ["restore", "t", big.to_str().unwrap(), "--into", "one"];
+    assert_eq!(counts(&one), (0, 1, 40_000_000));
+    assert_eq!(lab.sh("find one -type f | wc -l").trim(), "0");
+    lab.sh("mv unplugged m2");
+    let all = report(lab.run(["restore", "t", "--into", "all", "--json"]));
+    assert_eq!((&all["files"], &all["away"]), (&3.into(), &0.into()), "{all:#}");
+    same_by_rsync(&lab.path("t"), &below(&lab.path("all"), &lab.path("t")));
+    // What exists and is kept is none of them.
+    let again =
+        report(lab.run(["restore", "t", "--into", "all", "--overwrite", "never", "--json"]));
+    assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &3.into()), "{again:#}");
+}
+
 /// That is no damage of what is in it: a line of each medium is enough, whoever reads.
 #[test]
 fn a_library_that_cannot_be_reached_is_away() {

@@ -36,6 +36,9 @@ impl Restore<'_> {
                     if !self.is_whole(path, row.ordinal) {
                         match worker.withdraw(dir, name) {
                             Ok(true) => {
+                                if self.in_parts.contains_key(path) {
+                                    self.counts.files.fetch_sub(1, Relaxed);
+                                }
                                 self.left_alone(path);
                                 return Ok(());
                             }

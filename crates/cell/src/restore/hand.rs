@@ -223,7 +223,6 @@ impl<'a> Hand<'a> {
         let result = match e.kind {
             Kind::Part => self.write_part(row, stream, &path, dir, name, data),
             Kind::File if r.in_parts.contains_key(&path) => {
-                r.counts.files.fetch_add(1, Relaxed);
                 if !r.overview.is_whole(row) {
                     r.lost(&path, NOT_THERE);
                 }
@@ -316,7 +315,8 @@ impl<'a> Hand<'a> {
                     })?;
                 } else if let ExtentKind::At(stream, at) = extent.kind {
                     let from = offset;
-                    self.copy_elsewhere(path, stream, at, extent.len, &mut |at, bytes| {
+                    let (of, place) = ((path, entry.size), (stream, at, extent.len));
+                    self.copy_elsewhere(of, place, &mut |at, bytes| {
                         file.write_all_at(from.saturating_add(at), bytes)
                     })?;
                 }
@@ -388,7 +388,7 @@ impl<'a> Hand<'a> {
         let mut written = 0_u64;
         for Stretch { offset, stream, at, len, .. } in elsewhere {
             written = written.saturating_add(len);
-            self.copy_elsewhere(path, stream, at, len, &mut |to, bytes| {
+            self.copy_elsewhere((path, e.size), (stream, at, len), &mut |to, bytes| {
                 file.write_all_at(offset.saturating_add(to), bytes)
             })?;
         }
@@ -440,13 +440,11 @@ impl<'a> Hand<'a> {
         Ok(())
     }
 
-    /// The same of another stream, wherever that lies.
+    /// The same of another stream, wherever that lies, for a file of a size.
     fn copy_elsewhere(
         &mut self,
-        path: &[u8],
-        stream: StreamId,
-        from: u64,
-        len: u64,
+        (path, size): (&[u8], u64),
+        (stream, from, len): (StreamId, u64, u64),
         write: &mut WriteAt<'_>,
     ) -> std::result::Result<(), TargetError> {
         let r = self.restore;
@@ -464,7 +462,7 @@ impl<'a> Hand<'a> {
                 Found::Lost(n, e) => {
                     let at = from.saturating_add(done);
                     match self.elsewhere.is_unopened {
-                        true => r.not_had(path, len, &e),
+                        true => r.not_had(path, size, &e),
                         false => {
                             let range = (stream, at, at.saturating_add(n));
                             r.lost_range(path, range, &crate::error::chain(&e));

@@ -215,13 +215,15 @@ impl Restore<'_> {
         self.lose(Code::Missing, "disk agent", path, why);
     }
 
-    /// The same, where the medium may be away: then that is no loss, and a line is said of the medium in the end.
+    /// The same, where the medium may be away: then that is no loss, and a line is said of the medium in the end. The file counts once,
+    /// with its whole size, however many parts of it are away; `bytes` is the size of one that is not written in parts.
     pub(super) fn not_had(&self, path: &[u8], bytes: u64, e: &CellError) {
         let Some((medium, why)) = e.away() else {
             return self.missing(path, &crate::error::chain(e));
         };
         if self.note_loss(path, Loss::Away) {
-            self.away.add(medium, why, bytes);
+            let whole = self.in_parts.get(path).map_or(bytes, |file| file.entry.size);
+            self.away.add(medium, why, whole);
             self.name_lost(Code::FileAway, "media agent", path, why);
         }
     }
@@ -448,6 +450,7 @@ impl Restore<'_> {
                     self.firsts.add(path);
                     file.set_len(len)?;
                     file.leave()?;
+                    self.counts.files.fetch_add(1, Relaxed);
                     *made = Some(true);
                 }
                 Created::Skipped => self.first_stays(worker, path, (&entry, dir, name))?,

@@ -292,7 +292,15 @@ impl Keys {
 
     fn remove_names_key(&self) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
-        if !names_key::remove(&self.home)? {
+        let is_removed = names_key::remove(&self.home)?;
+        let cell = Cell::open(&self.home, Secrets::none())?;
+        // After a recovery it may be what is not wanted back.
+        if cell.forget_names_key()? {
+            self.notes
+                .say("it is done without a names key: backups are full where no secret is at hand");
+            return Ok(());
+        }
+        if !is_removed {
             return Err(Failure::bad_input(
                 format!("there is no names key in {}", self.home.display()),
                 "`capstan key names` makes one",

@@ -205,3 +205,53 @@ fn what_was_imported_without_a_secret_is_one_object_with_what_came_since() {
     same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
     lab.run(["idb", "check"]).ok();
 }
+
+/// It lies on no medium, and not in the backup of the database.
+#[test]
+fn after_a_recovery_of_the_database_it_is_made_again_or_asked_for() {
+    let lab = lab(&[]);
+    let sheet = with(&lab, SECRET, &["idb", "recovery-key"]).ok().stdout.clone();
+    lab.file("code", sheet);
+    unattended(&lab);
+    unattended(&lab);
+    let lose = || fs::remove_dir_all(lab.path("home")).unwrap();
+    let recover = |secret| {
+        let run = with(&lab, secret, &["idb", "recover", "medium", "--code-file", "code"]);
+        run.ok().stdout.clone()
+    };
+    // With a secret at hand nothing is left to be done.
+    lose();
+    let said = recover(SECRET);
+    assert!(said.contains("names.key is made anew"), "{said}");
+    lab.run(["status"]).ok();
+    assert_eq!(unattended(&lab).0, "incr");
+    // Without one it says what is to be done, and so does status until it is.
+    lose();
+    let said = recover("");
+    assert!(said.contains("`capstan key names` makes it"), "{said}");
+    let status = lab.run(["status"]);
+    assert_eq!(status.code, 5, "{}", status.stdout);
+    assert!(status.stdout.contains("names.key is not there since"), "{}", status.stdout);
+    assert_eq!(unattended(&lab).0, "full");
+    with(&lab, SECRET, &["key", "names"]).ok();
+    assert_eq!(unattended(&lab).0, "incr");
+    lab.run(["status"]).ok();
+    // Whoever does not want it says so.
+    lose();
+    recover("");
+    assert_eq!(lab.run(["status"]).code, 5);
+    lab.run(["key", "names", "--remove"]).ok();
+    lab.run(["status"]).ok();
+    lab.run(["key", "names", "--remove"]).refused(&["there is no names key"]);
+    // A home that did without one is not told of it.
+    let bare = Lab::new();
+    bare.file("tree/a", "a");
+    with(&bare, SECRET, &["key", "init", "--no-names-key"]).ok();
+    let sheet = with(&bare, "", &["idb", "recovery-key"]).ok().stdout.clone();
+    bare.file("code", sheet);
+    bare.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    fs::remove_dir_all(bare.path("home")).unwrap();
+    let run = with(&bare, SECRET, &["idb", "recover", "medium", "--code-file", "code"]);
+    assert!(!run.ok().stdout.contains("names.key"), "{}", run.stdout);
+    assert!(!bare.path("home/names.key").exists());
+}

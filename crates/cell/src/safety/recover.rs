@@ -124,7 +124,7 @@ pub fn recover(
         }
     }
     let media = media.into_iter().map(|(_, row)| row).collect();
-    let notes = cell.other_name_text()?.into_iter().collect();
+    let notes = cell.other_name_text()?.into_iter().chain(cell.names_key_again()?).collect();
     let begun = home.join(BEGUN);
     if !stop.0.load(Relaxed) && begun.exists() {
         std::fs::remove_file(&begun).map_err(CellError::io("remove", begun.display()))?;

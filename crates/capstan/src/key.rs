@@ -204,6 +204,7 @@ impl Keys {
         }
         keyring::save(&self.home, &ring)?;
         ids.iter().for_each(|id| self.notes.say(&format!("lock {id} is added")));
+        self.note_locks(&ids);
         if scope == Scope::All {
             self.print_sheets(&ring, &new, None)?;
         } else {
@@ -381,13 +382,21 @@ impl Keys {
         for opener in rest {
             draw(|rng| ring.add_lock(&unlocked, &opener.lock(Scope::All, label), rng))?;
         }
+        let new: Vec<LockId> = ring
+            .list()
+            .pop()
+            .into_iter()
+            .flat_map(|pair| pair.locks)
+            .filter_map(|l| l.id)
+            .collect();
         // The ring comes first: with it, both what is wrapped anew and what is not can be read.
         keyring::save(&self.home, &ring)?;
         self.notes.say(&format!("key {id} is active; older keys are kept for reading"));
         self.notes.say(
-            "locks of older keys, recovery sheets among them, do not open what is written from now on: add them again",
+            "locks of older keys, recovery sheets among them, open what was written before and nothing that is written from now on: add them again (`capstan key recovery`, `capstan key add`)",
         );
         self.print_sheets(&ring, &openers, None)?;
+        self.note_locks(&new);
         self.rewrap_with(&ring, &unlocked)
     }
 
@@ -435,7 +444,25 @@ impl Keys {
         keyring::save(&self.home, &ring)?;
         self.print_sheets(&ring, &[code], name)?;
         self.notes.say(&format!("lock {id} is added; print the sheet and lock it away"));
+        self.note_locks(&[id]);
         Ok(())
+    }
+
+    /// Says which media do not carry locks that were just made.
+    fn note_locks(&self, made: &[LockId]) {
+        let note = || -> Result<(), CellError> {
+            let cell = Cell::open(&self.home, Secrets::none())?;
+            made.iter().try_for_each(|id| cell.note_lock(id))?;
+            let made: Vec<String> = made.iter().map(ToString::to_string).collect();
+            for lock in cell.locks_not_on_media()?.iter().filter(|of| made.contains(&of.lock)) {
+                self.notes.say(&format!("{} (`capstan status` says which lack it)", lock.text()));
+            }
+            Ok(())
+        };
+        // The lock is made, whatever is known of media.
+        if let Err(e) = note() {
+            self.notes.say(&format!("media that are not written again do not carry it; which these are is not known: {e}"));
+        }
     }
 
     /// Prints a sheet for each recovery code.

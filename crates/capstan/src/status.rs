@@ -53,6 +53,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let of_home = (!ill_home.is_empty()).then_some(Health::Critical);
     let dirty = cell.dirty_drives()?;
     let of_drives = (!dirty.is_empty()).then_some(Health::Warning);
+    let locks = cell.locks_not_on_media().unwrap_or_default();
     let worst = all.iter().map(|o| o.health).max().max(of_runs).max(of_home).max(of_drives);
     let mut out = Output::new();
     if args.json {
@@ -67,6 +68,9 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             "dirty_drives": dirty.iter().map(tapes::dirty_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
             "media_away": away.iter().map(tapes::away_json).collect::<Vec<_>>(),
+            "locks_not_on_media": locks.iter().map(|of| json!({
+                "lock": of.lock, "kind": of.kind.to_string(), "media": of.media,
+            })).collect::<Vec<_>>(),
         }))?;
     } else {
         out.text(&first_line(&all, &runs, &ill_home, &dirty, worst))?;
@@ -88,6 +92,9 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
         out.text(&tapes::dirty_lines(&dirty))?;
         out.text(&tapes::poor_lines(&poor))?;
         out.text(&tapes::away_lines(&away))?;
+        for of in &locks {
+            out.text(&format!("{}\n", one_line(&of.text())))?;
+        }
     }
     out.finish()?;
     Ok(match worst {

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::{durable, regular};
 use capstan_format::keys::{
-    Grant, KeyError, KeyRecord, KeyRing, LockKind, NamesKey, Purpose, RecoveryCode, Secret,
-    Unlocked,
+    Grant, KeyError, KeyRecord, KeyRing, LockKind, MAX_WRAPS, NamesKey, PairId, Purpose,
+    RecoveryCode, Scope, Secret, Unlocked,
 };
 use capstan_idb::Idb;
 use zeroize::Zeroizing;
@@ -397,7 +397,8 @@ pub struct Rewrapped {
 /// Wraps the session keys recorded in the internal database for the ring's active pair. Data and media stay as they
 /// are: media carry the records and the ring as they were when they were written.
 ///
-/// Those for which the names key is not yet get it as well.
+/// Those for which the names key is not yet get it as well. Former pairs of the ring that opened them go on doing so, as they do on
+/// the media: their locks stay until they are removed.
 pub fn rewrap(
     idb: &Idb,
     unlocked: &Unlocked,
@@ -418,6 +419,18 @@ pub fn rewrap(
             done.current += 1;
             continue;
         }
+        let opened: [Vec<PairId>; 2] =
+            [Purpose::Names, Purpose::Contents].map(|purpose| record.recipients(purpose).collect());
+        let former = ring.list().into_iter().rev().filter(|pair| !pair.active);
+        let former = former.filter_map(|pair| {
+            let scope = match opened.each_ref().map(|all| all.contains(&pair.id)) {
+                [_, true] => Scope::All,
+                [true, false] => Scope::Names,
+                [false, false] => return None,
+            };
+            Some(Grant { to: pair.public, scope })
+        });
+        let grants: Vec<Grant> = grants.iter().copied().chain(former).take(MAX_WRAPS - 1).collect();
         match with_randomness(&entropy, |rng| record.rewrap(unlocked, ring, &grants, rng)) {
             Ok(()) => {
                 let json = String::from_utf8_lossy(&record.to_json()?).into_owned();

@@ -13,6 +13,7 @@ use capstan_format::keys::{
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::keyring;
+use crate::locks_on_media::newer_first;
 use crate::names_key;
 
 /// What was opened so far, and the rings that may open more.
@@ -82,7 +83,8 @@ impl Cell {
         }
         match done.why {
             Some(e) if done.opened == 0 => Err(CellError::BadInput(format!(
-                "what was given opens nothing of {of}: {e}, or give nothing to {without}"
+                "what was given opens nothing of {of}: {e}, or give nothing to {without}{}",
+                newer_first(&e)
             ))),
             why => Ok(OpenedKeys { why, ..done }),
         }
@@ -135,6 +137,9 @@ impl Opener {
             }
         }
         let names_only = matches!(closed, KeyError::NamesOnly { .. });
+        if names_only && let Some(other) = self.of_other_pair(record) {
+            closed = other;
+        }
         match failure {
             _ if names_only && self.is_open_by_secret() => Err(closed.into()),
             Some(e) => Err(e),
@@ -166,6 +171,19 @@ impl Opener {
     /// Whether a secret opened anything: more than the names key, which is always at hand.
     fn is_open_by_secret(&self) -> bool {
         self.unlocked.pairs().any(|pair| self.names.flatten() != Some(pair))
+    }
+
+    /// What a secret opened, where that is no pair for which a record's contents are wrapped: only the names key opens its names.
+    fn of_other_pair(&self, record: &KeyRecord) -> Option<KeyError> {
+        let wanted: Vec<PairId> = record.recipients(Purpose::Contents).collect();
+        let by_secret = self.unlocked.pairs().filter(|pair| self.names.flatten() != Some(*pair));
+        let opened: Vec<PairId> = by_secret.collect();
+        if opened.is_empty() || opened.iter().any(|pair| wanted.contains(pair)) {
+            return None;
+        }
+        let list =
+            |pairs: &[PairId]| pairs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        Some(KeyError::OtherPair { opened: list(&opened), wanted: list(&wanted) })
     }
 
     fn unlock(

@@ -205,3 +205,61 @@ fn a_medium_without_keys_has_no_ring_to_take() {
     session(&lab);
     run(&lab, SECOND, &["key", "import", "medium"]).refused(&["carries no key ring"]);
 }
+
+/// The medium has its ring of before: both key pairs' secrets open what was written before, and the message says whose it is.
+#[test]
+fn after_a_rotation_the_former_passphrase_opens_the_older_sessions_at_home_too() {
+    let (lab, [first, second, third]) = rotated();
+    for (session, secret) in [(&first, FIRST), (&second, FIRST), (&first, SECOND), (&third, SECOND)]
+    {
+        let into = format!("out-{session}-{}", secret.len());
+        run(&lab, secret, &["restore", &format!("e@{session}"), "--into", &into]).ok();
+        same_by_rsync(&lab.path("tree"), &below(&lab.path(&into), &lab.path("tree")));
+    }
+    let newest = run(&lab, FIRST, &["restore", &format!("e@{third}"), "--into", "none"]);
+    newest.refused(&["encrypted for key pair", "what was given opens key pair", "key rotate"]);
+    assert!(!newest.stderr.contains("scope 'all'"), "{}", newest.stderr);
+    // To wrap them once more changes nothing of it.
+    run(&lab, SECOND, &["key", "rewrap"]).ok();
+    run(&lab, FIRST, &["restore", &format!("e@{first}"), "--into", "again"]).ok();
+}
+
+#[test]
+fn a_sheet_says_which_media_do_not_carry_it_yet() {
+    let lab = Lab::new();
+    lab.file("tree/kept", "kept");
+    run(&lab, SECOND, &["key", "init"]).ok();
+    let to = |medium| lab.backed_up(["tree", "--to", medium, "--name", "e", "--full"]);
+    to("m1");
+    to("m2");
+    lab.sh("mv m1 away");
+    let sheet = run(&lab, SECOND, &["key", "recovery"]);
+    let lacking = "2 media were last written before it was made";
+    assert!(sheet.ok().stderr.contains(lacking), "{}", sheet.stderr);
+    assert!(sheet.stderr.contains("'m1', 'm2'"), "{}", sheet.stderr);
+    assert!(sheet.stdout.contains("that was written since it was printed"), "{}", sheet.stdout);
+    let status = lab.run(["status"]);
+    assert!(status.stdout.contains(lacking), "{}", status.stdout);
+    to("m2");
+    lab.sh("mv away m1");
+    let status = lab.run(["status"]);
+    assert!(status.ok().stdout.contains("1 medium was last written before"), "{}", status.stdout);
+    assert!(status.stdout.contains("'m1';"), "{}", status.stdout);
+    // With the sheet alone the older medium opens after the newer one.
+    lose_home(&lab);
+    let is_of_code = |l: &&str| l.contains(": ") && l.trim().starts_with(['1', '2', '3', '4']);
+    let code: Vec<&str> = sheet.stdout.lines().filter(is_of_code).collect();
+    let with_code = |args: &[&str]| {
+        finish(lab.command().env("CAPSTAN_RECOVERY_CODE", code.join("\n")).args(args))
+    };
+    with_code(&["import", "m1"])
+        .refused(&["opens nothing of medium m1", "import a medium first that was written since"]);
+    with_code(&["import", "m2"]).ok();
+    with_code(&["import", "m1"]).ok();
+    for row in lab.run(["sessions", "--json"]).rows() {
+        let id = row["id"].as_str().unwrap();
+        let into = format!("out-{id}");
+        with_code(&["restore", &format!("e@{id}"), "--into", &into]).ok();
+        same_by_rsync(&lab.path("tree"), &below(&lab.path(&into), &lab.path("tree")));
+    }
+}

@@ -156,9 +156,13 @@ fn a_new_pair_gets_the_recorded_keys() {
     let json = idb.key(own).unwrap().unwrap().record;
     let record = KeyRecord::from_json(json.as_bytes()).unwrap();
     let active = ring.active().unwrap().id();
-    assert!(record.recipients(Purpose::Contents).eq([active]));
-    let opened = record.ring().unlock(&Secret::Passphrase("new")).unwrap();
-    assert!(record.unwrap_all(&opened).is_ok());
+    // What opened it before goes on doing so.
+    let former = ring.list()[0].id;
+    assert!(record.recipients(Purpose::Contents).eq([active, former]));
+    for passphrase in ["new", "right"] {
+        let opened = record.ring().unlock(&Secret::Passphrase(passphrase)).unwrap();
+        assert!(record.unwrap_all(&opened).is_ok(), "{passphrase}");
+    }
     assert!(record.unwrap_names(&names.unlocked()).is_ok());
     assert!(record.unwrap_contents(&names.unlocked()).is_err());
     assert_eq!(idb.key(foreign).unwrap(), before);

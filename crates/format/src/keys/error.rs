@@ -145,6 +145,17 @@ pub enum KeyError {
         /// The session key.
         id: KeyId,
     },
+    /// What a secret opens is another pair than those that open a session's contents.
+    #[error(
+        "the contents are encrypted for key pair {wanted}, and what was given opens key pair {opened}; give a secret of {wanted}: after \
+         `capstan key rotate` that is the newest one (`capstan key list`)"
+    )]
+    OtherPair {
+        /// The pairs that are open by it.
+        opened: String,
+        /// The pairs that can open the contents.
+        wanted: String,
+    },
     /// A wrap that does not open with the key it was made for.
     #[error(
         "the {purpose:?} key of session key {id} is damaged; take the record from another copy"

@@ -178,9 +178,10 @@ pub fn recovery_sheet(
         let _ = writeln!(page, "Opens key:   {}{mark}", pair.id);
     }
     page.push_str(
-        "\nWho has this sheet and a backup medium can read everything on it. Keep it locked away, in\n\
-         another building than the machine, and not with the media. Without it, and without passphrase\n\
-         and key files, encrypted backups cannot be read by anybody.\n\nRecovery code:\n\n",
+        "\nWho has this sheet and a backup medium that was written since it was printed can read everything\n\
+         on it, and with that on older media of the same keys. Keep it locked away, in another building\n\
+         than the machine, and not with the media. Without it, and without passphrase and key files,\n\
+         encrypted backups cannot be read by anybody.\n\nRecovery code:\n\n",
     );
     for line in code.to_text().lines() {
         let _ = writeln!(page, "    {line}");
@@ -194,7 +195,8 @@ pub fn recovery_sheet(
         let _ = writeln!(page, "    {}. {}", i + 1, clean(step));
     }
     page.push_str(
-        "\nEvery encrypted medium carries what the code opens; the machine that wrote it is not needed.\n\
+        "\nA medium carries what the code opens from its first encrypted backup after the printing on. The\n\
+         machine that wrote it is not needed. An older medium opens when a newer one is imported first.\n\
          The format is specified in docs/keys.md of Capstan's source.\n",
     );
     Ok(page)

@@ -236,3 +236,39 @@ fn no_medium_of_ours_is_backed_up_unless_it_is_named() {
     let run = lab.run(["ls", "m"]);
     assert!(run.ok().stdout.contains("00000001.segment"), "{}", run.stdout);
 }
+
+/// As restic takes it, from the working directory; here it begins at the root directory.
+#[test]
+fn a_relative_pattern_that_matches_nothing_is_named() {
+    let lab = lab();
+    let backup = |pattern: &str| {
+        let args = ["backup", "tree", "--to", "medium", "--name", "t", "--exclude", pattern];
+        lab.run(args).ok().stderr.clone()
+    };
+    let said = backup("tree/cache");
+    let whole = lab.path("tree/cache").display().to_string();
+    for words in [
+        "no-match",
+        "'tree/cache' matches nothing: it means /tree/cache",
+        &format!("write '{whole}'"),
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // Nothing left that was there before.
+    let said = backup("./tree/cache/");
+    assert!(said.contains("no-match") && !said.contains("less is taken"), "{said}");
+    assert!(listed(&lab).contains("cache/x"));
+    let said = backup(&whole);
+    assert!(!said.contains("no-match") && said.contains("less is taken"), "{said}");
+    assert!(!listed(&lab).contains("cache/x"));
+    // Lists that others share may have paths of others; what is relative there is named too.
+    lab.file("list", "# all hosts\n/home/*/.cache\n*.iso\n");
+    let from = |lab: &Lab| {
+        let args = ["backup", "tree", "--to", "medium", "--name", "t", "--exclude-from", "list"];
+        lab.run(args).ok().stderr.clone()
+    };
+    assert!(!from(&lab).contains("no-match"));
+    lab.file("list", "tree/cache\n");
+    let said = from(&lab);
+    assert!(said.contains("'tree/cache' (") && said.contains(":1) matches nothing"), "{said}");
+}

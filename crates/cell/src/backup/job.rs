@@ -18,8 +18,8 @@ use capstan_format::keys::{FrameSealer, KeyRecord, Purpose, SessionKeys};
 use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel, StreamLabel, StreamNames};
 use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
 
-use super::devices_of;
 use super::plan::Plan;
+use super::{devices_of, no_match};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::input::Input;
@@ -135,6 +135,7 @@ impl Cell {
         if let Some(object) = known.as_ref().filter(|_| !plan.null) {
             self.say_what_leaves(object, request, &plan, &ears)?;
         }
+        no_match::say_useless(request, &plan, &ears);
         // An input begins anew each time: there is nothing to go on with.
         let resume = request.resume && matches!(request.source, Source::Paths(_));
         let resumed = match (&known, resume) {

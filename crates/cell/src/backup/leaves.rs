@@ -4,6 +4,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::record::SessionLabel;
 use capstan_idb::{Object, Version};
 
+use super::no_match::can_match;
 use super::plan::Plan;
 use crate::Cell;
 use crate::error::Result;
@@ -95,7 +96,9 @@ fn what_leaves(before: &Selected, now: &Selected) -> Vec<String> {
         let are = |p: &&&str| p.starts_with('!') == exceptions && !of.contains(*p);
         all.iter().filter(are).map(quoted).collect()
     };
-    say("left out by new patterns:", not_in(&new, &old, false));
+    let newly: Vec<&str> =
+        new.iter().copied().filter(|pattern| can_match(pattern, &now.paths)).collect();
+    say("left out by new patterns:", not_in(&newly, &old, false));
     let mut exceptions = not_in(&old, &new, true);
     let (kept, keeps) = (rules(&before.include), rules(&now.include));
     exceptions.extend(kept.iter().filter(|p| !keeps.contains(p)).map(quoted));
@@ -190,6 +193,9 @@ mod tests {
         let leaves = |a: &[&str], b: &[&str]| what_leaves(&excluding(a), &excluding(b)).join("|");
         assert_eq!(leaves(&["*.o"], &["*.o", "*.iso"]), "left out by new patterns: '*.iso'");
         assert_eq!(leaves(&["*.o", "!a.o"], &["*.o"]), "no longer excepted from patterns: '!a.o'");
+        // What can match nothing leaves nothing out.
+        assert_eq!(leaves(&[], &["src/cache", "./x", "/srv"]), "");
+        assert_eq!(leaves(&[], &["srv/cache"]), "left out by new patterns: 'srv/cache'");
         for (a, b) in [
             (&["*.o", "*.iso"][..], &["*.iso"][..]),
             (&["*.o"], &["*.o", "!a.o"]),

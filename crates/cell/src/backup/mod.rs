@@ -12,6 +12,7 @@ mod leaves;
 mod linked;
 mod look_back;
 mod medium;
+mod no_match;
 mod plan;
 mod pool;
 mod unbegun;

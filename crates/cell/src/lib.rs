@@ -56,6 +56,7 @@ mod locks_on_media;
 mod losses;
 pub mod media;
 mod mirror_gaps;
+mod mirrors_left;
 pub mod missing;
 mod mount_points;
 mod moves;
@@ -64,9 +65,9 @@ pub mod names_key;
 mod object_detail;
 pub mod observe;
 mod one_object;
+mod other_names;
 mod outcome;
 mod presence;
-mod other_names;
 mod process;
 mod protect;
 pub mod prune;
@@ -123,18 +124,17 @@ pub use error::{CellError, Result};
 pub use export::{ExportRequest, Exported};
 pub use input::{wait_for_command, wait_for_command_at_most};
 pub use lock::Locked;
-pub use object_detail::ObjectDetail;
 pub use locks_on_media::LockNotOnMedia;
 pub use names::split_tags;
+pub use object_detail::ObjectDetail;
 pub use protect::VersionRef;
 pub use query::{Committed, Found, PassedOver, SessionInfo, Which};
-pub use names::split_tags;
 pub use refused::{RefusedNow, age_text};
 pub use restore::{Pick, RestoreTotals};
+pub use session::host;
 pub use status::{Health, LastSession, ObjectStatus};
 pub use take_ring::{TakenRing, ring_of_medium};
 pub use tapes_wanted::{TapeWanted, WaitingSession};
-pub use session::host;
 pub use versions::{VersionInfo, VersionState};
 pub use waits::WaitNow;
 
@@ -167,12 +167,12 @@ impl Cell {
         let mounts = Arc::new(MountTables::default());
         media::refuse_unmounted_home(home, &mounts)?;
         let idb = Idb::open(home)?;
-        presence::end_dead_sessions(&idb)?;
-        idb.order_what_has_none(session::now_us())?;
-        let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
         if let Some(name) = idb.host() {
             session::call_host(name);
         }
+        presence::end_dead_sessions(&idb)?;
+        idb.order_what_has_none(session::now_us())?;
+        let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
         let id = media::identity(&idb, &entropy)?;
         // Its reserve is made where there is room again.
         idb.home_room();

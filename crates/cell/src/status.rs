@@ -16,6 +16,7 @@ use crate::error::{CellError, Result};
 use crate::lacking::{Lacking, Said, paths_text, said_of};
 use crate::leap::Leap;
 use crate::media::{AwayMedium, Condition};
+use crate::mirrors_left::mirrors_left;
 use crate::refused::{RefusedNow, age_text};
 use crate::report::DrillReport;
 use crate::restore::is_complete_by;
@@ -148,8 +149,8 @@ impl Cell {
         for object in objects {
             all.extend(self.status_of(&object, &known, &mut faults, max_age)?);
         }
-        let is_asked_for = |name: &String| names.is_empty() || names.contains(name);
         self.name_ways_out(&mut all, max_age);
+        let is_asked_for = |name: &String| names.is_empty() || names.contains(name);
         for of in refused.iter().filter(|of| is_asked_for(&of.refusal.name)) {
             let (name, host) = (&of.refusal.name, &of.refusal.host);
             if !all.iter().any(|o: &ObjectStatus| o.name == *name && o.host == *host)
@@ -219,6 +220,9 @@ impl Cell {
         };
         let refused = known.refusal_of(&object.name, &object.host);
         status.judge(max_age, kept.and_then(anomaly), refused);
+        for why in mirrors_left(&backups) {
+            status.say(Health::Warning, why);
+        }
         if let Some(newest) = newest
             && let Some(paths) = known.lacking.of(newest.id)
         {

@@ -130,6 +130,29 @@ fn one_that_fails_does_not_end_the_others() {
 }
 
 #[test]
+fn status_says_which_mirror_is_left_out_and_since_when() {
+    let lab = Lab::new();
+    lab.file("tree/a", noise(1, 1000));
+    let backup =
+        || lab.run(["backup", "tree", "--to", "m1", "--mirror", "m2", "--name", "t", "--json"]);
+    backup().ok();
+    lab.sh("mv m2 unplugged");
+    let first = crate::support::report(backup());
+    assert_eq!(first["status"], "completed_with_errors", "{first:#}");
+    assert_eq!(backup().code, 3);
+    let since = first["start"].as_str().unwrap();
+    let status = lab.run(["status"]);
+    assert_eq!(status.code, 5, "{}", status.stdout);
+    for words in ["its mirror ", "m2", since, "by 2 backups"] {
+        assert!(status.stdout.contains(words), "{words}: {}", status.stdout);
+    }
+    lab.sh("mv unplugged m2");
+    lab.run(["backup", "tree", "--to", "m1", "--mirror", "m2", "--name", "t", "--full"]).ok();
+    let status = lab.run(["status"]);
+    assert!(!status.ok().stdout.contains("its mirror"), "{}", status.stdout);
+}
+
+#[test]
 fn what_cannot_be_written_to_is_said_before() {
     let lab = Lab::new();
     lab.file("tree/x", "x");

@@ -130,12 +130,12 @@ impl Idb {
     fn open_in(home: &Path, catalogs: impl OpenCatalogs) -> Result<Self> {
         let config = Config::of(home)?;
         owner::check_files(home, &config)?;
-        match config.database {
-            None => Self::open_local_with(home, catalogs),
+        let mut idb = match config.database {
+            None => Self::open_local_with(home, catalogs)?,
             Some(address) => {
                 let idb = Self::open_server_with(home, address, config.patience, catalogs)?;
                 idb.check_cell()?;
-                Ok(idb)
+                idb
             }
         };
         idb.host = config.host;
@@ -148,6 +148,7 @@ impl Idb {
     }
 
     fn open_local_with(home: &Path, catalogs: impl OpenCatalogs) -> Result<Self> {
+        refuse_read_only(home)?;
         let path = home.join(DATABASE);
         let place = path.display().to_string();
         Self::open_store(home, place, catalogs, async || {
@@ -217,12 +218,12 @@ impl Idb {
         &self.place
     }
 
-    /// Whether the tables are on a server.
     /// What the settings of its home say that this host is called, if they do.
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
+    /// Whether the tables are on a server.
     pub fn is_on_server(&self) -> bool {
         matches!(self.link.lock().store, Some(Store::Postgres(_)))
     }
@@ -431,6 +432,17 @@ pub(crate) fn hint(error: &(dyn DatabaseError + 'static)) -> Option<&'static str
     match error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
         Some(error) => postgres::hint(error),
         None => sqlite::hint(error),
+    }
+}
+
+/// SQLite would say that it cannot open its file, which is true of much.
+fn refuse_read_only(home: &Path) -> Result<()> {
+    // What else is wrong with the home is said where that is opened.
+    let is_read_only = rustix::fs::statvfs(home)
+        .is_ok_and(|of| of.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY));
+    match is_read_only {
+        true => Err(IdbError::ReadOnly { home: home.to_owned() }),
+        false => Ok(()),
     }
 }
 

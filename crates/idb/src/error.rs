@@ -66,6 +66,17 @@ pub enum IdbError {
         /// What the driver said last.
         source: Box<sqlx::Error>,
     },
+    /// A home that nothing can be written to.
+    #[error(
+        "the home {} is on a file system that is mounted read-only, and every command records what it does: mount it read-write (a \
+         file system with errors=remount-ro turns read-only where its disk fails: see `dmesg`). To restore before that, copy the home \
+         to another disk, `cp -a {} COPY`, and give `--home COPY`",
+        home.display(), home.display()
+    )]
+    ReadOnly {
+        /// The home.
+        home: PathBuf,
+    },
     /// A mistake in the settings of a home.
     #[error("{}:{line}: {problem}", path.display())]
     Config {

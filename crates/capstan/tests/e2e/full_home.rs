@@ -102,3 +102,29 @@ fn no_command_is_killed_where_nothing_is_left_to_give_up() {
         capstan(&["idb", "check"]).ok();
     }
 }
+
+/// As a file system with errors=remount-ro is when its disk failed: a restore is just what is wanted then.
+#[test]
+fn a_home_that_is_mounted_read_only_says_so_and_how_to_restore() {
+    if !can_mount() || crate::server::is_wanted() {
+        return skip("nothing can be mounted here, or the tables are on a server");
+    }
+    let lab = Lab::new();
+    let mount = Mount::new(&["-t", "tmpfs", "-o", "size=4M", "tmpfs"], &lab.path("home"));
+    lab.file("tree/a", noise(1, 3_000));
+    lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    lab.sh("mount -o remount,ro home");
+    for args in [&["status"][..], &["ls", "t"], &["restore", "t", "--into", "none"]] {
+        let run = lab.run(args);
+        assert!(run.code == 1 && run.stderr.contains("mounted read-only"), "{}", run.stderr);
+    }
+    let said = lab.run(["status"]).stderr.clone();
+    let way = format!("`cp -a {} COPY`", lab.path("home").display());
+    assert!(said.contains(&way), "{said}");
+    lab.sh("cp -a home copy");
+    lab.run(["--home", "copy", "restore", "t", "--into", "out"]).ok();
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+    lab.sh("mount -o remount,rw home");
+    lab.run(["status"]).ok();
+    drop(mount);
+}

@@ -283,7 +283,9 @@ pub(crate) fn hint(error: &dyn DatabaseError) -> Option<&'static str> {
              importing the media"
         }
         13 => FULL,
-        14 => "it cannot be opened: check the owner and mode of its directory",
+        14 => {
+            "it cannot be opened: check the owner and mode of its directory, and how its file system is mounted"
+        }
         19 => super::UNKNOWN_REFERENCE,
         _ => return None,
     })

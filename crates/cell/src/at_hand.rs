@@ -23,6 +23,7 @@ use crate::lease::Reading;
 use crate::media::{at_other_host, lacking_tapes};
 use crate::replica::Stood;
 use crate::session::{Ears, now_us};
+use crate::unread::not_now;
 use crate::version::VersionView;
 
 /// The media of a version that is read, each opened once, and what became of them.
@@ -109,7 +110,7 @@ impl OpenMedia<'_> {
             Err(e) => e,
         };
         let Some(row) = self.idb.medium(id)?.filter(|_| is_not_there(&e)) else {
-            return Err(e.into());
+            return Err(self.unread(id, e));
         };
         Err(self.cell.segment_gone(there, &row, (segment, number)))
     }
@@ -347,7 +348,8 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
     match e.of_tape() {
         Some(tape) if tape.is_busy() => CellError::InUse(text),
         // It is where it should be.
-        Some(tape) if tape.blames_tape() || tape.blames_drive() => CellError::BadInput(text),
+        Some(tape) if tape.blames_tape() => CellError::BadInput(text),
+        Some(tape) if tape.blames_drive() => not_now(idb, medium.id, &why),
         of_tape => {
             let text = format!("{text}; mount it there, or import it from where it is now");
             let is_away = match &e {
@@ -393,7 +395,7 @@ fn out_of_reach(e: &DeviceError, medium: &capstan_idb::Medium) -> Option<CellErr
 }
 
 /// Whether the way to a file is lost: the server of its file system does not answer, or its disk was pulled.
-fn is_far(e: &std::io::Error) -> bool {
+pub(crate) fn is_far(e: &std::io::Error) -> bool {
     use std::io::ErrorKind as Kind;
     let is_gone = || {
         matches!(
@@ -420,7 +422,7 @@ fn is_far(e: &std::io::Error) -> bool {
 pub(crate) fn another(idb: &Idb, found: MediumId, medium: &capstan_idb::Medium) -> CellError {
     elsewhere(idb, medium).unwrap_or_else(|| {
         let text = format!(
-            "{} holds medium {}, not {} ({}); mount the right one there, or import it from where it is",
+            "{} holds medium {}, not {} ({}); {}",
             medium.device,
             found.short(),
             medium.id.short(),
@@ -457,8 +459,7 @@ pub(crate) fn all_away(idb: &Idb, away: Vec<CellError>) -> Option<CellError> {
     match (first, names) {
         (CellError::Away { medium, why, .. }, Some(names)) if names.len() > 1 => {
             let text = format!(
-                "{} media are wanted and are not at hand: {}; bring them all, then `capstan library import` the tapes and `capstan \
-                 media import` the others",
+                "{} media are wanted and are not at hand: {}; {way}",
                 names.len(),
                 names.join("; ")
             );

@@ -13,6 +13,7 @@ use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::media::shown;
 use crate::session::now_us;
+use crate::unread::of_way_to_device;
 
 /// What an attachment says.
 pub(crate) enum Content {
@@ -27,6 +28,8 @@ pub(crate) enum Content {
 pub(crate) struct Attached {
     whole: Vec<Attachment>,
     damaged: Vec<DamagedAttachment>,
+    /// What could not be read now, and why: that tells nothing of it.
+    unread: Vec<(String, String)>,
 }
 
 /// An attachment that cannot be read, and why.
@@ -51,15 +54,27 @@ impl Attached {
                 contents.len() as u64
             }
             Err(e) => {
-                self.damaged.push(DamagedAttachment { it: of, why: chain(&e) });
+                match of_way_to_device(&e) {
+                    Some(why) => {
+                        let what =
+                            format!("{} {} of {}", of.attachment, of.number.0, medium.path());
+                        self.unread.push((what, why));
+                    }
+                    None => self.damaged.push(DamagedAttachment { it: of, why: chain(&e) }),
+                }
                 0
             }
         }
     }
 
+    /// Those that could not be read now, and why.
+    pub fn unread(&self) -> &[(String, String)] {
+        &self.unread
+    }
+
     /// Those that are damaged, and for which no later one stands.
     pub fn lost(self) -> Vec<DamagedAttachment> {
-        let Self { whole, mut damaged } = self;
+        let Self { whole, mut damaged, .. } = self;
         damaged.retain(|of| !whole.iter().any(|later| stands_for(later, &of.it)));
         damaged
     }

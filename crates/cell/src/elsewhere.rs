@@ -15,6 +15,7 @@ use capstan_media_agent::reader::FrameReader;
 
 use crate::error::{CellError, Result};
 use crate::spare::Spares;
+use crate::unread::told;
 use crate::version::VersionView;
 
 /// Streams that are kept open; each costs a block and a frame.
@@ -97,7 +98,7 @@ pub(crate) struct Elsewhere<'a> {
     pub bytes_read: u64,
     /// Where it counts what reading and opening frames takes, if anybody asks.
     pub meters: Option<Arc<Meters>>,
-    /// Whether what was lost last lies in a segment that could not be opened: its medium may be away.
+    /// Whether what was lost last lies in a segment that could not be opened, or read now: its medium may be away.
     pub is_unopened: bool,
 }
 
@@ -189,7 +190,7 @@ impl<'a> Elsewhere<'a> {
             let found = index.partition_point(|p| p.logical <= at).checked_sub(1);
             let place = index.get(found.ok_or_else(missing)?).ok_or_else(missing)?;
             let (header, stored) =
-                frames.frame(place).inspect_err(|_| view.media.note_damage(from))?;
+                frames.frame(place).map_err(|e| view.media.note_unread(from, e))?;
             if at >= header.logical.saturating_add(header.length) {
                 return Err(missing());
             }
@@ -205,7 +206,12 @@ impl<'a> Elsewhere<'a> {
                 let why = || crate::error::chain(&e);
                 let found =
                     self.spares.frame_at(self.view, place, stream, at, spare, &why, &mut good);
-                found.ok_or(e)?
+                if found.is_none() {
+                    let e = told(e, self.spares.away.take());
+                    self.is_unopened = e.away().is_some();
+                    return Err(e);
+                }
+                found.ok_or_else(missing)?
             }
         };
         self.bytes_read += u64::from(header.stored);

@@ -37,6 +37,7 @@ use crate::request::Level;
 use crate::restore::is_complete_by;
 use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
 use crate::status::lost_text;
+use crate::unread::of_way;
 
 /// What an import does without keys.
 const WITHOUT: &str = "import without names";
@@ -487,6 +488,7 @@ impl Cell {
         let (mut whole, mut is_complete) = (true, true);
         let contents = match reader.catalog() {
             Ok(contents) => contents,
+            Err(e) if of_way(&e).is_some() => return Err(e.into()),
             Err(e) => {
                 whole = false;
                 let text = format!("{e}; its contents are taken from its streams");

@@ -175,7 +175,7 @@ impl Named {
     }
 
     /// Those on media that are away, each with its whole size. `whole` has the sizes of files in parts.
-    fn away(&mut self, whole: &BTreeMap<Vec<u8>, u64>) -> AwayFiles {
+    pub fn take_away(&mut self, whole: &BTreeMap<Vec<u8>, u64>) -> AwayFiles {
         for (path, (medium, why, bytes)) in std::mem::take(&mut self.away_parts) {
             self.away.add(medium, &why, whole.get(&path).copied().unwrap_or(bytes));
         }
@@ -296,7 +296,7 @@ pub(crate) fn version(
         let text = PART_ALONE.to_owned();
         named.paths.entry(path.clone()).or_insert((Code::Damaged, text));
     }
-    passed.away = named.away(&files);
+    passed.away = named.take_away(&files);
     passed.lost = named.say(ears);
     if let Some(e) = view.media.names_lost() {
         ears.say(Code::Damaged, "media agent", "", chain(&e));

@@ -97,6 +97,7 @@ mod tar;
 mod transfers;
 mod unfit;
 mod unlock;
+mod unread;
 mod verify;
 mod version;
 mod versions;

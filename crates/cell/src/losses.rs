@@ -9,9 +9,10 @@ use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::reader::{ReadError, SegmentReader};
 
 use crate::judge::Frames;
+use crate::unread::of_way;
 
 /// A stream and a range of its logical bytes.
 pub(crate) type Range = (StreamId, u64, u64);
@@ -109,14 +110,15 @@ pub(crate) fn of_link_found(first: &[u8], found: &str) -> String {
 }
 
 /// What of a segment's streams cannot be read at one of its places: `layout` says where frames lie, `spans` what there has to be.
-/// Frames that `read` found whole at the same place are known to be good; others are read as a restore does.
+/// Frames that `read` found whole at the same place are known to be good; others are read as a restore does. An error where the place
+/// cannot be read now, which tells nothing of it.
 pub(crate) fn unreadable(
     reader: &SegmentReader,
     layout: &Contents,
     read: Option<&Contents>,
     spans: &[Range],
     frames: &mut Frames<'_>,
-) -> Lost {
+) -> Result<Lost, ReadError> {
     let mut lost = Lost::default();
     let mut all: BTreeMap<StreamId, (u64, u64)> = BTreeMap::new();
     for (stream, from, to) in spans {
@@ -150,6 +152,7 @@ pub(crate) fn unreadable(
                     {
                         header.logical.saturating_add(header.length)
                     }
+                    Err(e) if of_way(&e).is_some() => return Err(e),
                     _ => continue,
                 },
             };
@@ -158,7 +161,7 @@ pub(crate) fn unreadable(
         }
         lost.add((stream, at, to));
     }
-    lost
+    Ok(lost)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use capstan_media_agent::scan::scan_of;
 use crate::at_hand::OpenMedia;
 use crate::error::{CellError, Result, chain};
 use crate::session::Ears;
+use crate::unread::told;
 use crate::version::VersionView;
 
 impl VersionView<'_> {
@@ -39,7 +40,13 @@ impl VersionView<'_> {
                     }
                     return Ok((at, reader, contents));
                 }
-                Err(e) => failed = failed.or(Some(e)),
+                Err(e) => {
+                    let e = self.media.unread_or(at.1, e);
+                    failed = Some(match failed {
+                        Some(known) => told(known, Some(e)),
+                        None => e,
+                    });
+                }
             }
         }
         Err(failed.unwrap_or_else(|| {
@@ -124,7 +131,11 @@ impl OpenMedia<'_> {
             if matches!(e, CellError::Read(ReadError::Another { .. })) {
                 self.note_damage(at);
             }
-            failed = failed.take().or(Some(e));
+            let e = self.unread_or(at.1, e);
+            failed = Some(match failed.take() {
+                Some(known) => told(known, Some(e)),
+                None => e,
+            });
         };
         for at in place.places() {
             let reader = match self.medium(at.1).and_then(|m| self.open_segment(&m, at)) {
@@ -223,6 +234,8 @@ fn unreadable_names(path: &str, segment: SegmentId) -> CellError {
 #[derive(Default)]
 pub(crate) struct Spares {
     open: Option<(Place, SegmentReader, Arc<Contents>)>,
+    /// Why a place could not be read that may have the frame which was asked for last, where nothing is wrong with what is there.
+    pub away: Option<CellError>,
 }
 
 impl Spares {
@@ -243,6 +256,7 @@ impl Spares {
         good: &mut dyn FnMut(&FrameHeader, &[u8]) -> bool,
     ) -> Option<FrameHeader> {
         let places = place.places();
+        self.away = None;
         if places.len() < 2 {
             return None;
         }
@@ -259,13 +273,16 @@ impl Spares {
             let Some(found) = found else { continue };
             let mut frames = reader.frames(contents, stream);
             let frame = frames.frame(found);
-            if frame.is_err() {
-                view.media.note_damage(at_place);
-            }
-            if let Ok((header, bytes)) = frame
-                && at < header.logical.saturating_add(header.length)
-                && good(&header, bytes)
-            {
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(e) => {
+                    let e = view.media.note_unread(at_place, e);
+                    self.away = self.away.take().or_else(|| e.away().is_some().then_some(e));
+                    continue;
+                }
+            };
+            let (header, bytes) = frame;
+            if at < header.logical.saturating_add(header.length) && good(&header, bytes) {
                 stored.clear();
                 stored.extend_from_slice(bytes);
                 view.media.note_replica(place, at_place, why, 1);

@@ -26,7 +26,7 @@ use self::part::{Part, Places, Planned, TapeToRead, Verified, records_of};
 use crate::Cell;
 use crate::at_hand::all_away;
 use crate::attached::{Attached, DamagedAttachment};
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::judge::{self, Frames};
 use crate::lease::Reading;
 use crate::observe::{Observer, Stop};
@@ -35,6 +35,7 @@ use crate::request::VerifyRequest;
 use crate::restore::files_known;
 use crate::robots::Booked;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::unread::{of_way, of_way_to_device};
 use crate::version::VersionView;
 use crate::watch::{self, Watched};
 
@@ -120,6 +121,17 @@ impl Cell {
                 part.say_header_problem(&ears);
                 let errors = ears.error_count();
                 let mut read = Verified::default();
+                // What could not be read now, which is no fault of the medium.
+                let mut unread = 0;
+                let mut say_unread = |what: &str, why: &str| {
+                    ears.say(
+                        Code::DeviceFailed,
+                        "media agent",
+                        what,
+                        format!("it could not be read now: {why}"),
+                    );
+                    unread += 1;
+                };
                 part.say_missing(&ears);
                 let mut attachments = Attached::default();
                 for number in &part.segments {
@@ -133,9 +145,12 @@ impl Cell {
                         continue;
                     }
                     // What nobody reads while all else is whole: parity, and further copies.
+                    let what = format!("segment {} of {}", number.0, part.medium.path());
                     if let Err(e) = part.medium.check_spare(*number) {
-                        let what = format!("segment {} of {}", number.0, part.medium.path());
-                        ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
+                        match of_way_to_device(&e) {
+                            Some(why) => say_unread(&what, &why),
+                            None => ears.say(Code::Damaged, "media agent", &what, chain(&e)),
+                        }
                     }
                     let passed = part.passed.get(number);
                     let before = ears.error_count();
@@ -149,6 +164,14 @@ impl Cell {
                     });
                     closed += frames.closed;
                     lap.busy(meters.of(Stage::Device));
+                    let is_stopped = stop.0.load(Relaxed);
+                    if let Some(why) = scanned.as_ref().err().and_then(of_way)
+                        && !is_stopped
+                    {
+                        damage.take_unread(self, &part, *number, &why);
+                        say_unread(&what, &why);
+                        continue;
+                    }
                     match scanned {
                         // It was not read to its end.
                         Err(_) if stop.0.load(Relaxed) => break,
@@ -165,9 +188,8 @@ impl Cell {
                         }
                         Err(e) => {
                             read.note(&part, *number, false);
-                            damage.take(self, &part, *number, Err(crate::error::chain(&e)));
-                            let what = format!("segment {} of {}", number.0, part.medium.path());
-                            ears.say(Code::Damaged, "media agent", &what, crate::error::chain(&e));
+                            damage.take(self, &part, *number, Err(chain(&e)));
+                            ears.say(Code::Damaged, "media agent", &what, chain(&e));
                         }
                     }
                     if version.is_none() && ears.error_count() > before {
@@ -176,12 +198,15 @@ impl Cell {
                     lap.busy(meters.of(Stage::Cpu));
                 }
                 if !stop.0.load(Relaxed) {
+                    attachments.unread().iter().for_each(|(what, why)| say_unread(what, why));
                     say_lost(attachments, &part.medium, &ears);
                 }
-                let whole = matches!(request, VerifyRequest::Medium(_)) && !stop.0.load(Relaxed);
-                let damaged = ears.error_count() > errors || part.medium.header_problem().is_some();
+                let is_all = unread == 0 && !stop.0.load(Relaxed);
+                let whole = matches!(request, VerifyRequest::Medium(_)) && is_all;
+                let damaged =
+                    ears.error_count() > errors + unread || part.medium.header_problem().is_some();
                 if let Err(e) = self.record_verified(&part, &read, damaged, whole) {
-                    ears.say(Code::Adapted, "cell", part.medium.path(), crate::error::chain(&e));
+                    ears.say(Code::Adapted, "cell", part.medium.path(), chain(&e));
                 }
                 self.done_reading(part.medium.header().medium);
                 parts.push(part);
@@ -212,7 +237,10 @@ impl Cell {
                         Err(e) => self.say_unnamed(version, &name, closed > 0, &e, &ears)?,
                     }
                 }
-                _ => corrupt = damage.say(self, &parts, closed > 0, &ears),
+                _ => {
+                    let (lost, unread) = damage.say(self, &parts, closed > 0, &ears);
+                    (corrupt, away) = (lost, unread.say(self, &ears)?);
+                }
             }
         }
         let status = match stop.0.load(Relaxed) {
@@ -329,7 +357,7 @@ impl Cell {
             };
             if view.is_some_and(|view| view.segments.iter().any(is_lacking)) {
                 let label = self.idb.medium(*id)?.map_or_else(|| id.short(), |row| row.label);
-                ears.say(Code::DeviceFailed, "cell", &label, crate::error::chain(e));
+                ears.say(Code::DeviceFailed, "cell", &label, chain(e));
             }
         }
         Ok(())
@@ -492,11 +520,11 @@ impl Cell {
         if !complete {
             let text = format!(
                 "the backup did not end: files are missing, and cannot be named: {}",
-                crate::error::chain(why)
+                chain(why)
             );
             ears.say(Code::Missing, "cell", name, text);
         } else if !sealed {
-            let text = format!("its rows cannot be read: {}", crate::error::chain(why));
+            let text = format!("its rows cannot be read: {}", chain(why));
             ears.say(Code::Damaged, "cell", name, text);
         }
         Ok(())

@@ -12,7 +12,7 @@ use capstan_format::block::{
     BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, PAYLOAD_AT,
 };
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader};
-use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{SegmentEnd, SegmentHeader, decode_record};
 
@@ -56,6 +56,8 @@ pub enum ReadError {
 #[derive(Clone)]
 pub struct SegmentReader {
     pub(crate) file: Arc<dyn ReadFile>,
+    /// The medium that it is on.
+    pub medium: MediumId,
     /// The segment's number on its medium.
     pub number: SegmentNumber,
     pub(crate) path: String,
@@ -70,7 +72,8 @@ impl SegmentReader {
         let path = format!("segment {} of {}", number.0, medium.path());
         let file: Arc<dyn ReadFile> = medium.open_segment(number)?.into();
         let block_size = medium.header().block_size as usize;
-        Ok(Self { file, number, path, len: OnceLock::new(), block_size })
+        let medium = medium.header().medium;
+        Ok(Self { file, medium, number, path, len: OnceLock::new(), block_size })
     }
 
     /// What it is, for messages.
@@ -305,6 +308,11 @@ impl FrameReader {
         };
         self.current = Some((index, used, whose));
         Ok(whose)
+    }
+
+    /// The medium that is read.
+    pub fn medium(&self) -> MediumId {
+        self.segment.medium
     }
 
     /// Bytes of the stream before the frame at a place, of all its segments.

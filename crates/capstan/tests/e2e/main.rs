@@ -30,6 +30,7 @@ mod durable_names;
 mod expired;
 mod export;
 mod feed;
+mod failing_drives;
 mod filesystems;
 mod find;
 mod foreseen;

@@ -19,10 +19,11 @@ use capstan_media_agent::transfer::{Cutter, Transfer};
 
 use super::live::{Live, Units};
 use crate::Cell;
-use crate::error::Result;
+use crate::error::{Result, chain};
 use crate::observe::Stop;
 use crate::session::Ears;
 use crate::spare::Spares;
+use crate::unread::told;
 use crate::version::VersionView;
 
 /// Passes frames on.
@@ -162,19 +163,24 @@ impl Pass<'_> {
                 Err(e) => {
                     let mut good = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
                     let view = self.view;
-                    view.media.note_damage(from);
+                    let e = view.media.note_unread(from, e);
                     let spare = self.spares.frame_at(
                         view,
                         place,
                         s.stream,
                         at.logical,
                         &mut spare_bytes,
-                        &|| e.to_string(),
+                        &|| chain(&e),
                         &mut good,
                     );
+                    let e = told(e, self.spares.away.take());
                     let Some(header) = spare else {
+                        // It is no loss: nothing goes on without it.
+                        if e.away().is_some() {
+                            return Err(e);
+                        }
                         let what = format!("{}: frame {}", reader.path(), at.sequence);
-                        self.ears.say(Code::Damaged, "media agent", &what, e.to_string());
+                        self.ears.say(Code::Damaged, "media agent", &what, chain(&e));
                         continue;
                     };
                     (header, &spare_bytes[..])

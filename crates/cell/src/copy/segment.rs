@@ -21,11 +21,12 @@ use capstan_media_agent::transfer::Transfer;
 
 use crate::Cell;
 use crate::away_files::AwaySegments;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::losses::{Lost, Range};
 use crate::observe::Stop;
 use crate::session::Ears;
 use crate::spare::Spares;
+use crate::unread::told;
 use crate::version::VersionView;
 
 /// Copies segments.
@@ -39,7 +40,7 @@ pub(super) struct Copier<'a> {
     pub lost_frames: u64,
     /// The target takes no more.
     pub closed: bool,
-    /// What is on media that are away.
+    /// What is on media that are away, or could not be read now.
     pub away: AwaySegments,
 }
 
@@ -73,7 +74,7 @@ impl<'a> Copier<'a> {
             Err(e) if self.away.take(&e, place.bytes) => return,
             Err(e) => {
                 let what = format!("segment {}", place.segment.short());
-                self.ears.say(Code::Missing, "media agent", &what, crate::error::chain(&e));
+                self.ears.say(Code::Missing, "media agent", &what, chain(&e));
                 return;
             }
         };
@@ -82,8 +83,14 @@ impl<'a> Copier<'a> {
         let before = place.lacks_at(opened.at);
         if let Some(there) = lacks_there {
             let mut lost = Vec::new();
-            let done =
-                if before < there { self.streams(&opened, false, &mut lost) } else { Ok(()) };
+            let mut unread = None;
+            let done = match before < there {
+                true => self.streams(&opened, false, &mut lost, &mut unread),
+                false => Ok(()),
+            };
+            if unread.is_some_and(|e| self.away.take(&e, place.bytes)) {
+                return;
+            }
             let lacks = before + lost.len() as u64;
             if done.is_err() || lacks >= there {
                 self.lost_frames += lacks;
@@ -97,14 +104,19 @@ impl<'a> Copier<'a> {
             ends.iter().cloned().partition(|e| Some(e.session.session) == writer);
         let ends = SessionEnds { own: own.into_iter().next().map(|e| e.end), others };
         let ended_us = end.map(|e| e.written_us);
-        let mut lost = Vec::new();
+        let (mut lost, mut unread) = (Vec::new(), None);
         let copied = || {
             self.transfer.begin(heading)?;
-            self.streams(&opened, true, &mut lost)?;
+            self.streams(&opened, true, &mut lost, &mut unread)?;
             self.transfer.end_copy(ends, ended_us, before + lost.len() as u64)
         };
         // A segment that was stopped before its end is dropped, and the target takes more.
-        self.closed = copied().is_err() && !self.stop.0.load(Relaxed);
+        let is_cut = copied().is_err();
+        // A copy that lacks what can be read another time is none to keep.
+        if is_cut && unread.is_some_and(|e| self.away.take(&e, place.bytes)) {
+            return;
+        }
+        self.closed = is_cut && !self.stop.0.load(Relaxed);
         self.lost_frames += before + lost.len() as u64;
         self.say_lacks(&opened, before, &lost);
     }
@@ -128,6 +140,7 @@ impl<'a> Copier<'a> {
         opened: &Opened<'_>,
         is_written: bool,
         lost: &mut Vec<Range>,
+        unread: &mut Option<CellError>,
     ) -> std::result::Result<(), LinkClosed> {
         let Opened { view, place, reader, contents, .. } = opened;
         let streams: Vec<_> = contents.streams.iter().filter(|s| !s.index.is_empty()).collect();
@@ -142,14 +155,16 @@ impl<'a> Copier<'a> {
                 spares: Spares::default(),
                 stored: Vec::new(),
                 lost: Vec::new(),
+                unread: None,
             };
             let done = hand.stream(reader, s);
-            (done, hand.lost)
+            (done, hand.lost, hand.unread)
         };
         if !on_tape || streams.len() < 2 {
             return streams.into_iter().try_for_each(|s| {
-                let (done, mut of) = read(s, reader);
+                let (done, mut of, away) = read(s, reader);
                 lost.append(&mut of);
+                *unread = unread.take().or(away);
                 done
             });
         }
@@ -167,8 +182,9 @@ impl<'a> Copier<'a> {
             running.into_iter().map(Beside::join).collect()
         });
         for ended in all {
-            let (done, mut of) = ended.unwrap_or((Err(LinkClosed), Vec::new()));
+            let (done, mut of, away) = ended.unwrap_or((Err(LinkClosed), Vec::new(), None));
             lost.append(&mut of);
+            *unread = unread.take().or(away);
             done?;
         }
         Ok(())
@@ -218,6 +234,8 @@ struct Hand<'a> {
     stored: Vec<u8>,
     /// What could be had nowhere, frame by frame.
     lost: Vec<Range>,
+    /// Why a frame could not be read now that may be whole where it lies. Nothing is copied behind it.
+    unread: Option<CellError>,
 }
 
 impl Hand<'_> {
@@ -248,18 +266,25 @@ impl Hand<'_> {
                     put(&header, stored)?;
                 }
                 Err(e) => {
-                    if !self.of.stop.0.load(Relaxed) {
-                        view.media.note_damage(*from);
-                    }
-                    let why = || e.to_string();
-                    let Some(header) = self.mended(view, place, s, frame, &why) else {
+                    let e = match self.of.stop.0.load(Relaxed) {
+                        true => e.into(),
+                        false => view.media.note_unread(*from, e),
+                    };
+                    let why = || chain(&e);
+                    let mended = self.mended(view, place, s, frame, &why);
+                    let e = told(e, self.spares.away.take());
+                    let Some(header) = mended else {
+                        if e.away().is_some() {
+                            self.unread = Some(e);
+                            return Err(LinkClosed);
+                        }
                         let what = format!(
                             "{}: frame {} of stream {}",
                             reader.path(),
                             frame.sequence,
                             s.stream.short()
                         );
-                        self.of.ears.say(Code::Damaged, "media agent", &what, e.to_string());
+                        self.of.ears.say(Code::Damaged, "media agent", &what, chain(&e));
                         let next = s.index.get(at + 1).map_or(s.logical_end, |p| p.logical);
                         self.lost.push((s.stream, frame.logical, next));
                         continue;

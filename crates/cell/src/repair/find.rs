@@ -23,6 +23,7 @@ use crate::losses::{Lost, Range, unreadable};
 use crate::report::Report;
 use crate::stage::is_whole;
 use crate::transfers::watched;
+use crate::unread::{not_now, of_way, of_way_to_device};
 use crate::version::VersionView;
 
 /// A segment that is not whole on the medium.
@@ -99,13 +100,16 @@ impl Repair<'_> {
                 let bytes = view.segments[s].bytes;
                 source.bytes(bytes);
                 let place = &view.segments[s];
-                let flaw = |at: &Place| self.flaw(view, medium, place, *at).map(|why| (*at, why));
-                let flaws: Vec<(Place, String)> = places.iter().filter_map(flaw).collect();
+                let mut flaws: Vec<(Place, String)> = Vec::new();
+                for at in &places {
+                    let flaw = self.flaw(view, medium, place, *at)?;
+                    flaws.extend(flaw.map(|why| (*at, why)));
+                }
                 // What was mended before lies there twice; one of them is whole.
                 if flaws.len() < places.len() {
                     found.stale.extend(flaws.into_iter().map(|(at, _)| (at, bytes)));
                 } else if let Some((_, why)) = flaws.into_iter().next_back() {
-                    found.broken.push(self.examined(view, (v, s), places, why));
+                    found.broken.push(self.examined(view, (v, s), places, why)?);
                 }
             }
             (found.unneeded, found.attachments) = self.unneeded(medium, &needed)?;
@@ -114,31 +118,35 @@ impl Repair<'_> {
         found
     }
 
-    /// What is wrong with a segment at a place, if anything is.
+    /// What is wrong with a segment at a place, if anything is. An error where it cannot be read now: nothing is decided then.
     fn flaw(
         &self,
         view: &VersionView<'_>,
         medium: &FileMedium,
         place: &SegmentPlace,
         at: Place,
-    ) -> Option<String> {
+    ) -> Result<Option<String>> {
         let (segment, id, number) = at;
         let lacks = place.lacks_at(at);
         let on_tape = view.media.is_sequential(id).unwrap_or(false);
         if !on_tape && medium.segment_at(number).is_some_and(|found| found != segment) {
-            return Some("another segment lies in its place".to_owned());
+            return Ok(Some("another segment lies in its place".to_owned()));
         }
         if let Err(e) = medium.check_spare(number) {
-            return Some(chain(&e));
+            return match of_way_to_device(&e) {
+                Some(why) => Err(not_now(view.idb, id, &why)),
+                None => Ok(Some(chain(&e))),
+            };
         }
-        match SegmentReader::open(medium, number).and_then(|reader| scan(&reader)) {
+        Ok(match SegmentReader::open(medium, number).and_then(|reader| scan(&reader)) {
             Ok(read) => is_whole(&read, segment)
                 .err()
                 .or_else(|| (lacks > 0).then(|| format!("it is a copy that lacks {lacks} frames"))),
             // It was not read to its end.
             Err(_) if self.stop.0.load(Relaxed) => None,
+            Err(e) if of_way(&e).is_some() => return Err(view.media.unread(id, e)),
             Err(e) => Some(chain(&e)),
-        }
+        })
     }
 
     /// What of a segment that is not whole can be had.
@@ -148,18 +156,24 @@ impl Repair<'_> {
         at: (usize, usize),
         places: Vec<Place>,
         why: String,
-    ) -> Broken {
+    ) -> Result<Broken> {
         let place = &view.segments[at.1];
         let spans = data_of(view.contents(place).ok().as_deref(), &place.spans);
         let keys = VersionKeys::default();
         let lost_at = |at: Place| match view.open_place(place, at) {
             Ok((reader, layout)) => {
                 unreadable(&reader, &layout, None, &spans, &mut Frames::new(&keys))
+                    .map_err(|e| view.media.unread(at.1, e))
             }
-            Err(_) => Lost::all(&spans),
+            Err(e) => match view.media.unread_or(at.1, e) {
+                e if e.away().is_some() => Err(e),
+                _ => Ok(Lost::all(&spans)),
+            },
         };
-        let all = Lost::all(&spans);
-        let here = places.iter().fold(all, |lost, at| lost.and(&lost_at(*at)));
+        let mut here = Lost::all(&spans);
+        for at in &places {
+            here = here.and(&lost_at(*at)?);
+        }
         let mut lost = here.clone();
         let mut away = Vec::new();
         for other in place.places().into_iter().filter(|other| !places.contains(other)) {
@@ -168,12 +182,15 @@ impl Repair<'_> {
             }
             match view.media.medium_once(other.1) {
                 Err(e) if e.away().is_some() => away.push(e),
-                _ => lost = lost.and(&lost_at(other)),
+                _ => match lost_at(other) {
+                    Ok(there) => lost = lost.and(&there),
+                    Err(e) => away.push(e),
+                },
             }
         }
         // Where data are lost and nobody has them, a new segment would have no more than the damaged one.
         let helps = here.is_empty() || lost.bytes() < here.bytes();
-        Broken { at, places, why, lost, away, helps }
+        Ok(Broken { at, places, why, lost, away, helps })
     }
 
     /// Says what is whole nowhere, and names the files that this costs, where their names can be read; returns how many they are.

@@ -215,7 +215,8 @@ fn read_back(
     let keys = VersionKeys::default();
     let spans = data_of(Some(&read.contents), spans);
     let lacks =
-        unreadable(&reader, &read.contents, Some(&read.contents), &spans, &mut Frames::new(&keys));
+        unreadable(&reader, &read.contents, Some(&read.contents), &spans, &mut Frames::new(&keys))
+            .map_err(|e| chain(&e))?;
     match lacks.bytes() > lost.and(&lacks).bytes() {
         true => Err("it lacks something that can be had".to_owned()),
         false => Ok(()),

@@ -19,6 +19,7 @@ use crate::prune::is_locked;
 use crate::report::Report;
 use crate::session::{Ears, now_us};
 use crate::stage::is_whole;
+use crate::unread::of_way;
 
 /// A damaged segment that no version needs.
 pub(super) struct Unneeded {
@@ -194,6 +195,8 @@ impl Repair<'_> {
     ) -> Option<Unneeded> {
         let read = SegmentReader::open(medium, number).and_then(|reader| scan(&reader));
         let (flaw, left) = match &read {
+            // That tells nothing of it.
+            Err(e) if of_way(e).is_some() => return None,
             // What its device does not give today it may give tomorrow.
             Err(e) => (
                 chain(e),

@@ -20,7 +20,7 @@ use super::referred::{Home, Stretch};
 use super::scope::runs;
 use super::tree::{NOT_THERE, PART_ALONE, Restore, Slice};
 use crate::elsewhere::{Elsewhere, Found};
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::outcome::of_outcome;
 use crate::spare::Spares;
 
@@ -65,7 +65,24 @@ fn gap_end(index: &[FramePlace], at: u64) -> Option<u64> {
 }
 
 /// A frame's logical begin and end, and whether it has bytes (or stands for zeros); or what is wrong with it.
-type Frame = (u64, u64, std::result::Result<bool, String>);
+type Frame = (u64, u64, std::result::Result<bool, Unhad>);
+
+/// Why a frame is not to be had.
+enum Unhad {
+    /// This is wrong with it.
+    Lost(String),
+    /// It could not be read now.
+    Away(CellError),
+}
+
+impl Unhad {
+    fn text(&self) -> String {
+        match self {
+            Self::Lost(why) => why.clone(),
+            Self::Away(e) => chain(e),
+        }
+    }
+}
 
 impl<'a> Hand<'a> {
     pub(super) fn new(restore: &'a Restore<'a>) -> Self {
@@ -432,7 +449,8 @@ impl<'a> Hand<'a> {
                 }
                 // Filling: zeros, which are there already.
                 Ok(false) => {}
-                Err(why) => r.lost_range(path, (data.stream, at, stop), why),
+                Err(Unhad::Lost(why)) => r.lost_range(path, (data.stream, at, stop), why),
+                Err(Unhad::Away(e)) => r.not_had(path, len, e),
             }
             at = stop;
         }
@@ -488,16 +506,32 @@ impl<'a> Hand<'a> {
         self.mark(Stage::Source);
         let first = self.first_frame_at(data, at);
         // What it should have and has not counts as well: it may be a copy that lacks it.
-        if !matches!(&first, Some((_, to, Ok(_))) if at < *to) {
+        if !matches!(&first, Some((_, to, Ok(_))) if at < *to)
+            && !matches!(&first, Some((_, _, Err(Unhad::Away(_)))))
+        {
             self.restore.hurt.lock().insert(data.segment);
         }
         data.current = match first {
             Some((_, to, Ok(_))) if at < to => first,
             first => self
                 .spare_frame_at(data, at, &first)
-                .or(first.filter(|f| at < f.1))
-                .or_else(|| Some((at, gap_end(&data.index, at)?, Err(GAP.to_owned())))),
+                .or_else(|| self.maybe_away(at, &data.index, first))
+                .or_else(|| {
+                    let gap = Err(Unhad::Lost(GAP.to_owned()));
+                    Some((at, gap_end(&data.index, at)?, gap))
+                }),
         };
+    }
+
+    /// What is wrong where no place gave the frame that has the logical byte `at`: that one could not be read now, which may have it, comes
+    /// first.
+    fn maybe_away(&mut self, at: u64, index: &[FramePlace], first: Option<Frame>) -> Option<Frame> {
+        let away = self.spares.away.take().map(Unhad::Away);
+        match (first.filter(|f| at < f.1), away) {
+            (Some((from, to, Err(Unhad::Lost(_)))), Some(away)) => Some((from, to, Err(away))),
+            (None, Some(away)) => Some((at, gap_end(index, at)?, Err(away))),
+            (first, _) => first,
+        }
     }
 
     /// The frame that has the logical byte `at`, or one before it, from where the segment was opened.
@@ -537,13 +571,20 @@ impl<'a> Hand<'a> {
                             &mut self.plain,
                         )
                         .map(|()| true)
-                        .map_err(|e| e.to_string()),
+                        .map_err(|e| Unhad::Lost(e.to_string())),
                 };
                 self.lap.busy(r.meters.of(Stage::Cpu));
                 (place.logical, end, opened)
             }
             // How long it was is known from the one after it.
-            Err(e) => (place.logical, next.unwrap_or(u64::MAX), Err(e.to_string())),
+            Err(e) => {
+                let text = e.to_string();
+                let why = match r.view.media.unread(frames.medium(), e) {
+                    e @ CellError::Away { .. } => Unhad::Away(e),
+                    _ => Unhad::Lost(text),
+                };
+                (place.logical, next.unwrap_or(u64::MAX), Err(why))
+            }
         })
     }
 
@@ -557,7 +598,7 @@ impl<'a> Hand<'a> {
             header.open(stored, data.sealer.as_ref(), decompressor, scratch, plain).is_ok()
         };
         let why = || match first {
-            Some((_, _, Err(why))) => why.clone(),
+            Some((_, _, Err(why))) => why.text(),
             _ => GAP.to_owned(),
         };
         let spare = &mut self.spare;

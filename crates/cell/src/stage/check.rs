@@ -21,6 +21,7 @@ use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
 use crate::session::{Ears, now_us};
 use crate::transfers::watched;
+use crate::unread::of_way;
 use crate::version::VersionView;
 
 /// What came of it.
@@ -196,7 +197,10 @@ impl Check<'_> {
     /// Reads the copy; its bytes, or why it cannot stand for its original.
     fn read(&self, medium: &FileMedium) -> std::result::Result<u64, Flaw> {
         let (segment, _, number) = self.copy;
-        let damaged = |e: capstan_media_agent::reader::ReadError| Flaw::OfMedium(chain(&e));
+        let damaged = |e: capstan_media_agent::reader::ReadError| match of_way(&e) {
+            Some(why) => Flaw::OfCopy(why),
+            None => Flaw::OfMedium(chain(&e)),
+        };
         let reader = SegmentReader::open(medium, number).map_err(damaged)?;
         let read = scan(&reader).map_err(damaged)?;
         // Which of several copies is known first says nothing, where what they are copies of is lost.

@@ -1,6 +1,6 @@
 //! What a verification found damaged, segment by segment, as far as it costs data.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::BufReader;
 
 use capstan_catalog::keys::VersionKeys;
@@ -8,15 +8,17 @@ use capstan_catalog::places::Place;
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::Scan;
 
 use super::Part;
 use crate::Cell;
-use crate::error::Result;
+use crate::away_files::AwayFiles;
+use crate::error::{Result, chain};
 use crate::judge::{Frames, Losses, Named};
 use crate::losses::{Lost, Range, unreadable};
 use crate::session::Ears;
+use crate::unread::of_way;
 use crate::version::VersionView;
 
 /// What was found so far.
@@ -27,7 +29,9 @@ pub(super) struct Damage<'a> {
     places: HashMap<(MediumId, SegmentNumber), (usize, Place)>,
     /// Of the version's segments that were read what none of the places that were read has.
     of_segments: HashMap<usize, Lost>,
-    /// Those of them that were read where they lie first.
+    /// Those that could not be read now at a place: on which medium, and why.
+    unread: HashMap<usize, (MediumId, String)>,
+    /// Those of them that were read where they lie first, or that need not be tried again.
     opened: HashSet<SegmentId>,
     /// Of a medium by itself.
     losses: Losses,
@@ -48,6 +52,7 @@ impl<'a> Damage<'a> {
             keys,
             places,
             of_segments: HashMap::new(),
+            unread: HashMap::new(),
             opened: HashSet::new(),
             losses: Losses::default(),
             unknown: HashMap::new(),
@@ -57,7 +62,17 @@ impl<'a> Damage<'a> {
     /// What it costs.
     pub fn losses(&mut self) -> Losses {
         let mut losses = std::mem::take(&mut self.losses);
-        self.of_segments.values().for_each(|lost| losses.damaged.extend(lost));
+        let is_read = |of: &(&usize, &Lost)| !self.unread.contains_key(of.0);
+        let read = self.of_segments.iter().filter(is_read);
+        read.for_each(|(_, lost)| losses.damaged.extend(lost));
+        // What other places have is had; of the rest nobody can say now that it is lost.
+        for (index, (medium, why)) in &self.unread {
+            let spans = || self.view.map(|view| Lost::all(&view.segments[*index].spans));
+            let lost = self.of_segments.get(index).cloned().or_else(spans).unwrap_or_default();
+            if !lost.is_empty() {
+                losses.away.push((lost, *medium, why.clone()));
+            }
+        }
         losses
     }
 
@@ -74,15 +89,40 @@ impl<'a> Damage<'a> {
         number: SegmentNumber,
         read: std::result::Result<Scan, String>,
     ) {
-        let whole = read.as_ref().is_ok_and(|scan| scan.damage.is_empty());
+        if let Err(e) = self.taken(cell, part, number, read) {
+            self.take_unread(cell, part, number, &of_way(&e).unwrap_or_else(|| chain(&e)));
+        }
+    }
+
+    /// Takes that a segment could not be read now, and why: that tells nothing of it.
+    pub fn take_unread(&mut self, cell: &Cell, part: &Part, number: SegmentNumber, why: &str) {
+        let medium = part.medium.header().medium;
+        let why = format!("which could not be read now: {why}");
         let Some(view) = self.view else {
-            if !whole {
-                self.take_alone(cell, part, number, read);
-            }
+            let known = cell.recorded_contents(part, number);
+            let lost = known.map(|known| Lost::all(&spans_of(&known))).unwrap_or_default();
+            self.losses.away.push((lost, medium, why));
             return;
         };
+        if let Some((index, _)) = self.places.get(&(medium, number)) {
+            self.opened.insert(view.segments[*index].segment);
+            self.unread.entry(*index).or_insert((medium, why));
+        }
+    }
+
+    fn taken(
+        &mut self,
+        cell: &Cell,
+        part: &Part,
+        number: SegmentNumber,
+        read: std::result::Result<Scan, String>,
+    ) -> std::result::Result<(), ReadError> {
+        let whole = read.as_ref().is_ok_and(|scan| scan.damage.is_empty());
+        let Some(view) = self.view else {
+            return if whole { Ok(()) } else { self.take_alone(cell, part, number, read) };
+        };
         let medium = part.medium.header().medium;
-        let Some((index, at)) = self.places.get(&(medium, number)).copied() else { return };
+        let Some((index, at)) = self.places.get(&(medium, number)).copied() else { return Ok(()) };
         let place = &view.segments[index];
         let opened = view.open_place(place, at);
         if read.is_ok() && opened.is_ok() && place.places().first() == Some(&at) {
@@ -92,13 +132,14 @@ impl<'a> Damage<'a> {
             (true, _) => Lost::default(),
             (false, Ok((reader, layout))) => {
                 let read = read.as_ref().ok().map(|scan| &scan.contents);
-                unreadable(&reader, &layout, read, &place.spans, &mut Frames::new(self.keys))
+                unreadable(&reader, &layout, read, &place.spans, &mut Frames::new(self.keys))?
             }
             (false, Err(_)) => Lost::all(&place.spans),
         };
         let known = self.of_segments.get(&index);
         let lost = known.map_or_else(|| lost.clone(), |known| known.and(&lost));
         self.of_segments.insert(index, lost);
+        Ok(())
     }
 
     fn take_alone(
@@ -107,30 +148,38 @@ impl<'a> Damage<'a> {
         part: &Part,
         number: SegmentNumber,
         read: std::result::Result<Scan, String>,
-    ) {
+    ) -> std::result::Result<(), ReadError> {
         let known = cell.recorded_contents(part, number);
         let scan = match (read, &known) {
             (Ok(scan), _) => scan,
             (Err(why), Some(known)) => {
-                return self.losses.missing.push((Lost::all(&spans_of(known)), why));
+                self.losses.missing.push((Lost::all(&spans_of(known)), why));
+                return Ok(());
             }
-            (Err(_), None) => return,
+            (Err(_), None) => return Ok(()),
         };
         let reader = SegmentReader::open(&part.medium, number);
         let layout = known.as_ref().or(scan.catalog.as_ref()).unwrap_or(&scan.contents);
         if let Ok(reader) = reader {
             let (spans, frames) = (spans_of(layout), &mut Frames::new(self.keys));
-            let lost = unreadable(&reader, layout, Some(&scan.contents), &spans, frames);
+            let lost = unreadable(&reader, layout, Some(&scan.contents), &spans, frames)?;
             self.losses.damaged.extend(&lost);
         }
         if known.is_none() {
             self.unknown.insert(number, scan.catalog.unwrap_or(scan.contents));
         }
+        Ok(())
     }
 
-    /// Names the files that damage to media costs, outside of any version; returns how many there are. Some of the frames may be
-    /// `closed`, for want of a key.
-    pub fn say(&mut self, cell: &Cell, parts: &[Part], closed: bool, ears: &Ears<'_>) -> u64 {
+    /// Names the files that damage to media costs, outside of any version; returns how many there are, and those that could not be read
+    /// now. Some of the frames may be `closed`, for want of a key.
+    pub fn say(
+        &mut self,
+        cell: &Cell,
+        parts: &[Part],
+        closed: bool,
+        ears: &Ears<'_>,
+    ) -> (u64, AwayFiles) {
         for (part, missing) in parts.iter().flat_map(|p| p.missing.iter().map(move |m| (p, m))) {
             let contents = cell.recorded_contents(part, missing.number);
             let spans = contents.as_ref().map(spans_of).unwrap_or_default();
@@ -139,7 +188,7 @@ impl<'a> Damage<'a> {
         }
         let losses = self.losses();
         if losses.is_empty() {
-            return 0;
+            return (0, AwayFiles::default());
         }
         let mut named = Named::default();
         for part in parts {
@@ -157,7 +206,8 @@ impl<'a> Damage<'a> {
                 }
             }
         }
-        named.say(ears)
+        let away = named.take_away(&BTreeMap::new());
+        (named.say(ears), away)
     }
 
     fn name(

@@ -6,8 +6,9 @@ use capstan_format::array::code::{add, recipe};
 use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::block::{BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::BlockIndex;
+use capstan_tape::TapeError;
 
-use super::segment::{ArraySegment, What};
+use super::segment::{ArraySegment, Part, What};
 
 /// What was found where a block belongs.
 pub(super) enum Found {
@@ -30,7 +31,7 @@ impl ArraySegment {
             return Found::Nothing;
         };
         let at = behind.map_or(0, |b| self.map.member_at(place, self.map.stripes()) + b);
-        let n = part.file.read_at(out, at).unwrap_or(0);
+        let n = self.read_of(part, out, at);
         let fits = |(ma, stamp): (MaHeader, Stamp)| {
             ma.segment == self.segment
                 && ma.length as usize == n
@@ -73,12 +74,23 @@ impl ArraySegment {
         let Some(part) = self.parts.get(place).and_then(Option::as_ref) else {
             return Found::Nothing;
         };
-        let n = part.file.read_at(out, self.map.member_at(place, stripe)).unwrap_or(0);
+        let n = self.read_of(part, out, self.map.member_at(place, stripe));
         if n == out.len() && self.is_it(stripe, role, place, part.nested, out) {
             return Found::Whole;
         }
         self.state.repaired(place, |r| r.blocks += 1);
         if n == out.len() { Found::Damaged } else { Found::Nothing }
+    }
+
+    /// Reads from a member; what cannot be read is nothing. That its drive failed, which tells nothing of it, is noted.
+    fn read_of(&self, part: &Part, out: &mut [u8], at: u64) -> usize {
+        part.file.read_at(out, at).unwrap_or_else(|e| {
+            let tape = e.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
+            if let Some(tape) = tape.filter(|tape| tape.blames_drive()) {
+                self.unread.lock().get_or_insert_with(|| tape.to_string());
+            }
+            0
+        })
     }
 
     /// Whether a block is the one of that role in that stripe. The header of one that came through another array is
@@ -132,12 +144,12 @@ impl ArraySegment {
         Stamp { role, member, stripe: stripe.into(), crc }.put(block);
     }
 
-    pub(super) fn make_up(&self, stripe: u32, role: usize, out: &mut [u8], found: Found) {
-        self.make_up_with(stripe, role, out, found, &|_| None);
+    pub(super) fn make_up(&self, stripe: u32, role: usize, out: &mut [u8], found: Found) -> bool {
+        self.make_up_with(stripe, role, out, found, &|_| None)
     }
 
     /// Computes a block from the others of its stripe, if it is not whole; `at_hand` has those that were read already.
-    /// What is damaged stays as it is, and what is not there is zeros, where the others are not enough.
+    /// What is damaged stays as it is, and what is not there is zeros, where the others are not enough: false then.
     pub(super) fn make_up_with<'a>(
         &self,
         stripe: u32,
@@ -145,9 +157,9 @@ impl ArraySegment {
         out: &mut [u8],
         found: Found,
         at_hand: &dyn Fn(usize) -> Option<&'a [u8]>,
-    ) {
+    ) -> bool {
         if matches!(found, Found::Whole) {
-            return;
+            return true;
         }
         if self.compute(stripe, role, out, at_hand).is_none() {
             let place = self.map.layout().member_of(stripe, role);
@@ -155,7 +167,9 @@ impl ArraySegment {
             if matches!(found, Found::Nothing) {
                 out.fill(0);
             }
+            return false;
         }
+        true
     }
 
     fn compute<'a>(

@@ -12,6 +12,7 @@ use capstan_format::array::map::SegmentMap;
 use capstan_format::array::{Layout, Level};
 use capstan_format::id::SegmentId;
 use capstan_format::record::MediumHeader;
+use capstan_tape::TapeError;
 use parking_lot::Mutex;
 
 use super::blocks::Found;
@@ -41,6 +42,8 @@ pub struct ArraySegment {
     /// The array is a member of another one.
     pub(super) is_member: bool,
     ahead: Mutex<Ahead>,
+    /// Why members could not be read now, where their drives failed. What cannot be made up for then is not damaged for all that is known.
+    pub(super) unread: Mutex<Option<String>>,
 }
 
 /// The stripe that was read last as a whole, and the block that was asked for last.
@@ -49,6 +52,8 @@ struct Ahead {
     last: Option<u32>,
     stripe: Option<u32>,
     blocks: Vec<Buffer>,
+    /// Those of its blocks that are not whole, and could not be made up for.
+    lost: Vec<usize>,
     /// A block that only a part was asked of: where it begins, its length, its bytes.
     partial: Option<(u64, usize, Buffer)>,
 }
@@ -105,7 +110,8 @@ impl ArraySegment {
         let tail = len.saturating_sub(map.member_at(*place, map.stripes()));
         let catalog_blocks = end.blocks.saturating_sub(end.data_blocks).saturating_sub(2);
         let (segment, end_len) = (end.segment, *end_len);
-        let (is_member, ahead) = (header.array.is_some(), Mutex::default());
+        let (is_member, ahead, unread) =
+            (header.array.is_some(), Mutex::default(), Mutex::default());
         let it = Self {
             state,
             map,
@@ -117,6 +123,7 @@ impl ArraySegment {
             block_size,
             is_member,
             ahead,
+            unread,
         };
         match it.last_catalog_block() {
             Some(_) => Ok(it),
@@ -176,19 +183,24 @@ impl ArraySegment {
         Some(Piece { what: What::Common(Some(from)), at: catalog_at + from, len: len as usize })
     }
 
-    fn load(&self, piece: &Piece, out: &mut [u8]) {
-        match piece.what {
+    /// Reads a block, as far as it is there. An error where it is not whole and a drive failed, which tells nothing of the block.
+    fn load(&self, piece: &Piece, out: &mut [u8]) -> io::Result<()> {
+        let is_whole = match piece.what {
             What::Data(index) => self.load_data(index, out),
             What::Common(behind) => self.load_common(behind, out),
+        };
+        match self.unread.lock().as_ref().filter(|_| !is_whole) {
+            Some(why) => Err(io::Error::other(TapeError::Unreachable(why.clone().into()))),
+            None => Ok(()),
         }
     }
 
     /// A block that all members have, from the first that has it whole.
-    fn load_common(&self, behind: Option<u64>, out: &mut [u8]) {
+    fn load_common(&self, behind: Option<u64>, out: &mut [u8]) -> bool {
         let mut damaged: Option<Vec<u8>> = None;
         for place in 0..self.parts.len() {
             match self.read_common_of(place, behind, out) {
-                Found::Whole => return,
+                Found::Whole => return true,
                 Found::Damaged => {
                     damaged.get_or_insert_with(|| out.to_vec());
                 }
@@ -200,9 +212,10 @@ impl ArraySegment {
             Some(bytes) => out.copy_from_slice(&bytes),
             None => out.fill(0),
         }
+        false
     }
 
-    fn load_data(&self, index: u32, out: &mut [u8]) {
+    fn load_data(&self, index: u32, out: &mut [u8]) -> bool {
         let (stripe, role) = self.map.place_of(index);
         let mut ahead = self.ahead.lock();
         let follows = ahead.last.is_some_and(|last| index == last.wrapping_add(1));
@@ -216,12 +229,12 @@ impl ArraySegment {
             }
             if let Some(block) = ahead.blocks.get(role) {
                 out.copy_from_slice(&block[..out.len()]);
-                return;
+                return !ahead.lost.contains(&role);
             }
         }
         drop(ahead);
         let found = self.read_block(stripe, role, out);
-        self.make_up(stripe, role, out, found);
+        self.make_up(stripe, role, out, found)
     }
 
     /// Reads the data blocks of a stripe from all members at once, and makes up for those that are lost.
@@ -231,6 +244,7 @@ impl ArraySegment {
             ahead.blocks.push(Buffer::new(self.block_size as usize));
         }
         ahead.stripe = Some(stripe);
+        ahead.lost.clear();
         let found: Vec<Found> = std::thread::scope(|scope| {
             let readers: Vec<_> = ahead
                 .blocks
@@ -253,8 +267,11 @@ impl ArraySegment {
                 let is_whole = whole.get(other).copied().unwrap_or(false);
                 is_whole.then(|| &ahead.blocks[other][..])
             };
-            self.make_up_with(stripe, role, &mut block[..len], found, &at_hand);
+            let is_made = self.make_up_with(stripe, role, &mut block[..len], found, &at_hand);
             ahead.blocks[role] = block;
+            if !is_made {
+                ahead.lost.push(role);
+            }
         }
     }
 
@@ -264,7 +281,8 @@ impl ArraySegment {
         if out.len() < piece.len {
             *out = Buffer::new(piece.len);
         }
-        self.load(&piece, &mut out[..piece.len]);
+        // What could not be read is as what is not there.
+        let _ = self.load(&piece, &mut out[..piece.len]);
         piece.len
     }
 }
@@ -277,16 +295,19 @@ impl ReadFile for ArraySegment {
             let Some(piece) = self.piece_at(at) else { break };
             let left = out.len() - done;
             if at == piece.at && left >= piece.len {
-                self.load(&piece, &mut out[done..done + piece.len]);
+                self.load(&piece, &mut out[done..done + piece.len])?;
                 done += piece.len;
                 continue;
             }
             let kept = self.ahead.lock().partial.take().filter(|p| p.0 == piece.at);
-            let (_, _, block) = kept.unwrap_or_else(|| {
-                let mut block = Buffer::new(piece.len);
-                self.load(&piece, &mut block[..piece.len]);
-                (piece.at, piece.len, block)
-            });
+            let block = match kept {
+                Some((_, _, block)) => block,
+                None => {
+                    let mut block = Buffer::new(piece.len);
+                    self.load(&piece, &mut block[..piece.len])?;
+                    block
+                }
+            };
             let from = (at - piece.at) as usize;
             let n = left.min(piece.len - from);
             out[done..done + n].copy_from_slice(&block[from..from + n]);

@@ -51,6 +51,8 @@ pub(super) struct Bringing<'a> {
     pub drive: Option<u32>,
     /// Drives that this process has.
     pub ours: Vec<u32>,
+    /// Drives that failed in reading, the last one last: others come first.
+    pub failed: Vec<u32>,
     /// One that it has claimed.
     pub kept: Option<&'a Kept>,
     /// The drives that take it.
@@ -112,6 +114,17 @@ impl Bringing<'_> {
             held = library.inventory()?;
             here = find(library, &held, self.barcode)?;
         }
+        if let Place::Drive(n) = here.place
+            && self.failed.contains(&n)
+            && self.has_another(library, n)
+        {
+            let _claim = self.claim(library, n)?;
+            // Where it does not come out it is read where it is.
+            if put_away(library, n, &here, &held).is_ok() {
+                held = library.inventory()?;
+                here = find(library, &held, self.barcode)?;
+            }
+        }
         if let Place::Drive(n) = here.place {
             let _claim = self.claim(library, n)?;
             match library.open_drive(n) {
@@ -134,7 +147,9 @@ impl Bringing<'_> {
         };
         drives.retain(|n| Some(*n) != left && !self.ours.contains(n) && self.fits.takes(*n));
         // Those first that can write it as well, and empty ones: nothing has to be put away.
-        drives.sort_by_key(|n| (!self.fits.writes(*n), in_drive(*n).is_some()));
+        drives.sort_by_key(|n| {
+            (self.rank_of_failed(*n), !self.fits.writes(*n), in_drive(*n).is_some())
+        });
         let (mut holders, mut unreached) = (Vec::new(), None);
         for n in drives {
             let _claim = match self.claim(library, n) {
@@ -171,6 +186,25 @@ impl Bringing<'_> {
         let none_reached = unreached.filter(|_| holders.is_empty() && self.ours.is_empty());
         let none_free = || no_drive(library.name(), &holders);
         Err(offline.or(none_reached).unwrap_or_else(none_free))
+    }
+
+    /// When a drive failed in reading: those that did come last, of them first the one whose failure is the longest ago.
+    fn rank_of_failed(&self, number: u32) -> Option<usize> {
+        self.failed.iter().position(|n| *n == number)
+    }
+
+    /// Whether there is a drive for the tape that did not fail, and that nobody has.
+    fn has_another(&self, library: &mut dyn Changer, failed: u32) -> bool {
+        let may = |n: &u32| {
+            *n != failed
+                && !self.failed.contains(n)
+                && !self.ours.contains(n)
+                && self.fits.takes(*n)
+        };
+        self.drive.is_none()
+            && (1..=library.elements().drives)
+                .filter(may)
+                .any(|n| library.drive_info(n).is_ok_and(|info| info.in_use.is_none()))
     }
 
     /// Claims a drive, unless that is done. Who has it open is not disturbed by that.
@@ -330,9 +364,8 @@ mod tests {
         };
         let mut library = Swapped(Library::create(&path, &design, 2).unwrap(), false, &[]);
         let of = &LibraryName::Virtual(path);
-        let ours = Vec::new();
         let fits = &Fitting::any();
-        let bringing = Bringing { of, barcode: "V00001L9", drive: None, ours, kept: None, fits };
+        let bringing = Bringing { of, fits, ..bringing("V00001L9", None) };
         let (number, mut drive) = bringing.bring(&mut library).unwrap();
         assert!(library.1, "it was swapped once");
         assert!(is_in_drive(&library.inventory().unwrap(), "V00001L9", number));
@@ -364,7 +397,8 @@ mod tests {
     fn bringing<'a>(barcode: &'a str, kept: Option<&'a Kept>) -> Bringing<'a> {
         static OF: LazyLock<LibraryName> = LazyLock::new(|| LibraryName::Virtual("vtl".into()));
         static FITS: Fitting = Fitting::any();
-        Bringing { of: &OF, barcode, drive: None, ours: Vec::new(), kept, fits: &FITS }
+        let (ours, failed) = (Vec::new(), Vec::new());
+        Bringing { of: &OF, barcode, drive: None, ours, failed, kept, fits: &FITS }
     }
 
     #[test]
@@ -440,8 +474,7 @@ mod tests {
         let name = LibraryName::Virtual(path.clone());
         let brought = |library: &mut Swapped, barcode: &str, to_write: bool| {
             let fits = &Fitting::of(library, barcode, to_write);
-            let ours = Vec::new();
-            let bringing = Bringing { of: &name, barcode, drive: None, ours, kept: None, fits };
+            let bringing = Bringing { of: &name, fits, ..bringing(barcode, None) };
             bringing.bring(library).map(|(number, _)| (number, fits.writes(number)))
         };
         let mut goes_to = |barcode: &str, to_write: bool| {

@@ -34,6 +34,8 @@ use crate::waits::Waiting;
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often a drive that somebody took first is looked for again.
 const TRIES: usize = 5;
+/// How often it is tried once more, with a tape that is read, after its drive failed: in another drive if there is one.
+const TRIES_IN_DRIVES: usize = 2;
 /// How long somebody who looks whether a drive of this process is free is waited for: he is told soon that it is not.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -48,6 +50,9 @@ static LOADING: LazyLock<Mutex<HashMap<LibraryName, Arc<Mutex<()>>>>> =
 /// Counts uses of tapes: the one that was used last longest ago makes room for others. An array's are used by turns, and would
 /// take the drives from each other.
 static USES: AtomicU64 = AtomicU64::new(1);
+
+/// Drives that failed in this process while a tape was read in them: other ones come first.
+static FAILED: Mutex<Vec<(LibraryName, u32)>> = Mutex::new(Vec::new());
 
 type Inventories = HashMap<LibraryName, (Instant, Vec<Held>)>;
 static INVENTORIES: LazyLock<Mutex<Inventories>> = LazyLock::new(Mutex::default);
@@ -307,8 +312,8 @@ impl Tape {
         }
     }
 
-    /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done once more,
-    /// in another drive if there is one.
+    /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done again, in another
+    /// drive if there is one.
     pub fn with<R>(
         &self,
         mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
@@ -318,12 +323,28 @@ impl Tape {
             *deck = None;
         }
         self.used.store(USES.fetch_add(1, Relaxed), Relaxed);
-        let was_loaded = deck.is_some();
-        match self.once(&mut deck, &mut work) {
-            Err(e) if e.blames_drive() && was_loaded && deck.is_none() => {
-                self.once(&mut deck, &mut work)
+        let mut tries = 0;
+        loop {
+            let mut at_work = None;
+            let mut work = |deck: &mut Deck| {
+                at_work = Some(deck.drive_number());
+                work(deck)
+            };
+            let done = self.once(&mut deck, &mut work);
+            // A tape that is written stays where it is. One that could not be loaded is told at once.
+            let is_again = tries < TRIES_IN_DRIVES
+                && deck.is_none()
+                && done.as_ref().is_err_and(TapeError::blames_drive)
+                && (at_work.is_some() || tries > 0);
+            if !is_again {
+                return done;
             }
-            done => done,
+            if let Some(drive) = at_work.flatten() {
+                let mut failed = FAILED.lock();
+                failed.retain(|(library, of)| (library, *of) != (&self.library, drive));
+                failed.push((self.library.clone(), drive));
+            }
+            tries += 1;
         }
     }
 
@@ -448,7 +469,9 @@ impl Tape {
             let ours = if self.drive.is_none() { self.drives_of_others() } else { Vec::new() };
             let of = &self.library;
             let fits = &Fitting::of(library, barcode, self.pinned.load(Relaxed));
-            let bringing = Bringing { of, barcode, drive: self.drive, ours, kept, fits };
+            // Who writes is not sent from a drive to another by what happened to who reads.
+            let failed = if self.pinned.load(Relaxed) { Vec::new() } else { self.failed_drives() };
+            let bringing = Bringing { of, barcode, drive: self.drive, ours, failed, kept, fits };
             let (number, drive) = bringing.bring(library)?;
             self.only_read.store(!fits.writes(number), Relaxed);
             let (library, barcode) = (self.library.to_string(), barcode.clone());
@@ -459,6 +482,12 @@ impl Tape {
             Some(wanted) => awaited(library, wanted),
             None => Ok(Deck::new(library.open_drive(self.drive.unwrap_or(1))?, None)),
         }
+    }
+
+    /// Drives of the library that failed while a tape was read in them, the last one last.
+    fn failed_drives(&self) -> Vec<u32> {
+        let of = |(library, drive): &(_, u32)| (*library == self.library).then_some(*drive);
+        FAILED.lock().iter().filter_map(of).collect()
     }
 
     /// Drives of the library that this process has for other tapes, as far as these are not just used: nobody has to ask for them.

@@ -1,5 +1,5 @@
-//! Places that have a version and lack what it builds on, which others have: a mirror that was away some nights and came back. Each
-//! night on it is complete, and it restores nothing of them by itself.
+//! Places that have a version and lack what it builds on, or a part of it, which others have: a mirror that was away some nights and
+//! came back, or that failed in a session and takes part in the one which goes on. It restores nothing of them by itself.
 //!
 //! A place is a medium; of tapes their library, whichever of them has what. Of what lies on two tapes of a library there are two
 //! copies, as many as of what lies on two disks.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_devices::address::Address;
 use capstan_engine::message::{Code, shell_word};
-use capstan_format::id::{MediumId, SegmentId, VersionId};
+use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 
 use crate::Cell;
 use crate::error::Result;
@@ -29,20 +29,24 @@ struct Lies {
     places: HashSet<Place>,
     /// Whether the segment itself lies there, and not copies alone.
     is_original: bool,
+    /// The session that wrote it, and when.
+    by: Option<(i64, SessionId)>,
 }
 
 impl Cell {
-    /// The places that have all of a version and lack something of what it builds on: a sentence each, with the command that brings it
-    /// there. Where of what it builds on there are as many copies, wherever, nothing is lacking; where its original was given back
+    /// The places that have all that the last session of a version wrote, and lack something of what was written before: by a session
+    /// that it goes on with, or of what it builds on. A sentence each, with the command that brings it there. Where there are as many
+    /// copies of that, wherever, nothing is lacking; where its original was given back
     /// after a copy, somebody wanted it so. Retired media count for nothing.
     pub(crate) fn mirrors_behind(&self, version: VersionId) -> Result<Vec<String>> {
         let chain = capstan_catalog::version::chain(&self.idb, version)?;
-        let Some((_, below)) = chain.split_first().filter(|(_, below)| !below.is_empty()) else {
-            return Ok(Vec::new());
-        };
+        let Some((_, below)) = chain.split_first() else { return Ok(Vec::new()) };
         let retired: HashSet<MediumId> = self.idb.retired_media()?.into_iter().collect();
         let own = self.lies_of(version, &retired)?;
-        let mut all = own.values().map(|of| &of.places);
+        let last = own.values().filter_map(|of| of.by).max().map(|(_, session)| session);
+        let (of_last, before): (Vec<&Lies>, Vec<&Lies>) =
+            own.values().partition(|of| of.by.map(|(_, session)| session) == last);
+        let mut all = of_last.into_iter().map(|of| &of.places);
         let Some(first) = all.next() else { return Ok(Vec::new()) };
         let shared: HashSet<Place> =
             all.fold(first.clone(), |shared, of| shared.intersection(of).cloned().collect());
@@ -51,19 +55,25 @@ impl Cell {
         }
         // Each with the newest version that lacks there.
         let mut behind: BTreeMap<Place, VersionId> = BTreeMap::new();
-        for version in below {
-            for of in self.lies_of(version.id, &retired)?.values() {
-                if of.is_original && of.places.len() < shared.len() {
-                    for place in shared.difference(&of.places) {
-                        behind.entry(place.clone()).or_insert(version.id);
-                    }
+        let mut look = |version: VersionId, lies: &mut dyn Iterator<Item = &Lies>| {
+            for of in lies.filter(|of| of.is_original && of.places.len() < shared.len()) {
+                for place in shared.difference(&of.places) {
+                    behind.entry(place.clone()).or_insert(version);
                 }
             }
+        };
+        look(version, &mut before.into_iter());
+        for version in below {
+            look(version.id, &mut self.lies_of(version.id, &retired)?.values());
         }
         let name = self.name_of_version(version)?;
         let mut said = Vec::new();
         let mut libraries: HashSet<String> = HashSet::new();
         for (place, lacks) in behind {
+            let has = match lacks == version {
+                true => format!("a part of {name} only"),
+                false => format!("{name} and not all that it builds on"),
+            };
             // What is there already is not copied once more.
             let lacks = self.name_of_version(lacks)?;
             let (what, device) = match place {
@@ -85,7 +95,7 @@ impl Cell {
                 }
             };
             said.push(format!(
-                "{what} has {name} and not all that it builds on, so it is not enough by itself: `capstan copy {} --to {}` brings \
+                "{what} has {has}, so it is not enough by itself: `capstan copy {} --to {}` brings \
                  it there",
                 shell_word(&lacks),
                 shell_word(&device)
@@ -124,6 +134,9 @@ impl Cell {
             }
             let of = lies.entry(origin).or_default();
             of.is_original |= copy.is_none();
+            if copy.is_none() {
+                of.by = Some((segment.committed_us, segment.session));
+            }
             // On one medium it may lie twice, where it was mended.
             if known.insert((origin, segment.medium)) {
                 let mut place = self.side_place(segment.medium)?;

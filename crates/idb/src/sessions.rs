@@ -133,6 +133,27 @@ impl Idb {
         })
     }
 
+    /// Replaces the report of a session that was completed, by one that says errors of it: those of a session that it went on with.
+    pub fn set_session_with_errors(&self, id: SessionId, report: &str) -> Result<()> {
+        self.write(format_args!("record the errors of session {}", id.short()), async |conn| {
+            let (with, without) =
+                (Status::CompletedWithErrors.as_str(), Status::Completed.as_str());
+            let query = sql::query("UPDATE sessions SET report = $2, status = $3 WHERE id = $1");
+            let query = query.bind(id.to_string()).bind(report).bind(with);
+            known("session", id, query.execute(&mut *conn).await?.rows_affected())?;
+            sql::query(
+                "UPDATE versions SET status = $2 WHERE status = $3 \
+                 AND id = (SELECT version_id FROM sessions WHERE id = $1)",
+            )
+            .bind(id.to_string())
+            .bind(with)
+            .bind(without)
+            .execute(&mut *conn)
+            .await?;
+            Ok(())
+        })
+    }
+
     /// Records a session found on a medium. A recorded one gives way only to one that says more
     /// (an end, where there was none); of two that say as much, the gaps are filled and the
     /// greater totals stay.

@@ -73,6 +73,7 @@ mod media_list;
 mod mirror;
 mod mirror_behind;
 mod mirror_sides;
+mod mirror_goes_on;
 mod mirror_spans;
 mod mount_requests;
 mod moved;

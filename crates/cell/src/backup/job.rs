@@ -471,9 +471,7 @@ impl Job<'_> {
             let kept_bytes = self.counters.kept_bytes.load(Relaxed);
             let (request, ears) = (self.request, &self.ears);
             cell.look_back(label, kept_bytes, request, &self.plan, report, ears)?;
-            if report.media.len() > 1 {
-                cell.say_mirrors_behind(label.version, &self.plan.name, &self.ears)?;
-            }
+            cell.say_mirrors_behind(label.version, &self.plan.name, &self.ears)?;
         }
         if status == Status::Failed && !self.plan.null && !cell.idb.has_segments(label.version)? {
             report.nothing_committed();

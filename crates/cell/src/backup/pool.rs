@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
+use capstan_format::id::SessionId;
 use capstan_idb::Status;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::refused;
 use crate::Cell;
@@ -110,6 +111,7 @@ impl Cell {
             for (at, now) in going.into_iter().zip(written) {
                 let report = match (reports[at].take(), now) {
                     (Some(Ok(earlier)), Ok(mut now)) => {
+                        let own = now.status.clone();
                         let is_one = self.forget_unwritten(&earlier)?;
                         if !is_one {
                             self.record_went_on(&earlier, &mut now)?;
@@ -118,6 +120,9 @@ impl Cell {
                         if is_one && let Ok(id) = now.session.parse() {
                             let json = serde_json::to_string(&now).unwrap_or_default();
                             self.idb.set_session_report(id, &json)?;
+                        }
+                        if now.status != own {
+                            self.record_errors(&now)?;
                         }
                         Ok(now)
                     }
@@ -215,12 +220,30 @@ impl Cell {
         }
     }
 
-    /// Adds a note to the recorded report of a session that ended.
-    fn add_note(&self, session: &str, note: String) -> Result<()> {
-        let Ok(id) = session.parse() else { return Ok(()) };
+    /// Puts on record what a backup's report says of the sessions before the last one: who asks later is told the same.
+    fn record_errors(&self, all: &Report) -> Result<()> {
+        let Some((id, mut report)) = self.recorded_report(&all.session)? else { return Ok(()) };
+        report.insert("status".to_owned(), all.status.clone().into());
+        report.insert("error_count".to_owned(), all.error_count.into());
+        let errors = serde_json::to_value(&all.errors).unwrap_or_default();
+        report.insert("errors".to_owned(), errors);
+        Ok(self.idb.set_session_with_errors(id, &Value::Object(report).to_string())?)
+    }
+
+    /// The report of a session that ended, as it is on record.
+    fn recorded_report(&self, session: &str) -> Result<Option<(SessionId, Map<String, Value>)>> {
+        let Ok(id) = session.parse() else { return Ok(None) };
         let recorded = self.idb.session(id)?.and_then(|s| s.report);
         let report = recorded.and_then(|json| serde_json::from_str(&json).ok());
-        let Some(Value::Object(mut report)) = report else { return Ok(()) };
+        Ok(match report {
+            Some(Value::Object(report)) => Some((id, report)),
+            _ => None,
+        })
+    }
+
+    /// Adds a note to the recorded report of a session that ended.
+    fn add_note(&self, session: &str, note: String) -> Result<()> {
+        let Some((id, mut report)) = self.recorded_report(session)? else { return Ok(()) };
         if let Value::Array(notes) =
             report.entry("notes").or_insert_with(|| Vec::<Value>::new().into())
         {

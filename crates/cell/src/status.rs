@@ -329,7 +329,8 @@ impl Cell {
             let Some(medium) = self.idb.medium(*id)? else { continue };
             let management = self.idb.management(*id)?;
             let label = &medium.label;
-            if management.damaged_us.is_some() {
+            // Of one that is retired it is told where that costs something: of the version.
+            if management.damaged_us.is_some() && management.retired_us.is_none() {
                 faults.push(format!(
                     "medium '{label}', which has some of its last version, was found damaged; `capstan verify --medium {}` says whether \
                      it still is",

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_catalog::places::SegmentPlace;
+use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_catalog::version::Overview;
 use capstan_devices::file::FileMedium;
 use capstan_devices::open;
@@ -377,7 +377,18 @@ impl Cell {
                 let mut away: Vec<CellError> = Vec::new();
                 for segment in &view.segments {
                     let (mut here, mut failed) = (false, None);
-                    for (id, medium, number) in segment.places() {
+                let retired = self.idb.retired_media()?;
+                let unsound = self.unsound_places()?;
+                    // What is retired is read where nothing else has it whole.
+                    let mut is_had = false;
+                    let mut places = segment.places();
+                    let is_whole =
+                        |at: &Place| segment.lacks_at(*at) == 0 && !unsound.has(at.1, at.0);
+                    places.sort_by_key(|at| retired.contains(&at.1));
+                    for (id, medium, number) in places {
+                        if is_had && retired.contains(&medium) {
+                            continue;
+                        }
                         let is_away = !self.tapes_away(medium)?.is_empty();
                         // Mirrors and copies that are elsewhere are not needed, and nobody waits for them.
                         if here && is_away {
@@ -387,6 +398,7 @@ impl Cell {
                             here = true;
                             tapes.entry(medium).or_default().insert(number, id);
                             continue;
+                            is_had |= is_whole(&(id, medium, number));
                         }
                         let opened = match view.media.medium(medium) {
                             Ok(opened) => opened,
@@ -404,6 +416,7 @@ impl Cell {
                         here = true;
                         match others.iter_mut().find(|(id, _)| *id == medium) {
                             Some((_, part)) => {
+                        is_had |= is_whole(&(id, medium, number));
                                 part.segments.push(number);
                                 part.recorded.insert(number, id);
                             }

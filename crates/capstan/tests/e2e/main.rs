@@ -20,6 +20,7 @@ mod consolidate;
 mod consolidate_tape;
 mod copy;
 mod damaged;
+mod damaged_full_tape;
 mod differences;
 mod documents;
 mod drill;

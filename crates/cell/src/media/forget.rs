@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_format::id::VersionId;
-use capstan_idb::Medium;
+use capstan_engine::message::shell_word;
+use capstan_format::id::{MediumId, VersionId};
+use capstan_idb::{Claim, Medium, torn};
 
 use super::hosts::look_here;
 use super::shown;
@@ -37,17 +38,38 @@ impl Cell {
         let is_there = !by_hand && look_here(&self.idb, &medium).absent.is_none();
         // What is on another cell's is that one's to keep.
         let is_ours = !management.is_other_cells();
-        if is_ours && is_there && self.changed_at_hand(&medium)?.is_none() {
-            let (called, label) = (shown(medium.id, &medium.label), &medium.label);
-            let way = format!(
-                "`capstan media recycle '{label}'` or `capstan media erase '{label}'` gives up what it holds"
-            );
+        let is_left = management.retired_us.is_some() && self.is_had_elsewhere(medium.id)?;
+        if is_ours && is_there && !is_left && self.changed_at_hand(&medium)?.is_none() {
+            let (called, label) = (shown(medium.id, &medium.label), shell_word(&medium.label));
+            let way = match management.retired_us {
+                None => format!(
+                    "`capstan media recycle {label}` or `capstan media erase {label}` gives up what it holds"
+                ),
+                Some(_) => format!(
+                    "it has what no other medium has whole: `capstan media retire {label} --undo`, then `capstan media retire {label}`, \
+                     copies that, as far as it can be read; or take it out of there, then this command gives that up"
+                ),
+            };
             return Err(CellError::BadInput(format!(
                 "{called} is in {}, and one that is at hand is not forgotten; {way}",
                 medium.device
             )));
         }
         self.forget_lost(medium)
+    }
+
+    /// Whether all on a medium that must stay is whole on others, which are not retired.
+    pub(super) fn is_had_elsewhere(&self, id: MediumId) -> Result<bool> {
+        let (needed, unsound) = (self.needed()?, self.unsound_places()?);
+        let mut out_of_use: HashSet<MediumId> = self.idb.retired_media()?.into_iter().collect();
+        out_of_use.insert(id);
+        let mut claims = self.all_claims()?;
+        claims.retain(|claim| needed.contains_key(&claim.version));
+        let torn = torn(&claims, |claim| {
+            out_of_use.contains(&claim.medium) || unsound.has(claim.medium, claim.segment)
+        });
+        let is_lost = |c: &Claim| c.medium == id && torn.contains(&(c.version, c.origin));
+        Ok(!claims.iter().any(is_lost))
     }
 
     /// The same of one that is known to be lost.

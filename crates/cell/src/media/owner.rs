@@ -129,12 +129,21 @@ impl Cell {
     pub(crate) fn refuse_retired(&self, id: MediumId, label: &str) -> Result<()> {
         match self.idb.management(id)?.retired_us {
             None => Ok(()),
-            Some(us) => Err(CellError::BadInput(format!(
-                "{} is retired since {}: it is never written again; `capstan media retire {} --undo` if it is sound",
-                shown(id, label),
-                crate::protect::local(us),
-                shell_word(label)
-            ))),
+            Some(us) => {
+                let word = shell_word(label);
+                let way = match self.is_had_elsewhere(id)? {
+                    true => format!(
+                        "others have all that it holds: `capstan media forget {word}` forgets it, and a tape is erased then with `capstan media \
+                         erase LIBRARY?tape=BARCODE --foreign`; "
+                    ),
+                    false => String::new(),
+                };
+                Err(CellError::BadInput(format!(
+                    "{} is retired since {}: it is never written again; {way}`capstan media retire {word} --undo` if it is sound",
+                    shown(id, label),
+                    crate::protect::local(us),
+                )))
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::address::Address;
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, SessionId};
 use capstan_idb::{Medium, Status, Version};
@@ -176,6 +176,14 @@ impl Cell {
     }
 }
 
+/// What is done with a medium on which nothing can be written anew.
+fn full_way(label: &str) -> String {
+    format!(
+        "`capstan media retire {}` gives it up, and brings what no other medium has to another one, as far as that is whole anywhere",
+        shell_word(label)
+    )
+}
+
 impl Repair<'_> {
     /// An empty report.
     fn report(&self) -> Report {
@@ -191,6 +199,13 @@ impl Repair<'_> {
     ) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         let helps = || found.broken.iter().filter(|b| b.helps);
+        if let Some(text) = self.full()?
+            && (helps().next().is_some() || !found.attachments.is_empty())
+        {
+            self.ears.say(Code::Damaged, "cell", &self.row.label, text);
+            outcome.failed = !self.dry_run;
+            return Ok(outcome);
+        }
         if self.dry_run {
             for b in helps() {
                 let text = format!("segment {} would be written anew: {}", b.number(), b.why);
@@ -223,6 +238,14 @@ impl Repair<'_> {
         Ok(outcome)
     }
 
+    /// That nothing can be written anew on a tape, as it is full, and what is to be done then.
+    fn full(&self) -> Result<Option<String>> {
+        let is_full = self.cell.idb.management(self.row.id)?.full_us.is_some();
+        Ok((is_full && self.address.is_sequential()).then(|| {
+            format!("it is full, so nothing is written anew on it: {}", full_way(&self.row.label))
+        }))
+    }
+
     /// Puts into report and database what came of it.
     fn note(&self, found: &Found, outcome: &Outcome, report: &mut Report) -> Result<()> {
         let (broken, label) = (&found.broken, &self.row.label);
@@ -232,7 +255,10 @@ impl Repair<'_> {
             }
             (n, true) => format!(
                 "of '{label}' {n} segments are damaged or missing; {} can be mended",
-                broken.iter().filter(|b| b.lost.is_empty()).count()
+                match self.full()? {
+                    Some(_) => 0,
+                    None => broken.iter().filter(|b| b.lost.is_empty()).count(),
+                }
             ),
             (n, false) => format!(
                 "of '{label}' {n} segments were damaged or missing; {} are whole again",

@@ -15,7 +15,7 @@ use capstan_media_agent::reader::SegmentReader;
 use capstan_media_agent::scan::scan;
 
 use super::find::{Broken, Found, data_of};
-use super::{Outcome, Repair};
+use super::{Outcome, Repair, full_way};
 use crate::backup::Wanted;
 use crate::copy::{Work, add_ends};
 use crate::drive_key::ByDrive;
@@ -81,7 +81,13 @@ impl Repair<'_> {
         let run = cell.copy_works(&works, member, supply, kept, &self.meters, self.ears, self.stop);
         report.replicas.extend(run.replicas);
         if let Err(e) = &run.finished {
-            self.ears.say(Code::DeviceFailed, "media agent", &self.row.label, chain(e));
+            let way = if e.is_full() {
+                format!("; {}", full_way(&self.row.label))
+            } else {
+                String::new()
+            };
+            let text = format!("{}{way}", chain(e));
+            self.ears.say(Code::DeviceFailed, "media agent", &self.row.label, text);
         }
         Ok((run.finished.is_err() || run.closed, run.committed))
     }

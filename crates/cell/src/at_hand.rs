@@ -326,6 +326,18 @@ fn is_to_be_had(address: &Address) -> Result<bool> {
     }
 }
 
+/// What brings tapes of a drive that stands alone.
+const PUT_IN: &str = "put in the one that is wanted first, and run it again on a terminal, or with CAPSTAN_TAPE_WAIT (as 8h), to be asked for \
+                      each that it needs";
+
+/// Whether a medium is a tape that somebody puts into a drive that stands alone.
+fn is_put_in(medium: &capstan_idb::Medium) -> bool {
+    match medium.device.parse() {
+        Ok(Address::Tape(tape)) if tape.tape.is_none() => is_by_hand(&tape).unwrap_or(false),
+        _ => false,
+    }
+}
+
 /// The error for a medium that cannot be opened where it was last seen.
 pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
     if let Some(e) = elsewhere(idb, medium) {
@@ -351,7 +363,10 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
         Some(tape) if tape.blames_tape() => CellError::BadInput(text),
         Some(tape) if tape.blames_drive() => not_now(idb, medium.id, &why),
         of_tape => {
-            let text = format!("{text}; mount it there, or import it from where it is now");
+            let text = match is_put_in(medium) {
+                true => format!("{text}; {PUT_IN}"),
+                false => format!("{text}; mount it there, or import it from where it is now"),
+            };
             let is_away = match &e {
                 // A tape on which nothing is was erased.
                 DeviceError::NoMedium(_) => {
@@ -426,7 +441,11 @@ pub(crate) fn another(idb: &Idb, found: MediumId, medium: &capstan_idb::Medium) 
             medium.device,
             found.short(),
             medium.id.short(),
-            medium.label
+            medium.label,
+            match is_put_in(medium) {
+                true => PUT_IN,
+                false => "mount the right one there, or import it from where it is",
+            }
         );
         let why = format!("which is not in {}: medium {} is", medium.device, found.short());
         CellError::Away { medium: medium.id, why, text }
@@ -445,11 +464,15 @@ pub(crate) fn refuse_exported(idb: &Idb, medium: &capstan_idb::Medium) -> Result
 
 /// The error for all of these media: who goes for one of them brings the others, too.
 pub(crate) fn all_away(idb: &Idb, away: Vec<CellError>) -> Option<CellError> {
+    let mut all_put_in = true;
     let names: Option<Vec<String>> = away
         .iter()
         .map(|e| match e {
             CellError::Away { medium, why, .. } => {
-                let label = idb.medium(*medium).ok()?.map_or_else(|| medium.short(), |m| m.label);
+                let row = idb.medium(*medium).ok()?;
+                all_put_in &= row.as_ref().is_some_and(is_put_in)
+                    && crate::media::exported(idb, *medium).ok().flatten().is_none();
+                let label = row.map_or_else(|| medium.short(), |m| m.label);
                 Some(format!("'{label}', {why}"))
             }
             _ => None,
@@ -458,6 +481,12 @@ pub(crate) fn all_away(idb: &Idb, away: Vec<CellError>) -> Option<CellError> {
     let first = away.into_iter().next()?;
     match (first, names) {
         (CellError::Away { medium, why, .. }, Some(names)) if names.len() > 1 => {
+            let way = match all_put_in {
+                true => PUT_IN,
+                false => {
+                    "bring them all, then `capstan library import` the tapes and `capstan media import` the others"
+                }
+            };
             let text = format!(
                 "{} media are wanted and are not at hand: {}; {way}",
                 names.len(),

@@ -143,3 +143,4 @@ mod verdict;
 mod verify;
 mod vtl_faults;
 mod waiting;
+mod ways_out;

@@ -151,8 +151,13 @@ impl Cell {
         }
     }
 
-    /// Records that a drive asked with this tape in it. Returns what the tape is called, if that makes it suspect.
+    /// Records that a drive asked with this tape in it. Returns what the tape is called, if that makes it suspect. A drive that asked before
+    /// and was not cleaned since asks whatever tape is in it.
     fn note_asked(&self, mount: &Mount) -> Result<Option<String>> {
+        let is_it = |of: &DirtyDrive| (&of.library, of.drive) == (&mount.library, mount.drive);
+        if self.dirty_drives()?.iter().any(is_it) {
+            return Ok(None);
+        }
         let Some((medium, label)) = self.medium_mounted(mount)? else { return Ok(None) };
         let drive = format!("drive {} of {}", mount.drive, mount.library);
         let drives = self.idb.add_cleaning_drive(medium, &drive)?;

@@ -272,7 +272,9 @@ impl Cell {
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
-        report.set_drives_read(&tape::take_sessions());
+        let drives = tape::take_sessions();
+        report.set_drives_read(&drives);
+        self.clean_drives(&drives, &mut report, &ears);
         ears.fill(&mut report);
         let version = version.map(|id| self.idb.version(id)).transpose()?.flatten();
         self.record(&mut report, "verify", version.map(|v| v.object), started_us, status)?;
@@ -375,10 +377,10 @@ impl Cell {
                 let mut tapes: HashMap<MediumId, Places> = HashMap::new();
                 let mut others: Vec<(MediumId, Part)> = Vec::new();
                 let mut away: Vec<CellError> = Vec::new();
-                for segment in &view.segments {
-                    let (mut here, mut failed) = (false, None);
                 let retired = self.idb.retired_media()?;
                 let unsound = self.unsound_places()?;
+                for segment in &view.segments {
+                    let (mut here, mut failed) = (false, None);
                     // What is retired is read where nothing else has it whole.
                     let mut is_had = false;
                     let mut places = segment.places();
@@ -396,9 +398,9 @@ impl Cell {
                         }
                         if view.media.is_sequential(medium)? && (!is_away || operator::is_there()) {
                             here = true;
+                            is_had |= is_whole(&(id, medium, number));
                             tapes.entry(medium).or_default().insert(number, id);
                             continue;
-                            is_had |= is_whole(&(id, medium, number));
                         }
                         let opened = match view.media.medium(medium) {
                             Ok(opened) => opened,
@@ -414,9 +416,9 @@ impl Cell {
                             continue;
                         }
                         here = true;
+                        is_had |= is_whole(&(id, medium, number));
                         match others.iter_mut().find(|(id, _)| *id == medium) {
                             Some((_, part)) => {
-                        is_had |= is_whole(&(id, medium, number));
                                 part.segments.push(number);
                                 part.recorded.insert(number, id);
                             }

@@ -6,7 +6,7 @@ use capstan_tape::library::Library as Virtual;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, Run, below, noise, wait_for};
+use crate::support::{Lab, Run, below, noise, report, wait_for};
 use crate::tape_software::istgt::Istgt;
 use crate::tape_software::tgt::{CHANGER, Library as Tgt};
 
@@ -285,6 +285,31 @@ fn a_drive_that_asks_is_cleaned_after_the_session() {
 }
 
 /// What a drive has to say counts most where it failed.
+/// The same of a drive that asks while a tape is read; where it cannot be cleaned that is said.
+#[test]
+fn a_drive_that_asks_while_a_tape_is_read_is_cleaned_too() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 1, 4);
+    lab.file("tree/file", noise(1, 20_000_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    let reads = ["restore t --into r --json", "verify t --json", "restore t --to-tar r.tar --json"];
+    for line in reads {
+        run(&lab, "vtl fault vtl --drive 1 read:9=dirty").ok();
+        let done = report(run(&lab, line));
+        assert!(done["errors"].to_string().contains("no cleaning tape"), "{line}: {done}");
+        assert_eq!(done["status"], "completed", "{line}: {done}");
+        let _ = std::fs::remove_dir_all(lab.path("r"));
+    }
+    run(&lab, "vtl add-tape vtl --cleaning 9").ok();
+    for line in reads {
+        run(&lab, "vtl fault vtl --drive 1 read:9=dirty").ok();
+        let done = report(run(&lab, line));
+        assert!(done["notes"].to_string().contains("was cleaned, tape CLN"), "{line}: {done}");
+        assert_eq!(done["status"], "completed", "{line}: {done}");
+        let _ = std::fs::remove_dir_all(lab.path("r"));
+    }
+}
+
 #[test]
 fn a_drive_that_asks_and_fails_is_cleaned_too() {
     let lab = Lab::new();

@@ -426,7 +426,12 @@ impl Cell {
         }
         view.media.say_problems(ears);
         view.media.say_replicas(ears, &mut report);
-        report.set_drives_read(&turn.map_or_else(tape::take_sessions, Turn::drives));
+        let (drives, sees_to_drives) =
+            turn.map_or_else(|| (tape::take_sessions(), true), Turn::drives);
+        report.set_drives_read(&drives);
+        if sees_to_drives {
+            self.clean_drives(&drives, &mut report, ears);
+        }
         ears.fill(&mut report);
         if arc.is_none() {
             run.record_end(status, &report)?;
@@ -510,7 +515,9 @@ impl Cell {
             report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
         }
         files_of.media.say_replicas(ears, &mut report);
-        report.set_drives_read(&tape::take_sessions());
+        let drives = tape::take_sessions();
+        report.set_drives_read(&drives);
+        self.clean_drives(&drives, &mut report, ears);
         ears.fill(&mut report);
         run.record_end(status, &report)?;
         Ok(report)

@@ -86,14 +86,15 @@ impl Turn<'_> {
         self.pace.moved.notify_all();
     }
 
-    /// Has read all it needs; what the drives did, when all have.
-    pub fn drives(&self) -> Vec<DriveSession> {
+    /// Has read all it needs; what the drives did, when all have. True for one of them, which sees to the drives.
+    pub fn drives(&self) -> (Vec<DriveSession>, bool) {
         self.end();
         let mut state = self.pace.state.lock();
         while state.done.len() < state.at.len() {
             self.pace.moved.wait(&mut state);
         }
-        state.drives.get_or_insert_with(tape::take_sessions).clone()
+        let is_first = state.drives.is_none();
+        (state.drives.get_or_insert_with(tape::take_sessions).clone(), is_first)
     }
 
     fn end(&self) {

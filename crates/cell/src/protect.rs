@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use capstan_engine::message::Code;
 use capstan_format::id::VersionId;
-use capstan_idb::{Keeping, Protection, Version};
+use capstan_idb::{Keeping, Protection, Status, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -101,7 +101,8 @@ impl Cell {
         self.protect_all(versions, protection, catalog)
     }
 
-    /// The same for each version of the objects of a name that is not whole, as far as is known, and was not given up.
+    /// The same for each version of the objects of a name that is not whole, as far as is known, and was not given up; also one whose
+    /// backup did not complete.
     pub fn protect_not_whole(
         &self,
         name: &str,
@@ -114,12 +115,16 @@ impl Cell {
         let lost: HashSet<VersionId> =
             self.idb.lost_versions()?.iter().map(|of| of.version).collect();
         let unsound = self.unsound_versions(&self.unsound_places()?.of_this_host())?;
-        let is_whole = |id: &VersionId| !lost.contains(id) && !unsound.damaged.contains_key(id);
+        let is_whole = |v: &Version| {
+            !lost.contains(&v.id)
+                && !unsound.damaged.contains_key(&v.id)
+                && !matches!(v.status, Status::Incomplete | Status::Failed)
+        };
         let mut versions = Vec::new();
         for object in self.objects_named(&[name.to_owned()], &[])? {
             for version in self.idb.versions_of(object.id)? {
                 if !version.null_device
-                    && !is_whole(&version.id)
+                    && !is_whole(&version)
                     && self.idb.keeping(version.id)?.expired_us.is_none()
                 {
                     versions.push((self.called(&version)?, version));

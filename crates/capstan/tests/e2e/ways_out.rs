@@ -40,3 +40,38 @@ fn who_reads_tapes_of_a_drive_that_stands_alone_is_told_how_they_are_asked_for()
     let refused = run(&lab, "verify t");
     assert!(said(&refused).contains("CAPSTAN_TAPE_WAIT"), "{}", said(&refused));
 }
+
+/// A pool that is full of a backup which did not complete.
+#[test]
+fn a_pool_full_of_what_did_not_complete_says_what_lets_it_go() {
+    let lab = Lab::new();
+    run(&lab, "vtl create vtl --drives 1 --tapes 1 --capacity 25M --scale 1000").ok();
+    run(&lab, "pool create p").ok();
+    run(&lab, "media init vtape:vtl?tape=V00001L9 --pool p").ok();
+    for n in 0..40 {
+        lab.file(&format!("tree/{n}"), noise(n + 1, 1_000_000));
+    }
+    let begun = lab.backup(["tree", "--to", "pool:p", "--name", "t", "--segment-size", "4M"]);
+    assert_eq!(begun["status"], "failed", "{begun:#}");
+    let refused = run(&lab, "media recycle V00001L9");
+    let text = said(&refused);
+    let command = |text: &str, what: &str| {
+        let all = text.split('`').filter(|part| part.starts_with(&format!("capstan {what}")));
+        all.last().unwrap_or_else(|| panic!("{what} is not in: {text}")).replace('\'', "")
+    };
+    let protect = command(&text, "protect");
+    assert!(refused.code == 2 && protect.ends_with("--none"), "{text}");
+    let pruned = run(&lab, "prune t --keep-last 1");
+    let text = said(&pruned);
+    assert!(text.contains("unended-kept") || pruned.code == 3, "{text}");
+    assert_eq!(command(&text, "protect"), protect, "{text}");
+    // What prune calls not whole protect does, too.
+    let listed = run(&lab, "protect t --not-whole --none --json");
+    assert!(listed.ok().stdout.contains("t@"), "{}", listed.stdout);
+    run(&lab, &command(&text, "prune")["capstan ".len()..]).ok();
+    run(&lab, "media recycle V00001L9").ok();
+    fs::remove_dir_all(lab.path("tree")).unwrap();
+    lab.file("tree/small", noise(1, 1_000_000));
+    lab.backed_up(["tree", "--to", "pool:p", "--name", "t"]);
+    comes_back(&lab, "t", &lab.path("tree"));
+}

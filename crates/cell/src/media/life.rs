@@ -5,10 +5,11 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
 use capstan_devices::open::{self, Writable};
+use capstan_engine::message::shell_word;
 use capstan_format::block::is_block_size;
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
-use capstan_idb::Medium;
+use capstan_idb::{Medium, Status, Version};
 
 use super::{LabelRule, MediumInfo, shown};
 use crate::Cell;
@@ -47,6 +48,17 @@ pub struct Recycled {
     pub bytes: u64,
     /// Versions that are no more.
     pub versions: u64,
+}
+
+/// What lets a backup go that did not complete.
+fn way_of_unended(name: &str) -> String {
+    let object = name.rsplit_once('@').map_or(name, |(object, _)| object);
+    format!(
+        "; {name} did not complete, and stays so that `backup --resume` can go on with it: `capstan protect {} --none` and `capstan \
+         prune {}` let it go",
+        shell_word(name),
+        shell_word(object)
+    )
 }
 
 /// Refuses a medium that records a lock, whatever the database knows of it.
@@ -311,9 +323,17 @@ impl Cell {
         let names = names.collect::<Result<Vec<_>>>()?;
         let more = kept.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let mut unended = None;
+        for id in &kept {
+            let is_unended = |v: &Version| matches!(v.status, Status::Incomplete | Status::Failed);
+            if unended.is_none() && self.idb.version(**id)?.is_some_and(|v| is_unended(&v)) {
+                unended = Some(self.name_of_version(**id)?);
+            }
+        }
+        let way = unended.map(|name| way_of_unended(&name)).unwrap_or_default();
         Err(CellError::BadInput(format!(
             "{} holds what must stay: {}{more}; it can be given up when their protection has ended and nothing builds on \
-             them",
+             them{way}",
             shown(info.medium.id, &info.medium.label),
             names.join(", ")
         )))

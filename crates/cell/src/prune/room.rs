@@ -228,6 +228,27 @@ impl Cell {
             }
             let name = self.idb.object(row.version.object)?.map(|o| o.name).unwrap_or_default();
             for (medium, _, bytes) in sizes.get(&row.version.id).into_iter().flatten() {
+                if self.idb.management(*medium)?.full_us.is_some() && self.is_on_tape(*medium)? {
+                    let label = self.labels([*medium].iter())?.concat();
+                    let short = session.get(..8).unwrap_or_default();
+                    let version = shell_word(format!("{name}@{short}"));
+                    let text = format!(
+                        "{version} did not complete, and has {} on tape '{label}', which is full; it stays so that `backup --resume` can \
+                         go on with it, `capstan protect {version} --none` and `capstan prune {}` let it go, and then the tape can be \
+                         recycled",
+                        mb(*bytes),
+                        shell_word(&name)
+                    );
+                    ears.say(Code::UnendedKept, "cell", &name, text);
+                    let (name, session) = (name.clone(), session.clone());
+                    pruned.unended.push(UnendedBackup {
+                        name,
+                        session,
+                        medium: label,
+                        bytes: *bytes,
+                    });
+                    continue;
+                }
                 let Some(free) = self.free_if_full(*medium, row.version.object, back)? else {
                     continue;
                 };

@@ -167,7 +167,8 @@ impl Cell {
                     self.remember_unfit(tape, &why)?;
                     all.unread(barcode, why);
                 }
-                Some(changed) => all.unread(barcode, changed),
+                // That one may be found on another tape.
+                Some(changed) => all.not_taken.push((device, barcode.to_owned(), changed)),
             },
         }
         Ok(None)

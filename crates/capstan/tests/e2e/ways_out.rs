@@ -75,3 +75,23 @@ fn a_pool_full_of_what_did_not_complete_says_what_lets_it_go() {
     lab.backed_up(["tree", "--to", "pool:p", "--name", "t"]);
     comes_back(&lab, "t", &lab.path("tree"));
 }
+
+/// A tape that is found in the case of another one was imported: nothing is left to be done about it.
+#[test]
+fn an_import_that_finds_a_medium_on_another_tape_does_not_call_it_not_imported() {
+    let lab = Lab::new();
+    run(&lab, "vtl create vtl --drives 1 --tapes 4 --capacity 40M --scale 1000").ok();
+    lab.file("tree/a", noise(1, 3_000_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    run(&lab, "library unload vtape:vtl 1");
+    let tapes = lab.path("vtl/tapes");
+    let [one, three, kept] = ["V00001L9.tape", "V00003L9.tape", "kept"].map(|of| tapes.join(of));
+    for (from, to) in [(&one, &kept), (&three, &one), (&kept, &three)] {
+        fs::rename(from, to).unwrap();
+    }
+    let imported = run(&lab, "import vtape:vtl");
+    let text = said(&imported);
+    assert!(imported.code == 0 && !text.contains("was not imported"), "{text}");
+    comes_back(&lab, "t", &lab.path("tree"));
+    assert_eq!(run(&lab, "status").code, 0, "{}", said(&run(&lab, "status")));
+}

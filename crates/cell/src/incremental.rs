@@ -35,6 +35,21 @@ pub(crate) struct Based<'a> {
 }
 
 impl Cell {
+    /// Whether a backup ended before it committed anything.
+    fn has_nothing(&self, version: &Version) -> Result<bool> {
+        let is_ended = matches!(version.status, Status::Incomplete | Status::Failed);
+        Ok(is_ended && !self.idb.has_segments(version.id)?)
+    }
+
+    /// Whether the last backup of an object was a full one that ended before it committed anything.
+    pub(crate) fn began_full_in_vain(&self, object: &Object) -> Result<bool> {
+        let versions = self.idb.versions_of(object.id)?;
+        match versions.iter().find(|v| !v.null_device) {
+            Some(last) => Ok(last.method == Level::Full.to_string() && self.has_nothing(last)?),
+            None => Ok(false),
+        }
+    }
+
     /// The version that a backup builds on; `None` if it is a full one, or has to be one, which is said where something else
     /// was asked for, or could be expected. It may lie on any number of media. Where nothing was asked for, it is the last one that is kept
     /// together with the media that are written, so that disks that take turns are each enough by themselves, and encrypted if this one
@@ -60,8 +75,11 @@ impl Cell {
         };
         let Some(base) = versions.iter().find(|v| is_base(v, level)) else {
             // One that failed said so then: what the next one did instead, maybe at once, surprises nobody.
-            let is_first =
-                versions.iter().all(|v| matches!(v.status, Status::Failed | Status::Running));
+            let mut is_first = true;
+            for version in &versions {
+                is_first &= matches!(version.status, Status::Failed | Status::Running)
+                    || self.has_nothing(version)?;
+            }
             match (is_first, asked) {
                 // The first, or one after all were given up.
                 (true, None) => {}

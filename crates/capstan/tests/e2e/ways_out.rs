@@ -95,3 +95,32 @@ fn an_import_that_finds_a_medium_on_another_tape_does_not_call_it_not_imported()
     comes_back(&lab, "t", &lab.path("tree"));
     assert_eq!(run(&lab, "status").code, 0, "{}", said(&run(&lab, "status")));
 }
+
+/// What is gone on with, and has nothing, was a full backup: so is this one.
+#[test]
+fn a_full_backup_that_committed_nothing_is_gone_on_with_by_a_full_one() {
+    let lab = Lab::new();
+    run(&lab, "vtl create vtl --drives 1 --tapes 4 --capacity 40M --scale 1000").ok();
+    lab.file("tree/a", noise(1, 3_000_000));
+    lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    lab.file("tree/b", noise(2, 3_000_000));
+    run(&lab, "vtl fault vtl --drive 1 mark:1=power,mark:2=power,mark:3=power,mark:4=power").ok();
+    let failed = lab.backup(["tree", "--to", "vtape:vtl?tape=V00001L9", "--name", "t", "--full"]);
+    assert_eq!(failed["status"], "failed", "{failed:#}");
+    run(&lab, "vtl fault vtl --drive 1 ").ok();
+    let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--resume"]);
+    assert_eq!(done["method"], "full", "{done:#}");
+}
+
+/// A first backup has no base, whatever became of the tape that it began on.
+#[test]
+fn a_first_backup_that_changes_tapes_before_it_committed_anything_says_nothing_of_a_base() {
+    let lab = Lab::new();
+    run(&lab, "vtl create vtl --drives 1 --tapes 4 --capacity 40M --scale 1000").ok();
+    lab.file("tree/a", noise(1, 9_000_000));
+    run(&lab, "vtl fault vtl --drive 1 write:4=error").ok();
+    let done = lab.backup(["tree", "--to", "vtape:vtl", "--name", "t"]);
+    assert!(done["notes"].to_string().contains("it was begun instead of"), "{done:#}");
+    assert!(!done.to_string().contains("no-base"), "{done:#}");
+    comes_back(&lab, "t", &lab.path("tree"));
+}

@@ -151,7 +151,16 @@ impl Cell {
         }
         // Neither an input nor a test of the source's speed builds on anything.
         let never = plan.roots.is_empty() || plan.null && request.level.is_none();
-        let wanted = if never { Some(Level::Full) } else { request.level };
+        let mut wanted = if never { Some(Level::Full) } else { request.level };
+        // What was to be gone on with was a full backup, and has nothing: this one is begun in its place.
+        if resume
+            && resumed.is_none()
+            && wanted.is_none()
+            && let Some(object) = &known
+            && self.began_full_in_vain(object)?
+        {
+            wanted = Some(Level::Full);
+        }
         let based = match (&known, &resumed) {
             (Some(o), None) => {
                 self.base_for(o, wanted, media, keys.is_some(), &ears, &mut plan.notes)?

@@ -124,3 +124,12 @@ fn a_first_backup_that_changes_tapes_before_it_committed_anything_says_nothing_o
     assert!(!done.to_string().contains("no-base"), "{done:#}");
     comes_back(&lab, "t", &lab.path("tree"));
 }
+
+#[test]
+fn a_value_that_is_no_text_or_number_is_named_as_it_is() {
+    let lab = Lab::new();
+    let text = "device = \"/disk\"\ntogether = true\n[[object]]\npaths = [\"/etc\"]\n";
+    let path = lab.file("n.toml", text);
+    let refused = lab.run(["run", "--check", path.to_str().unwrap()]);
+    refused.refused(&["'together' is `true`; write a text or a number"]);
+}

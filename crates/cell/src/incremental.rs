@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::places::SegmentPlace;
-use capstan_catalog::version::Merged;
+use capstan_catalog::version::{Merged, chain};
 use capstan_devices::address::{Address, LibraryName};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
@@ -172,19 +172,26 @@ impl Cell {
     fn apart(&self, base: VersionId, media: &[MediumId]) -> Result<Vec<String>> {
         let view = VersionView::open(self, base)?;
         let mut staged = HashMap::new();
+        let mut copies: Option<HashSet<SegmentId>> = None;
         let mut labels: Vec<String> = Vec::new();
         let mut kin = HashMap::new();
         for segment in &view.segments {
             let places = segment.whole_places();
             let mut near = places.iter().any(|(_, id, _)| media.contains(id));
-            // What was staged away is there as a copy, which is a segment of its own. Where it is as it was written, it is on another
-            // disk that was in the same place then.
-            let is_copied = places.iter().all(|(id, ..)| *id != segment.segment);
-            for medium in media.iter().filter(|_| is_copied) {
-                near |= match staged.entry((segment.by, *medium)) {
+            let mut by_it = false;
+            for medium in media.iter().filter(|_| !near) {
+                by_it |= match staged.entry((segment.by, *medium)) {
                     Entry::Occupied(known) => *known.get(),
                     Entry::Vacant(new) => *new.insert(self.was_staged(segment.by, *medium)?),
                 };
+            }
+            // What was staged away is there as copies. What is as it was written is on another disk that was in the same place then.
+            if by_it {
+                let copies = match &mut copies {
+                    Some(copies) => copies,
+                    none => none.insert(self.copies_in(base)?),
+                };
+                near = places.iter().all(|(id, ..)| copies.contains(id));
             }
             for (_, on, _) in &places {
                 near |= match kin.entry(*on) {
@@ -200,6 +207,15 @@ impl Cell {
             }
         }
         Ok(labels)
+    }
+
+    /// The segments of a version, and of what it builds on, that are copies.
+    fn copies_in(&self, version: VersionId) -> Result<HashSet<SegmentId>> {
+        let mut copies = HashSet::new();
+        for version in chain(&self.idb, version)? {
+            copies.extend(self.idb.copies_of_version(version.id)?.into_keys());
+        }
+        Ok(copies)
     }
 
     /// Whether a medium is of the pool or of a library of one of these. An array of tapes is of each library that its tapes are of.

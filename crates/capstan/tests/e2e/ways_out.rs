@@ -56,8 +56,8 @@ fn a_pool_full_of_what_did_not_complete_says_what_lets_it_go() {
     let refused = run(&lab, "media recycle V00001L9");
     let text = said(&refused);
     let command = |text: &str, what: &str| {
-        let all = text.split('`').filter(|part| part.starts_with(&format!("capstan {what}")));
-        all.last().unwrap_or_else(|| panic!("{what} is not in: {text}")).replace('\'', "")
+        let mut all = text.split('`').filter(|part| part.starts_with(&format!("capstan {what}")));
+        all.next_back().unwrap_or_else(|| panic!("{what} is not in: {text}")).replace('\'', "")
     };
     let protect = command(&text, "protect");
     assert!(refused.code == 2 && protect.ends_with("--none"), "{text}");

@@ -76,7 +76,7 @@ pub fn session(n: u8, version: Option<u8>, status: Status) -> Session {
         dirs: 0,
         bytes_read: 0,
         bytes_written: 0,
-        tags: vec!["nightly".into(), "a \"quoted\", tag".into()],
+        tags: vec!["nightly".into(), "a \"quoted\"; tag".into()],
         report: None,
         pid: 100 + u32::from(n),
         birth: "boot".into(),

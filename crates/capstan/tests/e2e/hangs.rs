@@ -206,8 +206,14 @@ fn a_terminal_that_goes_away_ends_a_session_in_order() {
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     };
     let slow = ["--from-command", "cat tree/file; sleep 1000", "--stdin-name", "f", "--name", "c"];
-    let mut command = lab.command();
+    let binary = lab.command();
+    // Whoever runs the tests may have done so by `nohup`.
+    let mut command = lab.program("env");
+    command.arg("--default-signal=HUP").arg(binary.get_program());
     command.arg("backup").args(slow).args(["--to", "medium", "--json"]);
+    for (name, value) in binary.get_envs() {
+        value.map(|value| command.env(name, value));
+    }
     let out = fs::File::create(lab.path("report")).unwrap();
     let mut child = command.stdout(out).stderr(Stdio::null()).spawn().unwrap();
     wait_for("the session", is_running);
@@ -222,14 +228,14 @@ fn a_terminal_that_goes_away_ends_a_session_in_order() {
     assert!(["incomplete", "failed"].contains(&report["status"].as_str().unwrap()), "{report:#}");
     assert!(!is_running());
     // Of a terminal that is none any more no report can be written: what was read is committed all the same.
-    let script = "import os, pty, sys, time\n\
+    let script = "import os, pty, signal, sys, time\n\
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)\n\
         pid, fd = pty.fork()\n\
         if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
         while not os.path.exists('begun'): time.sleep(0.05)\n\
         os.close(fd)\n\
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 1)";
     let shown = "touch begun; cat tree/file; sleep 1000";
-    let binary = lab.command();
     let mut python = lab.program("python3");
     python.args(["-c", script]).arg(binary.get_program()).args(["backup", "--from-command", shown]);
     python.args(["--stdin-name", "f", "--name", "t", "--to", "medium"]);

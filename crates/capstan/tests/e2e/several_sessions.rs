@@ -152,17 +152,13 @@ fn nobody_waits_for_anothers_tape_as_long_as_there_are_others() {
         let of_pool = |tape: &String| ["V00006L9", "V00007L9"].contains(&tape.as_str());
         tapes.len() == 2 && tapes.contains(&"V00001L9".to_owned()) && tapes.iter().any(of_pool)
     });
-    let tapes = tapes();
     let (report, said) = patient(&lab, &["backup", "t", "--to", "vtape:vtl", "--name", "t"]);
     did_not_wait(&said);
     assert_eq!(media(&report), ["V00002L9"]);
     let (report, said) = patient(&lab, &["backup", "t", "--to", "pool:p", "--name", "t"]);
     did_not_wait(&said);
     let in_pool = media(&report);
-    assert!(
-        ["V00006L9", "V00007L9"].contains(&&*in_pool[0]) && !tapes.contains(&in_pool[0]),
-        "{in_pool:?} {tapes:?}"
-    );
+    assert!(["V00006L9", "V00007L9"].contains(&&*in_pool[0]), "{in_pool:?}");
     // Beside them one is read, and one that is on disk is copied to a tape.
     let (_, said) = patient(&lab, &["restore", "t", "--into", "out"]);
     did_not_wait(&said);
@@ -176,7 +172,9 @@ fn nobody_waits_for_anothers_tape_as_long_as_there_are_others() {
     did_not_wait(&said);
     assert_eq!(media(&report), in_pool);
     of_library.end();
-    of_pool.end();
+    // What is in a drive at a moment may only be tried: what it wrote to in the end counts.
+    let written = media(&of_pool.end().0);
+    assert!(!written.contains(&in_pool[0]), "{in_pool:?} {written:?}");
 }
 
 #[test]

@@ -143,7 +143,7 @@ impl<'a> FileContents<'a> {
         Ok(())
     }
 
-    /// What frames can give of the file: nothing that is only claimed.
+    /// What frames can give of the file: nothing that is only claimed. An error where some of it lies on media that are away only.
     pub fn plan(&mut self, row: &Row, overview: &Overview) -> Result<Plan> {
         let (mut pieces, mut lost): (Vec<Piece>, Option<CellError>) = (Vec::new(), None);
         let size = overview.cut_at(row).unwrap_or(row.entry.size);
@@ -152,6 +152,9 @@ impl<'a> FileContents<'a> {
                 lost.get_or_insert_with(crate::elsewhere::missing);
                 continue;
             };
+            if let Some(away) = self.elsewhere.away(stream, logical, piece.len)? {
+                return Err(away);
+            }
             let why = self.elsewhere.backed(stream, logical, piece.len, &mut |behind, len| {
                 let (offset, at) = (piece.offset + behind, logical + behind);
                 match pieces.last_mut() {
@@ -173,18 +176,6 @@ impl<'a> FileContents<'a> {
             }
         };
         Ok(Plan { pieces, len, lost })
-    }
-
-    /// Why some of a file cannot be had now: it lies on media that are away only.
-    pub fn away(&mut self, row: &Row) -> Result<Option<CellError>> {
-        for piece in self.pieces(row)? {
-            if let Some((stream, logical)) = piece.at
-                && let Some(why) = self.elsewhere.away(stream, logical, piece.len)?
-            {
-                return Ok(Some(why));
-            }
-        }
-        Ok(None)
     }
 
     /// Where the bytes of the file's [`data_ranges`] are, ascending.

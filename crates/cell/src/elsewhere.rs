@@ -206,12 +206,12 @@ impl<'a> Elsewhere<'a> {
                 let why = || crate::error::chain(&e);
                 let found =
                     self.spares.frame_at(self.view, place, stream, at, spare, &why, &mut good);
-                if found.is_none() {
+                let Some(found) = found else {
                     let e = told(e, self.spares.away.take());
                     self.is_unopened = e.away().is_some();
                     return Err(e);
-                }
-                found.ok_or_else(missing)?
+                };
+                found
             }
         };
         self.bytes_read += u64::from(header.stored);

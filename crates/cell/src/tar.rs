@@ -127,9 +127,7 @@ pub(crate) fn write(
             }
             let Some(name) = stripped(&path, request.strip) else { continue };
             if let Turn::Held(tape) = turn {
-                if matches!(contents.away(&row), Ok(None))
-                    && let Ok(plan) = contents.plan(&row, &overview)
-                {
+                if let Ok(plan) = contents.plan(&row, &overview) {
                     held.hold(&passes.on_tape(tape, &plan.pieces)?, &mut contents, stop);
                 }
                 continue;
@@ -160,14 +158,9 @@ pub(crate) fn write(
             }
             let mut plan = None;
             if e.kind == Kind::File && !e.link && e.size > 0 {
-                let made = match contents.away(&row) {
-                    // With zeros in its place it would take that of a file that is whole, wherever the archive is unpacked.
-                    Ok(Some(away)) => Err(away),
-                    Ok(None) => contents.plan(&row, &overview),
-                    Err(e) => Err(e),
-                };
-                match made {
+                match contents.plan(&row, &overview) {
                     Ok(made) => plan = Some(made),
+                    // With zeros in its place it would replace a file that is whole, wherever the archive is unpacked.
                     Err(e) => {
                         if not_had(&counts.away, row.entry.size, &e, ears, &shown) {
                             broken_away.insert(path.clone());
